@@ -1,0 +1,34 @@
+#pragma once
+// C := alpha op(A) op(B) + beta C, any sizes, inside the budget.
+#include <complex>
+
+#include "flagstone/runtime/runtime.hpp"
+
+namespace flagstone::linalg {
+
+/// op(array): transposed and/or conjugated when it is used.
+struct Operand {
+  Array array;
+  bool transpose = false, conjugate = false;
+
+  Index rows() const { return array.shape()[transpose ? 1 : 0]; }
+  Index cols() const { return array.shape()[transpose ? 0 : 1]; }
+};
+
+struct MatmulOptions {
+  std::complex<double> alpha = 1.0, beta = 0.0;
+};
+
+/// Shape and dtype of the product; ShapeError says who does not conform.
+void check_matmul(const Operand& a, const Operand& b, const Array* c);
+/// Adds the tasks of one product to `graph`. `c_in` (null when beta == 0) may be any array, `c_out` is written whole
+/// and must not overlap a, b or c_in. The arithmetic (tile boundaries, k-step) depends on shapes, dtype and layouts
+/// only; the superblock (order) also on graph.budget().
+/// Cost: 2mnk flops (8mnk complex); reads s(mnk/c_cols + mnk/c_rows) + compulsory, writes s mn, for superblocks of
+/// c_rows x c_cols ~ sqrt(budget / s) (Smith, Lowery, Langou, van de Geijn, arXiv 1702.02017).
+void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in, const Array& c_out,
+            const MatmulOptions& options);
+/// The chunk shape that a new output of this product should have.
+Shape output_chunks(Index rows, Index cols, Dtype dtype);
+
+}  // namespace flagstone::linalg

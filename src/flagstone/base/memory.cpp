@@ -1,0 +1,90 @@
+#include "flagstone/base/memory.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "flagstone/base/bytes.hpp"
+
+namespace flagstone {
+
+Buffer::Buffer(std::size_t bytes) : size_(align_up(std::max<std::size_t>(bytes, 1))) {
+  void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  // Huge pages only where they fit whole: a partial one would hold memory that nobody charged.
+  if (size_ % (2 * MiB) == 0) ::madvise(at, size_, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(at);
+}
+
+Buffer::~Buffer() {
+  if (data_) ::munmap(data_, size_);
+}
+
+namespace {
+
+std::uint64_t status_field(const char* field) {
+  std::FILE* file = std::fopen("/proc/self/status", "r");
+  if (!file) return 0;
+  char line[256];
+  unsigned long long kib = 0;
+  while (std::fgets(line, sizeof line, file))
+    if (std::strncmp(line, field, std::strlen(field)) == 0) {
+      kib = std::strtoull(line + std::strlen(field) + 1, nullptr, 10);
+      break;
+    }
+  std::fclose(file);
+  return kib * KiB;
+}
+
+std::uint64_t number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? value : std::numeric_limits<std::uint64_t>::max();  // "max" is not a number: no limit
+}
+
+/// The least limit on the way from this process's cgroup to the root of its hierarchy.
+std::uint64_t cgroup_limit() {
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  std::ifstream cgroups("/proc/self/cgroup");
+  for (std::string line; std::getline(cgroups, line);) {
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool v1 = ("," + controllers + ",").find(",memory,") != std::string::npos;
+    if (!v1 && !controllers.empty()) continue;
+    const std::string root = v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+    const std::string file = v1 ? "/memory.limit_in_bytes" : "/memory.max";
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      least = std::min(least, number_in(root + (path == "/" ? "" : path) + file));
+      if (path.empty() || path == "/") break;
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+std::uint64_t resident_bytes() { return status_field("VmRSS"); }
+std::uint64_t peak_resident_bytes() { return status_field("VmHWM"); }
+
+bool reset_peak_resident() {
+  std::FILE* file = std::fopen("/proc/self/clear_refs", "w");
+  if (!file) return false;
+  const bool written = std::fputs("5", file) >= 0;
+  return std::fclose(file) == 0 && written;
+}
+
+std::uint64_t allowed_memory() {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  return std::min(pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)), cgroup_limit());
+}
+
+}  // namespace flagstone

@@ -1,0 +1,37 @@
+#pragma once
+// Page-aligned memory outside malloc (given back to the system at once), and what the kernel says of this process.
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace flagstone {
+
+/// Private anonymous pages; move-only. Large buffers ask for huge pages.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t bytes);  // rounded up to pages; throws std::bad_alloc
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  explicit operator bool() const noexcept { return data_ != nullptr; }
+
+ private:
+  void swap(Buffer& other) noexcept { std::swap(data_, other.data_), std::swap(size_, other.size_); }
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+std::uint64_t resident_bytes();       ///< VmRSS of this process
+std::uint64_t peak_resident_bytes();  ///< VmHWM of this process
+/// Starts VmHWM again from the present; false where the kernel refuses.
+bool reset_peak_resident();
+/// What the machine or its cgroup (v1 or v2) allows this process, the smaller of the two.
+std::uint64_t allowed_memory();
+
+}  // namespace flagstone

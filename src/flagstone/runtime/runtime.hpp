@@ -1,0 +1,59 @@
+#pragma once
+// Budget + cache + ring + workers: what graphs run on.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "flagstone/runtime/graph.hpp"
+#include "flagstone/runtime/statistics.hpp"
+
+namespace flagstone {
+
+class Ring;
+
+struct RuntimeOptions {
+  std::uint64_t memory = 0;    // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
+  int workers = 0;             // 0: processors available
+  int threads_per_task = 1;
+  std::string scratch;         // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
+  std::string io = "auto";     // auto | uring | threads
+  int lookahead = 4096;        // tasks seen ahead
+};
+
+/// Rates of this machine, for plans only: never for arithmetic.
+struct MachineProfile {
+  double read_bytes_per_second = 1.5e9, write_bytes_per_second = 1.2e9;
+  double request_seconds = 60e-6;       // latency of one request
+  double flops_float32 = 1e11;          // one worker
+  double flops_float64 = 5e10;
+  double memory_bytes_per_second = 8e9; // one worker
+};
+
+class Runtime {
+ public:
+  explicit Runtime(RuntimeOptions options = {});
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+
+  /// Executes while `builder` adds, then writes back and drains. The first error leaves as itself. `heartbeat`, when
+  /// given, is called on the calling thread about ten times a second and may throw to cancel the run.
+  Statistics run(const std::function<void(Graph&)>& builder,
+                 const std::function<void(const Statistics&)>& heartbeat = {});
+  /// The same builder on a virtual clock: nothing is read, written or computed.
+  Statistics plan(const std::function<void(Graph&)>& builder);
+  /// Least memory limit with which `builder` could run: resident now + reserve + largest working set. `builder` must
+  /// choose its smallest parameters when Graph::budget() is 0.
+  std::uint64_t least_memory(const std::function<void(Graph&)>& builder);
+
+  const RuntimeOptions& options() const;
+  MachineProfile& profile();
+  Ring& ring();
+  /// What is held back for BLAS workspace, stacks and drift: memory = resident at entry + reserve + budget.
+  std::uint64_t reserve() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flagstone

@@ -1,0 +1,32 @@
+#pragma once
+// What a run did, or what a plan says it will do: the same fields.
+#include <cstdint>
+#include <string>
+
+namespace flagstone {
+
+struct Statistics {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // submitted to the ring (aligned)
+  double flops = 0;
+  double seconds = 0;
+  double worker_busy_seconds = 0, worker_idle_seconds = 0;  // summed over workers
+  double ring_busy_seconds = 0, ring_idle_seconds = 0;      // busy: at least one request in flight
+  std::uint64_t tasks = 0;
+  std::uint64_t budget = 0;              // bytes for tiles, scratch and charges
+  std::uint64_t peak_budget = 0;         // most of it in use
+  std::uint64_t resident_at_entry = 0;
+  std::uint64_t peak_memory = 0;         // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
+  std::uint64_t least_memory = 0;        // plan only
+  std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
+  std::string io;                        // "io_uring, O_DIRECT, registered buffers"
+};
+
+/// What plan() returns to users.
+struct Plan {
+  std::string method;
+  int passes = 0;  // reads of the input; an upper bound where the count depends on data
+  Statistics cost;
+  std::string note;  // why this method
+};
+
+}  // namespace flagstone

@@ -1,0 +1,106 @@
+#pragma once
+// An N-d array on disk or in memory: a cheap handle that knows how any box of it travels between disk and memory.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flagstone/base/shape.hpp"
+#include "flagstone/storage/file.hpp"
+
+namespace flagstone {
+
+/// One contiguous range of a file, and where its bytes lie in the tile's buffer (or in the staging buffer).
+/// rows > 1: row_bytes each, `pitch` bytes apart in memory, contiguous in the file.
+struct Segment {
+  std::shared_ptr<File> file;  // null in an array that is only planned
+  std::uint64_t offset = 0;
+  std::size_t at = 0;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 1;
+  std::size_t pitch = 0;
+  bool direct = true;  // offset, lengths and memory are page-aligned: O_DIRECT
+
+  std::size_t bytes() const { return row_bytes * rows; }
+};
+
+/// How one box travels. The geometry (buffer_bytes, origin, strides) of a box is the same for reading and writing.
+struct Transfer {
+  std::size_t buffer_bytes = 0;  // multiple of page_bytes: what the cache allocates and charges
+  std::size_t origin = 0;        // bytes from the buffer's start to element (0, ..., 0)
+  Shape strides;                 // bytes
+  std::size_t tile_bytes = 0;    // what Tile::bytes says (exact length of an encoded chunk)
+  std::vector<Segment> segments;
+  std::size_t staging_bytes = 0;  // > 0: segments refer to a staging buffer of so many bytes
+  /// read: after the segments arrived; write: before they leave. Decodes, assembles, fills absent chunks.
+  /// (tile buffer, staging buffer). Runs on a worker; pure computation. May be empty.
+  std::function<void(std::byte*, std::byte*)> convert;
+
+  std::uint64_t bytes() const;  // what is submitted to the ring
+};
+
+/// What kinds of storage implement. Thread-safe: boxes of one array are read and written concurrently.
+class ArrayStore {
+ public:
+  virtual ~ArrayStore() = default;
+  virtual Transfer read(const Box& box) const = 0;
+  /// The box must cover whole chunks (clipped at the array's edge): Array::writable_in_place says which boxes do.
+  virtual Transfer write(const Box& box) = 0;
+  /// Called once the segments of a write have completed: marks chunks present.
+  virtual void written(const Box&) {}
+  /// Writes indexes, then fdatasync of what was written; after it, readers and peers see all data.
+  virtual void flush() {}
+  /// Contiguous bytes of one request when a box of this shape is read (a layout's run length).
+  virtual std::size_t run_bytes(const Shape& box) const = 0;
+  /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
+  virtual std::byte* memory() const { return nullptr; }
+  virtual Shape memory_strides() const { return {}; }
+};
+
+/// shape, dtype, chunks and where the elements are. Copies share the store.
+class Array {
+ public:
+  Array() = default;
+  Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path = {});
+
+  explicit operator bool() const noexcept { return store_ != nullptr; }
+  const Shape& shape() const noexcept { return shape_; }
+  Dtype dtype() const noexcept { return dtype_; }
+  /// The stored unit; the whole shape for flat files and memory.
+  const Shape& chunks() const noexcept { return chunks_; }
+  std::size_t ndim() const noexcept { return shape_.size(); }
+  std::uint64_t nbytes() const noexcept { return static_cast<std::uint64_t>(count(shape_)) * size_of(dtype_); }
+  const std::string& path() const noexcept { return path_; }  // empty: memory or planned
+  ArrayStore& store() const noexcept { return *store_; }
+  const void* id() const noexcept { return store_.get(); }  // equal for handles of one array
+  bool in_memory() const { return store_->memory() != nullptr; }
+
+ private:
+  Shape shape_;
+  Dtype dtype_ = Dtype::float64;
+  Shape chunks_;
+  std::shared_ptr<ArrayStore> store_;
+  std::string path_;
+};
+
+/// A view of memory that somebody else owns (a NumPy operand); `owner` keeps it alive.
+Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape& strides_bytes,
+                   std::shared_ptr<void> owner = {});
+/// An array that exists only as metadata (raw, chunked): what the planner gives to a routine as its output.
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks);
+/// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made at the first
+/// write. Every access must use boxes of the grid `box` (clipped at the edge).
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);
+
+/// Default chunk shape: the largest power-of-two near-square (over the last two dimensions) of at most 4 MiB.
+Shape default_chunks(const Shape& shape, Dtype dtype);
+
+class Ring;
+/// Reads any box of `array` into `to` (any strides), with at most about `staging` bytes beyond it.
+/// Blocks; its own ring traffic. StorageError, FormatError name file and chunk.
+void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, std::size_t staging);
+/// Writes any box; chunks covered in part are read, changed and written.
+void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, std::size_t staging);
+
+}  // namespace flagstone

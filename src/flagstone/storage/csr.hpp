@@ -1,0 +1,60 @@
+#pragma once
+// A CSR matrix as one Zarr group that anndata, binsparse and SciPy read (data, indices, indptr + links).
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flagstone/storage/zarr.hpp"
+
+namespace flagstone {
+
+/// Rows [row, row_end) hold stored values [first, last): a stretch of a few million values, fixed when the matrix is
+/// written (never a function of the memory limit, so that sums over panels keep their bits).
+struct CsrPanelRange {
+  Index row = 0, row_end = 0, first = 0, last = 0;
+};
+
+/// Collected at ingest, so that no pass is spent on them later.
+struct CsrStatistics {
+  double sum_row_nnz_squared = 0;      // flops/2 of a Gram matrix
+  double sum_squares = 0;              // of all values
+  Index bad_row = -1, bad_column = -1; // first NaN or Inf, or -1
+  std::vector<double> column_sums;     // n
+  std::vector<double> column_squares;  // n
+};
+
+struct CsrMatrix {
+  Index rows = 0, cols = 0, nnz = 0;
+  Array data, indices, indptr;  // 1-D; data and indices have the same chunk length; indptr int64
+  std::string path;
+  std::uint64_t stored_bytes = 0;  // what one pass over data + indices + indptr reads (chunks as stored)
+};
+
+bool is_csr_group(const std::string& directory);
+/// Opens ours and peers' (anndata-written) groups. FormatError names what does not fit.
+CsrMatrix open_csr(const std::string& directory);
+/// Ours: read from the group; a foreign group: computed by one streaming pass over indptr.
+std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix);
+/// Ours: read from the group; absent (foreign) otherwise.
+std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix);
+
+/// Writes a CSR group from row blocks in fixed memory: chunks of 2^19 values, blosc lz4 + shuffle on all three
+/// arrays, indices as narrow as `cols` allows. Rows are canonicalised (sorted, duplicates summed).
+class CsrWriter {
+ public:
+  /// `directory`: where the group is built (an Output's directory()). value dtype float32, float64 or integer.
+  CsrWriter(const std::string& directory, Index cols, Dtype value_dtype);
+  ~CsrWriter();
+  /// One block of rows: pointers (rows + 1, relative: pointers[0] == 0), column indices, values of value_dtype.
+  /// FormatError names the global row when an index is out of range or pointers decrease.
+  void append(Index rows, const Index* pointers, const Index* columns, const void* values);
+  void append(Index rows, const Index* pointers, const std::int32_t* columns, const void* values);
+  /// Writes tails, indptr, panels, statistics, metadata, links. `cols` < 0 at construction: taken as the maximum + 1.
+  CsrMatrix finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flagstone

@@ -1,0 +1,39 @@
+#pragma once
+// An open file, with direct I/O where the file system honours it.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace flagstone {
+
+/// Two descriptors for one file: `direct` (O_DIRECT) for transfers whose offset, length and memory are aligned to
+/// pages, `buffered` for the rest. Where O_DIRECT is refused both are buffered. Closed by the destructor.
+class File {
+ public:
+  enum class Mode { read, update, create };
+  /// Throws StorageError with errno; create makes an empty file and fails where one exists.
+  static std::shared_ptr<File> open(const std::string& path, Mode mode);
+  /// A nameless file in `directory` that disappears with its last handle (O_TMPFILE, else unlinked at once).
+  static std::shared_ptr<File> temporary(const std::string& directory);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int buffered() const noexcept { return buffered_; }
+  int direct() const noexcept { return direct_ < 0 ? buffered_ : direct_; }
+  bool has_direct() const noexcept { return direct_ >= 0; }
+  const std::string& path() const noexcept { return path_; }
+  std::uint64_t size() const;
+  void allocate(std::uint64_t bytes);  // reserves blocks (fallocate) and sets the length; StorageError(ENOSPC)
+  void truncate(std::uint64_t bytes);
+  void sync();  // fdatasync
+
+ private:
+  File() = default;
+  int buffered_ = -1, direct_ = -1;
+  std::string path_;
+};
+
+void sync_directory(const std::string& path);
+
+}  // namespace flagstone

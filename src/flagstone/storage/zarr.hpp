@@ -1,0 +1,68 @@
+#pragma once
+// Zarr v3, sharded, aligned, raw (or blosc-packed): the format of everything that is written here.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "flagstone/storage/array.hpp"
+
+namespace flagstone {
+
+struct ZarrOptions {
+  Shape chunks;                 // empty: default_chunks
+  std::string codec = "raw";    // raw | blosc-lz4 (shuffle)
+  std::string attributes;       // JSON object text, empty for none
+  std::vector<std::string> dimension_names;
+};
+
+/// Opens the array whose zarr.json is in `directory`. FormatError / StorageError name the file and what is wrong.
+/// `writable`: raw sharded arrays of this layout only.
+Array open_zarr_array(const std::string& directory, bool writable = false);
+/// Creates directory, zarr.json and no shards yet (absent chunks are zero).
+Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options = {});
+
+/// Opens a .npy file in place: any alignment, both orders, no copy.
+Array open_npy(const std::string& path, bool writable = false);
+/// A new .npy, data at a page boundary, allocated at full length.
+Array create_npy(const std::string& path, const Shape& shape, Dtype dtype);
+
+/// The stored bytes of each chunk, undecoded: a 1-D uint8-chunk view; box {i} is chunk i (C order of the grid), with
+/// Tile::bytes its exact length (0 when absent). For kernels that decode themselves.
+Array encoded_chunks(const Array& zarr_array);
+/// Bytes of one decoded chunk; equals count(chunks) * size_of(dtype).
+std::size_t chunk_bytes(const Array& array);
+
+/// A group: zarr.json with attributes (JSON object text) and its member arrays and groups.
+struct GroupInfo {
+  std::string attributes;
+  std::vector<std::string> arrays;  // names of member arrays, links included, sorted
+  std::vector<std::string> groups;
+};
+bool is_zarr_group(const std::string& directory);
+bool is_zarr_array(const std::string& directory);
+GroupInfo open_group(const std::string& directory);
+void write_group(const std::string& directory, const std::string& attributes_json);
+
+/// Dirty mark of slice assignment: set before the first write, cleared by a completed flush.
+void mark_dirty(const Array& array, bool dirty);
+bool is_dirty(const Array& array);
+
+/// A new output that appears atomically (scheme A): everything is built in the hidden directory() beside `path`;
+/// publish() syncs and renames; the destructor removes what was not published. Sweeps what dead writers left.
+class Output {
+ public:
+  /// `replace`: an existing path is exchanged (renameat2) at publish. Throws StorageError(EEXIST) else; checks
+  /// write permission and, with `bytes_needed`, free space (StorageError(ENOSPC)) before anything is written.
+  Output(const std::string& path, bool replace, std::uint64_t bytes_needed = 0);
+  ~Output();
+  Output(const Output&) = delete;
+  const std::string& directory() const { return hidden_; }  // for a single file output: directory() is that file's name
+  void publish();
+
+ private:
+  std::string path_, hidden_;
+  bool replace_ = false, published_ = false;
+  int lock_ = -1;
+};
+
+}  // namespace flagstone
