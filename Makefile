@@ -1,0 +1,94 @@
+# make build   a virtual environment in .venv with the package installed
+# make demo    principal components of a matrix five times larger than the memory limit, under two minutes
+# make test    C++ tests (ctest), then Python tests (pytest) against the installed package
+# make lint    formatting, static checks, the layer checker
+# make bench   the benchmark commands
+# make clean   removes build/ and .venv
+# Arguments:   make demo DEMO="--memory 256MiB"    make test TEST="-k matmul"    make asan    make tsan    make examples
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: build demo test ctest pytest asan tsan examples lint format layers bench clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+BUILD := build/python
+SOURCES := CMakeLists.txt pyproject.toml $(shell find src python cmake -type f -not -name '*_test.cpp' -not -name '*.pyc')
+
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
+endif
+
+build: .venv/.installed
+
+.venv/bin/python:
+	@tools/system_packages.sh build
+	$(PYTHON) -m venv .venv
+
+# What the build and the demonstration need; the package itself comes next, so that its build is incremental.
+.venv/.requirements: .venv/bin/python pyproject.toml tools/requirements.py
+	@tools/system_packages.sh build
+	$(PIP) install -r <($(BIN)/python tools/requirements.py build demo)
+	@touch $@
+
+.venv/.installed: .venv/.requirements $(SOURCES)
+	$(PIP) install --no-build-isolation -C build-dir=$(BUILD) .
+	@touch $@
+
+.venv/.test-requirements: .venv/.requirements
+	@tools/system_packages.sh test
+	$(PIP) install -r <($(BIN)/python tools/requirements.py test)
+	@touch $@
+
+.venv/.lint-requirements: .venv/.requirements
+	$(PIP) install -r <($(BIN)/python tools/requirements.py dev)
+	@touch $@
+
+demo: build
+	$(BIN)/flagstone demo $(DEMO)
+
+test: ctest pytest
+
+# The wheel's own build directory, with the unit tests switched on: the core is compiled once.
+ctest: build .venv/.test-requirements
+	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON >/dev/null
+	cmake --build $(BUILD)
+	ctest --test-dir $(BUILD) --output-on-failure
+
+pytest: build .venv/.test-requirements
+	$(BIN)/python -m pytest $(TEST)
+
+asan tsan: .venv/.test-requirements
+	cmake --preset $@ >/dev/null
+	cmake --build --preset $@
+	ctest --preset $@
+
+examples: build .venv/.test-requirements
+	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done
+
+CPP_FILES = $(shell find src python/bindings -name '*.cpp' -o -name '*.hpp')
+lint: .venv/.lint-requirements layers
+	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.lint-requirements
+	$(BIN)/clang-format -i $(CPP_FILES)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+layers: .venv/bin/python
+	$(BIN)/python tools/check_layers.py
+
+bench:
+	@echo "Benchmarks, one command each (make build first; each says what it compares and prints one table):"
+	@for file in benchmarks/bench_*.py; do \
+	  printf '  %-52s %s\n' "$(BIN)/python $$file" "$$(sed -n '1,3s/^"""\([^"]*\).*/\1/p' "$$file" | head -n 1)"; done
+
+clean:
+	rm -rf build .venv dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
