@@ -1,0 +1,62 @@
+#pragma once
+// The one place that includes CBLAS and LAPACKE: the wheel's library carries a prefix on every symbol, a system's does
+// not. Everything else says blas::dgemm, blas::dsyevd, ...
+#include <complex>
+
+#define lapack_complex_float std::complex<float>
+#define lapack_complex_double std::complex<double>
+#include <cblas.h>
+#include <lapacke.h>
+#undef I  // <complex.h> of C leaks it
+
+#ifdef FLAGSTONE_BLAS_PREFIX
+#define FLAGSTONE_PASTE_(a, b) a##b
+#define FLAGSTONE_PASTE(a, b) FLAGSTONE_PASTE_(a, b)
+#define FLAGSTONE_SYMBOL(name) FLAGSTONE_PASTE(FLAGSTONE_BLAS_PREFIX, name)
+#else
+#define FLAGSTONE_SYMBOL(name) name
+#endif
+
+extern "C" {
+// OpenBLAS only; weak, so that any other BLAS links too.
+void FLAGSTONE_SYMBOL(openblas_set_num_threads)(int) __attribute__((weak));
+int FLAGSTONE_SYMBOL(openblas_get_num_threads)(void) __attribute__((weak));
+}
+
+namespace flagstone::blas {
+
+inline constexpr auto* sgemm = &FLAGSTONE_SYMBOL(cblas_sgemm);
+inline constexpr auto* dgemm = &FLAGSTONE_SYMBOL(cblas_dgemm);
+inline constexpr auto* cgemm = &FLAGSTONE_SYMBOL(cblas_cgemm);
+inline constexpr auto* zgemm = &FLAGSTONE_SYMBOL(cblas_zgemm);
+inline constexpr auto* ssyrk = &FLAGSTONE_SYMBOL(cblas_ssyrk);
+inline constexpr auto* dsyrk = &FLAGSTONE_SYMBOL(cblas_dsyrk);
+inline constexpr auto* dtrsm = &FLAGSTONE_SYMBOL(cblas_dtrsm);
+inline constexpr auto* dnrm2 = &FLAGSTONE_SYMBOL(cblas_dnrm2);
+
+// The plain ones allocate their workspace; the _work ones take it, so that it can be charged to a limit.
+inline constexpr auto* dsyevd = &FLAGSTONE_SYMBOL(LAPACKE_dsyevd);
+inline constexpr auto* dsyevd_work = &FLAGSTONE_SYMBOL(LAPACKE_dsyevd_work);
+inline constexpr auto* dsyevr = &FLAGSTONE_SYMBOL(LAPACKE_dsyevr);
+inline constexpr auto* dsyevr_work = &FLAGSTONE_SYMBOL(LAPACKE_dsyevr_work);
+inline constexpr auto* dgeqrf = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrf);
+inline constexpr auto* dgeqrf_work = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrf_work);
+inline constexpr auto* dorgqr = &FLAGSTONE_SYMBOL(LAPACKE_dorgqr);
+inline constexpr auto* dorgqr_work = &FLAGSTONE_SYMBOL(LAPACKE_dorgqr_work);
+inline constexpr auto* dgesdd = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd);
+inline constexpr auto* dgesdd_work = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd_work);
+inline constexpr auto* dpotrf = &FLAGSTONE_SYMBOL(LAPACKE_dpotrf);
+
+/// 0 where the library has no such switch.
+inline int threads() {
+  return &FLAGSTONE_SYMBOL(openblas_get_num_threads) ? FLAGSTONE_SYMBOL(openblas_get_num_threads)() : 0;
+}
+inline void set_threads(int n) {
+  if (&FLAGSTONE_SYMBOL(openblas_set_num_threads)) FLAGSTONE_SYMBOL(openblas_set_num_threads)(n);
+}
+
+}  // namespace flagstone::blas
+
+#undef FLAGSTONE_SYMBOL
+#undef FLAGSTONE_PASTE
+#undef FLAGSTONE_PASTE_

@@ -1,0 +1,155 @@
+// convert and add of dense.hpp: loops over tiles of any strides, without BLAS.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+/// IEEE 754 binary16 as its bits; every value is exact in float32.
+struct Half {
+  std::uint16_t bits;
+  operator float() const {
+    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
+    if (exponent == 0) {  // zero and subnormals: mantissa 2^-24
+      const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+      return sign ? -magnitude : magnitude;
+    }
+    const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+    return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+  }
+};
+
+template <class F>
+void visit_real_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::boolean:
+      return f(std::uint8_t{});
+    case Dtype::int8:
+      return f(std::int8_t{});
+    case Dtype::int16:
+      return f(std::int16_t{});
+    case Dtype::int32:
+      return f(std::int32_t{});
+    case Dtype::int64:
+      return f(std::int64_t{});
+    case Dtype::uint8:
+      return f(std::uint8_t{});
+    case Dtype::uint16:
+      return f(std::uint16_t{});
+    case Dtype::uint32:
+      return f(std::uint32_t{});
+    case Dtype::uint64:
+      return f(std::uint64_t{});
+    case Dtype::float16:
+      return f(Half{});
+    case Dtype::float32:
+      return f(float{});
+    case Dtype::float64:
+      return f(double{});
+    default:
+      throw ShapeError("convert: " + std::string(name_of(dtype)) + " was given; a real dtype is needed.");
+  }
+}
+
+/// Elements may lie at any alignment (.npy in place).
+template <class T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+/// A tile of any dimensionality as rows x columns: a shift belongs to the last dimension. Leading ones are walked.
+template <class F>
+void for_each_row(const Tile& a, const Tile& b, F&& f) {
+  if (count(a.shape) == 0) return;
+  if (a.shape.empty()) return f(a.data, b.data, Index{1}, Index{0}, Index{0});
+  const std::size_t last = a.shape.size() - 1;
+  Shape at(a.shape.size(), 0);
+  for (;;) {
+    std::byte *pa = a.data, *pb = b.data;
+    for (std::size_t d = 0; d < last; ++d) pa += at[d] * a.strides[d], pb += at[d] * b.strides[d];
+    f(pa, pb, a.shape[last], a.strides[last], b.strides[last]);
+    std::size_t d = last;
+    while (d-- > 0) {
+      if (++at[d] < a.shape[d]) break;
+      at[d] = 0;
+    }
+    if (d == static_cast<std::size_t>(-1)) return;
+  }
+}
+
+template <class From, class To>
+void convert_row(const std::byte* from, Index step_from, std::byte* to, Index step_to, Index n, const double* shift) {
+  const auto store = [&](Index j, To value) { std::memcpy(to + j * step_to, &value, sizeof(To)); };
+  if (shift) {  // the difference is formed in float64 and rounded once
+    for (Index j = 0; j < n; ++j)
+      store(j, static_cast<To>(static_cast<double>(load<From>(from + j * step_from)) - shift[j]));
+  } else if (step_from == sizeof(From) && step_to == sizeof(To)) {
+    for (Index j = 0; j < n; ++j) {
+      const To value = static_cast<To>(load<From>(from + j * static_cast<Index>(sizeof(From))));
+      std::memcpy(to + j * static_cast<Index>(sizeof(To)), &value, sizeof(To));
+    }
+  } else {
+    for (Index j = 0; j < n; ++j) store(j, static_cast<To>(load<From>(from + j * step_from)));
+  }
+}
+
+/// The tiles with the dimension of the smallest stride last, so that rows run along memory. Only without a shift.
+void along_memory(Tile& a, Tile& b) {
+  if (b.shape.empty()) return;
+  std::size_t best = b.shape.size() - 1;
+  for (std::size_t d = 0; d < b.shape.size(); ++d)
+    if (b.shape[d] > 1 && (b.shape[best] <= 1 || b.strides[d] < b.strides[best])) best = d;
+  for (Tile* t : {&a, &b}) std::swap(t->shape[best], t->shape.back()), std::swap(t->strides[best], t->strides.back());
+}
+
+}  // namespace
+
+void convert(const Tile& from, const double* shift, const Tile& to) {
+  if (from.shape != to.shape)
+    throw ShapeError("convert: tiles are " + to_string(from.shape) + " and " + to_string(to.shape) +
+                     "; they must be equal.");
+  if (to.dtype != Dtype::float32 && to.dtype != Dtype::float64)
+    throw ShapeError("convert: the result is " + std::string(name_of(to.dtype)) + "; float32 or float64 is needed.");
+  Tile source = from, target = to;
+  if (!shift) along_memory(source, target);
+  visit_real_type(from.dtype, [&](auto sample) {
+    using From = decltype(sample);
+    for_each_row(source, target, [&](std::byte* a, std::byte* b, Index n, Index step_a, Index step_b) {
+      if (to.dtype == Dtype::float32)
+        convert_row<From, float>(a, step_a, b, step_b, n, shift);
+      else
+        convert_row<From, double>(a, step_a, b, step_b, n, shift);
+    });
+  });
+}
+
+void add(const Tile& source, const Tile& target) {
+  if (source.shape != target.shape || source.dtype != target.dtype)
+    throw ShapeError("add: tiles are " + to_string(source.shape) + " and " + to_string(target.shape) +
+                     "; equal shapes and dtypes are needed.");
+  if (target.dtype != Dtype::float32 && target.dtype != Dtype::float64 && !is_complex(target.dtype))
+    throw ShapeError("add: " + std::string(name_of(target.dtype)) + " was given; a floating dtype is needed.");
+  Tile from = source, to = target;
+  along_memory(from, to);
+  visit_blas_type(target.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    for_each_row(from, to, [&](std::byte* a, std::byte* b, Index n, Index step_a, Index step_b) {
+      if (step_a == sizeof(T) && step_b == sizeof(T)) {
+        const T* __restrict x = reinterpret_cast<const T*>(a);
+        T* __restrict y = reinterpret_cast<T*>(b);
+        for (Index j = 0; j < n; ++j) y[j] += x[j];
+        return;
+      }
+      for (Index j = 0; j < n; ++j)
+        *reinterpret_cast<T*>(b + j * step_b) += *reinterpret_cast<const T*>(a + j * step_a);
+    });
+  });
+}
+
+}  // namespace flagstone::kernel

@@ -1,0 +1,73 @@
+#pragma once
+// Naive loops in the widest precision: the oracle of the kernels' tests. Never called by the library.
+#include <complex>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "flagstone/base/shape.hpp"
+
+namespace flagstone::kernel::reference {
+
+using Wide = std::complex<double>;
+
+/// Element (i, j) of a 2-D float or complex tile, at any stride.
+inline Wide get(const Tile& t, Index i, Index j) {
+  const std::byte* at = t.data + i * t.strides[0] + j * t.strides[1];
+  return visit_blas_type(t.dtype, [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return Wide(value);
+  });
+}
+
+inline void set(const Tile& t, Index i, Index j, Wide value) {
+  std::byte* at = t.data + i * t.strides[0] + j * t.strides[1];
+  visit_blas_type(t.dtype, [&](auto narrow) {
+    if constexpr (std::is_floating_point_v<decltype(narrow)>)
+      narrow = static_cast<decltype(narrow)>(value.real());
+    else
+      narrow = decltype(narrow)(value);
+    std::memcpy(at, &narrow, sizeof narrow);
+  });
+}
+
+/// C := alpha op(A) op(B) + beta C.
+inline void gemm(Wide alpha, const Tile& a, bool transpose_a, bool conjugate_a, const Tile& b, bool transpose_b,
+                 bool conjugate_b, Wide beta, const Tile& c) {
+  const Index depth = a.shape[transpose_a ? 0 : 1];
+  for (Index i = 0; i < c.shape[0]; ++i)
+    for (Index j = 0; j < c.shape[1]; ++j) {
+      Wide sum = 0;
+      for (Index k = 0; k < depth; ++k) {
+        const Wide x = transpose_a ? get(a, k, i) : get(a, i, k), y = transpose_b ? get(b, j, k) : get(b, k, j);
+        sum += (conjugate_a ? std::conj(x) : x) * (conjugate_b ? std::conj(y) : y);
+      }
+      set(c, i, j, alpha * sum + (beta == 0.0 ? Wide{} : beta * get(c, i, j)));
+    }
+}
+
+/// A CSR panel as a dense rows x cols matrix minus 1 muᵀ (mu: null for none); duplicates add up.
+template <class Value, class Column>
+std::vector<double> densify(Index rows, Index cols, const Index* pointers, const Column* columns, const Value* values,
+                            const double* mu) {
+  std::vector<double> dense(static_cast<std::size_t>(rows * cols));
+  for (Index i = 0; i < rows; ++i) {
+    for (Index j = 0; mu && j < cols; ++j) dense[i * cols + j] = -mu[j];
+    for (Index p = pointers[i] - pointers[0]; p < pointers[i + 1] - pointers[0]; ++p)
+      dense[i * cols + static_cast<Index>(columns[p])] += static_cast<double>(values[p]);
+  }
+  return dense;
+}
+
+/// Y (m x b) := A X, or Y (n x b) := Aᵀ X, all dense, row-major, float64.
+inline std::vector<double> multiply(const std::vector<double>& a, Index m, Index n, const std::vector<double>& x,
+                                    Index b, bool transpose) {
+  std::vector<double> y(static_cast<std::size_t>((transpose ? n : m) * b));
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j)
+      for (Index k = 0; k < b; ++k)
+        (transpose ? y[j * b + k] : y[i * b + k]) += a[i * n + j] * (transpose ? x[i * b + k] : x[j * b + k]);
+  return y;
+}
+
+}  // namespace flagstone::kernel::reference
