@@ -1,0 +1,117 @@
+#include "flagstone/storage/file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone {
+namespace {
+
+template <class Call>
+int without_interruption(Call&& call) {
+  int result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+/// A second descriptor of the same file through /proc, so that a rename in between cannot give another file.
+int open_direct(int descriptor, int access) {
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  return without_interruption([&] { return ::open(link.c_str(), access | O_DIRECT | O_CLOEXEC); });
+}
+
+}  // namespace
+
+std::shared_ptr<File> File::open(const std::string& path, Mode mode) {
+  const int access = mode == Mode::read ? O_RDONLY : O_RDWR;
+  const int flags = access | O_CLOEXEC | (mode == Mode::create ? O_CREAT | O_EXCL : 0);
+  std::shared_ptr<File> file(new File);
+  file->path_ = path;
+  file->buffered_ = without_interruption([&] { return ::open(path.c_str(), flags, 0666); });
+  if (file->buffered_ < 0) {
+    const char* verbs[] = {"storage: cannot open for reading", "storage: cannot open for writing",
+                           "storage: cannot create"};
+    throw StorageError(verbs[static_cast<int>(mode)], errno, path);
+  }
+  struct stat status;
+  if (::fstat(file->buffered_, &status) == 0 && S_ISDIR(status.st_mode))
+    throw StorageError("storage: a file is needed", EISDIR, path);
+  file->direct_ = open_direct(file->buffered_, access);
+  return file;
+}
+
+std::shared_ptr<File> File::temporary(const std::string& directory) {
+  std::shared_ptr<File> file(new File);
+  file->path_ = directory + "/(temporary)";
+  file->buffered_ =
+      without_interruption([&] { return ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
+  // Some file systems have no O_TMPFILE, and say it with one of these.
+  if (file->buffered_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    std::string name = directory + "/.flagstone-XXXXXX";
+    file->buffered_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (file->buffered_ >= 0) ::unlink(name.c_str());
+  }
+  if (file->buffered_ < 0) throw StorageError("storage: cannot make a temporary file in", errno, directory);
+  file->direct_ = open_direct(file->buffered_, O_RDWR);
+  return file;
+}
+
+File::~File() {
+  if (direct_ >= 0) ::close(direct_);
+  if (buffered_ >= 0) ::close(buffered_);
+}
+
+std::uint64_t File::size() const {
+  struct stat status;
+  if (::fstat(buffered_, &status) != 0) throw StorageError("storage: cannot stat", errno, path_);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void File::allocate(std::uint64_t bytes) {
+  if (bytes == 0) return;
+  // Checked first: ext4 fills the disk to its last block before fallocate says ENOSPC.
+  struct stat status;
+  struct statvfs space;
+  if (::fstat(buffered_, &status) == 0 && ::fstatvfs(buffered_, &space) == 0) {
+    const std::uint64_t held = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+    if (bytes > held && bytes - held > free)
+      throw StorageError("storage: cannot reserve " + format_bytes(bytes) + " (" + format_bytes(free) +
+                             " are free); free some space or write elsewhere",
+                         ENOSPC, path_, bytes);
+  }
+  if (without_interruption([&] { return ::fallocate(buffered_, 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOSYS)
+    throw StorageError("storage: cannot reserve " + format_bytes(bytes), errno, path_, bytes);
+  if (size() < bytes) truncate(bytes);
+}
+
+void File::truncate(std::uint64_t bytes) {
+  if (without_interruption([&] { return ::ftruncate(buffered_, static_cast<off_t>(bytes)); }) != 0)
+    throw StorageError("storage: cannot set the length to " + std::to_string(bytes) + " bytes", errno, path_, bytes);
+}
+
+void File::sync() {
+  if (without_interruption([&] { return ::fdatasync(buffered_); }) != 0)
+    throw StorageError("storage: cannot sync", errno, path_);
+}
+
+void sync_directory(const std::string& path) {
+  const int descriptor = without_interruption([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (descriptor < 0) throw StorageError("storage: cannot open the directory", errno, path);
+  const int result = without_interruption([&] { return ::fsync(descriptor); });
+  const int number = errno;
+  ::close(descriptor);
+  // Some network file systems cannot sync a directory and say so with EINVAL; there is nothing more to do there.
+  if (result != 0 && number != EINVAL) throw StorageError("storage: cannot sync the directory", number, path);
+}
+
+}  // namespace flagstone
