@@ -1,0 +1,397 @@
+#include "flagstone/storage/shard_layout.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone {
+namespace {
+
+/// How the elements of a box lie in the tile's buffer.
+enum class Placing {
+  chunk,    // one whole chunk: the stored bytes are the tile
+  part,     // inside one raw chunk: the pages around its byte range are the tile
+  scatter,  // several whole raw chunks, each put in place row by row
+  staging,  // anything else: assembled from a staging buffer
+};
+
+/// The contiguous byte range of a chunk that holds `part` (counted from the chunk's first element).
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
+
+Range byte_range(const Box& part, const Shape& strides, std::size_t item) {
+  Range range;
+  for (std::size_t d = 0; d < part.start.size(); ++d) {
+    range.begin += static_cast<std::uint64_t>(part.start[d] * strides[d]);
+    range.end += static_cast<std::uint64_t>((part.start[d] + part.shape[d] - 1) * strides[d]);
+  }
+  range.end += item;
+  return range;
+}
+
+/// A chunk inside a padded C-order buffer: `rows` runs of row_bytes, pitch apart; none if it takes more levels.
+struct Rows {
+  std::size_t row_bytes, rows, pitch;
+};
+
+std::optional<Rows> as_rows(const Shape& chunk, const Shape& strides, std::size_t item) {
+  Rows rows{item, 1, 0};
+  std::size_t d = chunk.size();
+  while (d > 0 && (chunk[d - 1] == 1 || static_cast<std::size_t>(strides[d - 1]) == rows.row_bytes))
+    rows.row_bytes *= static_cast<std::size_t>(chunk[--d]);
+  for (; d > 0; --d) {
+    if (chunk[d - 1] == 1) continue;
+    if (rows.rows > 1) return std::nullopt;
+    rows.rows = static_cast<std::size_t>(chunk[d - 1]);
+    rows.pitch = static_cast<std::size_t>(strides[d - 1]);
+  }
+  return rows;
+}
+
+Shape padded_shape(const Box& box, const Shape& chunks) {
+  Shape padded = box.shape;
+  for (std::size_t d = 0; d < padded.size(); ++d) padded[d] = ceil_div(padded[d], chunks[d]) * chunks[d];
+  return padded;
+}
+
+/// Zeroes what lies outside `shape` in a buffer of extents `padded`: old memory never reaches the disk.
+void zero_pad(std::byte* buffer, const Shape& shape, const Shape& padded, const Shape& strides, std::size_t item) {
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == padded[d]) continue;
+    Tile pad{buffer + shape[d] * strides[d], Dtype::uint8, padded, strides, 0};
+    for (std::size_t e = 0; e < d; ++e) pad.shape[e] = shape[e];
+    pad.shape[d] = padded[d] - shape[d];
+    pad.shape.push_back(static_cast<Index>(item));
+    pad.strides.push_back(1);
+    const std::byte zero{};
+    flagstone::fill(pad, &zero);
+  }
+}
+
+/// The request for bytes [begin, end) of a stored chunk, widened to pages where that makes it a direct one.
+/// `at`: where the page that holds `begin` goes in the buffer.
+Segment segment_for(const StoredChunk& chunk, std::uint64_t begin, std::uint64_t end, std::size_t at) {
+  const std::uint64_t down = align_down(begin), up = align_up(end);
+  Segment segment;
+  segment.file = chunk.file;
+  if (chunk.offset % page_bytes == 0 && up <= chunk.available) {
+    segment.offset = chunk.offset + down;
+    segment.at = at;
+    segment.row_bytes = up - down;
+  } else {
+    segment.offset = chunk.offset + begin;
+    segment.at = at + (begin - down);
+    segment.row_bytes = end - begin;
+    segment.direct = false;
+  }
+  return segment;
+}
+
+struct Geometry {
+  Placing placing = Placing::staging;
+  Transfer transfer;
+  Shape padded;  // extents of the buffer, in elements (chunk, scatter)
+  Rows rows{};   // scatter
+};
+
+Geometry geometry_of(const ChunkLayout& layout, const Box& box) {
+  const std::size_t item = size_of(layout.dtype);
+  const std::size_t content = static_cast<std::size_t>(count(box.shape)) * item;
+  Geometry g;
+  g.transfer.tile_bytes = content;
+  g.transfer.strides = c_strides(box.shape, item);
+  g.transfer.buffer_bytes = align_up(std::max<std::size_t>(content, 1));
+  if (content == 0) return g;
+  g.padded = padded_shape(box, layout.chunks);
+  if (layout.covers_whole_chunks(box)) {
+    if (g.padded == layout.chunks) {
+      g.placing = Placing::chunk;
+      g.transfer.strides = layout.chunk_strides;
+      g.transfer.buffer_bytes = align_up(layout.chunk_bytes);
+      return g;
+    }
+    const Shape strides = c_strides(g.padded, item);
+    const auto rows = as_rows(layout.chunks, strides, item);
+    const bool raw = !layout.decode && layout.chunk_strides == c_strides(layout.chunks, item);
+    const bool contiguous = rows && rows->rows == 1;
+    if (raw && rows && layout.chunk_bytes % page_bytes == 0 && (contiguous || rows->row_bytes % 512 == 0)) {
+      g.placing = Placing::scatter;
+      g.rows = *rows;
+      g.transfer.strides = strides;
+      g.transfer.buffer_bytes = align_up(static_cast<std::size_t>(count(g.padded)) * item);
+    }
+    return g;
+  }
+  if (layout.decode) return g;
+  Box part = box;
+  for (std::size_t d = 0; d < part.start.size(); ++d) {
+    part.start[d] %= layout.chunks[d];
+    if (part.start[d] + part.shape[d] > layout.chunks[d]) return g;
+  }
+  const Range range = byte_range(part, layout.chunk_strides, item);
+  const std::uint64_t down = align_down(range.begin), pages = align_up(range.end) - down;
+  if (pages > 2 * g.transfer.buffer_bytes) return g;  // a narrow column: cheaper to hold only what was asked for
+  g.placing = Placing::part;
+  g.transfer.buffer_bytes = pages;
+  g.transfer.origin = range.begin - down;
+  g.transfer.strides = layout.chunk_strides;
+  return g;
+}
+
+/// One chunk's share of a box, for assembling from staging.
+struct Piece {
+  Box in_box, in_chunk;       // counted from the box's and the chunk's first element
+  std::size_t staged = 0;     // where its stored bytes (or its fetched range) start in the staging buffer
+  std::uint64_t skipped = 0;  // raw: bytes of the chunk before the fetched range
+  std::uint64_t bytes = 0;    // stored; 0: absent
+  Shape chunk;
+};
+
+Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
+  const Box common = intersect(box, layout.chunk_box(chunk));
+  Piece piece{common, common, 0, 0, 0, chunk};
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    piece.in_box.start[d] -= box.start[d];
+    piece.in_chunk.start[d] -= chunk[d] * layout.chunks[d];
+  }
+  return piece;
+}
+
+void fill_absent(const ChunkLayout& layout, const Tile& tile, const std::vector<Box>& absent) {
+  for (const Box& box : absent) flagstone::fill(subtile(tile, box), layout.fill.data());
+}
+
+Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
+  const std::size_t item = size_of(layout.dtype);
+  std::vector<Piece> pieces;
+  std::size_t staging = 0;
+  for (const Shape& chunk : layout.touched(box)) {
+    Piece piece = piece_of(layout, box, chunk);
+    const StoredChunk stored = locate(chunk);
+    piece.bytes = stored.bytes;
+    if (stored.bytes > 0) {
+      Range range{0, stored.bytes};
+      if (!layout.decode) range = byte_range(piece.in_chunk, layout.chunk_strides, item);
+      piece.skipped = align_down(range.begin);
+      piece.staged = staging;
+      transfer.segments.push_back(segment_for(stored, range.begin, range.end, staging));
+      staging += align_up(range.end) - piece.skipped;
+    }
+    pieces.push_back(std::move(piece));
+  }
+  const std::size_t unpacked = staging;  // one decoded chunk behind the stored ones
+  if (layout.decode) staging += align_up(layout.chunk_bytes);
+  transfer.staging_bytes = staging;
+  const Tile tile{nullptr, layout.dtype, box.shape, transfer.strides, 0};
+  transfer.convert = [layout, pieces = std::move(pieces), tile, unpacked](std::byte* buffer, std::byte* staging) {
+    Tile to = tile;
+    to.data = buffer;
+    for (const Piece& piece : pieces) {
+      const Tile part = subtile(to, piece.in_box);
+      if (piece.bytes == 0) {
+        flagstone::fill(part, layout.fill.data());
+        continue;
+      }
+      std::byte* chunk = staging + piece.staged - piece.skipped;
+      if (layout.decode) {
+        layout.decode(staging + piece.staged, piece.bytes, staging + unpacked);
+        chunk = staging + unpacked;
+      }
+      copy(subtile({chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0}, piece.in_chunk), part);
+    }
+  };
+  return transfer;
+}
+
+/// A whole packed chunk: unpacked straight into the tile's buffer.
+Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const StoredChunk& stored) {
+  transfer.segments.push_back(segment_for(stored, 0, stored.bytes, 0));
+  transfer.staging_bytes = align_up(stored.bytes);
+  transfer.convert = [decode = layout.decode, bytes = stored.bytes](std::byte* buffer, std::byte* staging) {
+    decode(staging, bytes, buffer);
+  };
+  return transfer;
+}
+
+Transfer write_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
+  std::vector<Piece> pieces;
+  const std::uint64_t slot = layout.slot_bytes();
+  std::size_t staging = 0;
+  for (const Shape& chunk : layout.touched(box)) {
+    Piece piece = piece_of(layout, box, chunk);
+    piece.staged = staging;
+    transfer.segments.push_back(segment_for(locate(chunk), 0, slot, staging));
+    staging += slot;
+    pieces.push_back(std::move(piece));
+  }
+  const std::size_t whole = staging;
+  if (layout.encode) staging += align_up(layout.chunk_bytes);
+  transfer.staging_bytes = staging;
+  const Tile tile{nullptr, layout.dtype, box.shape, transfer.strides, 0};
+  transfer.convert = [layout, slot, pieces = std::move(pieces), tile, whole](std::byte* buffer, std::byte* staging) {
+    Tile from = tile;
+    from.data = buffer;
+    for (const Piece& piece : pieces) {
+      std::byte* chunk = staging + (layout.encode ? whole : piece.staged);
+      std::memset(staging + piece.staged, 0, slot);
+      if (layout.encode) std::memset(chunk, 0, layout.chunk_bytes);
+      const Tile target{chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0};
+      copy(subtile(from, piece.in_box), subtile(target, piece.in_chunk));
+      if (layout.encode) layout.encode(piece.chunk, chunk, staging + piece.staged);
+    }
+  };
+  return transfer;
+}
+
+/// Where a chunk starts in the padded buffer of a scattered box.
+std::size_t position(const ChunkLayout& layout, const Box& box, const Shape& chunk, const Shape& strides) {
+  std::size_t at = 0;
+  for (std::size_t d = 0; d < chunk.size(); ++d)
+    at += static_cast<std::size_t>((chunk[d] * layout.chunks[d] - box.start[d]) * strides[d]);
+  return at;
+}
+
+Segment scattered(const StoredChunk& stored, const Rows& rows, std::size_t at) {
+  Segment segment;
+  segment.file = stored.file;
+  segment.offset = stored.offset;
+  segment.at = at;
+  segment.row_bytes = rows.row_bytes;
+  segment.rows = rows.rows;
+  segment.pitch = rows.pitch;
+  segment.direct = stored.offset % page_bytes == 0;
+  return segment;
+}
+
+}  // namespace
+
+void check_box(const Shape& shape, const Box& box) {
+  bool inside = box.start.size() == shape.size() && box.shape.size() == shape.size();
+  for (std::size_t d = 0; inside && d < shape.size(); ++d)
+    inside = box.start[d] >= 0 && box.shape[d] >= 0 && box.start[d] <= shape[d] - box.shape[d];
+  if (!inside)
+    throw ShapeError("box: " + to_string(box.shape) + " at " + to_string(box.start) + " does not lie in an array of " +
+                     to_string(shape) + "; clip it to the array.");
+}
+
+ChunkLayout::ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype)
+    : shape(std::move(array_shape)),
+      chunks(std::move(chunk_shape)),
+      grid(shape),
+      dtype(array_dtype),
+      chunk_bytes(static_cast<std::size_t>(count(chunks)) * size_of(dtype)),
+      chunk_strides(c_strides(chunks, size_of(dtype))),
+      fill(size_of(dtype)) {
+  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(shape[d], chunks[d]);
+}
+
+std::uint64_t ChunkLayout::slot_bytes() const { return align_up(chunk_bytes + (encode || decode ? page_bytes : 0)); }
+
+bool ChunkLayout::covers_whole_chunks(const Box& box) const {
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const Index end = box.start[d] + box.shape[d];
+    if (box.start[d] % chunks[d] != 0 || (end % chunks[d] != 0 && end != shape[d])) return false;
+  }
+  return true;
+}
+
+std::vector<Shape> ChunkLayout::touched(const Box& box) const {
+  if (count(box.shape) == 0) return {};
+  Shape first = box.start, end = box.start;
+  for (std::size_t d = 0; d < first.size(); ++d) {
+    first[d] /= chunks[d];
+    end[d] = ceil_div(box.start[d] + box.shape[d], chunks[d]);
+  }
+  std::vector<Shape> all;
+  for (Shape at = first;;) {
+    all.push_back(at);
+    std::size_t d = at.size();
+    while (d > 0 && ++at[d - 1] == end[d - 1]) at[d - 1] = first[d - 1], --d;
+    if (d == 0) return all;
+  }
+}
+
+Box ChunkLayout::chunk_box(const Shape& chunk) const {
+  Box box{chunk, chunks};
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    box.start[d] *= chunks[d];
+    box.shape[d] = std::min(chunks[d], shape[d] - box.start[d]);
+  }
+  return box;
+}
+
+Transfer ChunkLayout::read(const Box& box, const Locate& locate) const {
+  check_box(shape, box);
+  Geometry g = geometry_of(*this, box);
+  Transfer transfer = std::move(g.transfer);
+  if (count(box.shape) == 0) return transfer;
+  if (g.placing == Placing::staging) return read_staged(*this, box, std::move(transfer), locate);
+
+  const std::size_t item = size_of(dtype);
+  std::vector<Box> absent;
+  for (const Shape& chunk : touched(box)) {
+    const StoredChunk stored = locate(chunk);
+    const Piece piece = piece_of(*this, box, chunk);
+    if (stored.bytes == 0) {
+      absent.push_back(piece.in_box);
+    } else if (g.placing == Placing::scatter) {
+      transfer.segments.push_back(scattered(stored, g.rows, position(*this, box, chunk, transfer.strides)));
+    } else if (decode) {
+      return read_packed_chunk(*this, std::move(transfer), stored);
+    } else {
+      Range range{0, chunk_bytes};
+      if (g.placing == Placing::part) range = byte_range(piece.in_chunk, chunk_strides, item);
+      transfer.segments.push_back(segment_for(stored, range.begin, range.end, 0));
+    }
+  }
+  if (!absent.empty())
+    transfer.convert = [layout = *this, absent, tile = Tile{nullptr, dtype, box.shape, transfer.strides, 0},
+                        origin = transfer.origin](std::byte* buffer, std::byte*) {
+      Tile to = tile;
+      to.data = buffer + origin;
+      fill_absent(layout, to, absent);
+    };
+  return transfer;
+}
+
+Transfer ChunkLayout::write(const Box& box, const Locate& locate) const {
+  check_box(shape, box);
+  if (count(box.shape) > 0 && !covers_whole_chunks(box))
+    throw ShapeError("write: the box " + to_string(box.shape) + " at " + to_string(box.start) + " covers chunks of " +
+                     to_string(chunks) + " in part; write whole chunks.");
+  Geometry g = geometry_of(*this, box);
+  Transfer transfer = std::move(g.transfer);
+  if (count(box.shape) == 0) return transfer;
+  if (encode || g.placing == Placing::staging) return write_staged(*this, box, std::move(transfer), locate);
+
+  for (const Shape& chunk : touched(box)) {
+    const StoredChunk stored = locate(chunk);
+    if (g.placing == Placing::scatter)
+      transfer.segments.push_back(scattered(stored, g.rows, position(*this, box, chunk, transfer.strides)));
+    else
+      transfer.segments.push_back(segment_for(stored, 0, slot_bytes(), 0));
+  }
+  const std::size_t used = static_cast<std::size_t>(count(g.padded)) * size_of(dtype);
+  if (g.padded != box.shape || used < transfer.buffer_bytes)
+    transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
+                        bytes = transfer.buffer_bytes, item = size_of(dtype)](std::byte* buffer, std::byte*) {
+      zero_pad(buffer, shape, padded, strides, item);
+      std::memset(buffer + used, 0, bytes - used);
+    };
+  return transfer;
+}
+
+std::size_t ChunkLayout::run_bytes(const Shape& box) const {
+  const std::size_t item = size_of(dtype);
+  if (decode) return chunk_bytes;
+  Box part{Shape(box.size(), 0), box};
+  for (std::size_t d = 0; d < box.size(); ++d)
+    part.shape[d] = std::max<Index>(1, std::min(box[d], std::min(chunks[d], shape[d])));
+  return byte_range(part, chunk_strides, item).end;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,54 @@
+#pragma once
+// Which chunks a box touches and how they travel: shared by arrays on disk and arrays that are only planned.
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "flagstone/storage/array.hpp"
+
+namespace flagstone {
+
+/// Where one stored chunk is. `bytes` 0: absent (all fill value).
+struct StoredChunk {
+  std::shared_ptr<File> file;  // null in a planned array
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;      // as stored
+  std::uint64_t available = 0;  // bytes from `offset` on that a request may cover (its slot, or up to the file's end)
+};
+
+/// The grid of an array's chunks and what a decoded chunk looks like.
+struct ChunkLayout {
+  using Locate = std::function<StoredChunk(const Shape& chunk)>;
+  /// Unpacks `bytes` at `encoded` into a whole chunk. Throws FormatError.
+  using Decode = std::function<void(std::byte* encoded, std::size_t bytes, std::byte* decoded)>;
+  /// Packs a whole chunk into at most chunk_bytes + page_bytes; called with the chunk's coordinates.
+  using Encode = std::function<void(const Shape& chunk, const std::byte* decoded, std::byte* encoded)>;
+
+  ChunkLayout() = default;
+  ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype);
+
+  Shape shape, chunks, grid;  // grid: number of chunks in each dimension
+  Dtype dtype = Dtype::float64;
+  std::size_t chunk_bytes = 0;
+  Shape chunk_strides;          // bytes; C order unless a transpose codec says otherwise
+  std::vector<std::byte> fill;  // one element
+  Decode decode;                // empty: stored raw
+  Encode encode;
+
+  /// Raw chunks take align_up(chunk_bytes); packed ones a page more, so that incompressible data fits.
+  std::uint64_t slot_bytes() const;
+  bool covers_whole_chunks(const Box& box) const;
+  Transfer read(const Box& box, const Locate& locate) const;
+  /// ShapeError unless the box covers whole chunks.
+  Transfer write(const Box& box, const Locate& locate) const;
+  std::size_t run_bytes(const Shape& box) const;
+  /// Coordinates of all chunks that a box touches, C order.
+  std::vector<Shape> touched(const Box& box) const;
+  /// The part of the array that a chunk holds (clipped at the edge).
+  Box chunk_box(const Shape& chunk) const;
+};
+
+/// ShapeError unless `box` lies in an array of this shape.
+void check_box(const Shape& shape, const Box& box);
+
+}  // namespace flagstone
