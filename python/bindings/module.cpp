@@ -1,0 +1,14 @@
+#include "bindings/bindings.hpp"
+
+NB_MODULE(_core, m) {
+  using namespace flagstone::python;
+  m.attr("__version__") = FLAGSTONE_VERSION;
+  bind_errors(m);
+  bind_base(m);
+  bind_storage(m);
+  bind_csr(m);
+  bind_runtime(m);
+  bind_matmul(m);
+  bind_sparse(m);
+  bind_pca(m);
+}

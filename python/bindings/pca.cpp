@@ -1,0 +1,70 @@
+#include "flagstone/algorithms/spectral/pca.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.hpp"
+
+namespace flagstone::python {
+namespace {
+
+using namespace spectral;
+
+/// A job that also tells what was chosen and found.
+struct PcaJob : Job {
+  std::shared_ptr<PcaChoice> choice = std::make_shared<PcaChoice>();
+  std::shared_ptr<PcaResult> result = std::make_shared<PcaResult>();
+};
+
+PcaJob pca_job(const PcaInput& x, const PcaOptions& options, const Array& scores, const MachineProfile& profile) {
+  PcaJob job;
+  job.build = [=, choice = job.choice, result = job.result](Graph& graph) {
+    *choice = choose_pca(x, options, graph.budget(), profile);
+    pca(graph, x, options, *choice, scores, *result);
+  };
+  return job;
+}
+
+}  // namespace
+
+void bind_pca(nb::module_& m) {
+  nb::class_<PcaInput>(m, "PcaInput")
+      .def(
+          "__init__",
+          [](PcaInput* self, const std::optional<Array>& dense, bool transpose,
+             const std::optional<sparse::CsrOperand>& sparse) {
+            new (self) PcaInput{dense, transpose, sparse};
+          },
+          nb::arg("dense").none(), nb::arg("transpose"), nb::arg("sparse").none())
+      .def_prop_ro("rows", &PcaInput::rows)
+      .def_prop_ro("cols", &PcaInput::cols);
+  nb::class_<PcaOptions>(m, "PcaOptions")
+      .def("__init__",
+           [](PcaOptions* self, Index k, bool center, const std::string& method, double tol, std::uint64_t seed) {
+             new (self) PcaOptions{k, center, method, tol, seed};
+           });
+  nb::class_<PcaChoice>(m, "PcaChoice")
+      .def_ro("method", &PcaChoice::method)
+      .def_ro("block", &PcaChoice::block)
+      .def_ro("passes", &PcaChoice::passes)
+      .def_ro("note", &PcaChoice::note);
+  nb::class_<PcaResult>(m, "PcaResult")
+      .def_ro("components", &PcaResult::components)
+      .def_ro("singular_values", &PcaResult::singular_values)
+      .def_ro("explained_variance", &PcaResult::explained_variance)
+      .def_ro("explained_variance_ratio", &PcaResult::explained_variance_ratio)
+      .def_ro("mean", &PcaResult::mean)
+      .def_ro("residual", &PcaResult::residual)
+      .def_ro("passes", &PcaResult::passes)
+      .def_ro("method", &PcaResult::method);
+  nb::class_<PcaJob, Job>(m, "PcaJob")
+      .def_prop_ro("choice", [](const PcaJob& job) { return *job.choice; })
+      .def_prop_ro("result", [](const PcaJob& job) { return *job.result; });
+  m.def("check_pca", &check_pca, nb::call_guard<nb::gil_scoped_release>());
+  m.def("scores_chunks", &scores_chunks);
+  m.def("scores_dtype", [](const PcaInput& x) { return std::string(name_of(scores_dtype(x))); });
+  m.def("pca_job", &pca_job);
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,125 @@
+// The runtime that jobs run on, and boxes that travel without one.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+
+#include "bindings/bindings.hpp"
+#include "flagstone/storage/ring.hpp"
+
+namespace flagstone::python {
+namespace {
+
+/// A runtime, and the ring that read_box and write_box have to themselves (the runtime's own has its reaper).
+struct Engine {
+  explicit Engine(const RuntimeOptions& options) : runtime(options), ring(make_ring({.kind = options.io})) {}
+
+  Runtime runtime;
+  std::unique_ptr<Ring> ring;
+  std::mutex running, transferring;  // one run and one box at a time
+};
+
+/// Called by the runtime on the calling thread: Ctrl-C and the progress bar.
+std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
+  return [progress](const Statistics& now) {
+    nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress.is_none()) progress(now);
+  };
+}
+
+Statistics run(Engine& engine, const Job& job, nb::handle progress) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.running);
+  return engine.runtime.run(job.build, heartbeat(progress));
+}
+
+Statistics plan(Engine& engine, const Job& job) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.running);
+  return engine.runtime.plan(job.build);
+}
+
+std::uint64_t least_memory(Engine& engine, const Job& job) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.running);
+  return engine.runtime.least_memory(job.build);
+}
+
+void read(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<>& to, std::size_t staging) {
+  const Tile tile = tile_of(nb::ndarray<nb::ro>(to));
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  read_box(*engine.ring, array, {start, tile.shape}, tile, staging);
+}
+
+void write(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<nb::ro>& from,
+           std::size_t staging) {
+  const Tile tile = tile_of(from);
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  write_box(*engine.ring, array, {start, tile.shape}, tile, staging);
+}
+
+void bind_statistics(nb::module_& m) {
+  nb::class_<Statistics>(m, "Statistics")
+      .def_ro("bytes_read", &Statistics::bytes_read)
+      .def_ro("bytes_written", &Statistics::bytes_written)
+      .def_ro("flops", &Statistics::flops)
+      .def_ro("seconds", &Statistics::seconds)
+      .def_ro("worker_busy_seconds", &Statistics::worker_busy_seconds)
+      .def_ro("worker_idle_seconds", &Statistics::worker_idle_seconds)
+      .def_ro("ring_busy_seconds", &Statistics::ring_busy_seconds)
+      .def_ro("ring_idle_seconds", &Statistics::ring_idle_seconds)
+      .def_ro("tasks", &Statistics::tasks)
+      .def_ro("budget", &Statistics::budget)
+      .def_ro("peak_budget", &Statistics::peak_budget)
+      .def_ro("resident_at_entry", &Statistics::resident_at_entry)
+      .def_ro("peak_memory", &Statistics::peak_memory)
+      .def_ro("io", &Statistics::io);
+
+  nb::class_<MachineProfile>(m, "MachineProfile")
+      .def(nb::init<>())
+      .def_rw("read_bytes_per_second", &MachineProfile::read_bytes_per_second)
+      .def_rw("write_bytes_per_second", &MachineProfile::write_bytes_per_second)
+      .def_rw("request_seconds", &MachineProfile::request_seconds)
+      .def_rw("flops_float32", &MachineProfile::flops_float32)
+      .def_rw("flops_float64", &MachineProfile::flops_float64)
+      .def_rw("memory_bytes_per_second", &MachineProfile::memory_bytes_per_second);
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& m) {
+  bind_statistics(m);
+  nb::class_<Job>(m, "Job");
+  nb::class_<Engine>(m, "Engine")
+      .def(
+          "__init__",
+          [](Engine* self, std::uint64_t memory, int workers, int threads_per_task, const std::string& scratch,
+             const std::string& io) {
+            new (self) Engine(RuntimeOptions{.memory = memory,
+                                             .workers = workers,
+                                             .threads_per_task = threads_per_task,
+                                             .scratch = scratch,
+                                             .io = io});
+          },
+          nb::arg("memory"), nb::arg("workers"), nb::arg("threads_per_task"), nb::arg("scratch"), nb::arg("io"),
+          nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("memory", [](const Engine& e) { return e.runtime.options().memory; })
+      .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
+      .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })
+      .def_prop_ro("scratch", [](const Engine& e) { return e.runtime.options().scratch; })
+      .def_prop_ro("io", [](const Engine& e) { return e.ring->describe(); })
+      .def_prop_ro("reserve", [](const Engine& e) { return e.runtime.reserve(); })
+      .def_prop_rw(
+          "profile", [](Engine& e) { return e.runtime.profile(); },
+          [](Engine& e, const MachineProfile& p) { e.runtime.profile() = p; })
+      .def("run", &run, nb::arg("job"), nb::arg("progress").none())
+      .def("plan", &plan)
+      .def("least_memory", &least_memory)
+      .def("read_box", &read, nb::arg("array"), nb::arg("start"), nb::arg("to"), nb::arg("staging"))
+      .def("write_box", &write, nb::arg("array"), nb::arg("start"), nb::arg("from_"), nb::arg("staging"));
+}
+
+}  // namespace flagstone::python

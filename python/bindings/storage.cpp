@@ -1,0 +1,84 @@
+// Arrays on disk and in memory, and outputs that appear whole.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/bindings.hpp"
+#include "flagstone/storage/output.hpp"
+#include "flagstone/storage/zarr.hpp"
+
+namespace flagstone::python {
+namespace {
+
+/// Keeps a Python object alive from threads that do not hold the lock.
+std::shared_ptr<void> keep_alive(nb::object object) {
+  return {new nb::object(std::move(object)), [](void* held) {
+            if (!Py_IsInitialized()) return;  // the interpreter is gone and its objects with it
+            nb::gil_scoped_acquire lock;
+            delete static_cast<nb::object*>(held);
+          }};
+}
+
+Array create_zarr(const std::string& directory, const Shape& shape, const std::string& dtype, const Shape& chunks,
+                  const std::string& codec, const std::string& attributes,
+                  const std::vector<std::string>& dimension_names) {
+  const ZarrOptions options{
+      .chunks = chunks, .codec = codec, .attributes = attributes, .dimension_names = dimension_names};
+  return create_zarr_array(directory, shape, dtype_from_name(dtype), options);
+}
+
+}  // namespace
+
+void bind_storage(nb::module_& m) {
+  using unlocked = nb::call_guard<nb::gil_scoped_release>;
+
+  nb::class_<Array>(m, "Array")
+      .def_prop_ro("shape", [](const Array& a) { return a.shape(); })
+      .def_prop_ro("chunks", [](const Array& a) { return a.chunks(); })
+      .def_prop_ro("dtype", [](const Array& a) { return std::string(name_of(a.dtype())); })
+      .def_prop_ro("nbytes", &Array::nbytes)
+      .def_prop_ro("path", &Array::path)
+      .def_prop_ro("in_memory", &Array::in_memory)
+      .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
+      .def("run_bytes", [](const Array& a, const Shape& box) { return a.store().run_bytes(box); })
+      .def(
+          "flush", [](const Array& a) { a.store().flush(); }, unlocked());
+
+  m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, unlocked());
+  m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
+        nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
+        nb::arg("dimension_names") = std::vector<std::string>{}, unlocked());
+  m.def("open_npy", &open_npy, nb::arg("path"), nb::arg("writable") = false, unlocked());
+  m.def(
+      "create_npy",
+      [](const std::string& path, const Shape& shape, const std::string& dtype) {
+        return create_npy(path, shape, dtype_from_name(dtype));
+      },
+      unlocked());
+  m.def("memory_array", [](nb::object numpy_array) {
+    const Tile tile = tile_of(nb::cast<nb::ndarray<nb::ro>>(numpy_array));
+    return memory_array(tile.data, tile.shape, tile.dtype, tile.strides, keep_alive(std::move(numpy_array)));
+  });
+  m.def("planned_array", [](const Shape& shape, const std::string& dtype, const Shape& chunks) {
+    return planned_array(shape, dtype_from_name(dtype), chunks);
+  });
+  m.def("default_chunks",
+        [](const Shape& shape, const std::string& dtype) { return default_chunks(shape, dtype_from_name(dtype)); });
+
+  m.def("is_zarr_group", &is_zarr_group);
+  m.def("is_zarr_array", &is_zarr_array);
+  m.def("open_group", [](const std::string& directory) {
+    const GroupInfo group = open_group(directory);
+    return std::make_tuple(group.attributes, group.arrays, group.groups);
+  });
+  m.def("write_group", &write_group);
+  m.def("mark_dirty", &mark_dirty, unlocked());
+  m.def("is_dirty", &is_dirty);
+
+  nb::class_<Output>(m, "Output")
+      .def(nb::init<const std::string&, bool, std::uint64_t>(), nb::arg("path"), nb::arg("replace"),
+           nb::arg("bytes_needed") = 0, unlocked())
+      .def_prop_ro("directory", &Output::directory)
+      .def("publish", &Output::publish, unlocked());
+}
+
+}  // namespace flagstone::python
