@@ -1,0 +1,205 @@
+"""float32 product n x n x n, larger than its memory limit, against NumPy in memory.
+
+Operands `.npy` at 1 GiB and 512 MiB, Zarr at 256 MiB; output Zarr; caches dropped; fresh processes in turn,
+best of the rounds. Also bytes submitted against the bound, peak against the limit, plan against actual.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from pathlib import Path
+
+import harness
+
+SIZE = 4  # bytes of a float32
+TIME_TARGET = {"1GiB": "<= 1.02", "512MiB": "<= 1.05", "256MiB": "<= 1.15"}
+BYTES_TARGET = {"1GiB": "<= 0.9", "256MiB": "<= 1.35"}
+
+
+def make_zarr(source: str, to: str) -> dict:
+    import numpy as np
+
+    import flagstone as fl
+
+    rows = np.load(source, mmap_mode="r")
+    array = fl.create(to, rows.shape, rows.dtype, overwrite=True)
+    for row in range(0, rows.shape[0], 1024):
+        array[row : row + 1024, :] = rows[row : row + 1024]
+    array.flush()
+    return {}
+
+
+def ours(a: str, b: str, out: str, memory: str) -> dict:
+    started = time.perf_counter()
+    import numpy as np
+
+    import flagstone as fl
+
+    import_seconds = time.perf_counter() - started
+    left, right = fl.open(a), fl.open(b)
+    plan = fl.matmul.plan(left, right, out=out, memory=memory)
+    with harness.measured() as run:
+        product = fl.matmul(left, right, out=out, memory=memory)
+    stats = fl.stats()
+    n = product.shape[0]
+    x = np.random.default_rng(9).standard_normal((n, 4))
+    difference, scale = 0.0, 0.0
+    through = np.concatenate([right[i : i + 512, :].astype(np.float64) @ x for i in range(0, n, 512)])
+    for i in range(0, n, 512):
+        expected = left[i : i + 512, :].astype(np.float64) @ through
+        difference += abs(product[i : i + 512, :].astype(np.float64) @ x - expected).sum()
+        scale += abs(expected).sum()
+    return {
+        **vars(run),
+        "import_seconds": import_seconds,
+        "error_over_eps": difference / scale / np.finfo(np.float32).eps,
+        "bytes_read": stats.bytes_read,
+        "bytes_written": stats.bytes_written,
+        "stats": {
+            name: getattr(stats, name) for name in dir(stats) if name[0] != "_" and _plain(stats, name)
+        },
+        "plan": {name: getattr(plan, name) for name in dir(plan) if name[0] != "_" and _plain(plan, name)},
+    }
+
+
+def _plain(owner: object, name: str) -> bool:
+    return isinstance(getattr(owner, name), (int, float, str))
+
+
+def numpy_in_memory(a: str, b: str) -> dict:
+    import numpy as np
+
+    harness.assert_all_threads()
+    left, right = np.load(a), np.load(b)
+    with harness.measured() as run:
+        left @ right
+    return vars(run)
+
+
+def blas_floor(n: int, tile: int = 2048) -> dict:
+    """Seconds for 2n³ flops by single-threaded gemm on tiles that stay in memory, one thread a processor."""
+    import ctypes
+
+    import numpy as np
+    import scipy_openblas32
+
+    library = next(Path(scipy_openblas32.get_lib_dir()).glob("libscipy_openblas.so*"))
+    blas = ctypes.CDLL(str(library))
+    blas.scipy_openblas_set_num_threads(1)
+    sgemm, floats, number = blas.scipy_cblas_sgemm, ctypes.POINTER(ctypes.c_float), ctypes.c_float
+    repeats = max(1, min(24, n**3 // tile**3))
+
+    def work() -> None:
+        a, b, c = (np.ones((tile, tile), np.float32).ctypes.data_as(floats) for _ in range(3))
+        for _ in range(repeats):
+            sgemm(101, 111, 111, tile, tile, tile, number(1), a, tile, b, tile, number(1), c, tile)
+
+    threads = [threading.Thread(target=work) for _ in os.sched_getaffinity(0)]
+    with harness.measured() as run:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    rate = 2 * tile**3 * repeats * len(threads) / run.seconds
+    return {**vars(run), "flops_per_second": rate, "seconds": 2 * n**3 / rate}
+
+
+def bytes_bound(n: int, memory: int) -> float:
+    return 2 * SIZE**1.5 * n**3 / math.sqrt(memory) + 3 * SIZE * n * n
+
+
+def compare(
+    args, label: str, memory: str, operands: tuple[Path, Path], npy: tuple[Path, Path]
+) -> tuple[list, dict]:
+    out = args.data / "product-c.zarr"
+    runs = {
+        "flagstone": lambda: harness.child(
+            __file__, ours, args.timeout, a=operands[0], b=operands[1], out=out, memory=memory
+        ),
+        "numpy": lambda: harness.child(__file__, numpy_in_memory, args.timeout, a=npy[0], b=npy[1]),
+    }
+    results = harness.alternate(args.rounds, runs, [*operands, *npy])
+    harness.remove(out)
+    mine, theirs = harness.best(results["flagstone"]), harness.best(results["numpy"])
+    fastest = min(results["flagstone"], key=lambda run: run["seconds"])
+    limit = harness.parse_bytes(memory)
+    submitted = fastest["bytes_read"] + fastest["bytes_written"]
+    bound, plan = bytes_bound(args.n, limit), fastest["plan"]
+    peak = max(run["peak"] for run in results["flagstone"])
+    name = f"product {args.n}³, {label}"
+
+    def row(what: str, mine: str, theirs: str, value: float, target: str) -> dict:
+        return harness.figure(f"{name}: {what}", mine, theirs, value, target, args.full_size)
+
+    rows = [
+        row(
+            "time",
+            f"{mine:.2f} s",
+            f"{theirs:.2f} s NumPy",
+            mine / theirs,
+            TIME_TARGET.get(memory, "<= 1.15"),
+        )
+    ]
+    if memory in BYTES_TARGET:
+        rows.append(
+            row("bytes ÷ bound", f"{submitted:.4g}", f"{bound:.4g}", submitted / bound, BYTES_TARGET[memory])
+        )
+    planned = plan["bytes_read"] + plan["bytes_written"]
+    rows += [
+        row("peak ÷ limit", f"{peak / 2**20:.0f} MiB", memory, peak / limit, "<= 1.00"),
+        row("bytes off plan", f"{submitted:.4g}", f"{planned:.4g}", abs(submitted / planned - 1), "<= 0.01"),
+        row(
+            "peak off plan",
+            f"{peak}",
+            f"{plan['peak_memory']}",
+            abs(peak / plan["peak_memory"] - 1),
+            "<= 0.10",
+        ),
+        row(
+            "seconds off plan",
+            f"{mine:.2f}",
+            f"{plan['seconds']:.2f}",
+            abs(mine / plan["seconds"] - 1),
+            "<= 0.25",
+        ),
+        row("error ÷ eps (√2n)", "signed", "", fastest["error_over_eps"], f"<= {math.sqrt(2 * args.n):.0f}"),
+    ]
+    return rows, results
+
+
+def run() -> int:
+    args = harness.options(
+        __doc__,
+        n=(16384, 1024),
+        rounds=(3, 1),
+        npy_memory=("1GiB,512MiB", "256MiB"),
+        zarr_memory=("256MiB", "256MiB"),
+    )
+    npy = tuple(
+        harness.random_npy(args.data / f"product-{x}.npy", args.n, args.n, i) for i, x in enumerate("ab")
+    )
+    zarr = tuple(path.with_suffix(".zarr") for path in npy)
+    dropped = harness.drop_caches(npy)
+    rows, details = [], {"caches": dropped}
+    try:
+        floor = harness.child(__file__, blas_floor, args.timeout, n=args.n)
+        for memory in args.npy_memory.split(","):
+            more, details[f"npy {memory}"] = compare(args, f".npy, {memory}", memory, npy, npy)
+            rows += more
+        for source, to in zip(npy, zarr, strict=True):
+            harness.child(__file__, make_zarr, args.timeout, source=source, to=to)
+        for memory in args.zarr_memory.split(","):
+            more, details[f"zarr {memory}"] = compare(args, f"Zarr, {memory}", memory, zarr, npy)
+            rows += more
+    finally:
+        harness.remove(*zarr, *(() if args.keep else npy), args.data / "product-c.zarr")
+    rate = floor["flops_per_second"] / 1e9
+    print(f"caches: {dropped}; BLAS floor {floor['seconds']:.2f} s ({rate:.0f} Gflop/s)")
+    return harness.report(__file__, args, rows, floor=floor, **details)
+
+
+if __name__ == "__main__":
+    harness.main(__file__, run, ours, numpy_in_memory, blas_floor, make_zarr)
