@@ -1,0 +1,66 @@
+"""Fixtures of all tests; the package under test is the installed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Before the package is imported: what tests import or spill stays out of the user's own scratch directory.
+_scratch = tempfile.TemporaryDirectory(prefix="flagstone-tests-")
+os.environ["FLAGSTONE_SCRATCH"] = _scratch.name
+os.environ.pop("FLAGSTONE_MEMORY", None)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real data sets, which are not part of the project."""
+    path = Path(os.environ.get("FLAGSTONE_TEST_DATA", ROOT.parent / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip(f"real data sets are not here ({path}); set FLAGSTONE_TEST_DATA")
+    return path
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240607)
+
+
+@pytest.fixture
+def isolated(tmp_path):
+    """Runs Python code in a process of its own, in tmp_path; returns what it assigned to `result`."""
+
+    def run(
+        code: str, *, env: dict[str, str] | None = None, timeout: float = 300, check: bool = True, **values
+    ):
+        given = json.dumps(values)
+        text = (
+            "import json, sys, os\nimport numpy as np\nimport flagstone as fl\n"
+            f"sys.path.insert(0, {str(ROOT / 'tests')!r})\n"
+            f"globals().update(json.loads({given!r}))\nresult = None\n"
+            + textwrap.dedent(code)
+            + "\nprint('RESULT' + json.dumps(result))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            cwd=tmp_path,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if not check:
+            return done
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads(done.stdout.rpartition("RESULT")[2])
+
+    return run

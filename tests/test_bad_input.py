@@ -1,0 +1,441 @@
+"""Bad input: one sentence (who, what was given, what is needed), the right class, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import flagstone as fl
+
+
+def sentence(error: BaseException) -> str:
+    """The message, which must be one sentence (or two: the reason, what to do) on one line, free of C++."""
+    text = str(error)
+    assert "\n" not in text.strip(), text
+    assert len(text) < 400, text
+    assert not re.search(r"std::|0x[0-9a-f]{6}|Traceback|basic_string|terminate", text), text
+    return text
+
+
+def fails(classes, *words):
+    """Context manager: one of `classes`, a single sentence holding all `words` (regular expressions)."""
+
+    class Check:
+        def __enter__(self):
+            self.raises = pytest.raises(classes)
+            self.info = self.raises.__enter__()
+            return self.info
+
+        def __exit__(self, *exc):
+            caught = self.raises.__exit__(*exc)
+            text = sentence(self.info.value)
+            for word in words:
+                assert re.search(word, text), f"{word!r} is not in {text!r}"
+            return caught
+
+    return Check()
+
+
+def test_classes_have_two_bases():
+    assert issubclass(fl.ShapeError, fl.Error)
+    assert issubclass(fl.ShapeError, ValueError)
+    assert issubclass(fl.BudgetError, MemoryError)
+    assert issubclass(fl.StorageError, OSError)
+    assert issubclass(fl.FormatError, ValueError)
+    assert issubclass(fl.NumericalError, np.linalg.LinAlgError)
+    assert issubclass(fl.ConvergenceError, fl.NumericalError)
+
+
+# Shapes and arguments
+
+
+def test_shapes_that_do_not_conform():
+    with fails(fl.ShapeError, "matmul", "4096 x 512", "600 x 2048", "512.*600"):
+        fl.matmul(np.zeros((4096, 512), "f4"), np.zeros((600, 2048), "f4"))
+
+
+def test_vectors_are_refused_or_computed():
+    with fails((ValueError, TypeError), "matmul"):
+        fl.matmul(np.zeros((3, 3, 3)), np.zeros((3, 3)))
+
+
+def test_dtypes_that_do_not_conform():
+    with fails((ValueError, TypeError), "matmul", "float32", "float64"):
+        fl.matmul(np.zeros((4, 4), "f4"), np.zeros((4, 4), "f8"))
+
+
+def test_out_of_another_shape_or_dtype(tmp_path):
+    wrong = fl.create(str(tmp_path / "w.zarr"), (5, 4), "float64")
+    with fails(fl.ShapeError, "matmul", "5 x 4", "4 x 4"):
+        fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), out=wrong)
+    wrong = fl.create(str(tmp_path / "v.zarr"), (4, 4), "float32")
+    with fails((ValueError, TypeError), "matmul", "float32", "float64"):
+        fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), out=wrong)
+
+
+def test_beta_without_out():
+    with fails(ValueError, "matmul", "beta", "out"):
+        fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), beta=1)
+
+
+def test_beta_with_a_path_that_does_not_exist(tmp_path):
+    with fails((ValueError, OSError), "c.zarr"):
+        fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), beta=1, out=str(tmp_path / "c.zarr"))
+
+
+@pytest.mark.parametrize("k", [0, -1, 31, 10**12])
+def test_k_out_of_range(k):
+    with fails(ValueError, "pca", re.escape(str(k)), "30"):
+        fl.pca(np.random.default_rng(0).random((50, 30)), k)
+
+
+@pytest.mark.parametrize("memory", ["much", "", -5, 0, "5 apples", float("nan")])
+def test_memory_that_is_no_size(memory):
+    with fails((ValueError, TypeError, MemoryError), "memory"):
+        fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), memory=memory)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"method": "magic"}, {"tol": -1}, {"tol": 0}, {"tol": float("nan")}, {"seed": -1}]
+)
+def test_pca_arguments(arguments):
+    with fails((ValueError, TypeError), "pca", next(iter(arguments))):
+        fl.pca(np.random.default_rng(0).random((50, 30)), 3, **arguments)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_pca_of_complex_numbers(dtype):
+    with fails((ValueError, TypeError), "pca", dtype):
+        fl.pca(np.ones((50, 30), dtype), 3)
+
+
+def test_create_with_bad_arguments(tmp_path):
+    for i, arguments in enumerate(
+        [((-1, 5), "f4"), ((4, 5), "S10"), ((4, 5), "float128"), ((4, 5), "f4", (0, 3)), ((4, 5), "f4", (3,)),
+         (((1 << 62), (1 << 62)), "f8")]
+    ):  # fmt: skip
+        with fails((ValueError, TypeError), "create|dtype"):
+            fl.create(str(tmp_path / f"{i}.zarr"), *arguments)
+        assert not (tmp_path / f"{i}.zarr").exists()
+
+
+# Limits
+
+
+def test_a_limit_too_small_names_the_least_that_works(isolated):
+    text, least, worked = isolated(
+        """
+        x = np.random.default_rng(0).random((3000, 3000)).astype("f4")
+        np.save("x.npy", x)
+        a = fl.open("x.npy")
+        try:
+            fl.matmul(a, a, out="c.zarr", memory="1MiB")
+        except fl.BudgetError as error:
+            text, least = str(error), error.least
+        assert not os.path.exists("c.zarr")
+        worked = True
+        fl.matmul(a, a, out="c.zarr", memory=int(least * 1.02))
+        result = [text, least, worked]
+        """
+    )
+    assert worked
+    assert "matmul" in text
+    assert "least" in text or "needs" in text
+    assert least > 1 << 20
+
+
+# Files
+
+
+def test_missing_path(tmp_path):
+    path = str(tmp_path / "nowhere.zarr")
+    with fails(FileNotFoundError, "nowhere.zarr") as info:
+        fl.open(path)
+    assert isinstance(info.value, fl.Error)
+    with fails(FileNotFoundError, "absent"):
+        fl.matmul(np.ones((2, 2)), np.ones((2, 2)), out=str(tmp_path / "absent" / "c.zarr"))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.zarr", "x.csv", "x"])
+def test_garbage_and_empty_files(tmp_path, name):
+    for content in (b"", b"\x00" * 100, os.urandom(5000), b"\x93NUMPY", b"PK\x03\x04" + os.urandom(50)):
+        (tmp_path / name).write_bytes(content)
+        with fails((fl.FormatError, fl.StorageError), re.escape(name)):
+            fl.open(str(tmp_path / name))
+
+
+def test_truncated_npy(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((100, 100)))
+    whole = (tmp_path / "x.npy").read_bytes()
+    for length in (3, 9, 60, 127, 128, 5000, len(whole) - 1):
+        (tmp_path / "x.npy").write_bytes(whole[:length])
+        with fails(fl.FormatError, "x.npy"):
+            fl.open(str(tmp_path / "x.npy"))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-3, 4)}",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999)}",
+        "{'descr': '>f8', 'fortran_order': False, 'shape': (3, 4)}",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4)}",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 4)}",
+        "{'descr': '<f8', 'shape': (3, 4)}",
+        "{'descr': '<f8'",
+    ],
+)
+def test_npy_headers_that_are_not_ours(tmp_path, header):
+    head = header.encode().ljust(117) + b"\n"
+    (tmp_path / "x.npy").write_bytes(
+        b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + b"\0" * 96
+    )
+    with fails(fl.FormatError, "x.npy"):
+        fl.open(str(tmp_path / "x.npy"))
+
+
+def zarr_files(path):
+    return [f for f in path.rglob("*") if f.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("what", "replace"),
+    [
+        (b'"zarr_format":3', b'"zarr_format":7'),
+        (b'"float64"', b'"float63"'),
+        (b'"sharding_indexed"', b'"sharding_by_magic"'),
+    ],
+)
+def test_zarr_metadata_that_is_not_ours(tmp_path, what, replace):
+    fl.from_numpy(np.ones((64, 64)), str(tmp_path / "a.zarr"))
+    for file in tmp_path.joinpath("a.zarr").rglob("zarr.json"):
+        packed = re.sub(rb'":\s+', b'":', file.read_bytes())
+        file.write_bytes(packed.replace(what, replace))
+    with fails(fl.FormatError, "zarr.json|a.zarr"):
+        fl.open(str(tmp_path / "a.zarr"))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"zarr_format": 3}'])
+def test_zarr_json_garbage(tmp_path, content):
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr" / "zarr.json").write_bytes(content)
+    with fails(fl.FormatError, "a.zarr"):
+        fl.open(str(tmp_path / "a.zarr"))
+
+
+def test_a_folder_that_is_no_array(tmp_path):
+    (tmp_path / "d").mkdir()
+    with fails(fl.FormatError, "d"):
+        fl.open(str(tmp_path / "d"))
+
+
+@pytest.mark.parametrize("damage", ["truncate", "empty", "index"])
+def test_damaged_shard(tmp_path, damage):
+    fl.from_numpy(np.random.default_rng(0).random((600, 600)), str(tmp_path / "a.zarr"))
+    shards = [
+        f for f in zarr_files(tmp_path / "a.zarr") if "c" in f.relative_to(tmp_path / "a.zarr").parts[:-1]
+    ]
+    assert shards
+    content = bytearray(shards[0].read_bytes())
+    if damage == "truncate":
+        content = content[: len(content) // 2]
+    elif damage == "empty":
+        content = content[:0]
+    else:
+        content[-9] ^= 0x40  # inside the index, before its checksum
+    shards[0].write_bytes(bytes(content))
+    with fails((fl.FormatError, fl.StorageError), "c/|shard|a.zarr"):
+        fl.open(str(tmp_path / "a.zarr"))[...]
+
+
+def test_damaged_operand_leaves_no_output(tmp_path):
+    fl.from_numpy(np.random.default_rng(0).random((600, 600)), str(tmp_path / "a.zarr"))
+    for shard in zarr_files(tmp_path / "a.zarr"):
+        if shard.name != "zarr.json" and "c" in shard.relative_to(tmp_path / "a.zarr").parts[:-1]:
+            shard.write_bytes(shard.read_bytes()[:-100])
+    with fails((fl.FormatError, fl.StorageError), "a.zarr"):
+        fl.matmul(fl.open(str(tmp_path / "a.zarr")), np.ones((600, 2)), out=str(tmp_path / "c.zarr"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.zarr"]
+
+
+# Sparse files
+
+
+def save_npz(path, **changes):
+    m = sp.random(200, 40, 0.1, format="csr", random_state=0, dtype=np.float64)
+    parts = {
+        "format": b"csr",
+        "shape": np.array(m.shape),
+        "data": m.data,
+        "indices": m.indices,
+        "indptr": m.indptr,
+    }
+    parts.update(changes)
+    np.savez(path, **{k: v for k, v in parts.items() if v is not None})
+    return m
+
+
+@pytest.mark.parametrize("value", [40, -1, 10**6])
+def test_npz_index_out_of_range(tmp_path, value):
+    m = save_npz(tmp_path / "x.npz")
+    indices = m.indices.copy()
+    indices[77] = value
+    row = int(np.searchsorted(m.indptr, 77, side="right") - 1)
+    save_npz(tmp_path / "x.npz", indices=indices)
+    with fails(fl.FormatError, rf"\b{row}\b", re.escape(str(value))):
+        fl.open(str(tmp_path / "x.npz"))
+
+
+def test_npz_pointers_that_decrease(tmp_path):
+    m = save_npz(tmp_path / "x.npz")
+    indptr = m.indptr.copy()
+    indptr[50] = indptr[49] - 1
+    save_npz(tmp_path / "x.npz", indptr=indptr)
+    with fails(fl.FormatError, "x.npz|row"):
+        fl.open(str(tmp_path / "x.npz"))
+
+
+@pytest.mark.parametrize("part", ["format", "shape", "data", "indices", "indptr"])
+def test_npz_with_a_part_missing(tmp_path, part):
+    save_npz(tmp_path / "x.npz", **{part: None})
+    with fails((fl.FormatError, KeyError), "x.npz"):
+        fl.open(str(tmp_path / "x.npz"))
+
+
+def test_npz_parts_of_wrong_length(tmp_path):
+    m = save_npz(tmp_path / "x.npz")
+    for change in ({"data": m.data[:-1]}, {"indices": m.indices[:-5]}, {"indptr": m.indptr[:-1]}):
+        save_npz(tmp_path / "x.npz", **change)
+        with fails(fl.FormatError, "x.npz"):
+            fl.open(str(tmp_path / "x.npz"))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_npz_truncated(tmp_path, compressed):
+    m = sp.random(2000, 400, 0.1, format="csr", random_state=0)
+    sp.save_npz(tmp_path / "x.npz", m, compressed=compressed)
+    whole = (tmp_path / "x.npz").read_bytes()
+    for length in (10, len(whole) // 3, len(whole) - 30):
+        (tmp_path / "x.npz").write_bytes(whole[:length])
+        with fails(fl.FormatError, "x.npz"):
+            fl.open(str(tmp_path / "x.npz"))
+
+
+def test_npz_flipped_bytes_in_the_middle(tmp_path):
+    m = sp.random(2000, 400, 0.1, format="csr", random_state=0)
+    sp.save_npz(tmp_path / "x.npz", m)
+    whole = bytearray((tmp_path / "x.npz").read_bytes())
+    for at in (len(whole) // 4, len(whole) // 2, 3 * len(whole) // 4):
+        broken = bytearray(whole)
+        for i in range(20):
+            broken[at + i] ^= 0xFF
+        (tmp_path / "x.npz").write_bytes(broken)
+        with fails(fl.FormatError, "x.npz"):
+            fl.open(str(tmp_path / "x.npz"))
+
+
+def test_from_blocks_out_of_range_or_ragged():
+    good = sp.random(10, 20, 0.3, format="csr", random_state=0)
+    wider = sp.random(10, 25, 0.3, format="csr", random_state=0)
+    with fails((fl.ShapeError, fl.FormatError), "20", "25"):
+        fl.from_blocks([good, wider])
+    with fails((ValueError, TypeError), "from_blocks"):
+        fl.from_blocks([])
+    with fails((ValueError, TypeError), "from_blocks"):
+        fl.from_blocks(["text"])
+
+
+# NaN
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("method", ["gram", "krylov"])
+def test_pca_names_the_first_bad_number(tmp_path, rng, bad, kind, method):
+    x = rng.random((300, 40))
+    x[x < 0.5] = 0
+    x[123, 17] = x[200, 3] = x[123, 30] = bad
+    if kind == "dense":
+        np.save(tmp_path / "x.npy", x)
+        path = tmp_path / "x.npy"
+    else:
+        path = tmp_path / "x.npz"
+        sp.save_npz(path, sp.csr_matrix(x))
+    with fails((fl.NumericalError, fl.FormatError), "123", "17"):
+        fl.pca(fl.open(str(path)), 5, method=method, out=str(tmp_path / "out.zarr"))
+    assert not (tmp_path / "out.zarr").exists()
+
+
+# Destinations
+
+
+@pytest.fixture
+def full_disk():
+    """A file system of 16 MiB of our own."""
+    path = f"/tmp/flagstone-full-{os.getpid()}"
+    os.mkdir(path)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", path], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        os.rmdir(path)
+        pytest.skip(f"mounting a small tmpfs is not permitted here: {done.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", path], check=True)
+    os.rmdir(path)
+
+
+def test_full_destination_is_noticed_before_anything_is_written(full_disk):
+    x = np.ones((3000, 3000))
+    with fails(fl.StorageError, "MiB") as info:
+        fl.matmul(x, x, out=f"{full_disk}/c.zarr")
+    assert info.value.errno == 28
+    assert os.listdir(full_disk) == []
+
+
+def test_full_scratch_is_noticed(full_disk):
+    x = np.ones((3000, 3000))
+    with fl.Runtime(scratch=full_disk), fails(fl.StorageError, "MiB|space"):
+        fl.matmul(x, x)
+    assert not [f for f in os.listdir(full_disk) if not f.startswith(".")]
+
+
+def test_enospc_in_the_middle_leaves_the_old_output_whole(full_disk):
+    path = f"{full_disk}/c.zarr"
+    fl.from_numpy(np.full((100, 100), 3.0), path)
+    # Sparse blocks of unknown total length: nobody can check the space beforehand.
+    blocks = (sp.random(2000, 3000, 0.5, format="csr", random_state=i) for i in range(10))
+    with fails(fl.StorageError, "space|ENOSPC") as info:
+        fl.from_blocks(blocks, path, overwrite=True)
+    assert info.value.errno == 28
+    np.testing.assert_array_equal(fl.open(path)[...], np.full((100, 100), 3.0))
+    assert os.listdir(full_disk) == ["c.zarr"]
+
+
+def test_read_only_destination(tmp_path, isolated):
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("root ignores permissions and a read-only mount is not permitted here")
+    else:
+        folder.chmod(0o500)
+    try:
+        with fails(fl.StorageError, "locked") as info:
+            fl.matmul(np.ones((4, 4)), np.ones((4, 4)), out=str(folder / "c.zarr"))
+        assert info.value.errno in (13, 30)
+        with fl.Runtime(scratch=str(folder)), fails(fl.StorageError, "locked"):
+            fl.matmul(np.ones((4, 4)), np.ones((4, 4)))
+    finally:
+        if os.geteuid() == 0:
+            subprocess.run(["umount", str(folder)], check=True)
+        shutil.rmtree(folder)
