@@ -1,7 +1,7 @@
 """Sequential read and write of a 4 GiB Zarr array through the ring ÷ the best of a grid of `fio --direct=1`.
 
-The grid is block size x depth; each point runs once, then the two fastest run in turn with ours; medians. Writes
-of both go to freshly allocated files and end with a sync. The program behind ours is built on demand with cmake.
+The grid is block size x depth; each point runs once, then the two fastest run in turn with ours; medians.
+Writes of both go to freshly allocated files and end with a sync. The program behind ours is built with cmake.
 """
 
 from __future__ import annotations
