@@ -13,13 +13,13 @@ namespace flagstone {
 struct Request {
   bool write = false;
   int fd = -1;
-  std::uint64_t offset = 0;      // in the file, bytes
+  std::uint64_t offset = 0;  // in the file, bytes
   std::byte* memory = nullptr;
   std::size_t row_bytes = 0;
   std::size_t rows = 1;
-  std::size_t pitch = 0;         // used when rows > 1
-  int registered = -1;           // what register_buffer gave for the buffer that holds `memory`, or -1
-  std::uint64_t tag = 0;         // comes back in the completion
+  std::size_t pitch = 0;  // used when rows > 1
+  int registered = -1;    // what register_buffer gave for the buffer that holds `memory`, or -1
+  std::uint64_t tag = 0;  // comes back in the completion
 
   std::size_t bytes() const { return row_bytes * rows; }
 };

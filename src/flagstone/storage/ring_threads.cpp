@@ -1,0 +1,113 @@
+// The ring where io_uring is missing: threads that wait in pread and pwrite.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "flagstone/storage/ring_step.hpp"
+
+namespace flagstone {
+namespace {
+
+/// All signals blocked while it lives, so that threads started meanwhile inherit that.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+class ThreadRing final : public Ring {
+ public:
+  ThreadRing(unsigned threads, std::string note) : note_(std::move(note)) {
+    SignalsBlocked blocked;
+    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+
+  ~ThreadRing() override {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      waiting_.clear();
+    }
+    work_.notify_all();
+    for (auto& thread : threads_) thread.join();
+  }
+
+  void submit(std::span<const Request> requests) override {
+    {
+      std::lock_guard lock(mutex_);
+      waiting_.insert(waiting_.end(), requests.begin(), requests.end());
+    }
+    if (requests.size() == 1)
+      work_.notify_one();
+    else
+      work_.notify_all();
+  }
+
+  std::size_t reap(std::span<Completion> out) override {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return !completed_.empty() || woken_; });
+    woken_ = false;
+    const std::size_t n = std::min(out.size(), completed_.size());
+    std::copy_n(completed_.begin(), n, out.begin());
+    completed_.erase(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(n));
+    return n;
+  }
+
+  void wake() override {
+    {
+      std::lock_guard lock(mutex_);
+      woken_ = true;
+    }
+    done_.notify_one();
+  }
+
+  std::string describe() const override {
+    return std::to_string(threads_.size()) + " threads" + (note_.empty() ? "" : " (" + note_ + ")");
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      work_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
+      if (stop_) return;
+      RequestProgress progress(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      while (!progress.finished(transfer_now(progress.request(), progress.step()))) {
+      }
+      lock.lock();
+      completed_.push_back(progress.completion());
+      done_.notify_one();
+    }
+  }
+
+  std::string note_;
+  std::mutex mutex_;
+  std::condition_variable work_, done_;
+  std::deque<Request> waiting_;
+  std::deque<Completion> completed_;
+  bool stop_ = false, woken_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ring> make_thread_ring(unsigned threads, const std::string& note) {
+  return std::make_unique<ThreadRing>(threads, note);
+}
+
+}  // namespace flagstone
