@@ -251,6 +251,21 @@ def figure(what: str, ours: str, baseline: str, value: float, target: str, judge
     }
 
 
+def against_plan(name: str, plan: dict, actual: dict, peak: int, judged: bool) -> list[Row]:
+    """The three tolerances of a plan: bytes of a pass ±1 %, peak memory ±10 %, seconds ±25 %."""
+    both = [run["bytes_read"] / max(run["passes"], 1) + run["bytes_written"] for run in (actual, plan)]
+
+    def row(what: str, unit: float, actual: float, planned: float, target: str) -> Row:
+        shown = f"{actual / unit:.4g}", f"{planned / unit:.4g} planned"
+        return figure(f"{name}: {what}", *shown, abs(actual / max(planned, 1e-9) - 1), target, judged)
+
+    return [
+        row("MB a pass off plan", 1e6, *both, "<= 0.01"),
+        row("peak MiB off plan", 2**20, peak, plan["peak_memory"], "<= 0.10"),
+        row("seconds off plan", 1, actual["seconds"], plan["seconds"], "<= 0.25"),
+    ]
+
+
 def table(rows: Sequence[Row]) -> str:
     """Markdown, aligned, so that it can be pasted."""
     if not rows:

@@ -1,0 +1,23 @@
+"""Principal components of a sparse matrix of counts, with the scores on disk and the limit held."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from flagstone.synthetic import cells
+
+import flagstone as fl
+
+with tempfile.TemporaryDirectory(dir=".") as name:
+    folder = Path(name)
+    x = fl.from_blocks(cells(30_000, 1_000, seed=0), path=folder / "cells.zarr")
+    print(fl.pca.plan(x, 10, memory="256MiB"))
+    result = fl.pca(x, 10, memory="256MiB", out=folder / "scores.zarr")
+
+    print("explained variance ratio:", np.round(result.explained_variance_ratio, 4))
+    print("residual:", np.max(result.residual))
+    print("scores:", result.scores.shape, "peak:", fl.stats().peak_memory // 2**20, "MiB")
+
+    # Another block of cells, projected onto the same components.
+    more = np.random.default_rng(1).poisson(0.3, (5, 1_000)).astype(np.float32)
+    print("projected:", np.asarray(result.transform(more)).shape)
