@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,3 +65,14 @@ def isolated(tmp_path):
         return json.loads(done.stdout.rpartition("RESULT")[2])
 
     return run
+
+
+@pytest.fixture(scope="session")
+def operands(tmp_path_factory):
+    """The folder with the operands of routines.py, some 600 MB."""
+    from routines import prepare
+
+    folder = tmp_path_factory.mktemp("operands")
+    prepare(folder)
+    yield folder
+    shutil.rmtree(folder)

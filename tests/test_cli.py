@@ -1,0 +1,181 @@
+"""The command line: help, every command, --json, exit codes, one-sentence errors, real data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import flagstone as fl
+
+FLAGSTONE = str(Path(sys.executable).parent / "flagstone")
+
+
+def run(*arguments, folder=None, code=0, timeout=300, **environment):
+    done = subprocess.run(
+        [FLAGSTONE, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == code, (done.stdout[-1500:], done.stderr[-3000:])
+    return done
+
+
+def fails(*arguments, folder, words):
+    """A usage or run-time error: non-zero, nothing on stdout, one sentence on stderr, no traceback."""
+    done = subprocess.run(
+        [FLAGSTONE, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (1, 2), done
+    assert "Traceback" not in done.stderr
+    lines = [
+        line for line in done.stderr.strip().splitlines() if line and not line.startswith(("Usage", "Try"))
+    ]
+    assert len(" ".join(lines)) < 500, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def cells(tmp_path, rng):
+    m = sp.random(3000, 120, 0.2, format="csr", random_state=rng)
+    m.data = np.ceil(m.data * 9)
+    sp.save_npz(tmp_path / "cells.npz", m)
+    return m
+
+
+def test_help_lists_the_commands():
+    text = run("--help").stdout
+    for command in ("info", "matmul", "pca", "scratch", "demo"):
+        assert command in text
+        assert run(command, "--help").stdout.strip()
+    for option in ("--memory", "--scratch", "--plan", "--json"):
+        assert option in run("pca", "--help").stdout
+    assert fl.__version__ in run("--version").stdout
+    done = subprocess.run(
+        [sys.executable, "-m", "flagstone", "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+
+
+def test_info(tmp_path, cells):
+    np.save(tmp_path / "x.npy", np.ones((30, 20), "float32"))
+    text = run("info", "x.npy", folder=tmp_path).stdout
+    for word in ("30", "20", "float32"):
+        assert word in text
+    described = json.loads(run("info", "x.npy", "--json", folder=tmp_path).stdout)
+    assert "float32" in json.dumps(described)
+    assert str(cells.nnz) in run("info", "cells.npz", folder=tmp_path).stdout.replace(",", "").replace(
+        " ", ""
+    )
+    assert run("info").stdout.strip()
+
+
+def test_matmul(tmp_path, rng):
+    x, y = rng.random((40, 30)), rng.random((30, 50))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    done = run("matmul", "x.npy", "y.npy", "-o", "c.zarr", "--memory", "1GiB", folder=tmp_path)
+    np.testing.assert_allclose(fl.open(str(tmp_path / "c.zarr"))[...], x @ y, rtol=1e-13)
+    assert "\r" not in done.stdout + done.stderr  # quiet when piped
+    assert "\x1b" not in done.stdout + done.stderr
+    numbers = json.loads(run("matmul", "x.npy", "y.npy", "-o", "c.zarr", "--json", folder=tmp_path).stdout)
+    assert numbers
+
+
+def test_plan_runs_nothing(tmp_path, rng, cells):
+    np.save(tmp_path / "x.npy", rng.random((40, 40)))
+    before = sorted(p.name for p in tmp_path.iterdir())
+    text = run("matmul", "x.npy", "x.npy", "-o", "c.zarr", "--plan", folder=tmp_path).stdout
+    assert "passes" in text
+    assert "memory" in text
+    text = run("pca", "cells.npz", "-k", 5, "-o", "r.zarr", "--plan", folder=tmp_path).stdout
+    assert "passes" in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    plan = json.loads(
+        run("pca", "cells.npz", "-k", 5, "-o", "r.zarr", "--plan", "--json", folder=tmp_path).stdout
+    )
+    assert plan["least_memory"] > 0
+
+
+def test_pca_writes_a_report(tmp_path, cells):
+    run("pca", "cells.npz", "-k", 5, "--memory", "1GiB", "-o", "out.zarr", folder=tmp_path)
+    assert (tmp_path / "out.zarr").is_dir()
+    reports = {
+        p.suffix: p for p in tmp_path.rglob("*") if p.suffix in (".png", ".json") and p.name != "zarr.json"
+    }
+    assert {".png", ".json"} <= set(reports)
+    assert reports[".png"].read_bytes().startswith(b"\x89PNG")
+    numbers = json.loads(reports[".json"].read_text())
+    dense = cells.toarray()
+    s = np.linalg.svd(dense - dense.mean(axis=0), compute_uv=False)
+    np.testing.assert_allclose(numbers["singular_values"], s[:5], rtol=0, atol=1e-5 * s[0])
+    done = run("pca", "cells.npz", "-k", 5, "-o", "out.zarr", "--json", folder=tmp_path)
+    np.testing.assert_allclose(json.loads(done.stdout)["singular_values"], s[:5], rtol=0, atol=1e-5 * s[0])
+
+
+def test_scratch_lists_and_clears(tmp_path, cells):
+    scratch = tmp_path / "scratch"
+    run("pca", "cells.npz", "-k", 2, "-o", "r.zarr", "--scratch", scratch, folder=tmp_path)
+    text = run("scratch", FLAGSTONE_SCRATCH=str(scratch)).stdout
+    assert "cells.npz" in text
+    described = json.loads(run("scratch", "--json", FLAGSTONE_SCRATCH=str(scratch)).stdout)
+    assert "cells.npz" in json.dumps(described)
+    run("scratch", "--clear", FLAGSTONE_SCRATCH=str(scratch))
+    assert "cells.npz" not in run("scratch", FLAGSTONE_SCRATCH=str(scratch)).stdout
+    assert sum(f.stat().st_size for f in scratch.rglob("*") if f.is_file()) < 10_000
+
+
+def test_one_sentence_errors(tmp_path, rng):
+    np.save(tmp_path / "x.npy", rng.random((40, 30)))
+    fails("info", "absent.npy", folder=tmp_path, words=["absent.npy"])
+    fails("matmul", "x.npy", "x.npy", "-o", "c.zarr", folder=tmp_path, words=["40 x 30"])
+    fails("pca", "x.npy", "-k", 99, "-o", "c.zarr", folder=tmp_path, words=["99"])
+    fails("pca", "x.npy", "-k", 3, "-o", "c.zarr", "--memory", "lots", folder=tmp_path, words=["lots"])
+    fails(
+        "pca", "x.npy", "-k", 3, "-o", "c.zarr", "--memory", "1MiB", folder=tmp_path, words=["1 MiB", "needs"]
+    )
+    fails("frobnicate", folder=tmp_path, words=["frobnicate"])
+    assert not (tmp_path / "c.zarr").exists()
+
+
+def test_json_of_an_error_keeps_stdout_clean(tmp_path):
+    done = subprocess.run(
+        [FLAGSTONE, "info", "absent.npy", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert done.stdout == "" or json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["multilabel/tmc2007-500.train.X.npz", "ecrtm-20NG/test_bow.npz"])
+def test_demo_with_real_data(tmp_path, shared_data, name):
+    done = run("demo", "pca", "--input", shared_data / name, folder=tmp_path, timeout=600)
+    text = done.stdout
+    assert "residual" in text.lower()
+    pictures = [word.strip(".,;:()'\"") for word in text.split() if ".png" in word]
+    assert pictures, text
+    assert (tmp_path / pictures[-1]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_demo_small(tmp_path):
+    """The demonstration itself, at a limit at which it takes seconds."""
+    done = run("demo", "--memory", "200MiB", folder=tmp_path, timeout=600)
+    text = done.stdout.lower()
+    for word in ("scikit-learn", "predicted", "actual", "residual", "cell types", ".png"):
+        assert word in text, text
