@@ -78,10 +78,11 @@ Segment segment_for(const StoredChunk& chunk, std::uint64_t begin, std::uint64_t
   const std::uint64_t down = align_down(begin), up = align_up(end);
   Segment segment;
   segment.file = chunk.file;
-  if (chunk.offset % page_bytes == 0 && up <= chunk.available) {
+  if (chunk.offset % page_bytes == 0) {
     segment.offset = chunk.offset + down;
     segment.at = at;
     segment.row_bytes = up - down;
+    segment.slack = up > chunk.available ? up - chunk.available : 0;
   } else {
     segment.offset = chunk.offset + begin;
     segment.at = at + (begin - down);

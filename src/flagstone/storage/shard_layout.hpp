@@ -13,7 +13,7 @@ struct StoredChunk {
   std::shared_ptr<File> file;  // null in a planned array
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;      // as stored
-  std::uint64_t available = 0;  // bytes from `offset` on that a request may cover (its slot, or up to the file's end)
+  std::uint64_t available = 0;  // bytes from `offset` to the file's end (writing: to the slot's)
 };
 
 /// The grid of an array's chunks and what a decoded chunk looks like.

@@ -1,0 +1,11 @@
+#pragma once
+// The checksum of shard indexes (Castagnoli polynomial), in hardware where the processor has it.
+#include <cstddef>
+#include <cstdint>
+
+namespace flagstone {
+
+/// crc32c of `size` bytes; `before` continues an earlier result.
+std::uint32_t crc32c(const void* data, std::size_t size, std::uint32_t before = 0) noexcept;
+
+}  // namespace flagstone

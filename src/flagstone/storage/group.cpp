@@ -1,0 +1,130 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/metadata.hpp"
+#include "flagstone/storage/shard_index.hpp"
+#include "flagstone/storage/zarr.hpp"
+
+namespace flagstone {
+namespace {
+
+using Json = nlohmann::json;
+
+/// node_type of a directory's zarr.json; empty where there is none that can be read.
+std::string node_type(const std::string& directory) {
+  try {
+    const Json root = Json::parse(read_text(directory + "/zarr.json"));
+    return root.is_object() && root.contains("node_type") && root["node_type"].is_string()
+               ? root["node_type"].get<std::string>()
+               : "";
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path, std::size_t most) {
+  const auto file = File::open(path, File::Mode::read);
+  const std::uint64_t size = file->size();
+  if (size > most)
+    throw FormatError("open: " + path + ": " + format_bytes(size) + " is too large for metadata; it is another file.");
+  std::string text(size, '\0');
+  read_exactly(*file, text.data(), text.size(), 0);
+  return text;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const std::string fresh = path + ".part";
+  ::unlink(fresh.c_str());
+  {
+    const auto file = File::open(fresh, File::Mode::create);
+    write_exactly(file->buffered(), *file, text.data(), text.size(), 0);
+    file->sync();
+  }
+  if (::rename(fresh.c_str(), path.c_str()) != 0) throw StorageError("storage: cannot rename", errno, path);
+  sync_directory(std::filesystem::path(path).parent_path().string());
+}
+
+bool is_zarr_group(const std::string& directory) { return node_type(directory) == "group"; }
+bool is_zarr_array(const std::string& directory) { return node_type(directory) == "array"; }
+
+GroupInfo open_group(const std::string& directory) {
+  const std::string file = directory + "/zarr.json";
+  const std::string text = read_text(file);
+  GroupInfo info;
+  try {
+    const Json root = Json::parse(text);
+    if (!root.is_object() || root.value("zarr_format", 0) != 3 || root.value("node_type", "") != "group")
+      throw FormatError("open: " + file + ": it is not the metadata of a Zarr v3 group.");
+    info.attributes = root.contains("attributes") ? root["attributes"].dump() : "{}";
+  } catch (const Json::exception&) {
+    throw FormatError("open: " + file + ": " +
+                      (text.empty() ? "the file is empty" : "it is not valid Zarr metadata (JSON)") +
+                      "; the group is damaged.");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name.rfind("__", 0) == 0 || name.front() == '.' || !entry.is_directory(ignored)) continue;
+    const std::string kind = node_type(entry.path().string());
+    if (kind == "array") info.arrays.push_back(name);
+    if (kind == "group") info.groups.push_back(name);
+  }
+  std::sort(info.arrays.begin(), info.arrays.end());
+  std::sort(info.groups.begin(), info.groups.end());
+  return info;
+}
+
+void write_group(const std::string& directory, const std::string& attributes_json) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw StorageError("storage: cannot create the group", error.value(), directory);
+  const Json root = {{"zarr_format", 3},
+                     {"node_type", "group"},
+                     {"attributes", Json::parse(attributes_json.empty() ? "{}" : attributes_json)}};
+  write_text(directory + "/zarr.json", root.dump(2) + "\n");
+}
+
+namespace {
+
+/// Inside a Zarr array's directory; beside a single file.
+std::string dirty_mark(const Array& array) {
+  const std::filesystem::path path(array.path());
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return (path / "__flagstone" / "dirty").string();
+  return (path.parent_path() / ("." + path.filename().string() + ".flagstone-dirty")).string();
+}
+
+}  // namespace
+
+void mark_dirty(const Array& array, bool dirty) {
+  if (array.path().empty()) return;
+  const std::filesystem::path mark = dirty_mark(array);
+  if (!dirty) {
+    if (::unlink(mark.c_str()) != 0 && errno != ENOENT)
+      throw StorageError("flush: cannot remove the dirty mark", errno, mark.string());
+    return;
+  }
+  std::error_code error;
+  if (!mark.parent_path().empty()) std::filesystem::create_directories(mark.parent_path(), error);
+  const int descriptor = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw StorageError("write: cannot mark the array as dirty", errno, mark.string());
+  ::close(descriptor);
+  sync_directory(mark.parent_path().empty() ? "." : mark.parent_path().string());
+}
+
+bool is_dirty(const Array& array) {
+  struct stat status;
+  return !array.path().empty() && ::stat(dirty_mark(array).c_str(), &status) == 0;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,27 @@
+#pragma once
+// The index of a shard: where each of its chunks lies.
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "flagstone/storage/file.hpp"
+#include "flagstone/storage/metadata.hpp"
+
+namespace flagstone {
+
+struct ShardEntry {
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t offset = none, bytes = none;  // both `none`: absent
+
+  bool absent() const { return offset == none && bytes == none; }
+};
+
+/// Reads and checks an index: its crc32c, and that every entry lies in the file. FormatError names file and chunk.
+std::vector<ShardEntry> read_shard_index(const File& file, const ArrayMetadata& metadata);
+/// Writes it (with its crc32c) as the last bytes of a file of `file_bytes`.
+void write_shard_index(const File& file, const std::vector<ShardEntry>& entries, std::uint64_t file_bytes);
+/// pread and pwrite of everything, through the buffered descriptor; StorageError, FormatError at the end of the file.
+void read_exactly(const File& file, void* to, std::size_t bytes, std::uint64_t offset);
+void write_exactly(int descriptor, const File& file, const void* from, std::size_t bytes, std::uint64_t offset);
+
+}  // namespace flagstone

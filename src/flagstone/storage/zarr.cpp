@@ -1,0 +1,93 @@
+#include "flagstone/storage/zarr.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+Array array_of(const std::string& directory, ArrayMetadata metadata, bool writable) {
+  const Shape shape = metadata.shape, chunks = metadata.chunks;
+  const Dtype dtype = metadata.dtype;
+  return Array(shape, dtype, chunks, std::make_shared<ZarrStore>(directory, std::move(metadata), writable), directory);
+}
+
+/// Why an array cannot be written in place; null when it can.
+const char* not_writable(const ArrayMetadata& metadata) {
+  if (!metadata.sharded) return "it is not sharded";
+  if (!metadata.index_at_end || !metadata.index_checksum) return "its index is not at the end with a checksum";
+  if (metadata.codec.crc32c || metadata.codec.big_endian || !metadata.codec.order.empty())
+    return "its codecs are not bytes (little) alone";
+  if (metadata.codec.blosc) return "its chunks are packed";
+  if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
+  return nullptr;
+}
+
+void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
+  if (options.codec != "raw" && options.codec != "blosc-lz4")
+    throw FormatError("create: codec '" + options.codec + "' is unknown; use raw or blosc-lz4.");
+  if (chunks.size() != shape.size())
+    throw ShapeError("create: chunks of " + to_string(chunks) + " do not fit an array of " + to_string(shape) +
+                     "; give one extent for each dimension.");
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] < 0 || chunks[d] < 1)
+      throw ShapeError("create: shape " + to_string(shape) + " with chunks " + to_string(chunks) +
+                       "; extents must not be negative and chunks at least 1.");
+  if (options.dimension_names.size() > shape.size()) throw ShapeError("create: more dimension names than dimensions.");
+  struct stat status;
+  if (::stat((directory + "/zarr.json").c_str(), &status) == 0)
+    throw StorageError("create: an array is already there; choose another path or overwrite=True", EEXIST, directory);
+}
+
+}  // namespace
+
+Array open_zarr_array(const std::string& directory, bool writable) {
+  const std::string file = directory + "/zarr.json";
+  ArrayMetadata metadata = parse_array_metadata(read_text(file), file);
+  if (writable)
+    if (const char* reason = not_writable(metadata))
+      throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
+                        "; open it for reading, or copy it.");
+  return array_of(directory, std::move(metadata), writable);
+}
+
+Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options) {
+  ArrayMetadata metadata;
+  metadata.shape = shape;
+  metadata.dtype = dtype;
+  metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
+  check_new(directory, shape, metadata.chunks, options);
+  metadata.codec.blosc = options.codec == "blosc-lz4";
+  metadata.fill.assign(size_of(dtype), std::byte{});
+  metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
+  metadata.dimension_names = options.dimension_names;
+  for (std::size_t d = metadata.dimension_names.size(); d < shape.size(); ++d)
+    metadata.dimension_names.push_back("dim_" + std::to_string(d));
+  const std::string name = directory + "/zarr.json";
+  std::string text;
+  metadata.shards = metadata.chunks;
+  parse_array_metadata(to_json(metadata), name);  // refuses what overflows before anything divides by it
+  const std::uint64_t chunk = static_cast<std::uint64_t>(count(metadata.chunks)) * size_of(dtype);
+  if (metadata.codec.blosc && chunk >= 2 * GiB)
+    throw ShapeError("create: chunks of " + format_bytes(chunk) + " cannot be packed; use chunks below 2 GiB.");
+  metadata.shards = default_shards(shape, metadata.chunks, align_up(chunk + (metadata.codec.blosc ? page_bytes : 0)));
+  text = to_json(metadata);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw StorageError("create: cannot make the directory", error.value(), directory);
+  write_text(name, text);
+  return array_of(directory, std::move(metadata), true);
+}
+
+std::size_t chunk_bytes(const Array& array) {
+  return static_cast<std::size_t>(count(array.chunks())) * size_of(array.dtype());
+}
+
+}  // namespace flagstone

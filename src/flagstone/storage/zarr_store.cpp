@@ -1,0 +1,235 @@
+#include "flagstone/storage/zarr_store.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/codec.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr std::size_t files_held_open = 32;  // of one array; the usual limit of a process is 1024
+
+Shape strides_in_order(const ArrayMetadata& metadata) {
+  const std::size_t n = metadata.chunks.size();
+  if (metadata.codec.order.size() != n) return c_strides(metadata.chunks, size_of(metadata.dtype));
+  Shape stored(n), strides(n);
+  for (std::size_t i = 0; i < n; ++i) stored[i] = metadata.chunks[metadata.codec.order[i]];
+  const Shape stored_strides = c_strides(stored, size_of(metadata.dtype));
+  for (std::size_t i = 0; i < n; ++i) strides[metadata.codec.order[i]] = stored_strides[i];
+  return strides;
+}
+
+std::string name_of_chunk(const Shape& chunk) {
+  std::string text;
+  for (Index at : chunk) text += (text.empty() ? "" : ", ") + std::to_string(at);
+  return "chunk (" + text + ")";
+}
+
+}  // namespace
+
+ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, bool writable)
+    : directory_(std::move(directory)),
+      metadata_(std::move(metadata)),
+      layout_(metadata_.shape, metadata_.chunks, metadata_.dtype),
+      writable_(writable) {
+  layout_.chunk_strides = strides_in_order(metadata_);
+  layout_.fill = metadata_.fill;
+  if (metadata_.codec.raw()) return;
+  layout_.decode = [chain = metadata_.codec, dtype = metadata_.dtype, bytes = layout_.chunk_bytes, where = directory_](
+                       std::byte* encoded, std::size_t size, std::byte* decoded) {
+    decode_chunk(chain, dtype, encoded, size, {decoded, bytes}, where);
+  };
+  if (metadata_.codec.blosc && writable_)
+    layout_.encode = [this](const Shape& chunk, const std::byte* decoded, std::byte* encoded) {
+      const std::size_t packed =
+          encode_blosc({decoded, layout_.chunk_bytes}, size_of(metadata_.dtype), {encoded, layout_.slot_bytes()});
+      std::lock_guard lock(mutex_);
+      packed_[chunk] = packed;
+    };
+}
+
+ZarrStore::Place ZarrStore::place_of(const Shape& chunk) const {
+  Place place{chunk, 0};
+  for (std::size_t d = 0; d < chunk.size(); ++d) {
+    const Index per_shard = metadata_.shards[d] / metadata_.chunks[d];
+    place.shard[d] = chunk[d] / per_shard;
+    place.entry = place.entry * static_cast<std::size_t>(per_shard) + static_cast<std::size_t>(chunk[d] % per_shard);
+  }
+  return place;
+}
+
+void ZarrStore::hold(const Shape& shard, Shard& loaded) const {
+  if (loaded.file) return;
+  loaded.file = File::open(path_of(shard), writable_ ? File::Mode::update : File::Mode::read);
+  open_.push_back(shard);
+  if (open_.size() <= files_held_open) return;
+  if (const auto oldest = shards_.find(open_.front()); oldest != shards_.end())
+    oldest->second.file.reset();  // requests on the way keep their own hold
+  open_.pop_front();
+}
+
+ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
+  auto [at, fresh] = shards_.try_emplace(shard);
+  Shard& loaded = at->second;
+  if (!fresh) {
+    if (loaded.exists) hold(shard, loaded);
+    return loaded;
+  }
+  try {
+    hold(shard, loaded);
+    loaded.exists = true;
+    loaded.file_bytes = loaded.file->size();
+    loaded.entries = read_shard_index(*loaded.file, metadata_);
+  } catch (const std::exception& error) {
+    const auto* storage = dynamic_cast<const StorageError*>(&error);
+    if (storage && storage->number == ENOENT && !loaded.exists) return loaded;  // an absent shard: all fill value
+    std::erase(open_, shard);
+    shards_.erase(at);
+    throw;
+  }
+  return loaded;
+}
+
+/// An unsharded chunk is a file of its own; nothing is remembered of it, there may be millions.
+StoredChunk ZarrStore::locate_file(const Shape& chunk) const {
+  try {
+    auto file = File::open(path_of(chunk), File::Mode::read);
+    const std::uint64_t bytes = file->size();
+    if (bytes == 0 || (metadata_.codec.raw() && bytes != layout_.chunk_bytes))
+      throw FormatError("open: " + file->path() + ": the chunk has " + std::to_string(bytes) + " bytes, " +
+                        (bytes == 0 ? "it is empty" : std::to_string(layout_.chunk_bytes) + " are needed") +
+                        "; the file is damaged, write or copy it again.");
+    return {std::move(file), 0, bytes, bytes};
+  } catch (const StorageError& error) {
+    if (error.number == ENOENT) return {};
+    throw;
+  }
+}
+
+StoredChunk ZarrStore::locate(const Shape& chunk) const {
+  if (!metadata_.sharded) return locate_file(chunk);
+  const Place place = place_of(chunk);
+  std::lock_guard lock(mutex_);
+  const Shard& shard = load(place.shard);
+  if (!shard.exists || shard.entries[place.entry].absent()) return {};
+  const ShardEntry& entry = shard.entries[place.entry];
+  if (metadata_.codec.raw() && entry.bytes != layout_.chunk_bytes)
+    throw FormatError("open: " + shard.file->path() + ": " + name_of_chunk(chunk) + " has " +
+                      std::to_string(entry.bytes) + " bytes, " + std::to_string(layout_.chunk_bytes) +
+                      " are needed; the file is damaged, write or copy it again.");
+  return {shard.file, entry.offset, entry.bytes, shard.file_bytes - entry.offset};
+}
+
+std::uint64_t ZarrStore::stored_bytes() const {
+  std::uint64_t sum = 0;
+  for (const Shape& chunk : layout_.touched(whole(layout_.shape))) sum += locate(chunk).bytes;
+  return sum;
+}
+
+Transfer ZarrStore::read(const Box& box) const {
+  return layout_.read(box, [this](const Shape& chunk) { return locate(chunk); });
+}
+
+void ZarrStore::make(const Shape& shard, Shard& fresh) {
+  const std::string path = path_of(shard);
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (std::filesystem::create_directories(parent, error)) {
+    for (auto up = parent; up.string().size() >= directory_.size(); up = up.parent_path())
+      new_directories_.insert(up.string());
+  }
+  if (error) throw StorageError("storage: cannot create a directory", error.value(), parent.string());
+  new_directories_.insert(parent.string());
+  fresh.file_bytes =
+      align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
+  fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
+  const auto file = File::open(path, File::Mode::create);
+  if (metadata_.codec.raw())
+    file->allocate(fresh.file_bytes);
+  else
+    file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
+  write_shard_index(*file, fresh.entries, fresh.file_bytes);
+  fresh.exists = true;
+}
+
+void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
+  const std::uint64_t slot = layout_.slot_bytes();
+  bool ours = loaded.file_bytes >= loaded.entries.size() * slot + metadata_.index_bytes();
+  for (std::size_t i = 0; ours && i < loaded.entries.size(); ++i)
+    ours = loaded.entries[i].absent() || loaded.entries[i].offset == i * slot;
+  if (!ours)
+    throw FormatError("write: " + path_of(shard) +
+                      ": another program laid this shard out; copy the array (fl.from_numpy, fl.matmul with out=) "
+                      "instead of writing into it.");
+}
+
+StoredChunk ZarrStore::slot(const Shape& chunk) {
+  const Place place = place_of(chunk);
+  std::lock_guard lock(mutex_);
+  Shard& shard = load(place.shard);
+  if (!shard.exists) {
+    make(place.shard, shard);
+    hold(place.shard, shard);
+  } else if (!shard.unsynced) {
+    check_layout(place.shard, shard);
+  }
+  shard.unsynced = true;
+  return {shard.file, place.entry * layout_.slot_bytes(), layout_.slot_bytes(), layout_.slot_bytes()};
+}
+
+Transfer ZarrStore::write(const Box& box) {
+  if (!writable_)
+    throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
+  return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
+}
+
+/// The entry of a packed chunk that has just been written; its slot's tail goes back to the file system.
+ShardEntry ZarrStore::encoded_entry(const Shape& chunk, std::uint64_t offset) {
+  const auto at = packed_.find(chunk);
+  if (at == packed_.end()) throw Error("storage: " + name_of_chunk(chunk) + " was written without being packed.");
+  const ShardEntry entry{offset, at->second};
+  packed_.erase(at);
+  return entry;
+}
+
+void ZarrStore::written(const Box& box) {
+  std::lock_guard lock(mutex_);
+  const std::uint64_t slot = layout_.slot_bytes();
+  for (const Shape& chunk : layout_.touched(box)) {
+    const Place place = place_of(chunk);
+    Shard& shard = shards_.at(place.shard);
+    const std::uint64_t offset = place.entry * slot;
+    shard.entries[place.entry] =
+        layout_.encode ? encoded_entry(chunk, offset) : ShardEntry{offset, layout_.chunk_bytes};
+    const std::uint64_t used = align_up(shard.entries[place.entry].bytes);
+    if (used == slot || !layout_.encode) continue;
+    hold(place.shard, shard);
+    // Where holes are not supported the tail only costs space.
+    ::fallocate(shard.file->buffered(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset + used),
+                static_cast<off_t>(slot - used));
+  }
+}
+
+void ZarrStore::flush() {
+  std::lock_guard lock(mutex_);
+  for (auto& [name, shard] : shards_) {
+    if (!shard.unsynced) continue;
+    hold(name, shard);
+    shard.file->sync();  // the chunks first: an index never names what is not on disk
+    write_shard_index(*shard.file, shard.entries, shard.file_bytes);
+    shard.file->sync();
+    shard.unsynced = false;
+  }
+  for (const std::string& path : new_directories_) sync_directory(path);
+  new_directories_.clear();
+}
+
+ZarrStore* zarr_store(const Array& array) { return array ? dynamic_cast<ZarrStore*>(&array.store()) : nullptr; }
+
+}  // namespace flagstone

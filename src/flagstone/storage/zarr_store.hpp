@@ -1,0 +1,72 @@
+#pragma once
+// A Zarr v3 array on disk: its shards' files and indexes, loaded when first touched.
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "flagstone/storage/metadata.hpp"
+#include "flagstone/storage/shard_index.hpp"
+#include "flagstone/storage/shard_layout.hpp"
+
+namespace flagstone {
+
+class ZarrStore final : public ArrayStore {
+ public:
+  ZarrStore(std::string directory, ArrayMetadata metadata, bool writable);
+
+  Transfer read(const Box& box) const override;
+  Transfer write(const Box& box) override;
+  void written(const Box& box) override;
+  void flush() override;
+  std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
+
+  const ArrayMetadata& metadata() const { return metadata_; }
+  const ChunkLayout& layout() const { return layout_; }
+  /// Where a chunk is stored now; FormatError when its shard is damaged.
+  StoredChunk locate(const Shape& chunk) const;
+  /// Bytes of all chunks as stored. Cost: loads every shard's index once.
+  std::uint64_t stored_bytes() const;
+
+ private:
+  struct Shard {
+    std::shared_ptr<File> file;  // let go when many are open
+    std::vector<ShardEntry> entries;
+    std::uint64_t file_bytes = 0;
+    bool exists = false;
+    bool unsynced = false;  // written to since the last flush
+  };
+  struct Place {
+    Shape shard;
+    std::size_t entry = 0;  // in the shard's index
+  };
+
+  Place place_of(const Shape& chunk) const;
+  std::string path_of(const Shape& shard) const { return directory_ + "/" + metadata_.key(shard); }
+  Shard& load(const Shape& shard) const;               // mutex_ held
+  void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
+  void make(const Shape& shard, Shard& fresh);         // mutex_ held
+  StoredChunk locate_file(const Shape& chunk) const;
+  StoredChunk slot(const Shape& chunk);  // for writing
+  void check_layout(const Shape& shard, const Shard& loaded) const;
+  ShardEntry encoded_entry(const Shape& chunk, std::uint64_t offset);
+
+  std::string directory_;
+  ArrayMetadata metadata_;
+  ChunkLayout layout_;
+  bool writable_;
+  mutable std::mutex mutex_;
+  mutable std::map<Shape, Shard> shards_;
+  mutable std::deque<Shape> open_;  // oldest first
+  std::set<std::string> new_directories_;
+  std::map<Shape, std::uint64_t> packed_;  // sizes of chunks that were encoded and not yet written
+};
+
+/// The Zarr store behind a handle; null for other kinds of arrays.
+ZarrStore* zarr_store(const Array& array);
+
+}  // namespace flagstone
