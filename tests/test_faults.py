@@ -1,4 +1,4 @@
-"""kill -9, Ctrl-C and a failing source at any moment: no half-written output, the old one whole, leftovers swept."""
+"""kill -9 and Ctrl-C at any moment: no half-written output, the old one whole, leftovers swept."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ import scipy.sparse as sp
 
 import flagstone as fl
 
-#: What is killed: the code prints "ready" just before the call, whose output is out.zarr (in the working folder).
+#: What is killed: a preparation, and the call whose output is out.zarr (in the working folder).
 JOBS = {
-    "matmul": 'a = fl.open("a.npy")\nprint("ready", flush=True)\nfl.matmul(a, a, out="out.zarr", memory="400MiB")',
-    "pca": 'a = fl.open("cells.zarr")\nprint("ready", flush=True)\nfl.pca(a, 20, out="out.zarr", memory="400MiB")',
-    "from_numpy": (
-        'a = np.load("a.npy")\nprint("ready", flush=True)\nfl.from_numpy(a, "out.zarr", overwrite=True)'
-    ),
+    "matmul": ('a = fl.open("a.npy")', 'fl.matmul(a, a, out="out.zarr", memory="400MiB")'),
+    "pca": ('a = fl.open("cells.zarr")', 'fl.pca(a, 20, out="out.zarr", memory="400MiB")'),
+    "from_numpy": ('a = np.load("a.npy")', 'fl.from_numpy(a, "out.zarr", overwrite=True)'),
     "from_blocks": (
-        'import scipy.sparse as sp\nm = sp.random(20000, 900, 0.2, format="csr", dtype="float32")\n'
-        'print("ready", flush=True)\nfl.from_blocks([m] * 6, "out.zarr", overwrite=True)'
+        'import scipy.sparse as sp\nm = sp.random(20000, 900, 0.2, format="csr", dtype="float32")',
+        'fl.from_blocks([m] * 6, "out.zarr", overwrite=True)',
     ),
 }
 
@@ -40,7 +38,9 @@ def folder(tmp_path_factory):
 
 
 def start(job: str, folder) -> subprocess.Popen:
-    code = "import numpy as np, flagstone as fl\n" + JOBS[job]
+    code = "\n".join(
+        ["import numpy as np, flagstone as fl", JOBS[job][0], "print('ready', flush=True)", JOBS[job][1]]
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=folder,

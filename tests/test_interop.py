@@ -1,4 +1,4 @@
-"""Others open what is written here, and the other way round: zarr-python, TensorStore, anndata, SciPy, NumPy."""
+"""Others open what is written here and vice versa: zarr-python, TensorStore, anndata, SciPy, NumPy."""
 
 from __future__ import annotations
 

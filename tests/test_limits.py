@@ -78,7 +78,7 @@ def test_every_routine_under_every_limit(operands, name, workers):
 
 
 def matmul_bytes(name: str, budget: int) -> float:
-    """The docstring's formula, s mnk (1/rows + 1/cols) + compulsory with superblocks of √(budget/s), + 40 %."""
+    """The docstring's formula: s mnk (1/rows + 1/cols) + compulsory, superblocks of √(budget/s); + 40 %."""
     m, k, n, s = (2500, 2300, 2500, 16) if "complex" in name else (4500, 4200, 4700, 4)
     side = (budget / s) ** 0.5
     return 1.4 * s * (2 * m * n * k / side + m * k + k * n + m * n)
