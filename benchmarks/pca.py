@@ -2,7 +2,7 @@
 
 Default 400,000 x 5,000 with about 112 million stored counts (float32), k = 50. The matrix is made once per
 seed and kept under --data, and so are the singular values from a float64 Gram matrix and LAPACK: the truth.
-Fresh processes in turn, best of the rounds; import into scratch, and the baselines' loading, are stated apart.
+Fresh processes in turn, best of the rounds; import into scratch, and the baselines' loading, stated apart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan against actual for every routine that plans: bytes of a pass, peak memory, seconds, at three limits."""
+"""Plan against actual for every routine that plans: bytes of a pass, peak memory, seconds; three limits."""
 
 from __future__ import annotations
 

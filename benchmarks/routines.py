@@ -1,4 +1,4 @@
-"""Every public routine on operands of a chosen size, and one measured call of it: for limits.py and plan.py."""
+"""Every public routine on operands of a chosen size, and one measured call: for limits.py and plan.py."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _other(name: str, folder: Path, n: int) -> tuple[Callable, tuple, dict[str, 
 
 
 def measure(name: str, folder: str, n: int, factor: float) -> dict:
-    """One call at `factor` times the least limit that is accepted (0: everything fits), in this fresh process."""
+    """One call, in this fresh process, at `factor` times the least accepted limit (0: everything fits)."""
     import flagstone as fl
 
     function, arguments, options = routine(name, Path(folder), n)
