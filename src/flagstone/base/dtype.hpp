@@ -10,8 +10,20 @@ namespace flagstone {
 using Index = std::int64_t;  // every extent, offset in elements and count: 64 bits everywhere
 
 enum class Dtype : std::uint8_t {
-  boolean, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-  float16, float32, float64, complex64, complex128,
+  boolean,
+  int8,
+  int16,
+  int32,
+  int64,
+  uint8,
+  uint16,
+  uint32,
+  uint64,
+  float16,
+  float32,
+  float64,
+  complex64,
+  complex128,
 };
 
 /// Bytes of one element.
@@ -29,10 +41,14 @@ Dtype real_part_of(Dtype dtype) noexcept;
 template <class F>
 decltype(auto) visit_blas_type(Dtype dtype, F&& f) {
   switch (dtype) {
-    case Dtype::float32: return f(float{});
-    case Dtype::complex64: return f(std::complex<float>{});
-    case Dtype::complex128: return f(std::complex<double>{});
-    default: return f(double{});
+    case Dtype::float32:
+      return f(float{});
+    case Dtype::complex64:
+      return f(std::complex<float>{});
+    case Dtype::complex128:
+      return f(std::complex<double>{});
+    default:
+      return f(double{});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "flagstone/base/shape.hpp"
@@ -15,7 +16,7 @@ using TaskId = std::uint64_t;
 
 enum class Mode : std::uint8_t {
   read,
-  write,    // overwrites the whole region: never loaded
+  write,  // overwrites the whole region: never loaded
   update,
   reduce,   // private accumulator, zeroed; merged in a fixed tree in program order
   scratch,  // bytes for the body alone
@@ -30,9 +31,9 @@ struct Region {
 
 struct Access {
   Mode mode = Mode::read;
-  Region region;                 // empty for scratch
+  Region region;  // empty for scratch
   std::size_t scratch_bytes = 0;
-  bool last = false;             // nobody needs the region after this task: drop it, do not write it back
+  bool last = false;  // nobody needs the region after this task: drop it, do not write it back
 };
 Access read(Region region);
 Access write(Region region);
@@ -46,6 +47,7 @@ Access last(Access access);
 struct Cost {
   double flops = 0;
   double bytes_touched = 0;  // of memory traffic, for kernels that are bound by it (0: compute-bound)
+  bool float64 = false;      // the arithmetic is in double precision (the planner's flop rate)
 };
 
 /// Tiles arrive in the order of the accesses (scratch too: dtype uint8, 1-D, page-aligned).
@@ -64,12 +66,12 @@ struct TaskSpec {
 class Charge {
  public:
   Charge() = default;
+  explicit Charge(std::function<void()> release);
   Charge(Charge&&) noexcept;
   Charge& operator=(Charge&&) noexcept;
   ~Charge();
 
  private:
-  friend class Graph;
   std::function<void()> release_;
 };
 
@@ -88,10 +90,15 @@ class Graph {
   /// An in-memory array charged to the budget, zeroed; in a planned run only charged (no memory behind it).
   virtual Array allocate(const Shape& shape, Dtype dtype) = 0;
   virtual Charge charge(std::uint64_t bytes) = 0;
+  /// Tasks added from now on start in program order as far as dependencies allow: for algorithms that chose their order
+  /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.
+  virtual void trust_order(bool trusted) = 0;
   /// True when this run only counts.
   virtual bool planning() const = 0;
   /// Bytes of budget that tiles, scratch and further charges may still take at most (for choosing superblocks).
   virtual std::uint64_t budget() const = 0;
+  /// Tasks that run at the same time.
+  virtual int workers() const = 0;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };

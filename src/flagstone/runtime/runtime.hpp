@@ -12,21 +12,21 @@ namespace flagstone {
 class Ring;
 
 struct RuntimeOptions {
-  std::uint64_t memory = 0;    // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
-  int workers = 0;             // 0: processors available
+  std::uint64_t memory = 0;  // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
+  int workers = 0;           // 0: processors available
   int threads_per_task = 1;
-  std::string scratch;         // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
-  std::string io = "auto";     // auto | uring | threads
-  int lookahead = 4096;        // tasks seen ahead
+  std::string scratch;      // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
+  std::string io = "auto";  // auto | uring | threads
+  int lookahead = 4096;     // tasks seen ahead
 };
 
 /// Rates of this machine, for plans only: never for arithmetic.
 struct MachineProfile {
   double read_bytes_per_second = 1.5e9, write_bytes_per_second = 1.2e9;
-  double request_seconds = 60e-6;       // latency of one request
-  double flops_float32 = 1e11;          // one worker
+  double request_seconds = 60e-6;  // latency of one request
+  double flops_float32 = 1e11;     // one worker
   double flops_float64 = 5e10;
-  double memory_bytes_per_second = 8e9; // one worker
+  double memory_bytes_per_second = 8e9;  // one worker
 };
 
 class Runtime {
@@ -48,6 +48,8 @@ class Runtime {
   const RuntimeOptions& options() const;
   MachineProfile& profile();
   Ring& ring();
+  /// Which task and tile the last failed run stopped at ("" when unknown): a note for the exception.
+  const std::string& failure_note() const;
   /// What is held back for BLAS workspace, stacks and drift: memory = resident at entry + reserve + budget.
   std::uint64_t reserve() const;
 

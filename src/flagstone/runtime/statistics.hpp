@@ -12,13 +12,13 @@ struct Statistics {
   double worker_busy_seconds = 0, worker_idle_seconds = 0;  // summed over workers
   double ring_busy_seconds = 0, ring_idle_seconds = 0;      // busy: at least one request in flight
   std::uint64_t tasks = 0;
-  std::uint64_t budget = 0;              // bytes for tiles, scratch and charges
-  std::uint64_t peak_budget = 0;         // most of it in use
+  std::uint64_t budget = 0;       // bytes for tiles, scratch and charges
+  std::uint64_t peak_budget = 0;  // most of it in use
   std::uint64_t resident_at_entry = 0;
-  std::uint64_t peak_memory = 0;         // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
-  std::uint64_t least_memory = 0;        // plan only
+  std::uint64_t peak_memory = 0;   // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
+  std::uint64_t least_memory = 0;  // plan only
   std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
-  std::string io;                        // "io_uring, O_DIRECT, registered buffers"
+  std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
 };
 
 /// What plan() returns to users.

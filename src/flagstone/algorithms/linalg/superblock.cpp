@@ -1,0 +1,132 @@
+#include "flagstone/algorithms/linalg/superblock.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "flagstone/base/bytes.hpp"
+
+namespace flagstone::linalg {
+namespace {
+
+// Rates that weigh bytes against requests and against idle workers when orders are compared; never arithmetic.
+constexpr double disk_bytes_per_second = 1.5e9, seconds_per_run = 4e-6, worker_flops_per_second = 1e11;
+constexpr std::size_t wanted_run = 16 * KiB;  // shorter runs cost the disk more than the bytes they carry
+
+/// Which way a flat file runs: along the inner dimension, across it, or neither (chunks; memory).
+enum class Run { blocks, along_depth, along_outer, memory };
+
+bool is_flat(const Array& array) { return !array.in_memory() && array.chunks() == array.shape(); }
+
+/// Is the stored last dimension contiguous (C order)? A row of a Fortran-order file is many runs.
+bool rows_are_runs(const Array& array) {
+  const Shape& shape = array.shape();
+  return array.store().run_bytes({1, shape[1]}) >= static_cast<std::size_t>(shape[1]) * size_of(array.dtype());
+}
+
+/// `outer` is the stored dimension that the product keeps (0 or 1).
+Run run_of(const Array& array, int outer) {
+  if (array.in_memory()) return Run::memory;
+  if (!is_flat(array)) return Run::blocks;
+  const int contiguous = rows_are_runs(array) ? 1 : 0;
+  return contiguous == outer ? Run::along_outer : Run::along_depth;
+}
+
+int outer_of_a(const Operand& a) { return a.transpose ? 1 : 0; }
+int outer_of_b(const Operand& b) { return b.transpose ? 0 : 1; }
+
+/// The multiple of `unit` nearest below `edge`, at least one unit, no longer than the extent needs.
+Index fit(Index edge, Index unit, Index extent) {
+  const Index fitted = unit >= edge ? unit : edge / unit * unit;
+  return std::max<Index>(1, std::min(fitted, ceil_div(extent, unit) * unit));
+}
+
+struct Stream {
+  Run run;
+  Index tile_outer, depth;  // a task's part
+  Index extent_outer, extent_depth;
+  double bytes_per_element;
+};
+
+/// The box in which a stream is read for `outer_tiles` tiles of the superblock with strips of `depths` steps.
+void shape_box(const Stream& stream, Index outer_tiles, Index depths, Index& outer, Index& depth) {
+  outer = stream.run == Run::along_outer ? std::min(stream.extent_outer, outer_tiles * stream.tile_outer)
+                                         : std::min(stream.extent_outer, stream.tile_outer);
+  depth = std::min(stream.extent_depth, stream.run == Run::along_depth ? depths * stream.depth : stream.depth);
+}
+
+/// Memory for one step of a stream and for the box that is loading meanwhile.
+std::uint64_t stream_bytes(const Stream& stream, Index outer_tiles, Index outer, Index depth) {
+  if (stream.run == Run::memory) return 0;
+  // A flat box is read with its pages; rows of a strip are padded to whole pages at both ends.
+  const double padding = stream.run == Run::along_depth   ? 2 * static_cast<double>(page_bytes) * outer
+                         : stream.run == Run::along_outer ? 2 * static_cast<double>(page_bytes) * depth
+                                                          : 0;
+  const double box = static_cast<double>(outer) * depth * stream.bytes_per_element + padding;
+  const Index boxes = ceil_div(std::min(stream.extent_outer, outer_tiles * stream.tile_outer), outer);
+  const Index ahead = stream.run == Run::along_depth ? 1 : boxes;
+  return static_cast<std::uint64_t>(box * static_cast<double>(boxes + ahead));
+}
+
+/// Seconds that the disk spends on a stream that is read `times` times.
+double stream_seconds(const Stream& stream, Index outer, Index depth, Index times) {
+  if (stream.run == Run::memory) return 0;
+  const double elements = static_cast<double>(stream.extent_outer) * stream.extent_depth * times;
+  const Index run = stream.run == Run::along_depth ? depth : stream.run == Run::along_outer ? outer : outer * depth;
+  return elements * stream.bytes_per_element / disk_bytes_per_second +
+         elements / static_cast<double>(run) * seconds_per_run;
+}
+
+}  // namespace
+
+ProductTile product_tile(const Operand& a, const Operand& b, const Array& c) {
+  // Two workers with single-threaded BLAS reach the two-threaded rate from 2048² (float32) on; elsewhere 16 MiB a tile.
+  const Index edge = c.dtype() == Dtype::float32 ? 2048 : 1024;
+  const Index m = c.shape()[0], n = c.shape()[1], k = a.cols();
+  ProductTile tile;
+  const auto unit = [&](int d) { return c.in_memory() || is_flat(c) ? Index{1} : c.chunks()[d]; };
+  tile.rows = fit(edge, unit(0), m);
+  tile.cols = fit(edge, unit(1), n);
+  // Depth: whole chunks of the operands, half an edge where rows are read as runs (thinner panels fit more budgets).
+  Index step = 1;
+  for (const auto& [operand, inner] : {std::pair{&a, 1 - outer_of_a(a)}, std::pair{&b, 1 - outer_of_b(b)}})
+    if (run_of(operand->array, 1 - inner) == Run::blocks) step = std::max(step, operand->array.chunks()[inner]);
+  const bool flat = step == 1;
+  tile.depth = fit(flat ? edge / 4 : edge / 2, step, std::max<Index>(k, 1));
+  return tile;
+}
+
+Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
+                             std::uint64_t budget, int workers) {
+  const Index m = c.shape()[0], n = c.shape()[1], k = std::max<Index>(a.cols(), 1);
+  const auto item = static_cast<double>(size_of(c.dtype()));
+  const Stream stream_a{run_of(a.array, outer_of_a(a)), tile.rows, tile.depth, m, k, item};
+  const Stream stream_b{run_of(b.array, outer_of_b(b)), tile.cols, tile.depth, n, k, item};
+  const double compute = 2.0 * m * n * static_cast<double>(k) / worker_flops_per_second;
+  Superblock best;
+  double least = std::numeric_limits<double>::infinity();
+  const Index rows = ceil_div(m, tile.rows), cols = ceil_div(n, tile.cols), steps = ceil_div(k, tile.depth);
+  for (Index pi = 1; pi <= rows; ++pi) {
+    for (Index pj = 1; pj <= cols; ++pj) {
+      const double c_bytes = c.in_memory() ? 0 : item * static_cast<double>(pi * tile.rows) * (pj * tile.cols);
+      if (pi * pj > 1 && c_bytes > static_cast<double>(budget)) break;
+      for (Index strip = 1; strip <= std::min<Index>(steps, 64); strip *= 2) {
+        Superblock made{pi, pj};
+        shape_box(stream_a, pi, strip, made.a_outer, made.a_depth);
+        shape_box(stream_b, pj, strip, made.b_outer, made.b_depth);
+        made.bytes = static_cast<std::uint64_t>(c_bytes) + stream_bytes(stream_a, pi, made.a_outer, made.a_depth) +
+                     stream_bytes(stream_b, pj, made.b_outer, made.b_depth);
+        const bool smallest = pi == 1 && pj == 1 && strip == 1;
+        if (made.bytes > budget && !smallest) break;
+        const double seconds = compute / static_cast<double>(std::min<Index>(workers, pi * pj)) +
+                               stream_seconds(stream_a, made.a_outer, made.a_depth, ceil_div(cols, pj)) +
+                               stream_seconds(stream_b, made.b_outer, made.b_depth, ceil_div(rows, pi));
+        if (seconds < least) least = seconds, best = made;
+        const bool strips = stream_a.run == Run::along_depth || stream_b.run == Run::along_depth;
+        if (!strips || std::min(made.a_depth, made.b_depth) * item >= static_cast<double>(16 * wanted_run)) break;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace flagstone::linalg

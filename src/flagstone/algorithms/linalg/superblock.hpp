@@ -1,0 +1,33 @@
+#pragma once
+// How a product is cut: tiles of arithmetic from shapes, dtype and layouts alone; the superblock, that is the order,
+// from the budget too.
+#include <cstdint>
+
+#include "flagstone/algorithms/linalg/matmul.hpp"
+
+namespace flagstone::linalg {
+
+/// One task computes rows x cols of C over `depth` of the inner dimension.
+struct ProductTile {
+  Index rows = 0, cols = 0, depth = 0;
+};
+/// Never a function of the budget, the workers or rates: the bits depend on it.
+ProductTile product_tile(const Operand& a, const Operand& b, const Array& c);
+
+/// C tiles kept together, and the extents of the boxes in which the operands are read (multiples of the tile's).
+struct Superblock {
+  Index tile_rows = 1, tile_cols = 1;  // tiles of C
+  Index a_outer = 0, a_depth = 0;      // box of op(A): rows x depth
+  Index b_outer = 0, b_depth = 0;      // box of op(B): cols x depth (outer means columns)
+  std::uint64_t bytes = 0;             // working set with the next operands on their way
+};
+
+struct ProductShape {
+  Index m = 0, n = 0, k = 0;
+};
+
+/// The superblock with the least estimated seconds whose working set fits `budget`; the smallest one when none fits.
+Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
+                             std::uint64_t budget, int workers);
+
+}  // namespace flagstone::linalg

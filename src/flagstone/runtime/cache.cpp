@@ -1,0 +1,171 @@
+#include "flagstone/runtime/cache.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone {
+namespace {
+
+std::string key_of(const Box& box) {
+  std::string key;
+  key.append(reinterpret_cast<const char*>(box.start.data()), box.start.size() * sizeof(Index));
+  key.append(reinterpret_cast<const char*>(box.shape.data()), box.shape.size() * sizeof(Index));
+  return key;
+}
+
+void check_inside(const Region& region) {
+  const Shape& shape = region.array.shape();
+  bool inside = region.box.start.size() == shape.size() && region.box.shape.size() == shape.size();
+  for (std::size_t d = 0; inside && d < shape.size(); ++d)
+    inside =
+        region.box.start[d] >= 0 && region.box.shape[d] >= 0 && region.box.start[d] + region.box.shape[d] <= shape[d];
+  if (!inside)
+    throw ShapeError("graph: the region " + to_string(region.box.shape) + " at " + to_string(region.box.start) +
+                     " is not inside the array " + to_string(shape) + ".");
+}
+
+}  // namespace
+
+std::size_t size_class(std::size_t bytes) {
+  bytes = align_up(bytes);
+  if (bytes > MiB) return align_up(bytes, 64 * KiB);
+  return align_up(bytes, std::max<std::size_t>(page_bytes, std::bit_floor(bytes) / 8));
+}
+
+Tile TileState::view() const {
+  std::byte* data = buffer.data() ? buffer.data() + origin : nullptr;
+  if (in_memory_array()) {
+    data = array.store().memory();
+    for (std::size_t d = 0; d < box.start.size(); ++d) data += box.start[d] * strides[d];
+  }
+  return {data, array.dtype(), box.shape, strides, tile_bytes};
+}
+
+bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
+  if (a->queued_at != b->queued_at) return a->queued_at < b->queued_at;
+  if (a->dirty != b->dirty) return a->dirty;  // at equal distance the clean one is the later, so it goes first
+  return a < b;
+}
+
+TileState& Cache::tile(const Region& region, bool read, bool written) {
+  check_inside(region);
+  auto& owner = arrays_[region.array.id()];
+  if (!owner) owner = std::make_unique<ArrayState>();
+  auto& slot = owner->tiles[key_of(region.box)];
+  if (!slot) {
+    slot = std::make_unique<TileState>();
+    slot->array = region.array;
+    slot->box = region.box;
+    slot->owner = owner.get();
+  }
+  TileState& tile = *slot;
+  measure(tile, read, written);
+  if ((written || owner->written) && !tile.checked) check_overlap(*owner, tile);
+  owner->written |= written;
+  return tile;
+}
+
+/// Asks the layout for the tile's geometry, and for the staging that reading or writing it needs, each once.
+void Cache::measure(TileState& tile, bool read, bool written) {
+  if (tile.in_memory_array()) {
+    tile.strides = tile.array.store().memory_strides();
+    tile.tile_bytes = static_cast<std::size_t>(count(tile.box.shape)) * size_of(tile.array.dtype());
+    tile.where = TileState::Where::resident;
+    return;
+  }
+  if (!(read && !tile.measured_read) && !(written && !tile.measured_write)) return;
+  const bool for_read = read && !tile.measured_read;
+  const Transfer geometry = for_read ? tile.array.store().read(tile.box) : tile.array.store().write(tile.box);
+  tile.origin = geometry.origin;
+  tile.strides = geometry.strides;
+  tile.tile_bytes = geometry.tile_bytes;
+  tile.buffer_bytes = size_class(geometry.buffer_bytes);
+  const std::size_t before = tile.bytes;
+  (for_read ? tile.read_staging : tile.write_staging) = align_up(geometry.staging_bytes);
+  (for_read ? tile.measured_read : tile.measured_write) = true;
+  tile.bytes = tile.buffer_bytes + tile.write_staging;
+  if (tile.where != TileState::Where::absent) {  // resident for reading, now to be written with staging
+    take(tile.bytes - before);
+    if (tile.open) open_bytes_ += tile.bytes - before;
+    if (tile.queued && tile.queued_at == std::numeric_limits<TaskId>::max()) idle_clean_bytes_ += tile.bytes - before;
+  }
+  if (written && !tile.measured_write) measure(tile, false, true);
+}
+
+void Cache::check_overlap(const ArrayState& owner, TileState& tile) {
+  for (const auto& [key, other] : owner.tiles) {
+    if (other.get() == &tile || !overlap(other->box, tile.box)) continue;
+    const bool asleep = other->uses.empty() && other->pins == 0 && !other->dirty && !other->storing;
+    if (!asleep)
+      throw ShapeError("graph: regions " + to_string(tile.box.shape) + " at " + to_string(tile.box.start) + " and " +
+                       to_string(other->box.shape) + " at " + to_string(other->box.start) +
+                       " of one array overlap and one of them is written; use equal or disjoint boxes.");
+  }
+  tile.checked = true;
+}
+
+void Cache::forget(TileState& tile) {
+  const bool needed = !tile.uses.empty() || tile.pins > 0 || tile.storing || tile.dirty ||
+                      (!tile.in_memory_array() && tile.where != TileState::Where::absent);
+  if (needed) return;
+  dequeue(tile);
+  ArrayState& owner = *tile.owner;
+  const void* id = tile.array.id();
+  owner.tiles.erase(key_of(tile.box));
+  if (owner.tiles.empty()) arrays_.erase(id);
+}
+
+void Cache::set_open(TileState& tile, bool open) {
+  if (tile.open == open || tile.in_memory_array()) return;
+  tile.open = open;
+  if (open)
+    open_bytes_ += tile.bytes;
+  else
+    open_bytes_ -= tile.bytes;
+}
+
+void Cache::dequeue(TileState& tile) {
+  if (!tile.queued) return;
+  tile.queued = false;
+  if (tile.queued_at == std::numeric_limits<TaskId>::max()) {
+    tile.owner->idle.erase(tile.idle_place);
+    idle_clean_bytes_ -= tile.bytes;
+  } else {
+    by_next_use_.erase(&tile);
+  }
+}
+
+void Cache::requeue(TileState& tile) {
+  dequeue(tile);
+  if (!tile.evictable() || (tile.dirty && tile.uses.empty())) return;  // the latter is on its way to the disk
+  tile.queued = true;
+  if (tile.uses.empty()) {
+    tile.queued_at = std::numeric_limits<TaskId>::max();
+    tile.idle_place = tile.owner->idle.insert(tile.owner->idle.end(), &tile);
+    idle_clean_bytes_ += tile.bytes;
+  } else {
+    tile.queued_at = tile.uses.front().task;
+    by_next_use_.insert(&tile);
+  }
+}
+
+TileState* Cache::free_victim() const {
+  TileState* candidate = nullptr;
+  for (const auto& [id, array] : arrays_) {
+    if (array->idle.empty()) continue;
+    if (array->pending_uses == 0) return array->idle.back();
+    candidate = array->idle.back();
+  }
+  return candidate;
+}
+
+TileState* Cache::costly_victim(bool dirty_too) const {
+  for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it)
+    if (!(*it)->dirty || dirty_too || (*it)->uses.front().overwrites) return *it;
+  return nullptr;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,125 @@
+#pragma once
+// Tiles in memory: who is where, who needs it next, who goes first when room is needed. No threads and no I/O here:
+// the same code runs under the real machine and under the planner's clock.
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <list>
+#include <memory>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "flagstone/base/memory.hpp"
+#include "flagstone/runtime/graph.hpp"
+
+namespace flagstone {
+
+struct TaskState;
+struct ArrayState;
+
+/// What a buffer of `bytes` occupies: few sizes, so that a freed buffer fits the next tile (encoded chunks all differ).
+std::size_t size_class(std::size_t bytes);
+
+/// One box of an array and its life in memory.
+struct TileState {
+  enum class Where : std::uint8_t { absent, loading, resident };
+
+  Array array;
+  Box box;
+  ArrayState* owner = nullptr;
+  // Geometry, fixed by the layout.
+  std::size_t bytes = 0;  // charged while not absent: buffer + what writing it back needs
+  std::size_t buffer_bytes = 0, read_staging = 0, write_staging = 0, origin = 0, tile_bytes = 0;
+  Shape strides;
+  // Residency.
+  Where where = Where::absent;
+  bool dirty = false;    // newer than the disk
+  bool storing = false;  // a write of it is in flight: readers may look, writers wait
+  bool open = false;     // admitted for modification and not yet written back: a product in progress
+  bool measured_read = false, measured_write = false;
+  bool checked = false;  // known not to overlap another tile of its array
+  int pins = 0;
+  Buffer buffer;                    // empty under the planner and for in-memory arrays
+  int registered = -1;              // the ring's number for `buffer`
+  std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
+  // Program order.
+  struct Use {
+    TaskId task;
+    bool overwrites;
+  };
+  std::deque<Use> uses;  // of tasks that were added and are not finished, in program order
+  TaskState* last_writer = nullptr;
+  std::vector<TaskState*> readers;  // since last_writer
+  // Place in the cache's orders of eviction (meaningful while resident and unpinned).
+  bool queued = false;
+  TaskId queued_at = 0;
+  std::list<TileState*>::iterator idle_place;
+
+  bool in_memory_array() const { return array.in_memory(); }
+  bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
+  Tile view() const;
+};
+
+/// Tiles of one array; `idle` are resident, unpinned and without a known next use, least recently used first.
+struct ArrayState {
+  std::uint64_t pending_uses = 0;
+  std::unordered_map<std::string, std::unique_ptr<TileState>> tiles;
+  std::list<TileState*> idle;
+  bool written = false;
+};
+
+class Cache {
+ public:
+  explicit Cache(std::uint64_t capacity) : capacity_(capacity) {}
+
+  /// Finds or makes the state of a region. ShapeError when it overlaps another box of the array and one is written.
+  TileState& tile(const Region& region, bool read, bool written);
+  /// Forgets tiles that nobody uses, holds or keeps in memory.
+  void forget(TileState& tile);
+
+  std::uint64_t capacity() const { return capacity_; }
+  std::uint64_t used() const { return used_; }
+  std::uint64_t peak() const { return peak_; }
+  std::uint64_t free() const { return capacity_ > used_ ? capacity_ - used_ : 0; }
+  void take(std::uint64_t bytes) {
+    used_ += bytes;
+    if (used_ > peak_) peak_ = used_;
+  }
+  void give(std::uint64_t bytes) { used_ -= bytes; }
+
+  /// To be called whenever pins, uses, residency or storing of a tile changed: keeps the orders of eviction true.
+  void requeue(TileState& tile);
+  /// The clean tile that costs nothing to drop (no known next use), or null. Arrays without any pending use go first;
+  /// within an array the most recently used goes first, because passes over an array are cyclic scans.
+  TileState* free_victim() const;
+  /// The tile whose next use is farthest; dirty ones (they cost a write and a read) only when asked.
+  TileState* costly_victim(bool dirty_too) const;
+  /// Bytes of tiles that free_victim would give, all together.
+  std::uint64_t idle_clean_bytes() const { return idle_clean_bytes_; }
+  /// Bytes of tiles that are open for modification.
+  std::uint64_t open_bytes() const { return open_bytes_; }
+  void set_open(TileState& tile, bool open);
+
+  template <class F>
+  void for_each_tile(F&& f) {
+    for (auto& [id, array] : arrays_)
+      for (auto& [key, tile] : array->tiles) f(*tile);
+  }
+
+ private:
+  struct Later {
+    bool operator()(const TileState* a, const TileState* b) const;
+  };
+  void dequeue(TileState& tile);
+  void measure(TileState& tile, bool read, bool written);
+  void check_overlap(const ArrayState& owner, TileState& tile);
+
+  std::uint64_t capacity_, used_ = 0, peak_ = 0;
+  std::uint64_t idle_clean_bytes_ = 0, open_bytes_ = 0;
+  std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
+  std::set<TileState*, Later> by_next_use_;
+};
+
+}  // namespace flagstone

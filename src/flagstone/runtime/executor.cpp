@@ -1,0 +1,487 @@
+#include "flagstone/runtime/executor.hpp"
+
+#include <signal.h>
+
+#include <array>
+#include <cstring>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/transfer.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr int segment_bits = 24;  // a request's tag is (flight << segment_bits) + segment
+constexpr std::size_t least_registered = 64 * KiB;
+
+thread_local bool inside_worker = false;
+
+double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+/// Threads of the library never see the user's signals: Ctrl-C belongs to the thread that called.
+std::thread quiet_thread(std::function<void()> body) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(body));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
+
+/// " (16 x 16 at 32 x 0)": the region that the task was about, its output.
+std::string where(const TaskState& task) {
+  for (std::size_t i = task.operands.size(); i-- > 0;)
+    if (const TileState* tile = task.operands[i])
+      return " (tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start) + ")";
+  return {};
+}
+
+std::vector<Tile> tiles_of(const TaskState& task) {
+  std::vector<Tile> tiles;
+  tiles.reserve(task.operands.size());
+  std::size_t scratch = 0;
+  for (std::size_t i = 0; i < task.operands.size(); ++i) {
+    if (task.operands[i]) {
+      tiles.push_back(task.operands[i]->view());
+      continue;
+    }
+    const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
+    tiles.push_back({task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)});
+  }
+  return tiles;
+}
+
+}  // namespace
+
+Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, Heartbeat heartbeat)
+    : ring_(ring),
+      options_(options),
+      heartbeat_(std::move(heartbeat)),
+      scheduler_(capacity, *this),
+      reduction_(options.scratch, [this](TaskSpec task) {
+        Lock lock(mutex_);
+        add_one(lock, std::move(task), false);
+      }) {
+  for (int i = 0; i < options_.workers; ++i) threads_.push_back(quiet_thread([this] { work(); }));
+  reaper_ = quiet_thread([this] { reap(); });
+}
+
+Executor::~Executor() {
+  stop();
+  for (auto& [size, pooled] : pool_)
+    if (pooled.registered >= 0) ring_.unregister_buffer(pooled.registered);
+}
+
+void Executor::stop() {
+  {
+    Lock lock(mutex_);
+    stopping_ = true;
+  }
+  work_ready_.notify_all();
+  for (std::thread& thread : threads_)
+    if (thread.joinable()) thread.join();
+  if (reaper_.joinable()) {
+    ring_.wake();
+    reaper_.join();
+  }
+}
+
+void Executor::run(const std::function<void(Graph&)>& builder) {
+  try {
+    builder(*this);
+    reduction_.finish();
+  } catch (...) {
+    Lock lock(mutex_);
+    fail(std::current_exception());
+  }
+  {
+    Lock lock(mutex_);
+    // After an error nothing new starts; what runs and flies has to land before memory can go away.
+    const auto settled = [this] { return error_ ? running_ == 0 && requests_out_ == 0 : scheduler_.drained(); };
+    while (!settled()) try {
+        wait_until(lock, [&] { return settled() || error_ != nullptr; });
+        if (error_) builder_ready_.wait(lock, settled);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    end_ = Clock::now();
+  }
+  stop();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Executor::fail(std::exception_ptr error, const std::string& where) {
+  if (!error_) error_ = error, failed_in_ = where;
+  jobs_.clear();
+  count_requests(-static_cast<std::ptrdiff_t>(outbox_.size()));
+  outbox_.clear();
+  work_ready_.notify_all();
+  builder_ready_.notify_all();
+}
+
+/// The ring is busy while requests are out.
+void Executor::count_requests(std::ptrdiff_t change) {
+  const bool before = requests_out_ > 0;
+  requests_out_ += change;
+  if (!before && requests_out_ > 0) busy_since_ = Clock::now();
+  if (before && requests_out_ == 0) stats_.ring_busy_seconds += seconds_between(busy_since_, Clock::now());
+}
+
+void Executor::throw_if_failed() {
+  if (error_) std::rethrow_exception(error_);
+}
+
+/// Waits on the builder's thread; every tenth of a second the heartbeat may look for Ctrl-C and throw.
+template <class Ready>
+void Executor::wait_until(Lock& lock, Ready ready) {
+  while (!ready()) {
+    const bool timed_out = builder_ready_.wait_for(lock, std::chrono::milliseconds(100)) == std::cv_status::timeout;
+    if (timed_out && heartbeat_) {
+      lock.unlock();
+      const Statistics now = statistics();
+      std::exception_ptr cancelled;
+      try {
+        heartbeat_(now);
+      } catch (...) {
+        cancelled = std::current_exception();
+      }
+      lock.lock();
+      if (cancelled) std::rethrow_exception(cancelled);
+    }
+  }
+}
+
+// ---- adding -------------------------------------------------------------------------------------------------------
+
+TaskId Executor::add(TaskSpec task) {
+  if (inside_worker) {
+    for (const Access& access : task.accesses)
+      if (access.mode == Mode::reduce) throw Error("graph: a running task cannot add a reducing one; the builder can.");
+    Lock lock(mutex_);
+    return add_one(lock, std::move(task), false);
+  }
+  const auto merge = reduction_.prepare(task);
+  TaskId id;
+  {
+    Lock lock(mutex_);
+    id = add_one(lock, std::move(task), false);
+  }
+  if (merge) merge();
+  return id;
+}
+
+TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
+  throw_if_failed();
+  const auto full = [this] { return scheduler_.pending() >= static_cast<std::size_t>(options_.lookahead); };
+  if (full() && inside_worker)
+    throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(options_.lookahead) +
+                " tasks wait; add from the builder, or raise lookahead.");
+  if (full()) wait_until(lock, [&] { return error_ || !full(); });
+  throw_if_failed();
+  const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
+  ++stats_.tasks;
+  advance(lock);
+  throw_if_failed();
+  return id;
+}
+
+void Executor::await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) {
+  if (inside_worker) throw Error("graph: await was called by a running task; only the builder may wait.");
+  TaskSpec spec;
+  spec.name = "await";
+  spec.accesses = std::move(accesses);
+  if (reduction_.prepare(spec)) throw Error("graph: await cannot reduce; add a task.");
+  Lock lock(mutex_);
+  add_one(lock, std::move(spec), true);
+  TaskState* task = nullptr;
+  wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
+  throw_if_failed();
+  ++running_;
+  lock.unlock();
+  std::exception_ptr thrown;
+  try {
+    body(tiles_of(*task));
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  lock.lock();
+  --running_;
+  if (thrown) std::rethrow_exception(thrown);
+  throw_if_failed();
+  scheduler_.finished(*task);
+  advance(lock);
+}
+
+void Executor::barrier() {
+  reduction_.finish();
+  Lock lock(mutex_);
+  wait_until(lock, [&] { return error_ || scheduler_.idle(); });
+  throw_if_failed();
+}
+
+Charge Executor::charge(std::uint64_t bytes) {
+  Lock lock(mutex_);
+  bool taken = false;
+  wait_until(lock, [&] { return error_ || (taken = scheduler_.reserve(bytes)); });
+  throw_if_failed();
+  trim_pool(0);
+  return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });
+}
+
+Array Executor::allocate(const Shape& shape, Dtype dtype) {
+  struct Held {
+    Buffer buffer;  // given back before its charge
+    Charge charge;
+  };
+  const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count(shape)) * size_of(dtype));
+  auto held = std::make_shared<Held>();
+  held->charge = charge(bytes);
+  held->buffer = Buffer(bytes);
+  std::byte* data = held->buffer.data();
+  return memory_array(data, shape, dtype, c_strides(shape, size_of(dtype)), held);
+}
+
+std::uint64_t Executor::budget() const {
+  Lock lock(mutex_);
+  return scheduler_.cache().capacity() - scheduler_.charged();
+}
+
+void Executor::host_work(const std::string&, Cost cost) {
+  Lock lock(mutex_);
+  stats_.flops += cost.flops;
+}
+
+// ---- workers ------------------------------------------------------------------------------------------------------
+
+/// Lets the scheduler start what it can; must be called after every event. Errors of planning end the run.
+void Executor::advance(Lock& lock) {
+  if (!error_) try {
+      scheduler_.pump();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  work_ready_.notify_all();
+  builder_ready_.notify_all();
+  post(lock);
+}
+
+void Executor::post(Lock& lock) {
+  if (outbox_.empty()) return;
+  const std::vector<Request> requests = std::exchange(outbox_, {});
+  lock.unlock();
+  ring_.submit(requests);
+  lock.lock();
+}
+
+void Executor::work() {
+  inside_worker = true;
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (!jobs_.empty()) {
+      auto job = std::move(jobs_.front());
+      jobs_.pop_front();
+      ++running_;
+      const auto began = Clock::now();
+      lock.unlock();
+      std::exception_ptr thrown;
+      try {
+        job();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+      --running_;
+      stats_.worker_busy_seconds += seconds_between(began, Clock::now());
+      if (thrown) fail(thrown);
+      advance(lock);
+    } else if (TaskState* task = error_ ? nullptr : scheduler_.take()) {
+      run_task(lock, *task);
+    } else {
+      work_ready_.wait(lock);
+    }
+  }
+}
+
+void Executor::run_task(Lock& lock, TaskState& task) {
+  ++running_;
+  const auto began = Clock::now();
+  lock.unlock();
+  std::exception_ptr thrown;
+  try {
+    if (task.spec.body) task.spec.body(tiles_of(task));
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  lock.lock();
+  --running_;
+  stats_.worker_busy_seconds += seconds_between(began, Clock::now());
+  if (thrown) {
+    fail(thrown, "in task '" + task.spec.name + "'" + where(task));
+  } else if (!error_) {
+    stats_.flops += task.spec.cost.flops;
+    scheduler_.finished(task);
+  }
+  advance(lock);
+}
+
+// ---- transfers ----------------------------------------------------------------------------------------------------
+
+void Executor::load(TileState& tile, Transfer transfer) {
+  const std::uint64_t id = next_flight_++;
+  auto& flight = flights_[id] = std::make_unique<Flight>();
+  flight->tile = &tile;
+  flight->transfer = std::move(transfer);
+  stats_.bytes_read += flight->transfer.bytes();
+  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, nullptr);
+  flight->id = id;
+  send(*flight);
+}
+
+void Executor::store(TileState& tile, Transfer transfer) {
+  const std::uint64_t id = next_flight_++;
+  auto& flight = flights_[id] = std::make_unique<Flight>();
+  flight->tile = &tile;
+  flight->transfer = std::move(transfer);
+  flight->write = true;
+  flight->id = id;
+  stats_.bytes_written += flight->transfer.bytes();
+  if (!flight->transfer.convert) return send(*flight);
+  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, nullptr);
+  jobs_.push_back([this, flight = flight.get()] {
+    flight->transfer.convert(flight->tile->buffer.data(), flight->staging.data());
+    Lock lock(mutex_);
+    if (!error_) send(*flight);
+  });
+}
+
+/// Puts the flight's requests into the outbox; one without requests (absent chunks) lands at once, as a job.
+void Executor::send(Flight& flight) {
+  std::byte* base = flight.staging ? flight.staging.data() : flight.tile->buffer.data();
+  const int registered = flight.staging ? -1 : flight.tile->registered;
+  auto requests = requests_of(flight.transfer, base, flight.write, flight.id << segment_bits, registered);
+  flight.left = requests.size();
+  count_requests(static_cast<std::ptrdiff_t>(requests.size()));
+  if (requests.empty())
+    jobs_.push_back([this, &flight] { landed(flight); });
+  else
+    outbox_.insert(outbox_.end(), requests.begin(), requests.end());
+}
+
+/// On a worker, without the lock: everything arrived; decode or assemble, then the tile is there.
+void Executor::landed(Flight& flight) {
+  if (!flight.write && flight.transfer.convert)
+    flight.transfer.convert(flight.tile->buffer.data(), flight.staging.data());
+  if (flight.write) flight.tile->array.store().written(flight.tile->box);
+  Lock lock(mutex_);
+  auto done = std::move(flights_.at(flight.id));
+  flights_.erase(done->id);
+  if (done->staging) put_buffer(std::move(done->staging), -1);
+  if (error_) return;
+  if (done->write)
+    scheduler_.stored(*done->tile);
+  else
+    scheduler_.loaded(*done->tile, done->transfer.staging_bytes);
+}
+
+void Executor::complete(Lock& lock, const Completion& completion) {
+  Flight& flight = *flights_.at(completion.tag >> segment_bits);
+  count_requests(-1);
+  try {
+    check_completion(flight.transfer, completion.tag & ((1u << segment_bits) - 1), completion, flight.write);
+  } catch (...) {
+    fail(std::current_exception());
+  }
+  if (--flight.left > 0 || error_) return;
+  if (!flight.write && flight.transfer.convert) {
+    jobs_.push_back([this, &flight] { landed(flight); });
+  } else {
+    lock.unlock();
+    try {
+      landed(flight);  // nothing to compute: no worker needed
+      lock.lock();
+    } catch (...) {
+      lock.lock();
+      fail(std::current_exception());
+    }
+  }
+}
+
+void Executor::reap() {
+  std::array<Completion, 64> completions;
+  for (;;) {
+    const std::size_t n = ring_.reap(completions);
+    Lock lock(mutex_);
+    for (std::size_t i = 0; i < n; ++i) complete(lock, completions[i]);
+    advance(lock);
+    if (stopping_ && requests_out_ == 0) return;
+  }
+}
+
+// ---- memory -------------------------------------------------------------------------------------------------------
+
+/// Freed buffers stay for reuse as long as they fit under the peak that tiles have reached anyway, so that the
+/// process never holds more than was charged.
+void Executor::trim_pool(std::uint64_t room) {
+  while (!pool_.empty() && scheduler_.cache().used() + pooled_bytes_ + room > scheduler_.cache().peak()) {
+    auto largest = std::prev(pool_.end());
+    if (largest->second.registered >= 0) ring_.unregister_buffer(largest->second.registered);
+    pooled_bytes_ -= largest->first;
+    pool_.erase(largest);
+  }
+}
+
+Buffer Executor::take_buffer(std::size_t bytes, int* registered) {
+  bytes = align_up(bytes);
+  Pooled taken{Buffer(), -1};
+  if (auto found = pool_.find(bytes); found != pool_.end()) {
+    taken = std::move(found->second);
+    pooled_bytes_ -= bytes;
+    pool_.erase(found);
+  } else {
+    trim_pool(0);
+    taken.buffer = Buffer(bytes);
+    if (registered && bytes >= least_registered) taken.registered = ring_.register_buffer(taken.buffer.data(), bytes);
+  }
+  if (registered) *registered = taken.registered;
+  return std::move(taken.buffer);
+}
+
+void Executor::put_buffer(Buffer buffer, int registered) {
+  pooled_bytes_ += buffer.size();
+  const std::size_t size = buffer.size();
+  pool_.emplace(size, Pooled{std::move(buffer), registered});
+}
+
+void Executor::allocate(TileState& tile) { tile.buffer = take_buffer(tile.buffer_bytes, &tile.registered); }
+
+void Executor::release(TileState& tile) {
+  if (tile.buffer) put_buffer(std::move(tile.buffer), std::exchange(tile.registered, -1));
+}
+
+void Executor::allocate_scratch(TaskState& task) {
+  for (const Access& access : task.spec.accesses)
+    if (access.mode == Mode::scratch) task.scratch.push_back(take_buffer(access.scratch_bytes, nullptr));
+}
+
+void Executor::release_scratch(TaskState& task) {
+  for (Buffer& buffer : task.scratch) put_buffer(std::move(buffer), -1);
+  task.scratch.clear();
+}
+
+Statistics Executor::statistics() {
+  Lock lock(mutex_);
+  Statistics now = stats_;
+  now.seconds = seconds_between(start_, end_ == Clock::time_point{} ? Clock::now() : end_);
+  now.worker_idle_seconds = now.seconds * options_.workers - now.worker_busy_seconds;
+  if (requests_out_ > 0) now.ring_busy_seconds += seconds_between(busy_since_, Clock::now());
+  now.ring_idle_seconds = now.seconds - now.ring_busy_seconds;
+  now.budget = scheduler_.cache().capacity();
+  now.peak_budget = scheduler_.cache().peak();
+  now.io = ring_.describe();
+  return now;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,148 @@
+#include "flagstone/runtime/runtime.hpp"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+#include "flagstone/runtime/executor.hpp"
+#include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/ring.hpp"
+
+namespace flagstone {
+namespace {
+
+// Held back from the limit, per worker and once: what BLAS packs (measured with OpenBLAS 0.3 on 2048² tiles), stacks,
+// ring buffers, and what an interpreter may still load while we run.
+constexpr std::uint64_t reserve_per_worker = 14 * MiB;
+constexpr std::uint64_t reserve_once = 10 * MiB;
+// Between a refusal and the next try the process may have grown a little.
+constexpr std::uint64_t drift = 4 * MiB;
+
+std::string default_scratch() {
+  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return std::string(cache) + "/flagstone/scratch";
+  const char* home = std::getenv("HOME");
+  if (!home || !*home)
+    if (const passwd* user = ::getpwuid(::getuid())) home = user->pw_dir;
+  return std::string(home ? home : ".") + "/.cache/flagstone/scratch";
+}
+
+RuntimeOptions completed(RuntimeOptions options) {
+  if (options.workers <= 0) {
+    cpu_set_t allowed;
+    const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+    options.workers = std::max(1, known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  options.threads_per_task = std::max(1, options.threads_per_task);
+  options.lookahead = std::max(2, options.lookahead);
+  if (options.memory == 0) {
+    const char* given = std::getenv("FLAGSTONE_MEMORY");
+    options.memory = given && *given ? parse_bytes(given) : allowed_memory() / 10 * 6;
+  }
+  if (options.scratch.empty()) options.scratch = default_scratch();
+  return options;
+}
+
+}  // namespace
+
+struct Runtime::Impl {
+  RuntimeOptions options;
+  MachineProfile profile;
+  std::unique_ptr<Ring> ring;
+  pid_t pid = ::getpid();
+  std::string failure;
+
+  void check_alive() const {
+    if (pid != ::getpid()) throw Error("Runtime: it belongs to the process that forked; make a new one in the child.");
+  }
+};
+
+Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = completed(std::move(options));
+}
+Runtime::~Runtime() {
+  if (impl_->pid != ::getpid())
+    impl_->ring.release();  // the parent's ring: closing it here would disturb nobody but us
+}
+
+const RuntimeOptions& Runtime::options() const { return impl_->options; }
+MachineProfile& Runtime::profile() { return impl_->profile; }
+const std::string& Runtime::failure_note() const { return impl_->failure; }
+
+Ring& Runtime::ring() {
+  impl_->check_alive();
+  if (!impl_->ring) impl_->ring = make_ring({impl_->options.io, 32});
+  return *impl_->ring;
+}
+
+std::uint64_t Runtime::reserve() const {
+  return reserve_once + reserve_per_worker * static_cast<std::uint64_t>(impl_->options.workers);
+}
+
+Statistics Runtime::run(const std::function<void(Graph&)>& builder,
+                        const std::function<void(const Statistics&)>& heartbeat) {
+  Ring& ring = this->ring();
+  impl_->failure.clear();
+  const std::uint64_t entry = resident_bytes();
+  const std::uint64_t held = entry + reserve();
+  const std::uint64_t memory = impl_->options.memory;
+  const std::uint64_t capacity = memory > held ? memory - held : 0;
+  const bool watched = reset_peak_resident();
+  std::filesystem::create_directories(impl_->options.scratch);
+  Executor executor(ring, impl_->options, capacity, heartbeat);
+  const auto report = [&] {
+    Statistics stats = executor.statistics();
+    stats.resident_at_entry = entry;
+    stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
+    return stats;
+  };
+  try {
+    executor.run(builder);
+  } catch (const BudgetError&) {
+    impl_->failure = executor.failed_in();
+    throw BudgetError("memory: the limit is " + format_bytes(memory) + " and at least " +
+                          format_bytes(least_memory(builder)) + " are needed; raise memory=.",
+                      least_memory(builder));
+  } catch (...) {
+    impl_->failure = executor.failed_in();
+    throw;
+  }
+  return report();
+}
+
+Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
+  const std::uint64_t entry = resident_bytes();
+  const std::uint64_t held = entry + reserve();
+  const std::uint64_t memory = impl_->options.memory;
+  const std::uint64_t least = least_memory(builder);
+  if (memory < least)
+    throw BudgetError("memory: the limit is " + format_bytes(memory) + " and at least " + format_bytes(least) +
+                          " are needed; raise memory=.",
+                      least);
+  const std::uint64_t capacity = memory - held;
+  Simulator simulator(impl_->options, impl_->profile, capacity, capacity);
+  simulator.run(builder);
+  Statistics stats = simulator.statistics();
+  stats.resident_at_entry = entry;
+  stats.peak_memory = held + stats.peak_budget;
+  stats.least_memory = least;
+  return stats;
+}
+
+std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder) {
+  Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0);
+  simulator.run(builder);
+  return align_up(resident_bytes() + reserve() + simulator.least_capacity() + drift, MiB);
+}
+
+}  // namespace flagstone

@@ -1,0 +1,151 @@
+#include "flagstone/runtime/simulator.hpp"
+
+#include <algorithm>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr double request_overhead = 4e-6;  // what one more request costs at depth, beyond its bytes
+
+}  // namespace
+
+Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
+                     std::uint64_t announced_budget)
+    : options_(options),
+      profile_(profile),
+      scheduler_(capacity, *this),
+      reduction_(options.scratch, [this](TaskSpec task) { add_one(std::move(task), false); }),
+      announced_(announced_budget),
+      idle_workers_(options.workers) {}
+
+void Simulator::run(const std::function<void(Graph&)>& builder) {
+  builder(*this);
+  reduction_.finish();
+  advance_until([this] { return scheduler_.drained(); });
+}
+
+void Simulator::at(double time, std::function<void()> happen) { queue_.push({time, events_++, std::move(happen)}); }
+
+template <class Ready>
+void Simulator::advance_until(Ready ready) {
+  for (;;) {
+    scheduler_.pump();
+    start();
+    if (ready()) return;
+    if (queue_.empty()) throw Error("plan: the graph waits for something that no task brings.");
+    Event event = queue_.top();
+    queue_.pop();
+    now_ = std::max(now_, event.time);
+    event.happen();
+  }
+}
+
+/// Gives runnable tasks to idle workers.
+void Simulator::start() {
+  while (idle_workers_ > 0) {
+    TaskState* task = scheduler_.take();
+    if (!task) return;
+    --idle_workers_;
+    const double seconds = seconds_of(task->spec.cost);
+    stats_.worker_busy_seconds += seconds;
+    stats_.flops += task->spec.cost.flops;
+    at(now_ + seconds, [this, task] {
+      ++idle_workers_;
+      scheduler_.finished(*task);
+    });
+  }
+}
+
+double Simulator::seconds_of(const Cost& cost) const {
+  const double rate = cost.float64 ? profile_.flops_float64 : profile_.flops_float32;
+  return std::max(cost.flops / rate, cost.bytes_touched / profile_.memory_bytes_per_second);
+}
+
+/// The disk serves one request after the other at its rate; latency hides behind the queue.
+double Simulator::transfer_end(const Transfer& transfer, double rate) {
+  const double seconds =
+      static_cast<double>(transfer.bytes()) / rate + request_overhead * static_cast<double>(transfer.segments.size());
+  disk_free_ = std::max(disk_free_, now_) + seconds;
+  stats_.ring_busy_seconds += seconds;
+  return disk_free_ + (transfer.segments.empty() ? 0 : profile_.request_seconds);
+}
+
+void Simulator::load(TileState& tile, Transfer transfer) {
+  stats_.bytes_read += transfer.bytes();
+  const std::uint64_t staging = transfer.staging_bytes;
+  at(transfer_end(transfer, profile_.read_bytes_per_second),
+     [this, &tile, staging] { scheduler_.loaded(tile, staging); });
+}
+
+void Simulator::store(TileState& tile, Transfer transfer) {
+  stats_.bytes_written += transfer.bytes();
+  at(transfer_end(transfer, profile_.write_bytes_per_second), [this, &tile] { scheduler_.stored(tile); });
+}
+
+TaskState& Simulator::add_one(TaskSpec task, bool host) {
+  advance_until([this] { return scheduler_.pending() < static_cast<std::size_t>(options_.lookahead); });
+  task.body = nullptr;  // a plan never computes
+  ++stats_.tasks;
+  return scheduler_.add(std::move(task), host, trusted_);
+}
+
+TaskId Simulator::add(TaskSpec task) {
+  const auto merge = reduction_.prepare(task);
+  const TaskId id = add_one(std::move(task), false).id;
+  if (merge) merge();
+  return id;
+}
+
+void Simulator::await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>&) {
+  TaskSpec spec;
+  spec.name = "await";
+  spec.accesses = std::move(accesses);
+  reduction_.prepare(spec);
+  add_one(std::move(spec), true);
+  TaskState* task = nullptr;
+  advance_until([&] { return (task = scheduler_.take_host()) != nullptr; });
+  scheduler_.finished(*task);
+}
+
+void Simulator::barrier() {
+  reduction_.finish();
+  advance_until([this] { return scheduler_.idle(); });
+}
+
+Charge Simulator::charge(std::uint64_t bytes) {
+  advance_until([&] { return scheduler_.reserve(bytes); });
+  return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });
+}
+
+Array Simulator::allocate(const Shape& shape, Dtype dtype) {
+  const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count(shape)) * size_of(dtype));
+  auto held = std::make_shared<Charge>(charge(bytes));
+  // An address that is never followed: a plan has charges but no memory.
+  auto* nowhere = reinterpret_cast<std::byte*>(page_bytes);
+  return memory_array(nowhere, shape, dtype, c_strides(shape, size_of(dtype)), held);
+}
+
+std::uint64_t Simulator::budget() const {
+  return announced_ > scheduler_.charged() ? announced_ - scheduler_.charged() : 0;
+}
+
+void Simulator::host_work(const std::string&, Cost cost) {
+  now_ += seconds_of(cost);
+  stats_.flops += cost.flops;
+}
+
+Statistics Simulator::statistics() const {
+  Statistics planned = stats_;
+  planned.seconds = now_;
+  planned.worker_idle_seconds = now_ * options_.workers - stats_.worker_busy_seconds;
+  planned.ring_idle_seconds = now_ - stats_.ring_busy_seconds;
+  planned.budget = scheduler_.cache().capacity();
+  planned.peak_budget = scheduler_.cache().peak();
+  planned.io = "planned";
+  return planned;
+}
+
+}  // namespace flagstone

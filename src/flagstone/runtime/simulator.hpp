@@ -1,0 +1,69 @@
+#pragma once
+// The planner: the same scheduler on a virtual clock. Nothing is read, written or computed.
+#include <functional>
+#include <queue>
+
+#include "flagstone/runtime/reduction.hpp"
+#include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/scheduler.hpp"
+
+namespace flagstone {
+
+/// A machine of rates: one disk whose requests queue up, `workers` processors, transfers and computing overlap.
+class Simulator final : public Graph, private Machine {
+ public:
+  Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
+            std::uint64_t announced_budget);
+
+  void run(const std::function<void(Graph&)>& builder);
+  Statistics statistics() const;
+  std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
+
+  TaskId add(TaskSpec task) override;
+  void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
+  void barrier() override;
+  Array allocate(const Shape& shape, Dtype dtype) override;
+  Charge charge(std::uint64_t bytes) override;
+  void trust_order(bool trusted) override { trusted_ = trusted; }
+  bool planning() const override { return true; }
+  std::uint64_t budget() const override;
+  int workers() const override { return options_.workers; }
+  void host_work(const std::string& name, Cost cost) override;
+
+ private:
+  struct Event {
+    double time;
+    std::uint64_t number;  // ties in the order of creation: the same plan every time
+    std::function<void()> happen;
+    bool operator>(const Event& other) const { return time != other.time ? time > other.time : number > other.number; }
+  };
+
+  void allocate(TileState&) override {}
+  void release(TileState&) override {}
+  void allocate_scratch(TaskState&) override {}
+  void release_scratch(TaskState&) override {}
+  void load(TileState& tile, Transfer transfer) override;
+  void store(TileState& tile, Transfer transfer) override;
+
+  TaskState& add_one(TaskSpec task, bool host);
+  void at(double time, std::function<void()> happen);
+  double transfer_end(const Transfer& transfer, double rate);
+  double seconds_of(const Cost& cost) const;
+  void start();
+  template <class Ready>
+  void advance_until(Ready ready);
+
+  RuntimeOptions options_;
+  MachineProfile profile_;
+  Scheduler scheduler_;
+  Reduction reduction_;
+  std::uint64_t announced_;
+  bool trusted_ = false;
+  double now_ = 0, disk_free_ = 0;
+  int idle_workers_;
+  std::uint64_t events_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  Statistics stats_;
+};
+
+}  // namespace flagstone
