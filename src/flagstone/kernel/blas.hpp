@@ -31,6 +31,7 @@ inline constexpr auto* cgemm = &FLAGSTONE_SYMBOL(cblas_cgemm);
 inline constexpr auto* zgemm = &FLAGSTONE_SYMBOL(cblas_zgemm);
 inline constexpr auto* ssyrk = &FLAGSTONE_SYMBOL(cblas_ssyrk);
 inline constexpr auto* dsyrk = &FLAGSTONE_SYMBOL(cblas_dsyrk);
+inline constexpr auto* dsymm = &FLAGSTONE_SYMBOL(cblas_dsymm);
 inline constexpr auto* dtrsm = &FLAGSTONE_SYMBOL(cblas_dtrsm);
 inline constexpr auto* dnrm2 = &FLAGSTONE_SYMBOL(cblas_dnrm2);
 
@@ -43,6 +44,8 @@ inline constexpr auto* dgeqrf = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrf);
 inline constexpr auto* dgeqrf_work = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrf_work);
 inline constexpr auto* dorgqr = &FLAGSTONE_SYMBOL(LAPACKE_dorgqr);
 inline constexpr auto* dorgqr_work = &FLAGSTONE_SYMBOL(LAPACKE_dorgqr_work);
+inline constexpr auto* dgelqf_work = &FLAGSTONE_SYMBOL(LAPACKE_dgelqf_work);
+inline constexpr auto* dorglq_work = &FLAGSTONE_SYMBOL(LAPACKE_dorglq_work);
 inline constexpr auto* dgesdd = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd);
 inline constexpr auto* dgesdd_work = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd_work);
 inline constexpr auto* dpotrf = &FLAGSTONE_SYMBOL(LAPACKE_dpotrf);
