@@ -93,17 +93,22 @@ def error(sigma: list[float], true: list[float]) -> float:
     return max(abs(a - b) for a, b in zip(sigma, true, strict=True)) / true[0]
 
 
-def prepare(args) -> tuple[Path, dict]:
-    """The matrix and the truth, from --data where they are there already."""
-    name = f"cells-{args.rows}x{args.cols}-{args.seed}"
-    npz, known = args.data / f"{name}.npz", args.data / f"{name}-k{args.k}-truth.json"
+def matrix(args) -> Path:
+    """The matrix of these sizes, from --data where it is there already."""
+    npz = args.data / f"cells-{args.rows}x{args.cols}-{args.seed}.npz"
     if not npz.exists():
         harness.note(f"making {npz.name}")
         harness.child(__file__, make, 3600, rows=args.rows, cols=args.cols, seed=args.seed, to=npz)
+    return npz
+
+
+def known_values(args, npz: Path) -> dict:
+    """The truth about it."""
+    known = npz.with_name(f"{npz.stem}-k{args.k}-truth.json")
     if not known.exists():
         harness.note("computing the float64 truth")
         known.write_text(json.dumps(harness.child(__file__, truth, 3600, npz=npz, k=args.k)))
-    return npz, json.loads(known.read_text())
+    return json.loads(known.read_text())
 
 
 def run() -> int:
@@ -116,7 +121,8 @@ def run() -> int:
         rounds=(3, 1),
         memory=("256MiB",) * 2,
     )
-    npz, true = prepare(args)
+    npz = matrix(args)
+    true = known_values(args, npz)
     scratch = args.data / "pca-scratch"  # our own, so that the first round imports and the others find it
     os.environ["FLAGSTONE_SCRATCH"] = str(scratch)
     harness.remove(scratch)

@@ -83,12 +83,12 @@ int run(const std::string& verb, const std::string& path, double gibibytes, cons
   const std::uint64_t bytes = move_all(*ring, array, slots, write);
   if (write) array.store().flush();
   const auto ended = std::chrono::steady_clock::now();
+  const std::string io = ring->describe();  // while the buffers are registered
   for (Slot& slot : slots)
     if (slot.registered >= 0) ring->unregister_buffer(slot.registered);
   const auto seconds = [](auto from, auto to) { return std::chrono::duration<double>(to - from).count(); };
   std::printf("{\"bytes\": %llu, \"seconds\": %.6f, \"prepare_seconds\": %.6f, \"io\": \"%s\"}\n",
-              static_cast<unsigned long long>(bytes), seconds(ready, ended), seconds(started, ready),
-              ring->describe().c_str());
+              static_cast<unsigned long long>(bytes), seconds(ready, ended), seconds(started, ready), io.c_str());
   return 0;
 }
 
