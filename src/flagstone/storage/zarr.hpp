@@ -29,6 +29,9 @@ Array create_npy(const std::string& path, const Shape& shape, Dtype dtype);
 /// The stored bytes of each chunk, undecoded: a 1-D uint8-chunk view; box {i} is chunk i (C order of the grid), with
 /// Tile::bytes its exact length (0 when absent). For kernels that decode themselves.
 Array encoded_chunks(const Array& zarr_array);
+/// What those bytes are: elements as they are, one blosc buffer, or something that only read() unpacks.
+enum class ChunkCoding : std::uint8_t { raw, blosc, other };
+ChunkCoding chunk_coding(const Array& zarr_array);
 /// Bytes of one decoded chunk; equals count(chunks) * size_of(dtype).
 std::size_t chunk_bytes(const Array& array);
 

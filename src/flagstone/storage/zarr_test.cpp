@@ -9,6 +9,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/temporary_directory.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -276,6 +277,35 @@ TEST(Zarr, TheDirtyMarkStaysUntilItIsCleared) {
   mark_dirty(array, false);
   mark_dirty(array, false);
   EXPECT_FALSE(is_dirty(array));
+}
+
+TEST(Zarr, EncodedChunksAreTheStoredBytes) {
+  TemporaryDirectory directory;
+  std::mt19937_64 random(3);
+  for (const std::string codec : {"raw", "blosc-lz4"}) {
+    Array array = create_zarr_array(directory / codec, {5000}, Dtype::int32, {{512}, codec});
+    EXPECT_EQ(chunk_coding(array), codec == "raw" ? ChunkCoding::raw : ChunkCoding::blosc);
+    Reference reference(array.shape(), array.dtype());
+    for (std::size_t i = 0; i < 5000; i += 3) reference.data[4 * i] = static_cast<std::byte>(random());
+    write_elements(array, {{0}, {4096}}, reference.elements({{0}, {4096}}));
+    const Array encoded = encoded_chunks(array);
+    ASSERT_EQ(encoded.shape(), Shape{10});
+    for (Index i = 0; i < 10; ++i) {
+      const Transfer transfer = encoded.store().read({{i}, {1}});
+      if (i >= 8) {
+        EXPECT_EQ(transfer.tile_bytes, 0u);
+        continue;
+      }
+      Buffer buffer = test::dirty_buffer(transfer.buffer_bytes);
+      test::move(transfer, buffer.data(), false);
+      std::vector<std::byte> chunk(2048);
+      CodecChain chain;
+      chain.blosc = codec != "raw";
+      decode_chunk(chain, Dtype::int32, buffer.data() + transfer.origin, transfer.tile_bytes, chunk, "test");
+      EXPECT_EQ(chunk, reference.elements({{i * 512}, {512}}));
+      EXPECT_EQ(transfer.tile_bytes < 2048, chain.blosc);
+    }
+  }
 }
 
 TEST(MemoryArray, TransfersCopyAndViewsDoNot) {
