@@ -2,6 +2,7 @@
 
 NB_MODULE(_core, m) {
   using namespace flagstone::python;
+  nanobind::set_leak_warnings(false);  // the library never prints
   m.attr("__version__") = FLAGSTONE_VERSION;
   bind_errors(m);
   bind_base(m);

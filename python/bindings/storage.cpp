@@ -1,5 +1,6 @@
 // Arrays on disk and in memory, and outputs that appear whole.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"

@@ -1,0 +1,543 @@
+"""Array: an N-d array on disk (or in memory) that is read and written by boxes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from . import _core
+from .config import Call
+from .errors import Error, ShapeError, storage_error
+
+__all__ = ["Array", "create", "from_numpy"]
+
+_STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
+_PIECE = 128 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
+
+#: What the modules above lend to operators (`A @ B`); filled by flagstone.linalg.
+operators: dict[str, Callable[..., Any]] = {}
+
+Key = Any
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return "4096 x 512"."""
+    return " x ".join(str(n) for n in shape) if shape else "()"
+
+
+class Array:
+    """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
+
+    Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. NumPy functions do not load it by
+    accident: ask for a part with ``A[i:j, k:l]`` or for all of it with ``np.asarray(A)``, which refuses what would
+    go beyond the memory limit.
+    """
+
+    __array_ufunc__ = None  # ndarray @ A reaches __rmatmul__; np.add(A, 1) is a TypeError
+    __hash__ = object.__hash__
+
+    def __init__(
+        self, core: _core.Array, mode: str = "r", *, transposed: bool = False, conjugated: bool = False,
+        root: Array | None = None,
+    ) -> None:  # fmt: skip
+        self._handle: _core.Array | None = core
+        self._mode = mode
+        self._transposed = transposed
+        self._conjugated = conjugated
+        self._root = root  # of a view: the array that it looks at
+        self._dirty = False
+        self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
+
+    # What it is -------------------------------------------------------------------------------------------------
+
+    @property
+    def _core(self) -> _core.Array:
+        handle = self._root._core if self._root is not None else self._handle
+        if handle is None:
+            raise Error("array: this handle is closed; open the array again.")
+        return handle
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of every dimension."""
+        shape = tuple(self._core.shape)
+        return shape[::-1] if self._transposed else shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements."""
+        return np.dtype(self._core.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._core.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, unpacked."""
+        return int(self._core.nbytes)
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of the stored unit; the whole shape for `.npy` and memory."""
+        chunks = tuple(self._core.chunks)
+        return chunks[::-1] if self._transposed else chunks
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """Number of chunks along every dimension."""
+        return tuple(-(-n // max(c, 1)) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    @property
+    def path(self) -> str | None:
+        """Where it lies; None for an array in memory."""
+        return self._core.path or None
+
+    @property
+    def mode(self) -> str:
+        """ "r", or "r+" where elements may be assigned."""
+        return self._root.mode if self._root is not None else self._mode
+
+    @property
+    def T(self) -> Array:
+        """The transpose (all dimensions reversed): a view, nothing is moved."""
+        return self._view(transposed=not self._transposed)
+
+    def conj(self) -> Array:
+        """Return the complex conjugate: a view, nothing is moved."""
+        return self._view(conjugated=not self._conjugated and self.dtype.kind == "c")
+
+    conjugate = conj
+
+    def _view(self, transposed: bool | None = None, conjugated: bool | None = None) -> Array:
+        return Array(
+            self._core,
+            transposed=self._transposed if transposed is None else transposed,
+            conjugated=self._conjugated if conjugated is None else conjugated,
+            root=self._root or self,
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        if self._root is None and self._handle is None:
+            return "<flagstone.Array, closed>"
+        where = f"'{self.path}'" if self.path else "in memory"
+        view = (".T" if self._transposed else "") + (".conj()" if self._conjugated else "")
+        return (
+            f"<flagstone.Array{view} {shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)}, "
+            f"chunks {shape_text(self.chunks)}, {where}>"
+        )
+
+    # Reading ----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Key) -> Any:
+        """Return a part as an ndarray (a scalar where every index is an integer).
+
+        Integers, slices with steps and one ellipsis. Moves the chunks (or rows of a `.npy`) that the part touches.
+        """
+        box = _Box(key, self.shape)
+        out = self._read(box, f"reading {shape_text(box.shape)} of {self.dtype.name}", "getitem")
+        return out[()] if not out.shape else out
+
+    def _read(self, box: _Box, what: str, who: str) -> NDArray[Any]:
+        nbytes = box.count * self.dtype.itemsize
+        call = Call(who)
+        if nbytes:
+            call.room(what, nbytes)
+        out = np.empty(box.kept, self.dtype)
+        if nbytes:
+            target = out.reshape(box.shape)
+            for start, shape, place, steps in box.pieces(self._piece_rows(box)):
+                part = self._box(call, start, shape)
+                target[place] = part[steps]
+        if box.flips:
+            out = out.reshape(box.shape)[box.flips].reshape(box.kept)
+        return out
+
+    def _piece_rows(self, box: _Box) -> int:
+        """Rows of one transfer: about _PIECE bytes, whole chunks."""
+        row = max(1, box.bounding_row * self.dtype.itemsize)
+        rows = max(1, _PIECE // row)
+        chunk = self.chunks[0] if self.chunks else 1
+        return max(chunk, rows // chunk * chunk) if chunk < self.shape[0] else rows
+
+    def _box(self, call: Call, start: list[int], shape: list[int]) -> NDArray[Any]:
+        if self._transposed:
+            start, shape = start[::-1], shape[::-1]
+        part = np.empty(shape, self.dtype)
+        call.engine.read_box(self._core, start, part, _STAGING)
+        if self._transposed:
+            part = part.T
+        return part.conj() if self._conjugated else part
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError(
+                "asarray: an array on disk cannot be seen as an ndarray without a copy (copy=False)."
+            )
+        what = (
+            f"the whole array ({shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)})"
+        )
+        out = self._read(_Box(..., self.shape), what, "asarray")
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        name = getattr(function, "__name__", str(function))
+        raise TypeError(
+            f"numpy.{name}: NumPy functions do not load a flagstone.Array ({_core.format_bytes(self.nbytes)}) by "
+            "accident; take a part (A[i:j]) or call np.asarray(A) first."
+        )
+
+    def __bool__(self) -> bool:
+        raise TypeError("bool: the truth of an Array is not defined; compare a part of it.")
+
+    # Writing ----------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, key: Key, value: ArrayLike) -> None:
+        """Assign a part; `value` is broadcast. The array is marked dirty until `flush()`.
+
+        Chunks that are covered whole are written, others are read, changed and written.
+        """
+        if self.mode != "r+":
+            raise storage_error(
+                f"setitem: '{self.path}' is open for reading; open it with mode='r+' to assign.",
+                errno.EACCES,
+                self.path or "",
+            )
+        box = _Box(key, self.shape)
+        given = np.asarray(value)
+        try:
+            source = np.broadcast_to(given, box.kept).reshape(box.shape)
+        except ValueError:
+            raise ShapeError(
+                f"setitem: the value is {shape_text(given.shape)} and the box is {shape_text(box.kept)}; "
+                "the value must have the box's shape or broadcast to it."
+            ) from None
+        if box.flips:
+            source = source[box.flips]
+        if not box.count:
+            return
+        self._mark_dirty()
+        call = Call("setitem")
+        for start, shape, place, steps in box.pieces(self._piece_rows(box)):
+            part = source[place]
+            if box.strided:
+                whole = self._box(call, start, shape)
+                whole[steps] = part
+                part = whole
+            self._write(call, start, part)
+
+    def _write(self, call: Call, start: list[int], part: NDArray[Any]) -> None:
+        if self._conjugated:
+            part = part.conj()
+        if self._transposed:
+            start, part = start[::-1], part.T
+        # In the array's own dtype; a broadcast (stride 0) is spelled out.
+        part = np.ascontiguousarray(part, self.dtype)
+        if part.ndim != len(start):  # ascontiguousarray makes a scalar one-dimensional
+            part = part.reshape([1] * len(start))
+        call.engine.write_box(self._core, start, part, _STAGING)
+
+    def _mark_dirty(self) -> None:
+        owner = self._root or self
+        if not owner._dirty:
+            owner._dirty = True
+            if owner.path:
+                _core.mark_dirty(owner._core, True)
+
+    def flush(self) -> None:
+        """Put everything assigned so far safely on the disk; until then the array is marked dirty."""
+        owner = self._root or self
+        if owner._dirty:
+            owner._core.flush()
+            if owner.path:
+                _core.mark_dirty(owner._core, False)
+            owner._dirty = False
+
+    def close(self) -> None:
+        """Flush and give the handle back; a result in scratch is deleted."""
+        if self._root is None and self._handle is not None:
+            self.flush()
+            self._handle = None
+
+    def __enter__(self) -> Array:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # Arithmetic -------------------------------------------------------------------------------------------------
+
+    def __matmul__(self, other: Any) -> Any:
+        return operators["matmul"](self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return operators["matmul"](other, self)
+
+    # Travelling -------------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by path: the receiver opens the same array."""
+        if self.path is None:
+            return _from_memory, ((self._root or self)._values, self._transposed, self._conjugated)
+        (self._root or self).flush()
+        return _reopen, (os.path.abspath(self.path), self.mode, self._transposed, self._conjugated)
+
+
+class _Box:
+    """An index expression against a shape: the box that covers it, steps, flips, and the dimensions that stay."""
+
+    def __init__(self, key: Key, shape: tuple[int, ...]) -> None:
+        keys = self._expand(key if isinstance(key, tuple) else (key,), len(shape))
+        self.start: list[int] = []
+        self.step: list[int] = []
+        counts: list[int] = []
+        kept: list[int] = []
+        flips: list[slice] = []
+        for axis, (item, extent) in enumerate(zip(keys, shape, strict=True)):
+            if isinstance(item, slice):
+                first, stop, step = item.indices(extent)
+                number = len(range(first, stop, step))
+                if step < 0:
+                    first, step = first + (number - 1) * step, -step
+                flips.append(slice(None, None, -1 if item.step is not None and item.step < 0 else 1))
+                kept.append(number)
+            else:
+                first, step, number = self._integer(item, axis, extent), 1, 1
+                flips.append(slice(None))
+            self.start.append(max(0, min(first, extent)) if number else 0)
+            self.step.append(step)
+            counts.append(number)
+        self.shape = tuple(counts)  # of the result, integers included as 1
+        self.kept = tuple(kept)  # of the result
+        self.flips = tuple(flips) if any(f.step == -1 for f in flips) else ()
+        self.strided = any(s > 1 and n > 1 for s, n in zip(self.step, self.shape, strict=True))
+        self.count = int(np.prod(self.shape, dtype=object))
+
+    @staticmethod
+    def _expand(keys: tuple[Any, ...], ndim: int) -> list[Any]:
+        dots = sum(1 for item in keys if item is Ellipsis)
+        if dots > 1:
+            raise IndexError("index: only one ellipsis (...) is possible.")
+        if len(keys) - dots > ndim:
+            raise IndexError(
+                f"index: {len(keys) - dots} indices were given and the array has {ndim} dimensions."
+            )
+        missing = [slice(None)] * (ndim - (len(keys) - dots))
+        at = next((i for i, item in enumerate(keys) if item is Ellipsis), len(keys))
+        return [*keys[:at], *missing, *keys[at + (1 if dots else 0) :]]
+
+    @staticmethod
+    def _integer(item: SupportsIndex, axis: int, extent: int) -> int:
+        if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
+            raise TypeError(
+                f"index: {type(item).__name__} is not possible here; use integers, slices and '...', "
+                "or load a part first and index that."
+            )
+        index = item.__index__()
+        if not -extent <= index < extent:
+            raise IndexError(f"index: {index} is out of bounds for axis {axis} with {extent} elements.")
+        return index % extent
+
+    @property
+    def bounding_row(self) -> int:
+        """Elements of the covering box in one row of it."""
+        row = 1
+        for step, number in zip(self.step[1:], self.shape[1:], strict=True):
+            row *= (number - 1) * step + 1
+        return row
+
+    def pieces(self, rows: int) -> Any:
+        """Yield covering boxes of about `rows` rows: (start, shape, where in the result, steps inside the box)."""
+        if not self.shape:
+            yield [], [], (), ()
+            return
+        per = max(1, rows // self.step[0])
+        steps = tuple(slice(None, None, s) for s in self.step)
+        for first in range(0, self.shape[0], per):
+            last = min(first + per, self.shape[0])
+            numbers = [last - first, *self.shape[1:]]
+            start = [self.start[0] + first * self.step[0], *self.start[1:]]
+            shape = [(n - 1) * s + 1 for n, s in zip(numbers, self.step, strict=True)]
+            yield start, shape, (slice(first, last),), steps
+
+
+def open_core(path: str, mode: str) -> _core.Array:
+    """Open a Zarr array directory or a .npy file."""
+    if os.path.isdir(path):
+        return _core.open_zarr(path, mode == "r+")
+    return _core.open_npy(path, mode == "r+")
+
+
+def open_array(path: str, mode: str) -> Array:
+    """Open an array, saying so when it was not flushed."""
+    core = open_core(path, mode)
+    if _core.is_dirty(core):
+        warnings.warn(
+            f"open: '{path}' is dirty: a writer assigned to it and ended without flush(), or is still at it; "
+            "parts may be old.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Array(core, mode)
+
+
+def _reopen(path: str, mode: str, transposed: bool, conjugated: bool) -> Array:
+    array = open_array(path, mode)
+    return array._view(transposed, conjugated) if transposed or conjugated else array
+
+
+def _from_memory(values: NDArray[Any], transposed: bool, conjugated: bool) -> Array:
+    array = Array(_core.memory_array(values), "r+" if values.flags.writeable else "r")
+    array._values = values
+    return array._view(transposed, conjugated) if transposed or conjugated else array
+
+
+class Destination:
+    """A new array that is built aside and appears whole: `core` to write to, then `publish()`."""
+
+    def __init__(
+        self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
+        chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
+    ) -> None:  # fmt: skip
+        self.path = os.fspath(path)
+        self._npy = self.path.endswith(".npy")
+        size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
+        if not replace and os.path.lexists(self.path):
+            raise storage_error(
+                f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
+            )
+        _make_groups(who, self.path)
+        self._output = _core.Output(self.path, replace, size)
+        if self._npy:
+            self.core = _core.create_npy(self._output.directory, list(shape), dtype)
+        else:
+            names = [f"dim_{i}" for i in range(len(shape))]
+            self.core = _core.create_zarr(
+                self._output.directory, list(shape), dtype, list(chunks or ()), dimension_names=names
+            )
+
+    def publish(self) -> Array:
+        """Make the array appear under its name and open it for reading and writing."""
+        self.core.flush()
+        self._output.publish()
+        return Array(open_core(self.path, "r+"), "r+")
+
+
+def _make_groups(who: str, path: str) -> None:
+    """For "data.zarr/A": make "data.zarr" a group where nothing is there yet. Other parents must exist."""
+    parent = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(parent):
+        return
+    if parent.endswith(".zarr") and os.path.isdir(os.path.dirname(parent)):
+        os.mkdir(parent)
+        _core.write_group(parent, "{}")
+        return
+    raise storage_error(
+        f"{who}: the directory '{parent}' does not exist; create it first.", errno.ENOENT, parent
+    )
+
+
+def check_new(
+    who: str, shape: Any, dtype: DTypeLike, chunks: Any = None
+) -> tuple[tuple[int, ...], str, tuple[int, ...] | None]:
+    """Return shape, dtype name and chunks as the core takes them, or say what is wrong with them."""
+    try:
+        extents = tuple(int(n.__index__()) for n in (shape if np.iterable(shape) else (shape,)))
+        pieces = None if chunks is None else tuple(
+            int(n.__index__()) for n in (chunks if np.iterable(chunks) else (chunks,))
+        )  # fmt: skip
+    except AttributeError:
+        raise ShapeError(f"{who}: shape and chunks must be integers; got {shape!r} and {chunks!r}.") from None
+    if any(n < 0 for n in extents):
+        raise ShapeError(f"{who}: the shape is {shape_text(extents)}; extents must not be negative.")
+    kind = np.dtype(dtype)
+    name = kind.name
+    if kind.kind not in "biufc" or name not in _DTYPES:
+        raise ShapeError(f"{who}: dtype {kind} cannot be stored; choose one of {', '.join(_DTYPES)}.")
+    if int(np.prod(extents, dtype=object)) * kind.itemsize >= 1 << 62:
+        raise ShapeError(f"{who}: {shape_text(extents)} of {name} is more than 2^62 bytes; ask for less.")
+    if pieces is not None and (len(pieces) != len(extents) or any(c < 1 for c in pieces)):
+        raise ShapeError(
+            f"{who}: chunks are {shape_text(pieces)} and the shape is {shape_text(extents)}; "
+            "one positive extent per dimension is needed."
+        )
+    return extents, name, pieces
+
+
+_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
+
+def create(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...] | int,
+    dtype: DTypeLike,
+    chunks: tuple[int, ...] | None = None,
+    overwrite: bool = False,
+) -> Array:
+    """Create an array of zeros on disk and return it, open for assignment.
+
+    Parameters
+    ----------
+    path : path
+        A directory for Zarr v3 (``"a.zarr"``, or ``"data.zarr/a"`` inside a group), or a file ending in ``.npy``.
+    shape : tuple of int
+        Extents; any number of dimensions.
+    dtype : dtype
+        bool, integers of 8 to 64 bits, float16 to float64, complex64 and complex128.
+    chunks : tuple of int, optional
+        The stored unit; default: near-square over the last two dimensions, at most 4 MiB.
+    overwrite : bool
+        Replace, at once and whole, what is there.
+
+    Returns
+    -------
+    Array
+        Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
+    """
+    extents, name, pieces = check_new("create", shape, dtype, chunks)
+    nbytes = None if os.fspath(path).endswith(".npy") else 0
+    return Destination("create", path, extents, name, pieces, overwrite, nbytes).publish()
+
+
+def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:
+    """Return an Array of a NumPy array: on disk at `path`, or the same memory, without a copy, where no path is given.
+
+    Parameters
+    ----------
+    a : array_like
+        The elements.
+    path : path, optional
+        As for `create`. Writes ``a.nbytes``; appears whole.
+    overwrite : bool
+        Replace what is there.
+    """
+    values = np.asarray(a)
+    shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    if path is None:
+        return _from_memory(values, False, False)
+    destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
+    built = Array(destination.core, "r+")
+    built._dirty = True  # built aside: no mark is needed
+    built[...] = values
+    return destination.publish()

@@ -1,0 +1,309 @@
+"""The runtime in use: memory limit, workers, scratch; and running a job on it.
+
+A `Runtime` holds an engine (ring, workers, cache) that is made at first use. Without a `with` block, calls use one
+default runtime per process; a forked child makes its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from . import _core, machine, scratch
+from .errors import BudgetError, Error, storage_error
+from .plan import Plan, Stats
+
+__all__ = ["Call", "Runtime", "current", "features", "memory_bytes", "stats"]
+
+_MiB = 1 << 20
+Progress = Callable[[Any], None]
+
+
+def memory_bytes(memory: int | str | None) -> int:
+    """Return a limit in bytes: a number, text such as "4GiB", or None for $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
+    where = "memory"
+    if memory is None:
+        memory = os.environ.get("FLAGSTONE_MEMORY") or int(0.6 * _core.allowed_memory())
+        where = "FLAGSTONE_MEMORY" if isinstance(memory, str) else where
+    if isinstance(memory, str):
+        try:
+            memory = int(_core.parse_bytes(memory))
+        except Error:
+            raise _bad_memory(where, memory) from None
+    if isinstance(memory, bool) or not isinstance(memory, (int, float)) and not hasattr(memory, "__index__"):
+        raise _bad_memory(where, memory)
+    if not math.isfinite(memory) or memory < 1:
+        raise _bad_memory(where, memory)
+    return int(memory)
+
+
+def _bad_memory(where: str, given: object) -> ValueError:
+    return ValueError(f'{where}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
+
+
+class Runtime:
+    """Memory limit, workers and scratch of the calls inside a ``with`` block.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Most resident memory that the whole process may reach during a call: bytes or "4GiB". Default:
+        $FLAGSTONE_MEMORY, else 60 % of what the machine or its cgroup allows.
+    workers : int, optional
+        Tasks that run at once; default: the processors available.
+    threads_per_task : int
+        Threads of one task.
+    scratch : path, optional
+        Directory for results without `out=` and for spilled tiles; default: $FLAGSTONE_SCRATCH, else the user's
+        cache directory (never one that lives in memory).
+    io : {"auto", "uring", "threads"}
+        How the disk is talked to.
+    progress : callable, optional
+        Called about ten times a second during a call, with the statistics so far.
+
+    Examples
+    --------
+    >>> with fl.Runtime(memory="2GiB", workers=4):
+    ...     C = A @ B
+    """
+
+    def __init__(
+        self,
+        memory: int | str | None = None,
+        workers: int | None = None,
+        threads_per_task: int = 1,
+        scratch: str | os.PathLike[str] | None = None,
+        io: str = "auto",
+        progress: Progress | None = None,
+    ) -> None:
+        if io not in ("auto", "uring", "threads"):
+            raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
+        for name, value in (
+            ("workers", 1 if workers is None else workers),
+            ("threads_per_task", threads_per_task),
+        ):
+            if value < 1:
+                raise ValueError(f"Runtime: {name} is {value}; at least 1 is needed.")
+        self.memory = memory_bytes(memory)
+        self.workers = workers or 0
+        self.threads_per_task = threads_per_task
+        self.io = io
+        self.progress = progress
+        self.last: Stats | None = None
+        self._scratch = Path(scratch) if scratch is not None else None
+        self._engines: dict[
+            int, _core.Engine
+        ] = {}  # by memory limit: this runtime's own and the last other one
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def scratch(self) -> Path:
+        """The scratch directory (not created until it is needed)."""
+        if self._scratch is None:
+            self._scratch = scratch.default_directory()
+        return self._scratch
+
+    def engine(self, memory: int | None = None) -> _core.Engine:
+        """Return the engine for a limit, making it at first use."""
+        limit = self.memory if memory is None else memory
+        with self._lock:
+            if self._process != os.getpid():
+                # The parent's threads do not exist here: its engines are dead and must not even be destroyed.
+                for dead in self._engines.values():
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dead))
+                self._engines, self._process = {}, os.getpid()
+            if limit not in self._engines:
+                for other in [key for key in self._engines if key != self.memory]:
+                    del self._engines[other]
+                self._engines[limit] = _core.Engine(
+                    limit, self.workers, self.threads_per_task, str(self.scratch), self.io
+                )
+            return self._engines[limit]
+
+    def __enter__(self) -> Runtime:
+        _stack().append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _stack().remove(self)
+        with self._lock:
+            if self._process == os.getpid():
+                self._engines.clear()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Runtime memory={_core.format_bytes(self.memory)} workers={self.workers or 'all'} io={self.io}>"
+        )
+
+
+_local = threading.local()
+_default: Runtime | None = None
+_default_lock = threading.Lock()
+_last: Stats | None = None
+
+
+def _after_fork() -> None:
+    global _default_lock
+    _default_lock = threading.Lock()
+    if _default is not None:
+        _default._lock = threading.Lock()
+    for runtime in _stack():
+        runtime._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _stack() -> list[Runtime]:
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    stack: list[Runtime] = _local.stack
+    return stack
+
+
+def current() -> Runtime:
+    """Return the runtime of the innermost ``with`` block of this thread, else the process's default one."""
+    global _default
+    if _stack():
+        return _stack()[-1]
+    with _default_lock:
+        wanted = memory_bytes(None) if os.environ.get("FLAGSTONE_MEMORY") else None
+        if _default is None or (wanted is not None and wanted != _default.memory):
+            _default = Runtime()
+        return _default
+
+
+def stats() -> Stats:
+    """Return what the last call of this process did.
+
+    Returns
+    -------
+    Stats
+        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the disk
+        was talked to (`io`).
+    """
+    if _last is None:
+        raise Error("stats: nothing has run yet in this process; call a routine first.")
+    return _last
+
+
+def features() -> dict[str, Any]:
+    """Return what this build and machine offer: version, disk path, memory allowed, workers, scratch."""
+    runtime = current()
+    engine = runtime.engine()
+    return {
+        "version": _core.__version__,
+        "io": engine.io,
+        "memory_allowed": _core.allowed_memory(),
+        "memory_limit": runtime.memory,
+        "workers": engine.workers or len(os.sched_getaffinity(0)),
+        "scratch": str(runtime.scratch),
+        "scratch_file_system": scratch.file_system(runtime.scratch),
+    }
+
+
+class Call:
+    """One call of a routine: its limit, its engine, its plan and its run."""
+
+    def __init__(self, who: str, memory: int | str | None = None) -> None:
+        self.who = who
+        self.runtime = current()
+        self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
+        self.engine = self.runtime.engine(self.memory)
+
+    def use_profile(self) -> _core.MachineProfile:
+        """Give the engine this machine's rates (the first time, a probe of a second); plans need them."""
+        profile = machine.profile(self.engine, scratch.prepare(self.runtime.scratch))
+        self.engine.profile = profile
+        return profile
+
+    def room(self, what: str, nbytes: int) -> None:
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit."""
+        least = _core.resident_bytes() + nbytes
+        if least > self.memory:
+            raise BudgetError(
+                f"{self.who}: {what} takes {_core.format_bytes(nbytes)} of memory, at least "
+                f"{_whole(least)} with what the process holds; memory is {_core.format_bytes(self.memory)}. "
+                "Raise memory= or ask for less.",
+                _rounded(least),
+            )
+
+    def least_memory(self, job: _core.Job) -> int:
+        """Return the least limit that works for a job, rounded up to whole MiB with one to spare for drift."""
+        return _rounded(self.engine.least_memory(job))
+
+    def check_memory(self, job: _core.Job) -> None:
+        """Refuse, before any data is moved, a limit that cannot work."""
+        least = self.engine.least_memory(job)
+        if least > self.memory:
+            raise BudgetError(
+                f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
+                "Raise memory=.",
+                _rounded(least),
+            )
+
+    def run(self, job: _core.Job) -> _core.Statistics:
+        """Execute a job; Ctrl-C cancels it cleanly."""
+        self.check_memory(job)
+        return self.engine.run(job, self.runtime.progress)
+
+    def plan(self, job: _core.Job) -> _core.Statistics:
+        """Count a job on a virtual clock."""
+        self.use_profile()
+        return self.engine.plan(job)
+
+    def as_plan(self, job: _core.Job, what: str, method: str, passes: int, note: str = "") -> Plan:
+        """Return the plan of a job whose method is known."""
+        return self.to_plan(self.plan(job), self.least_memory(job), what, method, passes, note)
+
+    def to_plan(
+        self, counted: _core.Statistics, least: int, what: str, method: str, passes: int, note: str = ""
+    ) -> Plan:
+        """Return counted statistics as what users see."""
+        return Plan(
+            what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
+            counted.peak_memory, least, counted.seconds, self.memory, note,
+        )  # fmt: skip
+
+    def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
+        """Keep what a run did, for stats()."""
+        global _last
+        _last = self.runtime.last = Stats(
+            what, method, passes, done.bytes_read, done.bytes_written, done.flops, done.peak_memory, 0,
+            done.seconds, self.memory, note, done.tasks, done.worker_busy_seconds, done.worker_idle_seconds,
+            done.ring_busy_seconds, done.ring_idle_seconds, done.resident_at_entry, done.budget,
+            done.peak_budget, done.io,
+        )  # fmt: skip
+        return _last
+
+    def result_path(self, name: str, nbytes: int) -> str:
+        """Return a place in scratch for a result that nobody named, after looking at the free space."""
+        path = scratch.new_result(self.runtime.scratch, name)
+        free = os.statvfs(os.path.dirname(path))
+        if nbytes > free.f_bavail * free.f_frsize:
+            raise storage_error(
+                f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch "
+                f"'{self.runtime.scratch}' has {_core.format_bytes(free.f_bavail * free.f_frsize)} of space left; "
+                "name a roomier place with FLAGSTONE_SCRATCH or out=.",
+                errno.ENOSPC,
+                str(self.runtime.scratch),
+            )
+        return path
+
+
+def _rounded(least: int) -> int:
+    return (least // _MiB + 2) * _MiB
+
+
+def _whole(least: int) -> str:
+    return f"{_rounded(least) // _MiB} MiB"

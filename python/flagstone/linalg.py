@@ -1,0 +1,257 @@
+"""Dense products of matrices that are larger than memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core, scratch
+from .array import Array, Destination, open_core, operators, shape_text
+from .config import Call
+from .errors import ShapeError, storage_error
+from .plan import Plan, routine
+from .sparse import Product, SparseArray
+
+__all__ = ["matmul"]
+
+Matrix = Array | NDArray[Any]
+
+
+class _Side:
+    """One operand: what the core gets; `values` is the ndarray behind it where it lies in memory."""
+
+    def __init__(self, given: Any, name: str) -> None:
+        if isinstance(given, Array):
+            given.flush()
+            self.core, self.flags = given._core, (given._transposed, given._conjugated)
+            self.values: NDArray[Any] | None = (given._root or given)._values
+        else:
+            values = np.asarray(given)
+            values = values.astype(values.dtype.newbyteorder("="), copy=False)
+            if any(s % values.itemsize for s in values.strides):
+                values = np.ascontiguousarray(values)
+            if values.dtype.kind not in "biufc":
+                raise TypeError(
+                    f"matmul: {name} is {type(given).__name__}; an Array or a NumPy matrix is needed."
+                )
+            self.core, self.flags, self.values = _core.memory_array(values), (False, False), values
+        if len(self.core.shape) != 2:
+            raise ShapeError(
+                f"matmul: {name} has {len(self.core.shape)} dimensions ({shape_text(tuple(self.core.shape))}); "
+                "2 are needed (reshape a vector to one column)."
+            )
+        self.operand = _core.Operand(self.core, *self.flags)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, cols = self.core.shape
+        return (cols, rows) if self.flags[0] else (rows, cols)
+
+
+class _Matmul:
+    """The checked arguments of one product."""
+
+    def __init__(self, a: Any, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> None:
+        self.a, self.b = _Side(a, "A"), _Side(b, "B")
+        self.alpha, self.beta = complex(alpha), complex(beta)
+        _core.check_matmul(self.a.operand, self.b.operand, None)
+        self.shape = (self.a.shape[0], self.b.shape[1])
+        self.dtype = str(self.a.core.dtype)
+        if np.dtype(self.dtype).kind != "c" and (self.alpha.imag or self.beta.imag):
+            raise ShapeError(
+                f"matmul: alpha or beta is complex and the matrices are {self.dtype}; give real ones."
+            )
+        self.out = out
+        self.c_in = self._existing(out)
+        self.call = Call("matmul", memory)
+
+    def _existing(self, out: Any) -> _core.Array | None:
+        """Return the old content of `out` where it is needed, or whose shape and dtype must fit."""
+        if out is None:
+            if self.beta:
+                raise ShapeError("matmul: beta needs an out= that holds C; give one or leave beta out.")
+            return None
+        if isinstance(out, Array):
+            if out._transposed or out._conjugated:
+                raise ShapeError("matmul: out is a transposed or conjugated view; give the array itself.")
+            if out.mode != "r+":
+                raise storage_error(
+                    f"matmul: out '{out.path}' is open for reading; open it with mode='r+'.",
+                    errno.EACCES, out.path or "",
+                )  # fmt: skip
+            out.flush()
+            old = (out._root or out)._core
+        elif isinstance(out, np.ndarray):
+            if not out.flags.writeable:
+                raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
+            old = _core.memory_array(out)
+        elif isinstance(out, (str, os.PathLike)):
+            if not self.beta:
+                return None
+            path = os.fspath(out)
+            if not os.path.exists(path):
+                raise storage_error(
+                    f"matmul: beta needs the old content of out, and '{path}' does not exist.",
+                    errno.ENOENT, path,
+                )  # fmt: skip
+            old = open_core(path, "r")
+        else:
+            raise TypeError(f"matmul: out is {type(out).__name__}; a path, an Array or an ndarray is needed.")
+        if tuple(old.shape) != self.shape or old.dtype != self.dtype:
+            raise ShapeError(
+                f"matmul: out is {shape_text(tuple(old.shape))} {old.dtype} and the product is "
+                f"{shape_text(self.shape)} {self.dtype}; they must agree."
+            )
+        return old
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        if isinstance(self.out, Array) and self.out.path and not self.out.path.endswith(".npy"):
+            return tuple(self.out.chunks)
+        return tuple(_core.output_chunks(*self.shape, self.dtype))
+
+    @property
+    def nbytes(self) -> int:
+        return self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
+
+    @property
+    def what(self) -> str:
+        return f"matmul {shape_text(self.a.shape)} by {shape_text(self.b.shape)}, {self.dtype}"
+
+    def job(self, c_out: _core.Array) -> _core.Job:
+        c_in = self.c_in if self.beta else None
+        return _core.matmul_job(self.a.operand, self.b.operand, c_in, c_out, self.alpha, self.beta)
+
+    def _in_memory(self) -> bool:
+        return isinstance(self.out, np.ndarray) or (isinstance(self.out, Array) and self.out.path is None)
+
+    def planned(self) -> _core.Array:
+        if self._in_memory():
+            return _core.memory_array(np.empty(self.shape, self.dtype))
+        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks))
+
+    def plan(self) -> Plan:
+        return self.call.as_plan(self.job(self.planned()), self.what, "superblocks", 1)
+
+    # Running ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Matrix:
+        self.call.check_memory(self.job(self.planned()))
+        if self._in_memory():
+            return self._into_memory()
+        if self.out is None:
+            path = self.call.result_path("matmul", self.nbytes)
+            result = self._into_path(path)
+            scratch.tie(path, result)
+            return result
+        if isinstance(self.out, Array):
+            owner = self.out._root or self.out
+            # The new version is built aside and exchanged: `out` may be an operand, and a crash leaves the old one.
+            owner._handle = self._into_path(str(owner.path))._handle
+            return self.out
+        return self._into_path(os.fspath(self.out))
+
+    def _execute(self, c_out: _core.Array) -> None:
+        done = self.call.run(self.job(c_out))
+        self.call.record(done, self.what, "superblocks", 1)
+
+    def _into_path(self, path: str) -> Array:
+        destination = Destination("matmul", path, self.shape, self.dtype, self.chunks, True)
+        self._execute(destination.core)
+        return destination.publish()
+
+    def _into_memory(self) -> Matrix:
+        target = self.out if isinstance(self.out, np.ndarray) else (self.out._root or self.out)._values
+        read = [side.values for side in (self.a, self.b) if side.values is not None]
+        aside = self.beta != 0 or any(np.may_share_memory(target, values) for values in read)
+        built = target
+        if aside:  # the core writes C while it still reads its operands
+            self.call.room("the result", self.nbytes)
+            built = np.empty(self.shape, self.dtype)
+        built.fill(0)  # now, so that its pages count as held before the call
+        self._execute(_core.memory_array(built))
+        if aside:
+            target[...] = built
+        return self.out
+
+
+def _plan(
+    A: Any,
+    B: Any,
+    /,
+    *,
+    out: Any = None,
+    alpha: complex = 1,
+    beta: complex = 0,
+    memory: int | str | None = None,
+) -> Plan:
+    if isinstance(A, SparseArray):
+        return _sparse(A, B, out, alpha, beta, memory).plan()
+    return _Matmul(A, B, out, alpha, beta, memory).plan()
+
+
+def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
+    if isinstance(b, (Array, SparseArray)):
+        raise ShapeError(
+            "matmul: a sparse A is multiplied by a NumPy matrix in memory; load B (np.asarray) or its columns in parts."
+        )
+    if alpha != 1 or beta != 0 or not (out is None or isinstance(out, np.ndarray)):
+        raise ShapeError("matmul: a sparse A takes alpha=1, beta=0 and out=None or an ndarray.")
+    return Product(a, b, "transposed" if a._transposed else "plain", memory)
+
+
+@routine(_plan)
+def matmul(
+    A: Any,
+    B: Any,
+    /,
+    *,
+    out: Any = None,
+    alpha: complex = 1,
+    beta: complex = 0,
+    memory: int | str | None = None,
+) -> Any:
+    """Return alpha A B + beta C, inside a memory limit.
+
+    Parameters
+    ----------
+    A, B : Array or ndarray
+        Matrices of one dtype: float32, float64, complex64 or complex128; on disk or in memory, in any layout.
+        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. A `SparseArray` A takes an ndarray B and
+        returns an ndarray.
+    out : path, Array or ndarray, optional
+        Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
+        ``.npy``). An existing Array, even an operand, gets a new version that is built aside and exchanged.
+        Default: scratch; the result is deleted when the last handle on it dies, at the latest with the process.
+    alpha, beta : number
+        beta needs an `out` that holds C.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    Array
+        The product (`out` itself where that was an Array or ndarray).
+
+    Raises
+    ------
+    ShapeError
+        The matrices do not conform.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    2 m n k flops (complex: 8). Reads about 2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least each
+    operand once, and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts exactly.
+    """
+    if isinstance(A, SparseArray):
+        return _sparse(A, B, out, alpha, beta, memory).run(out)
+    return _Matmul(A, B, out, alpha, beta, memory).run()
+
+
+operators["matmul"] = matmul

@@ -1,0 +1,134 @@
+"""What a call would do and what it did: the same fields, printed as the same short table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from . import _core
+
+__all__ = ["Plan", "Routine", "Stats", "routine"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def format_seconds(seconds: float) -> str:
+    """Return "0.8 s", "42 s", "3 min 05 s" or "2 h 10 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Fields that a plan and a finished run share."""
+
+    what: str
+    method: str
+    passes: int
+    bytes_read: int
+    bytes_written: int
+    flops: float
+    peak_memory: int
+    least_memory: int
+    seconds: float
+    memory: int = 0
+    note: str = ""
+
+    def _rows(self) -> list[tuple[str, str]]:
+        limit = f" of {_core.format_bytes(self.memory)}" if self.memory else ""
+        rows = [
+            ("method", self.method + (f" ({self.note})" if self.note else "")),
+            ("passes", f"{self.passes} over the input"),
+            ("read", _core.format_bytes(self.bytes_read)),
+            ("written", _core.format_bytes(self.bytes_written)),
+            ("flops", f"{self.flops:.3g}"),
+            ("peak memory", _core.format_bytes(self.peak_memory) + limit),
+        ]
+        if self.least_memory:
+            rows.append(("least memory", _core.format_bytes(self.least_memory)))
+        return [*rows, ("time", format_seconds(self.seconds))]
+
+    def __str__(self) -> str:
+        return "\n".join([self.what, *(f"  {name:<13} {text}" for name, text in self._rows())])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary that json can write."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class Plan(_Costs):
+    """What a call would do, counted by running its tasks on a virtual clock: nothing is read, written or computed.
+
+    Attributes
+    ----------
+    method : str
+        The algorithm that would be used; `note` says why.
+    passes : int
+        Reads of the input; an upper bound where the count depends on the data.
+    bytes_read, bytes_written : int
+        Bytes submitted to the disk.
+    flops : float
+        Floating point operations.
+    peak_memory, least_memory : int
+        Most resident memory of the process, and the least limit that works, in bytes.
+    seconds : float
+        Estimated from the rates of this machine.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self}>"
+
+
+@dataclass(frozen=True)
+class Stats(_Costs):
+    """What the last call did; `peak_memory` is what the kernel says (VmHWM)."""
+
+    tasks: int = 0
+    worker_busy_seconds: float = 0.0
+    worker_idle_seconds: float = 0.0
+    ring_busy_seconds: float = 0.0
+    ring_idle_seconds: float = 0.0
+    resident_at_entry: int = 0
+    budget: int = 0
+    peak_budget: int = 0
+    io: str = ""
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [*super()._rows(), ("disk", self.io)]
+
+    def __repr__(self) -> str:
+        return f"<Stats: {self}>"
+
+
+class Routine(Generic[P, R]):
+    """A function and the plan of calling it: ``f(...)`` runs, ``f.plan(...)`` counts."""
+
+    def __init__(self, call: Callable[P, R], plan: Callable[P, Plan]) -> None:
+        functools.update_wrapper(self, call)
+        self._call = call
+        self._plan = plan
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._call(*args, **kwargs)
+
+    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
+        """Return what the call would do; takes the same arguments."""
+        return self._plan(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<routine {getattr(self._call, '__qualname__', self._call)}; .plan() counts its cost>"
+
+
+def routine(plan: Callable[P, Plan]) -> Callable[[Callable[P, R]], Routine[P, R]]:
+    """Join a function with the function that plans it."""
+    return lambda call: Routine(call, plan)

@@ -1,0 +1,232 @@
+"""The scratch directory: results without a name, imported files, and who may delete what.
+
+``<scratch>/imports/<key>`` holds a CSR group made from a foreign file; it stays until ``flagstone scratch clear``.
+``<scratch>/results/<process>`` holds results without ``out=``; each goes with its handle, all of them with the process
+(a lock file that the process holds tells the next one which are orphans).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import StorageError, storage_error
+
+__all__ = ["Entry", "clear", "default_directory", "entries", "import_path", "new_result", "tie"]
+
+_IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
+
+
+def file_system(path: Path) -> str:
+    """Return the type of the file system that holds `path` (its nearest existing parent), "" when unknown."""
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    target = str(path.resolve())
+    best, kind = "", ""
+    try:
+        mounts = Path("/proc/self/mounts").read_text()
+    except OSError:
+        return ""
+    for line in mounts.splitlines():
+        _, mount, fstype, *_ = line.split(" ")
+        mount = mount.replace("\\040", " ")
+        inside = target == mount or target.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best):
+            best, kind = mount, fstype
+    return kind
+
+
+def default_directory() -> Path:
+    """Return $FLAGSTONE_SCRATCH, else a directory of the user's cache; never one that lives in memory."""
+    named = os.environ.get("FLAGSTONE_SCRATCH")
+    if named:
+        return Path(named)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for place in (cache / "flagstone" / "scratch", Path("/var/tmp") / f"flagstone-{os.getuid()}" / "scratch"):
+        if file_system(place) not in _IN_MEMORY:
+            return place
+    raise StorageError(
+        "scratch: the user's cache directory and /var/tmp both live in memory (tmpfs); "
+        "name a directory on a disk with FLAGSTONE_SCRATCH.",
+        errno.ENODEV,
+        str(cache),
+    )
+
+
+def prepare(directory: Path) -> Path:
+    """Create the scratch directory where it is missing and check that it can be written."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(
+            f"scratch: cannot create '{directory}' ({error.strerror}); name another place with FLAGSTONE_SCRATCH.",
+            error.errno or 0,
+            str(directory),
+        ) from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise storage_error(
+            f"scratch: '{directory}' cannot be written; name another place with FLAGSTONE_SCRATCH.",
+            errno.EACCES,
+            str(directory),
+        )
+    return directory
+
+
+# Results ----------------------------------------------------------------------------------------------------------
+
+_mine: dict[tuple[int, Path], tuple[Path, int]] = {}  # (process, scratch) -> (directory, lock descriptor)
+
+
+def _sweep(results: Path) -> None:
+    """Remove what dead processes left: their lock can be taken."""
+    for lock in results.glob("*.lock"):
+        try:
+            descriptor = os.open(lock, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+        except OSError:
+            pass  # its process lives
+        finally:
+            os.close(descriptor)
+
+
+def _own_directory(scratch: Path) -> Path:
+    key = (os.getpid(), scratch)
+    if key not in _mine:
+        results = prepare(scratch) / "results"
+        results.mkdir(exist_ok=True)
+        _sweep(results)
+        place = results / f"{os.getpid()}-{secrets.token_hex(4)}"
+        descriptor = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        place.mkdir()
+        _mine[key] = (place, descriptor)
+        weakref.finalize(_Marker.instance, _forget, os.getpid(), place)
+    return _mine[key][0]
+
+
+class _Marker:
+    """Lives as long as the interpreter: what the last finalizers hang on."""
+
+    instance: _Marker
+
+
+_Marker.instance = _Marker()
+
+
+def _forget(process: int, place: Path) -> None:
+    if os.getpid() == process:  # a forked child must not delete its parent's results
+        shutil.rmtree(place, ignore_errors=True)
+        place.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def _discard(process: int, path: str) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def new_result(scratch: Path, name: str) -> str:
+    """Return a path for a result that nobody named; it goes at the latest with the process."""
+    return str(_own_directory(scratch) / f"{name}-{secrets.token_hex(4)}.zarr")
+
+
+def tie(path: str, handle: Any) -> None:
+    """Delete `path` when `handle` dies."""
+    weakref.finalize(handle, _discard, os.getpid(), path)
+
+
+# Imports ----------------------------------------------------------------------------------------------------------
+
+
+def import_path(scratch: Path, source: Path) -> Path:
+    """Return where the import of `source`, as it is now, belongs: keyed by inode, size and time."""
+    status = source.stat()
+    folder = prepare(scratch) / "imports"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{status.st_dev:x}-{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}.zarr"
+
+
+def describe_import(place: Path, source: Path, seconds: float) -> None:
+    """Record where an import came from, for the listing."""
+    note = {"source": str(source.absolute()), "seconds": round(seconds, 3)}
+    place.with_suffix(".json").write_text(json.dumps(note))
+
+
+# Listing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in scratch."""
+
+    path: Path
+    kind: str  # "import" | "result" | "left behind"
+    nbytes: int
+    source: str
+
+
+def _disk_bytes(path: Path) -> int:
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            status = os.lstat(os.path.join(folder, name))
+            total += status.st_blocks * 512
+    return total
+
+
+def _alive(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def entries(scratch: Path) -> list[Entry]:
+    """List imports and results, with the bytes that each holds on disk."""
+    found = []
+    for place in sorted((scratch / "imports").glob("*.zarr")):
+        try:
+            source = json.loads(place.with_suffix(".json").read_text())["source"]
+        except (OSError, ValueError, KeyError):
+            source = "unknown"
+        found.append(Entry(place, "import", _disk_bytes(place), source))
+    for place in sorted((scratch / "imports").glob(".*flagstone-tmp*")):
+        found.append(Entry(place, "left behind", _disk_bytes(place), "an unfinished import"))
+    for place in sorted(p for p in (scratch / "results").glob("*") if p.is_dir()):
+        alive = _alive(place.with_suffix(".lock"))
+        process = place.name.partition("-")[0]
+        kind = "result" if alive else "left behind"
+        found.append(
+            Entry(place, kind, _disk_bytes(place), f"process {process}" + ("" if alive else ", ended"))
+        )
+    return found
+
+
+def clear(scratch: Path) -> tuple[int, int]:
+    """Delete imports and what ended processes left; return (entries, bytes). Results in use stay."""
+    gone = [entry for entry in entries(scratch) if entry.kind != "result"]
+    for entry in gone:
+        shutil.rmtree(entry.path, ignore_errors=True)
+        entry.path.with_suffix(".json").unlink(missing_ok=True)
+        entry.path.with_suffix(".lock").unlink(missing_ok=True)
+    return len(gone), sum(entry.nbytes for entry in gone)
