@@ -86,9 +86,9 @@ layers: .venv/bin/python
 	$(BIN)/python tools/check_layers.py
 
 bench:
-	@echo "Benchmarks, one command each (make build first; each says what it compares and prints one table):"
-	@for file in benchmarks/bench_*.py; do \
-	  printf '  %-52s %s\n' "$(BIN)/python $$file" "$$(sed -n '1,3s/^"""\([^"]*\).*/\1/p' "$$file" | head -n 1)"; done
+	@echo "One command for each figure; --smoke takes seconds, --help lists the options (make build first):"
+	@for file in $$(grep -l '__main__' benchmarks/*.py); do \
+	  printf '  %-46s %s\n' "$(BIN)/python $$file" "$$(sed -n '1s/^"""\([^"]*\).*/\1/p' "$$file")"; done
 
 clean:
 	rm -rf build .venv dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
