@@ -17,27 +17,26 @@ from pathlib import Path
 import harness
 
 
-def build(folder: Path) -> Path:
-    """benchmarks/ring_throughput.cpp, configured once in `folder`."""
-    program = folder / "benchmarks" / "ring_throughput"
+def build(folder: Path, name: str = "ring_throughput") -> Path:
+    """benchmarks/NAME.cpp, configured once in `folder`."""
+    program = folder / "benchmarks" / name
+    define = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "FLAGSTONE_BENCHMARKS": "ON",
+        "Python_EXECUTABLE": sys.executable,
+    }
     configure = [
         "cmake",
         "-S",
         harness.TOP,
         "-B",
         folder,
-        "-DCMAKE_BUILD_TYPE=Release",
-        "-DFLAGSTONE_BENCHMARKS=ON",
+        *(f"-D{key}={value}" for key, value in define.items()),
     ]
-    for command in (
-        [*configure, f"-DPython_EXECUTABLE={sys.executable}"],
-        ["cmake", "--build", folder, "--target", "ring_throughput"],
-    ):
+    for command in (configure, ["cmake", "--build", folder, "--target", name]):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode:
-            raise harness.ChildFailed(
-                f"build: {' '.join(map(str, command))}: {(done.stdout + done.stderr)[-2000:]}"
-            )
+            raise harness.ChildFailed(f"{' '.join(map(str, command))}: {(done.stdout + done.stderr)[-2000:]}")
     return program
 
 

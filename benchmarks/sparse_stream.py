@@ -1,7 +1,7 @@
-"""The Gram operator Aᵀ(A X) with 16 columns on the sparse matrix of pca.py: unpacked bytes a second ÷ raw disk.
+"""The Gram operator Aᵀ(A X) with 16 columns on the matrix of pca.py: unpacked bytes a second ÷ raw disk.
 
-Unpacked: 8 bytes a stored value (float32 + 32-bit index). The disk's raw read rate is fio's with direct I/O, 1 MiB
-blocks at depth 16, taken in turn with ours; medians. One read of A each; caches dropped; import is not timed.
+Unpacked: 8 bytes a stored value (float32 + 32-bit index). The raw read rate is fio's with direct I/O, 1 MiB blocks
+at depth 16, taken in turn with ours; medians. One read of A each; caches dropped; import is not timed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def run() -> int:
     nnz, seconds = results["flagstone"][0]["nnz"], harness.median(results["flagstone"])
     rate, raw = 8 * nnz / seconds, harness.median(results["fio"], "rate")
     read = results["flagstone"][0]["stats"]["bytes_read"]
-    what = f"Gram operator, {args.columns} columns, {nnz / 1e6:.0f}M values ({read / nnz:.2f} bytes a value read)"
+    packed = f"{read / nnz:.2f} bytes a value read"
+    what = f"Gram operator, {args.columns} columns, {nnz / 1e6:.0f}M values ({packed})"
     shown = f"{rate / 1e9:.2f} GB/s unpacked", f"{raw / 1e9:.2f} GB/s raw (fio)"
     peak = max(result["peak"] for result in results["flagstone"])
     limit = harness.parse_bytes(args.memory)
