@@ -1,7 +1,7 @@
 """The Gram operator Aᵀ(A X) with 16 columns on the matrix of pca.py: unpacked bytes a second ÷ raw disk.
 
-Unpacked: 8 bytes a stored value (float32 + 32-bit index). The raw read rate is fio's with direct I/O, 1 MiB blocks
-at depth 16, taken in turn with ours; medians. One read of A each; caches dropped; import is not timed.
+Unpacked: 8 bytes a stored value (float32 + 32-bit index). The raw read rate is fio's with direct I/O, 1 MiB
+blocks at depth 16, taken in turn with ours; medians. One read of A each; caches dropped; import is not timed.
 """
 
 from __future__ import annotations
