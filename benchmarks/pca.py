@@ -21,9 +21,14 @@ def make(rows: int, cols: int, seed: int, to: str) -> dict:
     """`to`: an uncompressed SciPy .npz, written whole and then renamed."""
     import numpy as np
     import scipy.sparse as sp
-    from flagstone.synthetic import cells
 
-    matrix = sp.vstack(list(cells(rows, cols, seed=seed)), format="csr").astype(np.float32)
+    from flagstone.synthetic import Cells
+
+    blocks = [
+        sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, cols), dtype=np.float32)
+        for indptr, indices, data in Cells(rows, cols, seed=seed).blocks()
+    ]
+    matrix = sp.vstack(blocks, format="csr")
     part = Path(to).with_suffix(".part.npz")
     sp.save_npz(part, matrix, compressed=False)
     part.rename(to)

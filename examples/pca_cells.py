@@ -4,13 +4,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from flagstone.synthetic import cells
 
 import flagstone as fl
+from flagstone.synthetic import Cells
 
 with tempfile.TemporaryDirectory(dir=".") as name:
     folder = Path(name)
-    x = fl.from_blocks(cells(30_000, 1_000, seed=0), path=folder / "cells.zarr")
+    blocks = Cells(30_000, genes=1_000, seed=0).blocks()
+    rows = ((data, indices, indptr, 1_000) for indptr, indices, data in blocks)
+    x = fl.from_blocks(rows, folder / "cells.zarr")
     print(fl.pca.plan(x, 10, memory="256MiB"))
     result = fl.pca(x, 10, memory="256MiB", out=folder / "scores.zarr")
 
