@@ -5,30 +5,46 @@
 
 namespace flagstone::sparse {
 
+/// One of the matrix's three arrays, as tasks read it.
+struct ElementStream {
+  Array array;    // elements
+  Array encoded;  // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
+};
+
 /// A matrix opened for streaming: panels are R rows each (a power of two, fixed by the stored matrix).
+/// Prepare once and keep it: what one pass leaves in the cache the next one finds through these handles.
 struct CsrOperand {
   CsrMatrix matrix;
   std::vector<CsrPanelRange> panels;
+  ElementStream values, columns, pointers;
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
 
-// In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array); X's dtype (float32 or
-// float64) is the precision of the products; sums over panels are float64 in a fixed order, so the bits do not
-// depend on workers or limits. Each call adds one task per panel; graph.barrier() or await makes the result visible.
+// In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array), row-major; X's dtype
+// (float32 or float64) is the precision of the products; sums over panels are float64 in a fixed order, so the bits do
+// not depend on workers or limits. Each call adds one task per panel; graph.barrier() or await makes the result
+// visible. Blocks of 16, 32 or 64 float32 columns (half of it in float64) run fastest.
 // `shift` (null: none) is a 1 x n float64 array mu: the matrix used is A - 1 muᵀ, never formed.
+//
+// Traffic of each: CsrMatrix::stored_bytes read (less what the cache still holds of an earlier pass), plus Y or X where
+// that is on disk. Memory: X, Y, and for each running task its panel as stored, a decoded step (some MiB), and where
+// there is a sum over rows n x b of float32 and of float64.
 
 /// Y := (A - 1 muᵀ) X. X n x b in memory; Y m x b: in memory, or on disk with chunks of panel_rows() x b.
+/// 2 nnz b flops.
 void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
-/// Y += (A - 1 muᵀ)ᵀ X. X m x b (boxes of panel rows), Y n x b float64 in memory.
+/// Y += (A - 1 muᵀ)ᵀ X. X m x b (boxes of panel rows), Y n x b float64 in memory. 2 nnz b flops.
 void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
-/// Y += (A - 1 muᵀ)ᵀ (A - 1 muᵀ) X: one read of A. X n x b, Y n x b float64, both in memory.
+/// Y += (A - 1 muᵀ)ᵀ (A - 1 muᵀ) X: one read of A. X n x b, Y n x b float64, both in memory. 4 nnz b flops.
 void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
 /// Y := (A - 1 muᵀ) X as multiply, and in the same read Z += (A - 1 muᵀ)ᵀ Y (n x b float64, in memory): scores and
-/// what the residual ‖Xᵀu − σ v‖ needs.
+/// what the residual ‖Xᵀu − σ v‖ needs. 4 nnz b flops.
 void multiply_and_project(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,
                           const Array& z);
-/// G += AᵀA (n x n float64 in memory, lower triangle only). Flops: sum of nnz(row)², one read of A.
+/// G += AᵀA (n x n float64 in memory, lower triangle only; above the diagonal it holds nothing of use). Flops: sum of
+/// nnz(row)², or m n² through BLAS where that is faster; one read of A (more where the cache cannot keep a panel:
+/// wide G is made in strips of rows). After it, wait with graph.barrier(): strips of G are boxes of their own.
 void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g);
 
 }  // namespace flagstone::sparse

@@ -1,0 +1,85 @@
+// gram_matrix of csr_ops.hpp: strips of rows of G, each summed over the panels in their order.
+#include <algorithm>
+#include <cmath>
+
+#include "flagstone/algorithms/sparse/panel_reader.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone::sparse {
+namespace {
+
+constexpr Index whole_up_to = 1024;   // columns: up to here each panel sums into a G of its own, merged in a tree
+constexpr Index strip_columns = 512;  // else one strip for every so many columns, and decoding is repeated for each
+constexpr Index most_strips = 16;
+
+struct StripTask {
+  PanelReader reader;
+  std::size_t reader_bytes;
+  Index first;
+  Dtype real;
+};
+
+/// Strips of equal work: the lower triangle's area grows with the square of the row.
+std::vector<Index> strip_bounds(Index n) {
+  const Index strips = n <= whole_up_to ? 1 : std::min(most_strips, ceil_div(n, strip_columns));
+  std::vector<Index> bounds;
+  for (Index k = 0; k <= strips; ++k)
+    bounds.push_back(static_cast<Index>(
+        std::lround(static_cast<double>(n) * std::sqrt(static_cast<double>(k) / static_cast<double>(strips)))));
+  return bounds;
+}
+
+/// Flops of BLAS that one strip of one panel is worth; the panel's share of the sum of nnz(row)² is estimated from its
+/// mean row where no statistics say more.
+double strip_flops(const CsrOperand& a, const CsrPanelRange& panel, double pairs_per_value, std::size_t strips) {
+  const double pairs = pairs_per_value * static_cast<double>(panel.last - panel.first);
+  return kernel::gram_matrix_cost(panel.row_end - panel.row, a.matrix.cols, pairs).flops / static_cast<double>(strips);
+}
+
+double pairs_per_value(const CsrOperand& a) {
+  const auto nnz = static_cast<double>(a.matrix.nnz);
+  if (nnz == 0) return 0;
+  if (const auto statistics = csr_statistics(a.matrix)) return statistics->sum_row_nnz_squared / nnz;
+  return nnz / static_cast<double>(std::max<Index>(1, a.matrix.rows));
+}
+
+}  // namespace
+
+void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g) {
+  const Index n = a.matrix.cols;
+  if (g.shape() != Shape{n, n} || g.dtype() != Dtype::float64)
+    throw ShapeError("gram_matrix: G is " + to_string(g.shape()) + " " + std::string(name_of(g.dtype())) + "; " +
+                     to_string({n, n}) + " float64 is needed.");
+  if (n == 0) return;
+  const Dtype real = a.matrix.data.dtype() == Dtype::float32 || a.matrix.data.dtype() == Dtype::float16 ||
+                             size_of(a.matrix.data.dtype()) <= 2
+                         ? Dtype::float32
+                         : Dtype::float64;
+  const std::vector<Index> bounds = strip_bounds(n);
+  const std::size_t strips = bounds.size() - 1;
+  const double density = pairs_per_value(a);
+  for (const CsrPanelRange& panel : a.panels)
+    for (std::size_t k = 0; k < strips; ++k) {
+      auto strip = std::make_shared<StripTask>(StripTask{{a, panel, real, true}, 0, bounds[k], real});
+      strip->reader_bytes = align_up(strip->reader.scratch_bytes(), 64);
+      TaskSpec task;
+      task.name = "csr_gram_matrix";
+      strip->reader.access(task.accesses);
+      const Region rows{g, {{bounds[k], 0}, {bounds[k + 1] - bounds[k], n}}};
+      task.accesses.push_back(strips == 1 ? reduce(rows) : update(rows));
+      task.accesses.push_back(scratch(strip->reader_bytes + kernel::gram_matrix_scratch(n)));
+      // Decoding is stated as the flops that BLAS would do meanwhile.
+      constexpr double flops_per_second = 5e10;
+      task.cost = {strip_flops(a, panel, density, strips) + strip->reader.decode_seconds() * flops_per_second, 0, true};
+      task.body = [strip](std::span<const Tile> tiles) {
+        const Tile &target = tiles[tiles.size() - 2], &memory = tiles[tiles.size() - 1];
+        strip->reader.stream(tiles, memory.data, [&](Index, const kernel::CsrRows& rows) {
+          kernel::csr_gram_matrix(rows, strip->real, strip->first, target, memory.data + strip->reader_bytes);
+        });
+      };
+      graph.add(std::move(task));
+    }
+}
+
+}  // namespace flagstone::sparse

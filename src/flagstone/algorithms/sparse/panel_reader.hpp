@@ -1,0 +1,74 @@
+#pragma once
+// What a panel's task reads, and how its body turns that into decoded rows, some at a time.
+#include <functional>
+#include <span>
+
+#include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/kernel/sparse.hpp"
+
+namespace flagstone::sparse {
+
+/// Elements [first, last) of a one-dimensional array, spread over chunks (packed or not) or one plain range.
+class RangeReader {
+ public:
+  RangeReader() = default;
+  RangeReader(const ElementStream& stream, Index first, Index last);
+  /// Appends the accesses; the tiles that come back for them are numbered from `tile`.
+  void access(std::vector<Access>& accesses);
+  /// Writes elements [from, to) as stored to `target`. FormatError names the array and the damaged chunk.
+  void fetch(std::span<const Tile> tiles, Index from, Index to, std::byte* target) const;
+  /// The last element up to which decoding from `from` on wastes nothing.
+  Index step_end(Index from, Index last) const;
+  Dtype dtype() const { return array_.dtype(); }
+  std::size_t item() const { return size_of(array_.dtype()); }
+  bool packed() const { return static_cast<bool>(encoded_); }
+
+ private:
+  struct Piece {
+    Index first, last;  // elements it holds
+    Index chunk;
+  };
+  void fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target) const;
+
+  Array array_, encoded_;
+  Index chunk_ = 1;
+  std::vector<Piece> pieces_;
+  std::size_t first_tile_ = 0;
+};
+
+/// A panel of rows: pointers, columns and values.
+class PanelReader {
+ public:
+  /// `real`: what values become (float32 or float64). `whole`: all rows in one piece.
+  PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, bool whole);
+  /// Appends the accesses of data, indices and pointers; to be called once.
+  void access(std::vector<Access>& accesses);
+  std::size_t scratch_bytes() const;
+  /// Calls `use(first row within the panel, rows)` for stretches of whole rows, in order.
+  void stream(std::span<const Tile> tiles, std::byte* scratch,
+              const std::function<void(Index, const kernel::CsrRows&)>& use) const;
+  const CsrPanelRange& panel() const { return panel_; }
+  Index rows() const { return panel_.row_end - panel_.row; }
+  Index nnz() const { return panel_.last - panel_.first; }
+  /// Seconds of decoding on one core, for the planner.
+  double decode_seconds() const;
+
+ private:
+  struct Places {
+    std::byte *values, *columns, *staging;
+    Index* pointers;
+  };
+  void load_pointers(std::span<const Tile> tiles, const Places& at) const;
+  void load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset) const;
+
+  std::string path_;
+  CsrPanelRange panel_;
+  Index cols_;
+  Dtype real_, column_;
+  bool whole_;
+  Index capacity_;  // elements decoded at a time, the beginning of an unfinished row included
+  Index step_;      // of them newly decoded
+  RangeReader values_, columns_, pointers_;
+};
+
+}  // namespace flagstone::sparse
