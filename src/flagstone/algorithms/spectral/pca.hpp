@@ -11,8 +11,8 @@
 namespace flagstone::spectral {
 
 struct PcaInput {
-  std::optional<Array> dense;               // m x n, any real dtype
-  bool transpose = false;                   // use denseᵀ
+  std::optional<Array> dense;                // m x n, any real dtype
+  bool transpose = false;                    // use denseᵀ
   std::optional<sparse::CsrOperand> sparse;  // m x n
   Index rows() const;
   Index cols() const;
@@ -30,8 +30,8 @@ struct PcaOptions {
 struct PcaChoice {
   std::string method;  // "gram" | "krylov"
   Index block = 0;
-  int passes = 0;      // reads of X: an upper bound for krylov
-  std::string note;    // the two costs that were compared
+  int passes = 0;    // reads of X: an upper bound for krylov
+  std::string note;  // the two costs that were compared
 };
 
 struct PcaResult {

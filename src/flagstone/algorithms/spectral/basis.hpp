@@ -1,0 +1,48 @@
+#pragma once
+// An orthonormal basis in blocks of columns, and the dense updates on it. Single-threaded BLAS in a fixed order.
+#include <vector>
+
+#include "flagstone/runtime/graph.hpp"
+
+namespace flagstone::spectral {
+
+/// A C-order float64 matrix somewhere in memory.
+Tile matrix(double* data, Index rows, Index cols);
+
+/// Q = [Q_1, Q_2, ...], each n x (at most b), held in memory that was charged once. Does nothing in a planned run but
+/// charge.
+class Basis {
+ public:
+  Basis(Graph& graph, Index n, Index block, int most_blocks);
+
+  Index columns() const { return columns_; }
+  int blocks() const { return static_cast<int>(widths_.size()); }
+  bool full() const { return widths_.size() == blocks_.size(); }
+  Index last_width() const { return widths_.back(); }
+  /// The last block's array, n x block: its first last_width() columns count.
+  const Array& last() const { return blocks_[widths_.size() - 1]; }
+  /// The array of a block, whether it is in use or not.
+  const Array& array(int block) const { return blocks_[block]; }
+
+  /// A new last block: a copy of w (n x width, contiguous).
+  void append(const double* w, Index width);
+  void clear() { widths_.clear(), columns_ = 0; }
+  /// coefficients (columns() x width) := QᵀW
+  void project(const double* w, Index width, double* coefficients) const;
+  /// W -= Q coefficients
+  void subtract(const double* coefficients, Index width, double* w) const;
+  /// result (n x width) := Q y, y columns() x width in C order
+  void combine(const double* y, Index width, double* result) const;
+  /// Q := Q y: the basis becomes `width` columns in blocks of the full width.
+  void compress(const double* y, Index width);
+
+ private:
+  /// Rows [first, first + count) of a block; rows lie block_ numbers apart whatever the width.
+  Tile part(int block, Index first, Index count) const;
+
+  Index n_, block_, columns_ = 0;
+  std::vector<Array> blocks_;
+  std::vector<Index> widths_;
+};
+
+}  // namespace flagstone::spectral

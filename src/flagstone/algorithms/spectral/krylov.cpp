@@ -1,0 +1,347 @@
+#include "flagstone/algorithms/spectral/krylov.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <numbers>
+
+#include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense.hpp"
+#include "flagstone/kernel/lapack.hpp"
+
+namespace flagstone::spectral {
+namespace {
+
+// Blocks beyond the expected ones, before the basis has to be compressed: spectra flatter than the model are common.
+constexpr int spare_blocks = 3;
+// Rounding of float32 products as seen in H, relative to its largest eigenvalue; measured: krylov_test.
+constexpr double noise_float32 = 0x1p-24 * 0.25;
+
+double* numbers(const Array& array) { return reinterpret_cast<double*>(array.store().memory()); }
+
+/// Standard normal numbers by Box-Muller over splitmix64: the same on every machine and library.
+class Normal {
+ public:
+  explicit Normal(std::uint64_t seed) : state_(seed) {}
+  double operator()() {
+    const double u = uniform(), v = uniform();
+    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+  }
+
+ private:
+  double uniform() {
+    state_ += 0x9e3779b97f4a7c15;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
+  }
+  std::uint64_t state_;
+};
+
+/// Ritz values, descending, and the vectors' coordinates: y row j belongs to theta[j].
+struct Ritz {
+  std::vector<double> theta, y, residual;
+};
+
+class BlockKrylov {
+ public:
+  BlockKrylov(Graph& graph, const Operator& op, const KrylovOptions& options)
+      : graph_(graph),
+        op_(op),
+        o_(options),
+        n_(op.n),
+        b_(std::min(options.block, op.n)),
+        basis_(graph, n_, b_, most_blocks(options, op.n)),
+        small_(graph.charge(small_bytes(options, op.n))),
+        w_(graph.allocate({n_, b_}, Dtype::float64)),
+        dtype_(options.dtype) {
+    if (dtype_ == Dtype::float32) x32_ = graph.allocate({n_, b_}, Dtype::float32);
+  }
+
+  KrylovResult run() {
+    if (graph_.planning()) return plan();
+    start();
+    for (;;) {
+      apply();
+      project();
+      const bool done = check();
+      if (too_small_for_float32(done)) {
+        restart_in_float64();
+        continue;
+      }
+      if (done) break;
+      if (result_.applications >= krylov_most_steps) give_up();
+      if (!extend()) break;
+    }
+    return finish();
+  }
+
+  static int most_blocks(const KrylovOptions& o, Index n) {
+    const auto block = std::max<Index>(1, std::min(o.block, n));
+    return static_cast<int>(std::min<Index>(std::max(3, o.steps + spare_blocks), ceil_div(n, block) + 1));
+  }
+  static std::uint64_t small_bytes(const KrylovOptions& o, Index n) {
+    const auto p = static_cast<std::uint64_t>(std::min(n, o.block) * most_blocks(o, n));
+    const auto b = static_cast<std::uint64_t>(std::min(n, o.block));
+    return 8 * (4 * p * p + 3 * p * b) + kernel::symmetric_eigen_bytes(static_cast<Index>(p));
+  }
+
+ private:
+  KrylovResult plan() {
+    for (int step = 1; step <= o_.steps; ++step) {
+      op_.apply(graph_, dtype_ == Dtype::float32 ? x32_ : basis_.array(0), w_);
+      graph_.barrier();
+      graph_.host_work("krylov", work(step));
+    }
+    result_.applications = o_.steps;
+    result_.vectors = graph_.allocate({n_, o_.k}, Dtype::float64);
+    return std::move(result_);
+  }
+  Cost work(int blocks) const {
+    const auto b = static_cast<double>(b_), n = static_cast<double>(n_), p = b * blocks;
+    Cost cost;
+    cost.flops = 8 * n * b * p + 8 * n * b * b + 9 * p * p * p;
+    cost.float64 = true;
+    return cost;
+  }
+
+  void start() {
+    Normal normal(o_.seed);
+    double* w = numbers(w_);
+    for (Index i = 0; i < n_ * b_; ++i) w[i] = normal();
+    width_ = b_;
+    orthonormalise();
+    basis_.append(w, width_);
+  }
+
+  /// W := G V_last, W contiguous n x width.
+  void apply() {
+    const Index width = basis_.last_width();
+    Array w = w_, x = basis_.last();
+    if (width < b_) w = memory_array(w_.store().memory(), {n_, width}, Dtype::float64, {});
+    if (dtype_ == Dtype::float32 || width < b_) {
+      // A narrow block gets a contiguous copy, in float64 in the first free block of the basis or at the end of it.
+      const Dtype to = dtype_;
+      std::byte* memory = to == Dtype::float32 ? x32_.store().memory() : narrow().store().memory();
+      x = memory_array(memory, {n_, width}, to, {});
+      Tile from = matrix(numbers(basis_.last()), n_, width);
+      from.strides = {b_ * 8, 8};
+      Tile target{
+          memory, to, {n_, width}, {width * static_cast<Index>(size_of(to)), static_cast<Index>(size_of(to))}, 0};
+      kernel::convert(from, nullptr, target);
+    }
+    std::memset(w.store().memory(), 0, w.nbytes());
+    op_.apply(graph_, x, w);
+    graph_.barrier();
+    width_ = width;
+    ++result_.applications;
+    graph_.host_work("krylov", work(basis_.blocks()));
+  }
+  const Array& narrow() {
+    if (!narrow_) narrow_ = graph_.allocate({n_, b_}, Dtype::float64);
+    return narrow_;
+  }
+
+  /// H gains the columns QᵀG V_last; W becomes its part outside the basis, R W's triangular factor.
+  void project() {
+    const Index p = basis_.columns(), old = p - width_;
+    double* w = numbers(w_);
+    std::vector<double> c(static_cast<std::size_t>(p * width_)), again(c.size());
+    basis_.project(w, width_, c.data());
+    basis_.subtract(c.data(), width_, w);
+    basis_.project(w, width_, again.data());
+    basis_.subtract(again.data(), width_, w);
+    std::vector<double> h(static_cast<std::size_t>(p * p), 0.0);
+    for (Index i = 0; i < old; ++i) std::copy_n(h_.data() + i * old, old, h.data() + i * p);
+    for (Index i = 0; i < p; ++i)
+      for (Index j = 0; j < width_; ++j) {
+        const double value = c[i * width_ + j] + again[i * width_ + j];
+        h[i * p + old + j] = value;
+        if (i < old) h[(old + j) * p + i] = value;
+      }
+    for (Index i = old; i < p; ++i)  // the last diagonal block is symmetric but for rounding
+      for (Index j = old; j < i; ++j) h[i * p + j] = h[j * p + i] = 0.5 * (h[i * p + j] + h[j * p + i]);
+    h_ = std::move(h);
+    orthonormalise();
+  }
+
+  /// W := V with W = V R.
+  void orthonormalise() {
+    r_.assign(static_cast<std::size_t>(width_ * width_), 0.0);
+    require(kernel::qr(n_, width_, numbers(w_), r_.data()));
+  }
+  static void require(int info) {
+    if (info != 0) throw NumericalError("pca: a dense factorization failed; the matrix may hold NaN or Inf.");
+  }
+
+  /// Rayleigh-Ritz; true when every wanted value is known to tol.
+  bool check() {
+    const Index p = basis_.columns(), k = std::min(o_.k, p);
+    ritz_.y = h_;
+    ritz_.theta.resize(p);
+    std::vector<double> ascending(p);
+    require(kernel::symmetric_eigen(p, ritz_.y.data(), ascending.data()));
+    for (Index j = 0; j < p; ++j) ritz_.theta[j] = ascending[p - 1 - j];
+    for (Index j = 0; j < p / 2; ++j)
+      std::swap_ranges(ritz_.y.begin() + j * p, ritz_.y.begin() + (j + 1) * p, ritz_.y.begin() + (p - 1 - j) * p);
+    // Residual of pair j: |R y_last|, y_last the coordinates in the last block.
+    ritz_.residual.assign(p, 0.0);
+    for (Index j = 0; j < p; ++j) {
+      double sum = 0;
+      for (Index i = 0; i < width_; ++i) {
+        double entry = 0;
+        for (Index l = i; l < width_; ++l) entry += r_[i * width_ + l] * ritz_.y[j * p + p - width_ + l];
+        sum += entry * entry;
+      }
+      ritz_.residual[j] = p < n_ ? std::sqrt(sum) : 0.0;
+    }
+    const double largest = std::max(ritz_.theta[0], 0.0), first = std::sqrt(largest);
+    if (!std::isfinite(largest)) throw NumericalError("pca: the products overflowed; scale the matrix down.");
+    if (largest == 0 || p >= n_) return result_.estimate = 0, true;
+    const double floor = largest * (dtype_ == Dtype::float32 ? 0x1p-26 : 0x1p-50);
+    const double next = ritz_.theta[std::min(b_, p - 1)];
+    double worst = 0, worst_residual = 0;
+    for (Index j = 0; j < k; ++j) {
+      const double theta = std::max(ritz_.theta[j], 0.0), residual = ritz_.residual[j], gap = theta - next;
+      const double bound = gap > residual ? residual * residual / gap : residual;
+      worst = std::max(worst, std::sqrt(theta + 2 * bound) - std::sqrt(theta));
+      worst_residual = std::max(worst_residual, residual);
+    }
+    result_.estimate = worst / first;
+    // Below the floor nothing but rounding is left. One block has no values beyond it to measure a gap against.
+    return worst_residual <= floor || (p > b_ && result_.estimate <= o_.tol);
+  }
+
+  bool too_small_for_float32(bool done) const {
+    if (dtype_ != Dtype::float32 || (basis_.blocks() < 2 && !done)) return false;
+    const double first = ritz_.theta[0], kth = std::max(ritz_.theta[std::min(o_.k, basis_.columns()) - 1], 0.0);
+    // noise / (2 sigma_k sigma_1) > tol / 2, all relative to sigma_1
+    return noise_float32 * first > o_.tol * std::sqrt(kth * first);
+  }
+  /// The products so far were rounded: only their best vectors are kept, as a better start than random ones.
+  void restart_in_float64() {
+    dtype_ = Dtype::float64;
+    width_ = std::min(b_, basis_.columns());
+    std::vector<double> y = columns_of_ritz(width_);
+    basis_.combine(y.data(), width_, numbers(w_));
+    orthonormalise();
+    basis_.clear();
+    h_.clear();
+    x32_ = Array();
+    basis_.append(numbers(w_), width_);
+  }
+  std::vector<double> columns_of_ritz(Index width) const {
+    const Index p = basis_.columns();
+    std::vector<double> y(static_cast<std::size_t>(p * width));
+    for (Index i = 0; i < p; ++i)
+      for (Index j = 0; j < width; ++j) y[i * width + j] = ritz_.y[j * p + i];
+    return y;
+  }
+
+  /// The next block: W's directions above the noise, orthogonal to the basis to working precision. False when there
+  /// are none: the basis is invariant, and it holds k vectors of every eigenspace because the first block had that
+  /// many.
+  bool extend() {
+    drop_noise();
+    if (width_ == 0) return result_.estimate = 0, false;
+    if (basis_.full()) {
+      const Index keep = std::min(2 * b_, basis_.columns());
+      const std::vector<double> y = columns_of_ritz(keep);
+      basis_.compress(y.data(), keep);
+      h_.assign(static_cast<std::size_t>(keep * keep), 0.0);
+      for (Index j = 0; j < keep; ++j) h_[j * keep + j] = ritz_.theta[j];
+    }
+    basis_.append(numbers(w_), width_);
+    return true;
+  }
+  void drop_noise() {
+    const Index old = width_;
+    std::vector<double> s(old), u(static_cast<std::size_t>(old * old)), vt(u.size());
+    require(kernel::svd(old, r_.data(), s.data(), u.data(), vt.data()));
+    const double floor = std::max(ritz_.theta[0], 0.0) * (dtype_ == Dtype::float32 ? 0x1p-28 : 0x1p-52);
+    Index keep = 0;
+    while (keep < old && s[keep] > floor) ++keep;
+    keep = std::min(keep, n_ - basis_.columns());
+    if (keep == old && s[old - 1] > 1e-4 * s[0]) return;
+    // Weak directions inherit the strong ones' rounding, eps s_1 / s_j: separate them and orthogonalise once more.
+    rotate(u, old, keep);
+    width_ = keep;
+    for (int round = 0; round < 2 && keep > 0; ++round) {
+      std::vector<double> c(static_cast<std::size_t>(basis_.columns() * keep));
+      basis_.project(numbers(w_), keep, c.data());
+      basis_.subtract(c.data(), keep, numbers(w_));
+      orthonormalise();
+    }
+  }
+  /// W := W u[:, :keep], rows from n x old to n x keep in place.
+  void rotate(const std::vector<double>& u, Index old, Index keep) {
+    double* w = numbers(w_);
+    std::vector<double> row(old);
+    for (Index i = 0; i < n_; ++i) {
+      std::copy_n(w + i * old, old, row.data());
+      for (Index j = 0; j < keep; ++j) {
+        double sum = 0;
+        for (Index l = 0; l < old; ++l) sum += row[l] * u[l * old + j];
+        w[i * keep + j] = sum;
+      }
+    }
+  }
+  KrylovResult finish() {
+    const Index p = basis_.columns(), k = std::min(o_.k, p);
+    result_.vectors = graph_.allocate({n_, o_.k}, Dtype::float64);
+    const std::vector<double> y = columns_of_ritz(k);
+    basis_.combine(y.data(), k, numbers(result_.vectors));
+    result_.values.assign(ritz_.theta.begin(), ritz_.theta.begin() + k);
+    for (double& value : result_.values) value = std::max(value, 0.0);
+    result_.dtype = dtype_;
+    return std::move(result_);
+  }
+  [[noreturn]] void give_up() const {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1e", result_.estimate);
+    throw ConvergenceError("pca: after " + std::to_string(result_.applications) +
+                           " passes the singular values are known to " + text +
+                           " of the largest, which is above tol; raise tol, or use method='gram'.");
+  }
+
+  Graph& graph_;
+  const Operator& op_;
+  const KrylovOptions& o_;
+  Index n_, b_, width_ = 0;
+  Basis basis_;
+  Charge small_;
+  Array w_, x32_, narrow_;
+  Dtype dtype_;
+  std::vector<double> h_, r_;  // p x p; width x width
+  Ritz ritz_;
+  KrylovResult result_;
+};
+
+}  // namespace
+
+Index krylov_block(Index k, Index n) { return std::min(n, ceil_div(k + k / 4 + 2, 16) * 16); }
+
+int krylov_steps(Index k, Index block, Index n, double tol) {
+  const double ratio = static_cast<double>(block + 1) / static_cast<double>(std::max<Index>(1, k));
+  const double gap = std::pow(ratio, 2.0 / 3.0) - 1;
+  const double rate = 4 * std::sqrt(gap);
+  const int model = 2 + std::max(1, static_cast<int>(std::ceil(std::log(0.05 / tol) / rate)));
+  return static_cast<int>(std::min<Index>(model, ceil_div(n, std::max<Index>(1, block))));
+}
+
+std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype) {
+  KrylovOptions o;
+  o.block = block, o.steps = steps;
+  const auto vectors = static_cast<std::uint64_t>(BlockKrylov::most_blocks(o, n) + 1);
+  return static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(block) * (8 * vectors + size_of(dtype)) +
+         static_cast<std::uint64_t>(8 * n * k) + BlockKrylov::small_bytes(o, n);
+}
+
+KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options) {
+  return BlockKrylov(graph, op, options).run();
+}
+
+}  // namespace flagstone::spectral

@@ -1,0 +1,56 @@
+#pragma once
+// The largest eigenpairs of a symmetric positive semidefinite matrix that can only be applied to blocks of vectors.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "flagstone/runtime/graph.hpp"
+
+namespace flagstone::spectral {
+
+/// G = XᵀX of some matrix X, n x n, never formed.
+struct Operator {
+  Index n = 0;
+  /// Y += G X; X n x b of `dtype` given to block_krylov (later perhaps float64), Y n x b float64, both in memory.
+  std::function<void(Graph&, const Array& x, const Array& y)> apply;
+};
+
+struct KrylovOptions {
+  Index k = 0;        // wanted eigenpairs
+  Index block = 0;    // columns of one application, at least min(k, n)
+  double tol = 1e-5;  // error of sqrt(eigenvalue) relative to the largest one's
+  std::uint64_t seed = 0;
+  Dtype dtype = Dtype::float64;  // precision of the products to begin with
+  int steps = 0;                 // applications that krylov_steps() expects: a planned run does so many
+};
+
+struct KrylovResult {
+  Array vectors;               // n x k float64, orthonormal columns
+  std::vector<double> values;  // k, descending
+  int applications = 0;
+  Dtype dtype = Dtype::float64;  // precision of the products in the end
+  double estimate = 0;           // of the error that tol bounds
+};
+
+/// Columns of a block for k eigenpairs of an n x n matrix: k and a quarter more, in whole vectors of the machine.
+Index krylov_block(Index k, Index n);
+/// Expected applications until the error is below tol. Model: sigma_j falls at least like j^(-1/3), so that
+/// sigma_k² / sigma_(b+1)² = 1 + g with 1 + g = ((b + 1) / k)^(2/3); an application multiplies the error of sigma by
+/// exp(-4 sqrt(g)) (Chebyshev polynomials of the block Krylov space) and the first two leave about 0.05.
+int krylov_steps(Index k, Index block, Index n, double tol);
+/// Bytes that block_krylov holds at most.
+std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
+
+/// Randomized block Krylov (Musco & Musco 2015) as block Lanczos with full reorthogonalisation, done twice: after q
+/// applications the basis Q spans [V, GV, ..., G^(q-1)V] and H = QᵀGQ is known, so Rayleigh-Ritz costs no application.
+/// It stops when the Ritz residuals r_j (known from the last block's R) bound the error of every wanted value:
+/// lambda_j - theta_j <= min(r_j, r_j² / (theta_j - theta_(b+1))), taken twice for safety. When the basis is full it is
+/// compressed to its best Ritz vectors (thick restart). Products in float32 are given up for float64 when a wanted
+/// sigma turns out so small that their rounding, eps sigma_1² / (2 sigma_k), would show.
+/// Cost of application q: that of G, and 10 n b² q flops on the calling thread. Holds n b (steps + 4) float64.
+/// ConvergenceError after krylov_most_steps applications.
+KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options);
+inline constexpr int krylov_most_steps = 100;
+
+}  // namespace flagstone::spectral
