@@ -76,23 +76,27 @@ void Cache::measure(TileState& tile, bool read, bool written) {
     tile.where = TileState::Where::resident;
     return;
   }
-  if (!(read && !tile.measured_read) && !(written && !tile.measured_write)) return;
-  const bool for_read = read && !tile.measured_read;
-  const Transfer geometry = for_read ? tile.array.store().read(tile.box) : tile.array.store().write(tile.box);
+  const std::size_t before = tile.bytes;
+  if (read && !std::exchange(tile.measured_read, true)) tile.read_staging = align_up(take_geometry(tile).staging_bytes);
+  if (written && !std::exchange(tile.measured_write, true)) {
+    if (tile.buffer_bytes == 0) take_geometry(tile);
+    tile.write_staging = align_up(tile.array.store().write_staging(tile.box));
+  }
+  tile.bytes = tile.buffer_bytes + tile.write_staging;
+  if (tile.where == TileState::Where::absent || tile.bytes == before) return;
+  // It was resident for reading and is now to be written through staging.
+  take(tile.bytes - before);
+  if (tile.open) open_bytes_ += tile.bytes - before;
+  if (tile.queued && tile.queued_at == std::numeric_limits<TaskId>::max()) idle_clean_bytes_ += tile.bytes - before;
+}
+
+Transfer Cache::take_geometry(TileState& tile) {
+  Transfer geometry = tile.array.store().read(tile.box);
   tile.origin = geometry.origin;
   tile.strides = geometry.strides;
   tile.tile_bytes = geometry.tile_bytes;
   tile.buffer_bytes = size_class(geometry.buffer_bytes);
-  const std::size_t before = tile.bytes;
-  (for_read ? tile.read_staging : tile.write_staging) = align_up(geometry.staging_bytes);
-  (for_read ? tile.measured_read : tile.measured_write) = true;
-  tile.bytes = tile.buffer_bytes + tile.write_staging;
-  if (tile.where != TileState::Where::absent) {  // resident for reading, now to be written with staging
-    take(tile.bytes - before);
-    if (tile.open) open_bytes_ += tile.bytes - before;
-    if (tile.queued && tile.queued_at == std::numeric_limits<TaskId>::max()) idle_clean_bytes_ += tile.bytes - before;
-  }
-  if (written && !tile.measured_write) measure(tile, false, true);
+  return geometry;
 }
 
 void Cache::check_overlap(const ArrayState& owner, TileState& tile) {

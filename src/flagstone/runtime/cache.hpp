@@ -114,6 +114,7 @@ class Cache {
   };
   void dequeue(TileState& tile);
   void measure(TileState& tile, bool read, bool written);
+  static Transfer take_geometry(TileState& tile);
   void check_overlap(const ArrayState& owner, TileState& tile);
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;

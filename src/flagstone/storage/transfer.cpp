@@ -13,6 +13,7 @@ std::vector<Request> requests_of(const Transfer& transfer, std::byte* base, bool
   std::vector<Request> requests;
   requests.reserve(transfer.segments.size());
   for (const Segment& segment : transfer.segments) {
+    if (!segment.file) throw Error("storage: a tile is read before anything was written there; write it first.");
     Request request;
     request.write = write;
     request.fd = segment.direct ? segment.file->direct() : segment.file->buffered();
