@@ -1,0 +1,131 @@
+#include <mutex>
+#include <vector>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/array.hpp"
+
+namespace flagstone {
+namespace {
+
+/// Tile i of the grid (C order) lies at i * slot of a nameless file, contiguous and in C order; a tile at the array's
+/// edge is smaller than its slot, so that every offset is known beforehand. The rest of the slot is a hole.
+class TemporaryStore final : public ArrayStore {
+ public:
+  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string directory)
+      : shape_(std::move(shape)),
+        tile_(std::move(tile)),
+        item_(size_of(dtype)),
+        slot_(align_up(static_cast<std::uint64_t>(count(tile_)) * item_)),
+        directory_(std::move(directory)) {
+    Index slots = 1;
+    for (std::size_t d = 0; d < shape_.size(); ++d) slots *= ceil_div(shape_[d], tile_[d]);
+    written_.resize(static_cast<std::size_t>(slots));
+  }
+
+  Transfer read(const Box& box) const override {
+    const Cell cell = cell_of(box);
+    std::lock_guard lock(mutex_);
+    Transfer transfer = transfer_of(box, cell);
+    // Where a tile lies may be asked before it was written; a request to read it then is refused for want of a file.
+    if (!written_[cell.number]) transfer.segments[0].file = nullptr;
+    return transfer;
+  }
+
+  std::size_t write_staging(const Box& box) override {
+    if (!(cell_of(box).tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
+    return 0;
+  }
+
+  Transfer write(const Box& box) override {
+    const Cell cell = cell_of(box);
+    if (!(cell.tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
+    std::lock_guard lock(mutex_);
+    if (!file_) file_ = File::temporary(directory_);
+    return transfer_of(box, cell);
+  }
+
+  void written(const Box& box) override {
+    std::lock_guard lock(mutex_);
+    written_[cell_of(box).number] = true;
+  }
+
+  std::size_t run_bytes(const Shape& box) const override {
+    Shape part = box;
+    for (std::size_t d = 0; d < part.size(); ++d) part[d] = std::min(part[d], tile_[d]);
+    return span_of(part, c_strides(tile_, item_));
+  }
+
+ private:
+  /// The tile that holds a box, and its number in C order.
+  struct Cell {
+    std::size_t number = 0;
+    Box tile;
+  };
+
+  Cell cell_of(const Box& box) const {
+    if (box.start.size() != shape_.size() || count(box.shape) == 0) throw ShapeError(refusal(box, "it is empty"));
+    Cell cell{0, box};
+    for (std::size_t d = 0; d < shape_.size(); ++d) {
+      const Index at = box.start[d] / tile_[d];
+      cell.number =
+          cell.number * static_cast<std::size_t>(ceil_div(shape_[d], tile_[d])) + static_cast<std::size_t>(at);
+      cell.tile.start[d] = at * tile_[d];
+      cell.tile.shape[d] = std::min(tile_[d], shape_[d] - cell.tile.start[d]);
+    }
+    if (!(intersect(box, cell.tile) == box)) throw ShapeError(refusal(box, "it crosses tiles"));
+    return cell;
+  }
+
+  /// Bytes from the first to behind the last element of a box in a tile with these strides.
+  std::size_t span_of(const Shape& extents, const Shape& strides) const {
+    std::size_t last = 0;
+    for (std::size_t d = 0; d < extents.size(); ++d) last += static_cast<std::size_t>((extents[d] - 1) * strides[d]);
+    return last + item_;
+  }
+
+  /// The pages around the box: for a whole tile, the tile.
+  Transfer transfer_of(const Box& box, const Cell& cell) const {
+    Transfer transfer;
+    transfer.strides = c_strides(cell.tile.shape, item_);
+    std::uint64_t first = 0;
+    for (std::size_t d = 0; d < box.start.size(); ++d)
+      first += static_cast<std::uint64_t>((box.start[d] - cell.tile.start[d]) * transfer.strides[d]);
+    const std::uint64_t begin = align_down(first);
+    transfer.origin = first - begin;
+    transfer.buffer_bytes = align_up(transfer.origin + span_of(box.shape, transfer.strides));
+    transfer.tile_bytes = static_cast<std::size_t>(count(box.shape)) * item_;
+    Segment segment;
+    segment.file = file_;
+    segment.offset = cell.number * slot_ + begin;
+    segment.row_bytes = transfer.buffer_bytes;
+    transfer.segments.push_back(std::move(segment));
+    return transfer;
+  }
+
+  std::string refusal(const Box& box, const std::string& why) const {
+    return "temporary array: the box " + to_string(box.shape) + " at " + to_string(box.start) +
+           " does not fit the tiles of " + to_string(tile_) + ": " + why + "; use boxes of the grid.";
+  }
+
+  const Shape shape_, tile_;
+  const std::size_t item_;
+  const std::uint64_t slot_;
+  const std::string directory_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<File> file_;  // from the first write on
+  std::vector<bool> written_;
+};
+
+}  // namespace
+
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory) {
+  bool fits = box.size() == shape.size();
+  for (Index extent : box) fits = fits && extent > 0;
+  if (!fits)
+    throw ShapeError("temporary array: tiles of " + to_string(box) + " do not divide an array of " + to_string(shape) +
+                     "; give one positive extent for each dimension.");
+  return Array(shape, dtype, box, std::make_shared<TemporaryStore>(shape, dtype, box, directory));
+}
+
+}  // namespace flagstone
