@@ -201,7 +201,9 @@ ElementStream stream_of(const Array& array) {
 
 }  // namespace
 
-CsrOperand prepare(const CsrMatrix& matrix) {
+CsrOperand prepare(const CsrMatrix& matrix) { return prepare(matrix, csr_panels(matrix)); }
+
+CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
   const Dtype values = matrix.data.dtype(), pointers = matrix.indptr.dtype();
   if (is_complex(values))
     throw FormatError("csr: " + matrix.path + ": values are " + std::string(name_of(values)) +
@@ -209,7 +211,7 @@ CsrOperand prepare(const CsrMatrix& matrix) {
   if (pointers != Dtype::int64 && pointers != Dtype::uint64 && pointers != Dtype::int32 && pointers != Dtype::uint32)
     throw FormatError("csr: " + matrix.path + ": row pointers are " + std::string(name_of(pointers)) +
                       "; int64 or int32 is needed.");
-  return {matrix, csr_panels(matrix), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr)};
+  return {matrix, std::move(panels), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr)};
 }
 
 void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y) {

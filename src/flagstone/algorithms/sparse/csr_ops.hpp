@@ -20,6 +20,8 @@ struct CsrOperand {
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
+/// The same with panels of one's own: they must cover all rows in order.
+CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
 
 // In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array), row-major; X's dtype
 // (float32 or float64) is the precision of the products; sums over panels are float64 in a fixed order, so the bits do

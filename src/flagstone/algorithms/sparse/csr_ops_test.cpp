@@ -1,0 +1,315 @@
+#include "flagstone/algorithms/sparse/csr_ops.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/reference.hpp"
+#include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/temporary_directory.hpp"
+
+namespace flagstone::sparse {
+namespace {
+
+namespace reference = kernel::reference;
+
+enum class Storage { memory, raw, packed };
+
+struct Kind {
+  Storage storage;
+  Dtype values, columns, pointers;
+  Index chunk;
+};
+
+const Kind kinds[] = {
+    {Storage::packed, Dtype::float32, Dtype::uint16, Dtype::int64, 512},
+    {Storage::packed, Dtype::float64, Dtype::uint8, Dtype::int64, 1 << 19},
+    {Storage::packed, Dtype::uint8, Dtype::int64, Dtype::int32, 100},
+    {Storage::raw, Dtype::float32, Dtype::int32, Dtype::int64, 1000},
+    {Storage::memory, Dtype::float32, Dtype::int32, Dtype::int32, 0},
+    {Storage::memory, Dtype::int16, Dtype::int64, Dtype::int64, 0},
+};
+
+template <class F>
+void with_type(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::uint8:
+      return f(std::uint8_t{});
+    case Dtype::int16:
+      return f(std::int16_t{});
+    case Dtype::uint16:
+      return f(std::uint16_t{});
+    case Dtype::int32:
+      return f(std::int32_t{});
+    case Dtype::int64:
+      return f(std::int64_t{});
+    case Dtype::float32:
+      return f(float{});
+    default:
+      return f(double{});
+  }
+}
+
+/// One of a matrix's three arrays, stored as a kind says.
+Array stored(const std::vector<double>& numbers, Dtype dtype, const Kind& kind, const std::string& path) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(numbers.size() * size_of(dtype));
+  with_type(dtype, [&](auto sample) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      sample = static_cast<decltype(sample)>(numbers[i]);
+      std::memcpy(bytes->data() + i * sizeof sample, &sample, sizeof sample);
+    }
+  });
+  const Shape shape{static_cast<Index>(numbers.size())};
+  if (kind.storage == Storage::memory) return memory_array(bytes->data(), shape, dtype, {}, bytes);
+  ZarrOptions options;
+  options.chunks = {kind.chunk};
+  options.codec = kind.storage == Storage::packed ? "blosc-lz4" : "raw";
+  const Array array = create_zarr_array(path, shape, dtype, options);
+  if (shape[0] > 0) test::write_elements(array, whole(shape), *bytes);
+  array.store().flush();
+  return open_zarr_array(path);
+}
+
+/// A small matrix of small integers, ragged: empty rows, one full row, empty columns; and itself densely.
+struct Sample {
+  TemporaryDirectory directory;
+  Index rows, cols;
+  std::vector<Index> pointers{0};
+  std::vector<std::int64_t> columns;
+  std::vector<double> values;
+  CsrOperand a;
+
+  Sample(Index m, Index n, const Kind& kind, Index panel_rows = 64) : rows(m), cols(n) {
+    std::mt19937 random(static_cast<unsigned>(m * 31 + n));
+    for (Index i = 0; i < m; ++i) {
+      for (Index j = 0; j < n; ++j) {
+        const bool here = i == m / 2 || (i % 9 != 4 && j % 11 != 3 && random() % 100 < 4 + 40 * (i % 4 == 1));
+        if (here) columns.push_back(j), values.push_back(1 + static_cast<double>(random() % 100));
+      }
+      pointers.push_back(static_cast<Index>(columns.size()));
+    }
+    CsrMatrix matrix{m, n, static_cast<Index>(columns.size()), {}, {}, {}, directory.path(), 0};
+    matrix.data = stored(values, kind.values, kind, directory / "data");
+    matrix.indices = stored({columns.begin(), columns.end()}, kind.columns, kind, directory / "indices");
+    matrix.indptr = stored({pointers.begin(), pointers.end()}, kind.pointers, kind, directory / "indptr");
+    std::vector<CsrPanelRange> panels;
+    for (Index row = 0; row < m; row += panel_rows) {
+      const Index end = std::min(m, row + panel_rows);
+      panels.push_back({row, end, pointers[row], pointers[end]});
+    }
+    a = prepare(matrix, panels);
+  }
+  std::vector<double> dense(const double* mu) const {
+    return reference::densify(rows, cols, pointers.data(), columns.data(), values.data(), mu);
+  }
+};
+
+/// An in-memory array of its own.
+struct Held {
+  std::vector<double> wide;
+  std::vector<float> narrow;
+  Array array;
+  Held(Index m, Index b, Dtype dtype, unsigned seed) {
+    std::mt19937 random(seed);
+    std::normal_distribution<double> normal;
+    wide.resize(static_cast<std::size_t>(m * b)), narrow.resize(wide.size());
+    for (std::size_t i = 0; seed && i < wide.size(); ++i) wide[i] = narrow[i] = static_cast<float>(normal(random));
+    array = dtype == Dtype::float64 ? memory_array(reinterpret_cast<std::byte*>(wide.data()), {m, b}, dtype, {})
+                                    : memory_array(reinterpret_cast<std::byte*>(narrow.data()), {m, b}, dtype, {});
+  }
+  std::vector<double> get() const {
+    return array.dtype() == Dtype::float64 ? wide : std::vector<double>(narrow.begin(), narrow.end());
+  }
+};
+
+RuntimeOptions options(int workers = 2, std::uint64_t memory = GiB) {
+  RuntimeOptions made;
+  made.workers = workers, made.memory = memory;
+  return made;
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, Dtype dtype, const char* what) {
+  double scale = 0;
+  for (double value : want) scale = std::max(scale, std::abs(value));
+  const double bound = scale * (dtype == Dtype::float32 ? 3e-5 : 1e-12);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << what << " " << i;
+}
+
+std::vector<double> disk_rows(const Array& y) {
+  const std::vector<std::byte> bytes = test::read_elements(y, whole(y.shape()));
+  std::vector<double> numbers;
+  for (Index i = 0; i < count(y.shape()); ++i) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + i * 4, 4);
+    numbers.push_back(value);
+  }
+  return numbers;
+}
+
+void check_all(const Kind& kind, Index m, Index n, Index b, Dtype real, bool centred) {
+  Sample s(m, n, kind);
+  std::vector<double> mean(static_cast<std::size_t>(n));
+  for (Index j = 0; j < n; ++j) mean[j] = std::cos(static_cast<double>(j)) * 3;
+  const Array mu = memory_array(reinterpret_cast<std::byte*>(mean.data()), {1, n}, Dtype::float64, {});
+  const Array* shift = centred ? &mu : nullptr;
+  const auto dense = s.dense(centred ? mean.data() : nullptr);
+  Held x(n, b, real, 5), u(m, b, real, 6), y(m, b, real, 0), ut(n, b, Dtype::float64, 7), g(n, b, Dtype::float64, 0),
+      z(n, b, Dtype::float64, 0), gram(n, n, Dtype::float64, 0);
+  const std::vector<double> before = ut.get();
+  ZarrOptions blocks;
+  blocks.chunks = {s.a.panel_rows(), b};
+  const Array scores = create_zarr_array(s.directory / "scores", {m, b}, Dtype::float32, blocks);
+  Runtime runtime(options());
+  runtime.run([&](Graph& graph) {
+    multiply(graph, s.a, x.array, shift, y.array);
+    multiply_transposed(graph, s.a, u.array, shift, ut.array);
+    gram_multiply(graph, s.a, x.array, shift, g.array);
+    multiply_and_project(graph, s.a, x.array, shift, scores, z.array);
+    gram_matrix(graph, s.a, gram.array);
+    graph.barrier();
+  });
+  const auto t = reference::multiply(dense, m, n, x.get(), b, false);
+  const auto both = reference::multiply(dense, m, n, t, b, true);
+  auto want = reference::multiply(dense, m, n, u.get(), b, true);
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] += before[i];
+  expect_near(y.get(), t, real, "A X");
+  expect_near(ut.get(), want, real, "Aᵀ X");
+  expect_near(g.get(), both, real, "Gram");
+  expect_near(z.get(), both, real, "project");
+  expect_near(disk_rows(scores), t, Dtype::float32, "scores");
+  const auto plain = s.dense(nullptr);
+  for (Index j = 0; j < n; ++j)
+    for (Index k = 0; k <= j; ++k) {
+      double sum = 0;
+      for (Index i = 0; i < m; ++i) sum += plain[i * n + j] * plain[i * n + k];
+      ASSERT_EQ(gram.wide[j * n + k], sum) << "integers add up without rounding";
+    }
+}
+
+TEST(CsrOps, MatchDenseProductsForEveryKindOfStorage) {
+  for (const Kind& kind : kinds)
+    for (Dtype real : {Dtype::float32, Dtype::float64})
+      for (bool centred : {false, true}) check_all(kind, 300, 70, 19, real, centred);
+}
+
+TEST(CsrOps, RaggedShapesAndWidths) {
+  for (Index b : {1, 3, 16, 50, 64, 100}) check_all(kinds[0], 130, 41, b, Dtype::float32, true);
+  check_all(kinds[0], 1, 41, 4, Dtype::float32, true);
+  check_all(kinds[0], 64, 1, 2, Dtype::float64, true);
+  check_all(kinds[4], 65, 1, 1, Dtype::float32, false);
+}
+
+TEST(CsrOps, RowsLongerThanADecodedStep) {
+  // 3 rows of up to 150,000 values: a step of 2^17 ends inside a row, chunks too.
+  const Kind kind{Storage::packed, Dtype::float32, Dtype::int32, Dtype::int64, 1 << 16};
+  TemporaryDirectory directory;
+  const Index n = 200000, lengths[] = {150000, 0, 140000};
+  std::vector<double> columns, values, pointers{0};
+  for (Index length : lengths) {
+    for (Index j = 0; j < length; ++j) columns.push_back(static_cast<double>(j)), values.push_back(1);
+    pointers.push_back(static_cast<double>(columns.size()));
+  }
+  CsrMatrix matrix{3, n, static_cast<Index>(columns.size()), {}, {}, {}, directory.path(), 0};
+  matrix.data = stored(values, kind.values, kind, directory / "data");
+  matrix.indices = stored(columns, kind.columns, kind, directory / "indices");
+  matrix.indptr = stored(pointers, kind.pointers, kind, directory / "indptr");
+  const CsrOperand a = prepare(matrix, {{0, 3, 0, matrix.nnz}});
+  Held x(n, 1, Dtype::float64, 0), y(3, 1, Dtype::float64, 0);
+  for (Index j = 0; j < n; ++j) x.wide[j] = static_cast<double>(j);
+  Runtime runtime(options());
+  runtime.run([&](Graph& graph) { multiply(graph, a, x.array, nullptr, y.array); });
+  EXPECT_EQ(y.wide[0], 150000.0 * 149999 / 2);
+  EXPECT_EQ(y.wide[1], 0);
+  EXPECT_EQ(y.wide[2], 140000.0 * 139999 / 2);
+}
+
+TEST(CsrOps, WideGramMatrixIsMadeInStrips) {
+  Sample s(300, 1100, kinds[0]);
+  Held g(1100, 1100, Dtype::float64, 0);
+  Runtime runtime(options());
+  runtime.run([&](Graph& graph) { gram_matrix(graph, s.a, g.array), graph.barrier(); });
+  const auto plain = s.dense(nullptr);
+  for (Index j = 0; j < 1100; j += 7)
+    for (Index k = 0; k <= j; ++k) {
+      double sum = 0;
+      for (Index i = 0; i < 300; ++i) sum += plain[i * 1100 + j] * plain[i * 1100 + k];
+      ASSERT_EQ(g.wide[j * 1100 + k], sum) << j << " " << k;
+    }
+}
+
+TEST(CsrOps, SameBitsForEveryWorkerCountAndLimit) {
+  Sample s(2000, 90, kinds[0]);
+  std::vector<double> first;
+  std::vector<float> first_rows;
+  for (int workers : {1, 2, 4})
+    for (bool tight : {true, false}) {
+      Held x(90, 33, Dtype::float32, 9), z(90, 33, Dtype::float64, 0), y(2000, 33, Dtype::float32, 0);
+      const auto build = [&](Graph& graph) {
+        multiply_and_project(graph, s.a, x.array, nullptr, y.array, z.array);
+        gram_multiply(graph, s.a, x.array, nullptr, z.array);
+        graph.barrier();
+      };
+      std::uint64_t memory = GiB;
+      if (tight) memory = Runtime(options(workers)).least_memory(build) + 2 * MiB;
+      Runtime runtime(options(workers, memory));
+      runtime.run(build);
+      if (first.empty()) first = z.wide, first_rows = y.narrow;
+      EXPECT_EQ(0, std::memcmp(first.data(), z.wide.data(), first.size() * 8)) << workers << " " << tight;
+      EXPECT_EQ(0, std::memcmp(first_rows.data(), y.narrow.data(), first_rows.size() * 4)) << workers << " " << tight;
+    }
+}
+
+TEST(CsrOps, PlanCountsTheBytesOfTheRun) {
+  Sample s(3000, 90, kinds[0]);
+  Held x(90, 16, Dtype::float32, 9), z(90, 16, Dtype::float64, 0);
+  const auto build = [&](Graph& graph) {
+    gram_multiply(graph, s.a, x.array, nullptr, z.array);
+    graph.barrier();
+  };
+  Runtime runtime(options());
+  const Statistics planned = runtime.plan(build), done = runtime.run(build);
+  EXPECT_GT(done.bytes_read, 0u);
+  EXPECT_EQ(planned.bytes_read, done.bytes_read);
+  EXPECT_EQ(planned.flops, 4.0 * static_cast<double>(s.a.matrix.nnz) * 16);
+  EXPECT_EQ(done.flops, planned.flops);
+}
+
+TEST(CsrOps, DamageIsNamed) {
+  const auto run = [](const CsrOperand& a) {
+    Held x(a.matrix.cols, 2, Dtype::float32, 1), y(a.matrix.rows, 2, Dtype::float32, 0);
+    Runtime runtime(options());
+    runtime.run([&](Graph& graph) { multiply(graph, a, x.array, nullptr, y.array); });
+  };
+  Sample bad_column(100, 30, kinds[4]);
+  bad_column.a.matrix.indices.store().memory()[4 * 17 + 2] = std::byte{1};
+  try {
+    run(bad_column.a);
+    FAIL();
+  } catch (const FormatError& error) {
+    EXPECT_NE(std::string(error.what()).find("stored value 17"), std::string::npos) << error.what();
+  }
+  Sample bad_pointer(100, 30, kinds[5]);
+  bad_pointer.a.matrix.indptr.store().memory()[8 * 20 + 6] = std::byte{1};
+  EXPECT_THROW(run(bad_pointer.a), FormatError);
+}
+
+TEST(CsrOps, RefusesWhatDoesNotConform) {
+  Sample s(100, 30, kinds[4]);
+  Held x(29, 2, Dtype::float32, 1), good(30, 2, Dtype::float32, 1), y(100, 2, Dtype::float32, 0);
+  Held narrow(30, 2, Dtype::float32, 0);
+  Runtime runtime(options());
+  EXPECT_THROW(runtime.run([&](Graph& graph) { multiply(graph, s.a, x.array, nullptr, y.array); }), ShapeError);
+  EXPECT_THROW(runtime.run([&](Graph& graph) { gram_multiply(graph, s.a, good.array, nullptr, narrow.array); }),
+               ShapeError);
+  Array turned = memory_array(good.array.store().memory(), {30, 2}, Dtype::float32, {4, 120});
+  EXPECT_THROW(runtime.run([&](Graph& graph) { multiply(graph, s.a, turned, nullptr, y.array); }), ShapeError);
+}
+
+}  // namespace
+}  // namespace flagstone::sparse
