@@ -64,7 +64,8 @@ void bind_csr(nb::module_& m) {
   nb::class_<sparse::CsrOperand>(m, "CsrOperand")
       .def_ro("matrix", &sparse::CsrOperand::matrix)
       .def_prop_ro("panel_rows", &sparse::CsrOperand::panel_rows);
-  m.def("prepare_csr", &sparse::prepare, unlocked());
+  m.def(
+      "prepare_csr", [](const CsrMatrix& matrix) { return sparse::prepare(matrix); }, unlocked());
 }
 
 }  // namespace flagstone::python

@@ -18,10 +18,13 @@ from .errors import Error, ShapeError, storage_error
 __all__ = ["Array", "create", "from_numpy"]
 
 _STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
-_PIECE = 128 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
+_PIECE = 32 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
 
 #: What the modules above lend to operators (`A @ B`); filled by flagstone.linalg.
 operators: dict[str, Callable[..., Any]] = {}
+
+#: Name of the only array of a group: xarray opens arrays in groups only.
+MEMBER = "array"
 
 Key = Any
 
@@ -417,38 +420,42 @@ class Destination:
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
     ) -> None:  # fmt: skip
         self.path = os.fspath(path)
+        self._place = self.path
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
         if not replace and os.path.lexists(self.path):
             raise storage_error(
                 f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
             )
-        _make_groups(who, self.path)
+        member = _in_group(who, self.path)
         self._output = _core.Output(self.path, replace, size)
+        built = self._output.directory
         if self._npy:
-            self.core = _core.create_npy(self._output.directory, list(shape), dtype)
-        else:
-            names = [f"dim_{i}" for i in range(len(shape))]
-            self.core = _core.create_zarr(
-                self._output.directory, list(shape), dtype, list(chunks or ()), dimension_names=names
-            )
+            self.core = _core.create_npy(built, list(shape), dtype)
+            return
+        if not member:
+            _core.write_group(built, "{}")
+            built = f"{built}/{MEMBER}"
+        names = [f"dim_{i}" for i in range(len(shape))]
+        self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
+        self._place = self.path if member else f"{self.path}/{MEMBER}"
 
     def publish(self) -> Array:
         """Make the array appear under its name and open it for reading and writing."""
         self.core.flush()
         self._output.publish()
-        return Array(open_core(self.path, "r+"), "r+")
+        return Array(open_core(self._place, "r+"), "r+")
 
 
-def _make_groups(who: str, path: str) -> None:
-    """For "data.zarr/A": make "data.zarr" a group where nothing is there yet. Other parents must exist."""
+def _in_group(who: str, path: str) -> bool:
+    """Say whether `path` names a member of a group ("data.zarr/A"), making that group where nothing is there yet."""
     parent = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(parent):
-        return
+        return bool(_core.is_zarr_group(parent))
     if parent.endswith(".zarr") and os.path.isdir(os.path.dirname(parent)):
         os.mkdir(parent)
         _core.write_group(parent, "{}")
-        return
+        return True
     raise storage_error(
         f"{who}: the directory '{parent}' does not exist; create it first.", errno.ENOENT, parent
     )
@@ -499,7 +506,8 @@ def create(
     Parameters
     ----------
     path : path
-        A directory for Zarr v3 (``"a.zarr"``, or ``"data.zarr/a"`` inside a group), or a file ending in ``.npy``.
+        A Zarr v3 group that will hold the array (``"a.zarr"``), a member of a group (``"data.zarr/a"``), or a
+        file ending in ``.npy``.
     shape : tuple of int
         Extents; any number of dimensions.
     dtype : dtype

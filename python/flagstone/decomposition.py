@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, scratch
-from .array import Array, Destination, _make_groups, from_numpy, open_core, shape_text
+from .array import Array, Destination, _in_group, from_numpy, open_core, shape_text
 from .config import Call
 from .errors import ShapeError, storage_error
 from .plan import Plan, routine
@@ -101,7 +101,7 @@ class _Result:
             raise ShapeError(
                 f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
             )
-        _make_groups(call.who, self.path)
+        _in_group(call.who, self.path)
         self._output = _core.Output(self.path, True, nbytes)
         self.directory = self._output.directory
 

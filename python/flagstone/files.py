@@ -8,7 +8,6 @@ import os
 from . import _core
 from .array import Array, open_array
 from .errors import FormatError, storage_error
-from .npz import import_npz
 from .sparse import SparseArray
 
 __all__ = ["open_path"]
@@ -91,6 +90,8 @@ def _open_file(place: str, mode: str) -> Array | SparseArray:
     if magic == b"\x93NUMPY":
         return open_array(place, mode)
     if magic[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        from .npz import import_npz  # with zipfile, which most processes do not need
+
         return import_npz(place)
     raise FormatError(
         f"open: '{place}' is no format that is read here: Zarr v3 (a directory), .npy, or .npz from scipy.sparse."

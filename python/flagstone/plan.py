@@ -110,6 +110,22 @@ class Stats(_Costs):
         return f"<Stats: {self}>"
 
 
+def comparison(plan: Plan, stats: Stats) -> str:
+    """Return predicted against actual as a short table."""
+    rows = [
+        ("", "predicted", "actual"),
+        ("method", plan.method, stats.method),
+        ("passes", str(plan.passes), str(stats.passes)),
+        ("read", _core.format_bytes(plan.bytes_read), _core.format_bytes(stats.bytes_read)),
+        ("written", _core.format_bytes(plan.bytes_written), _core.format_bytes(stats.bytes_written)),
+        ("time", format_seconds(plan.seconds), format_seconds(stats.seconds)),
+        ("peak memory", _core.format_bytes(plan.peak_memory), _core.format_bytes(stats.peak_memory)),
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(f"  {line}" for line in lines)
+
+
 class Routine(Generic[P, R]):
     """A function and the plan of calling it: ``f(...)`` runs, ``f.plan(...)`` counts."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, scratch
-from .array import Array, _make_groups, shape_text
+from .array import Array, _in_group, shape_text
 from .config import Call, current
 from .errors import FormatError, ShapeError, StorageError, storage_error
 from .plan import Plan
@@ -335,7 +335,7 @@ def from_blocks(
             raise storage_error(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
             )
-        _make_groups(who, target)
+        _in_group(who, target)
     builder: CsrBuilder | None = None
     columns = -1
     for number, block in enumerate(blocks):

@@ -1,0 +1,291 @@
+"""The command line: ``flagstone info | matmul | pca | scratch | demo``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import _core, array, config, decomposition, errors, files, linalg, scratch, sparse
+from .plan import Plan, Stats, comparison, format_seconds
+
+__all__ = ["main"]
+
+
+class _Size(click.ParamType):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return config.memory_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that every command that runs something takes."""
+    for option in reversed([
+        click.option("--memory", type=_Size(), help="Most resident memory of the process, as 4GiB or 512MiB."),
+        click.option("--scratch", "scratch_directory", type=click.Path(file_okay=False), help="Scratch directory."),
+        click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    ]):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@contextlib.contextmanager
+def _runtime(memory: int | None, directory: str | None, quiet: bool = True) -> Iterator[config.Runtime]:
+    with config.Runtime(memory=memory, scratch=directory) as runtime:
+        yield runtime
+
+
+@contextlib.contextmanager
+def _bar(runtime: config.Runtime, label: str, plan: Plan, quiet: bool) -> Iterator[None]:
+    from .progress import Bar
+
+    with Bar(label, plan, runtime.memory, quiet) as bar:
+        runtime.progress = bar.update
+        try:
+            yield
+        finally:
+            runtime.progress = None
+
+
+def _open(path: str, key: str | None, quiet: bool) -> Any:
+    """Open an operand and say when it had to be imported first."""
+    opened = files.open_path(path, key)
+    if isinstance(opened, sparse.SparseArray) and opened.import_seconds and not quiet:
+        click.echo(
+            f"Imported {path} into scratch in {format_seconds(opened.import_seconds)} "
+            f"({_core.format_bytes(opened.stored_bytes)} packed); it is kept until 'flagstone scratch --clear'."
+        )
+    return opened
+
+
+def _print_json(values: Any) -> None:
+    click.echo(json.dumps(values, indent=1))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_core.__version__, prog_name="flagstone")
+def cli() -> None:
+    """Linear algebra on matrices bigger than memory, inside a memory limit that is true."""
+
+
+# info -------------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("path", required=False)
+@click.option("--key", help="Member of a group.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def info(path: str | None, key: str | None, as_json: bool) -> None:
+    """Say what a file holds; without PATH, what this machine and build offer."""
+    if path is None:
+        facts = config.features()
+    else:
+        opened = _open(path, key, as_json)
+        facts = _describe(opened)
+    if as_json:
+        _print_json(facts)
+        return
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        text = _core.format_bytes(value) if "bytes" in name or name.startswith("memory") else value
+        text = f"{value:,}" if name == "stored_values" else text
+        text = " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else text
+        click.echo(f"  {name.replace('_', ' ').ljust(width)}  {text}")
+
+
+def _describe(opened: Any) -> dict[str, Any]:
+    if isinstance(opened, sparse.SparseArray):
+        density = opened.nnz / max(1, opened.shape[0] * opened.shape[1])
+        return {
+            "kind": "sparse matrix (CSR)", "shape": list(opened.shape), "dtype": opened.dtype.name,
+            "stored_values": opened.nnz, "density": f"{density:.3%}", "bytes_in_memory": opened.nbytes,
+            "bytes_on_disk": opened.stored_bytes, "path": opened.path,
+        }  # fmt: skip
+    return {
+        "kind": "array", "shape": list(opened.shape), "dtype": opened.dtype.name, "bytes": opened.nbytes,
+        "chunks": list(opened.chunks), "tiles": list(opened.tiles), "path": opened.path,
+    }  # fmt: skip
+
+
+# matmul -----------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("-o", "--out", required=True, help="Where the product goes: a Zarr directory or a .npy file.")
+@click.option("--transpose-a", is_flag=True, help="Use the transpose of A.")
+@click.option("--transpose-b", is_flag=True, help="Use the transpose of B.")
+@click.option("--alpha", type=float, default=1.0, show_default=True)
+@click.option("--beta", type=float, default=0.0, show_default=True, help="Adds beta times what OUT holds.")
+@_common
+def matmul(
+    a: str, b: str, out: str, transpose_a: bool, transpose_b: bool, alpha: float, beta: float,
+    memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write OUT = alpha A B + beta OUT."""
+    with _runtime(memory, scratch_directory) as runtime:
+        left, right = _dense(a), _dense(b)
+        left, right = left.T if transpose_a else left, right.T if transpose_b else right
+        plan = linalg.matmul.plan(left, right, out=out, alpha=alpha, beta=beta)
+        if only_plan:
+            _print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
+        with _bar(runtime, "matmul", plan, as_json):
+            linalg.matmul(left, right, out=out, alpha=alpha, beta=beta)
+        stats = config.stats()
+        if as_json:
+            _print_json({"out": out, "plan": plan.as_dict(), "stats": stats.as_dict()})
+        else:
+            click.echo(f"{stats.what} -> {out}\n{comparison(plan, stats)}")
+
+
+def _dense(path: str) -> array.Array:
+    opened = _open(path, None, True)
+    if not isinstance(opened, array.Array):
+        raise errors.ShapeError(f"matmul: '{path}' is sparse; the command multiplies dense matrices.")
+    return opened
+
+
+# pca --------------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("x", metavar="X")
+@click.option("-k", "--components", "k", type=int, required=True, help="Number of components.")
+@click.option("-o", "--out", required=True, help="Zarr group for scores, components and the rest.")
+@click.option("--key", help="Member of a group.")
+@click.option("--center/--no-center", default=True, show_default=True, help="Subtract column means.")
+@click.option("--method", type=click.Choice(["auto", "gram", "krylov"]), default="auto", show_default=True)
+@click.option("--tol", type=float, default=1e-5, show_default=True, help="Error of σ relative to σ₁.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@_common
+def pca(
+    x: str, k: int, out: str, key: str | None, center: bool, method: str, tol: float, seed: int,
+    memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Principal components of X (Zarr, .npy, SciPy .npz), with a report (PNG, JSON) beside OUT."""
+    options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
+    with _runtime(memory, scratch_directory) as runtime:
+        matrix = _open(x, key, as_json)
+        plan = decomposition.pca.plan(matrix, k, **options)
+        if only_plan:
+            _print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
+        if not as_json:
+            click.echo(str(plan))
+        with _bar(runtime, "pca", plan, as_json):
+            result = decomposition.pca(matrix, k, **options)
+        finish_pca(result, plan, config.stats(), out, Path(x).name, as_json)
+
+
+def finish_pca(
+    result: decomposition.PcaResult, plan: Plan, stats: Stats, out: str, title: str, as_json: bool
+) -> None:
+    """Write the report and print what was found."""
+    from . import report
+
+    facts = report.numbers(result, stats, plan)
+    picture, written = report.write(out, result, facts, title=title)
+    if as_json:
+        _print_json({"out": out, "picture": picture, "report": written, **facts})
+        return
+    relative = result.residual.max() / max(result.singular_values[0], 1e-300)
+    click.echo(comparison(plan, stats))
+    click.echo(f"  largest residual  {relative:.1e} of σ₁")
+    click.echo(f"Wrote {out}, {picture} and {written}.")
+
+
+# scratch ----------------------------------------------------------------------------------------------------------
+
+
+@cli.command("scratch")
+@click.option("--clear", is_flag=True, help="Delete imports and what ended processes left behind.")
+@click.option("--scratch", "directory", type=click.Path(file_okay=False), help="Scratch directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def scratch_command(clear: bool, directory: str | None, as_json: bool) -> None:
+    """List what lies in scratch: imported files, results without a name, leftovers."""
+    place = Path(directory) if directory else scratch.default_directory()
+    if clear:
+        number, nbytes = scratch.clear(place)
+        if as_json:
+            _print_json({"directory": str(place), "deleted": number, "bytes": nbytes})
+        else:
+            click.echo(f"Deleted {number} entries, {_core.format_bytes(nbytes)}.")
+        return
+    found = scratch.entries(place)
+    if as_json:
+        rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]
+        _print_json({"directory": str(place), "entries": rows})
+        return
+    total = _core.format_bytes(sum(entry.nbytes for entry in found))
+    click.echo(f"{place}: {len(found)} entries, {total}")
+    for entry in found:
+        click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")
+
+
+# demo -------------------------------------------------------------------------------------------------------------
+
+
+@cli.group(invoke_without_command=True)
+@click.option("--memory", type=_Size(), help="The limit. [default: 512MiB]")
+@click.option(
+    "--output", default="flagstone-demo", show_default=True, help="Directory for matrix and results."
+)
+@click.option("--keep", is_flag=True, help="Keep the matrix.")
+@click.pass_context
+def demo(context: click.Context, memory: int | None, output: str, keep: bool) -> None:
+    """PCA of a matrix five times larger than the memory limit, beside scikit-learn under the same cap."""
+    context.obj = memory, output
+    if context.invoked_subcommand is None:
+        from .demo import run_cells
+
+        run_cells(memory or 512 << 20, output, keep)
+
+
+@demo.command("pca")
+@click.option("--input", "source", required=True, help="Your matrix: Zarr, .npy or SciPy .npz.")
+@click.option("-k", "--components", "k", type=int, default=50, show_default=True)
+@click.option("--memory", type=_Size(), help="The limit. [default: 512MiB]")
+@click.option("--output", help="Directory for the results. [default: flagstone-demo]")
+@click.pass_context
+def demo_pca(context: click.Context, source: str, k: int, memory: int | None, output: str | None) -> None:
+    """The same with your own file."""
+    from .demo import run_file
+
+    given_memory, given_output = context.obj
+    run_file(source, k, memory or given_memory or 512 << 20, output or given_output)
+
+
+def main() -> None:
+    """Run the command line; exit with 0, 1 (failed), 2 (not understood) or 130 (interrupted)."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("flagstone: interrupted; nothing half-written is left.", err=True)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except (errors.Error, OSError, MemoryError, ValueError, TypeError) as error:
+        if os.environ.get("FLAGSTONE_TRACEBACK"):
+            raise
+        click.echo(f"flagstone: {error}", err=True)
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
