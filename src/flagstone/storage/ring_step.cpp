@@ -9,6 +9,14 @@
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone {
+namespace {
+
+/// The alignment that the caller kept: 512, 1024, ... a page.
+std::uint64_t alignment_of(std::uint64_t offset) {
+  return std::min<std::uint64_t>(page_bytes, offset == 0 ? page_bytes : offset & (~offset + 1));
+}
+
+}  // namespace
 
 RequestProgress::RequestProgress(const Request& request) : request_(request) {
   if (request_.rows > 1 && request_.pitch == request_.row_bytes) request_.row_bytes *= request_.rows, request_.rows = 1;
@@ -34,9 +42,9 @@ bool RequestProgress::finished(std::int64_t result) {
     result_ = result;
     return ++refusals_ > 1000;  // a descriptor that will never be ready, a pipe for example
   }
-  // O_DIRECT goes on at a page only: the part of a page that has arrived is moved once more.
-  if (result == -EINVAL && request_.offset % page_bytes == 0 && at_ % page_bytes != 0) {
-    at_ = align_down(at_);
+  // O_DIRECT goes on at a block only: the part of a block that has arrived is moved once more.
+  if (result == -EINVAL && at_ % alignment_of(request_.offset) != 0) {
+    at_ = align_down(at_, alignment_of(request_.offset));
     return false;
   }
   if (result < 0) {

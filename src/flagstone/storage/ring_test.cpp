@@ -149,6 +149,7 @@ TEST_P(RingTest, ReadsPastTheEndGiveFewerBytes) {
     EXPECT_EQ(std::memcmp(memory.data(), data.data(), data.size()), 0);
     EXPECT_EQ(one(*ring_, request(false, 8192, memory.data(), 8192, direct)), 10'000 - 8192);
     EXPECT_EQ(one(*ring_, request(false, 64 * KiB, memory.data(), 4096, direct)), 0);
+    EXPECT_EQ(one(*ring_, request(false, 9728, memory.data(), 4096, direct)), 10'000 - 9728);  // a block, not a page
   }
   std::vector<std::byte> memory(300);
   EXPECT_EQ(one(*ring_, request(false, 9'900, memory.data(), 300)), 100);

@@ -26,15 +26,8 @@ class TemporaryStore final : public ArrayStore {
   Transfer read(const Box& box) const override {
     const Cell cell = cell_of(box);
     std::lock_guard lock(mutex_);
-    Transfer transfer = transfer_of(box, cell);
-    // Where a tile lies may be asked before it was written; a request to read it then is refused for want of a file.
-    if (!written_[cell.number]) transfer.segments[0].file = nullptr;
-    return transfer;
-  }
-
-  std::size_t write_staging(const Box& box) override {
-    if (!(cell_of(box).tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
-    return 0;
+    // Without a file before the first write: that is the geometry, which requests_of refuses to turn into requests.
+    return transfer_of(box, cell, written_[cell.number] ? file_ : nullptr);
   }
 
   Transfer write(const Box& box) override {
@@ -42,7 +35,12 @@ class TemporaryStore final : public ArrayStore {
     if (!(cell.tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
     std::lock_guard lock(mutex_);
     if (!file_) file_ = File::temporary(directory_);
-    return transfer_of(box, cell);
+    return transfer_of(box, cell, file_);
+  }
+
+  std::size_t write_staging(const Box& box) override {
+    if (!(cell_of(box).tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
+    return 0;
   }
 
   void written(const Box& box) override {
@@ -85,7 +83,7 @@ class TemporaryStore final : public ArrayStore {
   }
 
   /// The pages around the box: for a whole tile, the tile.
-  Transfer transfer_of(const Box& box, const Cell& cell) const {
+  Transfer transfer_of(const Box& box, const Cell& cell, const std::shared_ptr<File>& file) const {
     Transfer transfer;
     transfer.strides = c_strides(cell.tile.shape, item_);
     std::uint64_t first = 0;
@@ -96,7 +94,7 @@ class TemporaryStore final : public ArrayStore {
     transfer.buffer_bytes = align_up(transfer.origin + span_of(box.shape, transfer.strides));
     transfer.tile_bytes = static_cast<std::size_t>(count(box.shape)) * item_;
     Segment segment;
-    segment.file = file_;
+    segment.file = file;
     segment.offset = cell.number * slot_ + begin;
     segment.row_bytes = transfer.buffer_bytes;
     transfer.segments.push_back(std::move(segment));
