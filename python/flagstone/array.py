@@ -67,6 +67,10 @@ class Array:
         return handle
 
     @property
+    def _owner(self) -> Array:
+        return self if self._root is None else self._root
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Extent of every dimension."""
         shape = tuple(self._core.shape)
@@ -129,7 +133,7 @@ class Array:
             self._core,
             transposed=self._transposed if transposed is None else transposed,
             conjugated=self._conjugated if conjugated is None else conjugated,
-            root=self._root or self,
+            root=self._owner,
         )
 
     def __len__(self) -> int:
@@ -258,7 +262,7 @@ class Array:
         call.engine.write_box(self._core, start, part, _STAGING)
 
     def _mark_dirty(self) -> None:
-        owner = self._root or self
+        owner = self._owner
         if not owner._dirty:
             owner._dirty = True
             if owner.path:
@@ -266,7 +270,7 @@ class Array:
 
     def flush(self) -> None:
         """Put everything assigned so far safely on the disk; until then the array is marked dirty."""
-        owner = self._root or self
+        owner = self._owner
         if owner._dirty:
             owner._core.flush()
             if owner.path:
@@ -298,8 +302,8 @@ class Array:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same array."""
         if self.path is None:
-            return _from_memory, ((self._root or self)._values, self._transposed, self._conjugated)
-        (self._root or self).flush()
+            return _from_memory, (self._owner._values, self._transposed, self._conjugated)
+        self._owner.flush()
         return _reopen, (os.path.abspath(self.path), self.mode, self._transposed, self._conjugated)
 
 

@@ -28,7 +28,7 @@ class _Side:
         if isinstance(given, Array):
             given.flush()
             self.core, self.flags = given._core, (given._transposed, given._conjugated)
-            self.values: NDArray[Any] | None = (given._root or given)._values
+            self.values: NDArray[Any] | None = given._owner._values
         else:
             values = np.asarray(given)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -84,7 +84,7 @@ class _Matmul:
                     errno.EACCES, out.path or "",
                 )  # fmt: skip
             out.flush()
-            old = (out._root or out)._core
+            old = out._owner._core
         elif isinstance(out, np.ndarray):
             if not out.flags.writeable:
                 raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
@@ -149,7 +149,7 @@ class _Matmul:
             scratch.tie(path, result)
             return result
         if isinstance(self.out, Array):
-            owner = self.out._root or self.out
+            owner = self.out._owner
             # The new version is built aside and exchanged: `out` may be an operand, and a crash leaves the old one.
             owner._handle = self._into_path(str(owner.path))._handle
             return self.out
@@ -165,7 +165,7 @@ class _Matmul:
         return destination.publish()
 
     def _into_memory(self) -> Matrix:
-        target = self.out if isinstance(self.out, np.ndarray) else (self.out._root or self.out)._values
+        target = self.out if isinstance(self.out, np.ndarray) else self.out._owner._values
         read = [side.values for side in (self.a, self.b) if side.values is not None]
         aside = self.beta != 0 or any(np.may_share_memory(target, values) for values in read)
         built = target

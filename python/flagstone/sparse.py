@@ -42,6 +42,10 @@ class SparseArray:
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
 
     @property
+    def _owner(self) -> SparseArray:
+        return self if self._root is None else self._root
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         shape = (self._matrix.rows, self._matrix.cols)
@@ -81,7 +85,7 @@ class SparseArray:
     @property
     def T(self) -> SparseArray:
         """The transpose: a view for products, nothing is moved."""
-        return SparseArray(self._matrix, transposed=not self._transposed, root=self._root or self)
+        return SparseArray(self._matrix, transposed=not self._transposed, root=self._owner)
 
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
@@ -112,7 +116,7 @@ class SparseArray:
 
     def operand(self) -> _core.CsrOperand:
         """Return the matrix prepared for streaming (made once)."""
-        owner = self._root or self
+        owner = self._owner
         if owner._prepared is None:
             owner._prepared = _core.prepare_csr(owner._matrix)
         return owner._prepared
