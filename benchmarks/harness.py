@@ -60,6 +60,11 @@ def options(doc: str, argv: Sequence[str] | None = None, **pairs: tuple[Any, Any
             args.full_size = False  # another size: the table's targets do not apply
     args.data.mkdir(parents=True, exist_ok=True)
     args.data = args.data.resolve()
+    # Scratch and the kept rates of this machine are the benchmark's own: probed afresh, removed by report().
+    for variable, name in (("FLAGSTONE_SCRATCH", "scratch"), ("XDG_CACHE_HOME", "cache")):
+        os.environ[variable] = str(args.data / name)
+        remove(args.data / name)
+        (args.data / name).mkdir()
     return args
 
 
@@ -292,4 +297,5 @@ def report(script: str, args: argparse.Namespace, rows: Sequence[Row], **details
     where = args.json or args.data / f"{name}.json"
     content = {"benchmark": name, "options": chosen, "machine": machine(), "rows": list(rows), **details}
     where.write_text(json.dumps(content, indent=1, default=str) + "\n")
+    remove(args.data / "scratch", args.data / "cache")
     return int(any(row.get("reached") == "NO" for row in rows))

@@ -8,7 +8,6 @@ Fresh processes in turn, best of the rounds; import into scratch, and the baseli
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from pathlib import Path
 
@@ -128,10 +127,6 @@ def run() -> int:
     )
     npz = matrix(args)
     true = known_values(args, npz)
-    scratch = args.data / "pca-scratch"  # our own, so that the first round imports and the others find it
-    os.environ["FLAGSTONE_SCRATCH"] = str(scratch)
-    harness.remove(scratch)
-    scratch.mkdir()
     scores = args.data / "pca-scores.zarr"
     runs = {"flagstone": partial(harness.child, __file__, ours, args.timeout, npz=npz, k=args.k)}
     runs["flagstone"] = partial(runs["flagstone"], memory=args.memory, scores=scores)
@@ -141,7 +136,7 @@ def run() -> int:
     try:
         results = harness.alternate(args.rounds, runs, [npz])
     finally:
-        harness.remove(scores, scratch)
+        harness.remove(scores)
         if not args.keep and args.smoke:
             harness.remove(npz)
     first = results["flagstone"][0]

@@ -6,7 +6,6 @@ blocks at depth 16, taken in turn with ours; medians. One read of A each; caches
 
 from __future__ import annotations
 
-import os
 import shutil
 from functools import partial
 
@@ -51,9 +50,7 @@ def run() -> int:
         harness.note("sparse_stream: fio was not found; install it (apt-get install fio).")
         return 3
     npz = pca.matrix(args)
-    scratch, file = args.data / "sparse-scratch", args.data / "sparse-fio"
-    os.environ["FLAGSTONE_SCRATCH"] = str(scratch)
-    scratch.mkdir(exist_ok=True)
+    file = args.data / "sparse-fio"
     engine = ring.fio_engine(args.data)
     fio = partial(ring.fio, "read", file, args.gib, "1m", "16", engine, args.timeout)
     ours = partial(harness.child, __file__, gram, args.timeout, npz=npz, columns=args.columns)
@@ -63,7 +60,7 @@ def run() -> int:
         ours()  # imports into scratch
         results = harness.alternate(args.rounds, {"flagstone": ours, "fio": fio}, [npz, file])
     finally:
-        harness.remove(scratch, file)
+        harness.remove(file)
     nnz, seconds = results["flagstone"][0]["nnz"], harness.median(results["flagstone"])
     rate, raw = 8 * nnz / seconds, harness.median(results["fio"], "rate")
     read = results["flagstone"][0]["stats"]["bytes_read"]
