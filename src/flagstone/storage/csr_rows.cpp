@@ -1,0 +1,148 @@
+#include "flagstone/storage/csr_rows.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <type_traits>
+
+namespace flagstone {
+namespace {
+
+/// Calls f with a value of the C++ type of a dtype for which is_csr_value holds.
+template <class F>
+decltype(auto) visit_value(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::int8:
+      return f(std::int8_t{});
+    case Dtype::int16:
+      return f(std::int16_t{});
+    case Dtype::int32:
+      return f(std::int32_t{});
+    case Dtype::int64:
+      return f(std::int64_t{});
+    case Dtype::uint16:
+      return f(std::uint16_t{});
+    case Dtype::uint32:
+      return f(std::uint32_t{});
+    case Dtype::uint64:
+      return f(std::uint64_t{});
+    case Dtype::float32:
+      return f(float{});
+    case Dtype::float64:
+      return f(double{});
+    default:
+      return f(std::uint8_t{});  // bool is stored as uint8
+  }
+}
+
+template <class F>
+decltype(auto) visit_columns(ColumnsView columns, F&& f) {
+  return columns.wide ? f(columns.wide) : f(columns.narrow);
+}
+
+/// Values may lie anywhere: NumPy does not promise alignment.
+template <class V>
+V value_at(const std::byte* values, Index i) {
+  V value;
+  std::memcpy(&value, values + static_cast<std::size_t>(i) * sizeof(V), sizeof value);
+  return value;
+}
+
+template <class C>
+bool increasing(const C* columns, Index n) {
+  bool wrong = false;
+  for (Index i = 1; i < n; ++i) wrong |= columns[i] <= columns[i - 1];
+  return !wrong;
+}
+
+template <class C, class T>
+void convert(const C* from, Index n, T* to) {
+  for (Index i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+template <class V, class C>
+Index accumulate(const std::byte* values, const C* columns, Index n, ColumnTotals* totals) {
+  double check = 0;  // x - x is 0 for finite x, NaN otherwise
+  for (Index i = 0; i < n; ++i) {
+    const auto x = static_cast<double>(value_at<V>(values, i));
+    ColumnTotals& column = totals[columns[i]];
+    column.sum += x;
+    column.squares += x * x;
+    if constexpr (std::is_floating_point_v<V>) check += x - x;
+  }
+  if (check == 0) return -1;
+  for (Index i = 0; i < n; ++i)
+    if (const auto x = static_cast<double>(value_at<V>(values, i)); x - x != 0) return i;
+  return -1;
+}
+
+/// sum += value; false on overflow of an integer.
+template <class V>
+bool add_value(V& sum, V value, bool boolean) {
+  if constexpr (std::is_integral_v<V>) {
+    if (!boolean) return !__builtin_add_overflow(sum, value, &sum);
+    sum = sum || value;
+  } else {
+    sum += value;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_csr_value(Dtype dtype) { return !is_complex(dtype) && dtype != Dtype::float16; }
+
+Index canonical_until(const Index* pointers, ColumnsView columns, Index row, Index rows) {
+  return visit_columns(columns, [&](const auto* from) {
+    while (row < rows && increasing(from + pointers[row], pointers[row + 1] - pointers[row])) ++row;
+    return row;
+  });
+}
+
+void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to) {
+  visit_columns(columns, [&](const auto* from) {
+    switch (dtype) {
+      case Dtype::uint8:
+        return convert(from, n, reinterpret_cast<std::uint8_t*>(to));
+      case Dtype::uint16:
+        return convert(from, n, reinterpret_cast<std::uint16_t*>(to));
+      case Dtype::uint32:
+        return convert(from, n, reinterpret_cast<std::uint32_t*>(to));
+      default:
+        return convert(from, n, reinterpret_cast<Index*>(to));
+    }
+  });
+}
+
+Index add_totals(const std::byte* values, Dtype dtype, ColumnsView columns, Index n, ColumnTotals* totals) {
+  return visit_value(dtype, [&](auto value) {
+    return visit_columns(columns,
+                         [&](const auto* from) { return accumulate<decltype(value)>(values, from, n, totals); });
+  });
+}
+
+bool make_canonical(ColumnsView columns, const std::byte* values, Dtype dtype, Index n, CanonicalRow& row) {
+  std::vector<Index> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), Index{0});
+  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return columns[a] < columns[b]; });
+  row.columns.clear();
+  return visit_value(dtype, [&](auto zero) {
+    using V = decltype(zero);
+    std::vector<V> sums;
+    for (Index i : order) {
+      const V value = value_at<V>(values, i);
+      if (row.columns.empty() || row.columns.back() != columns[i]) {
+        row.columns.push_back(columns[i]);
+        sums.push_back(value);
+      } else if (!add_value(sums.back(), value, dtype == Dtype::boolean)) {
+        return false;
+      }
+    }
+    row.values.resize(sums.size() * sizeof(V));
+    std::memcpy(row.values.data(), sums.data(), row.values.size());
+    return true;
+  });
+}
+
+}  // namespace flagstone

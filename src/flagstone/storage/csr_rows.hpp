@@ -1,0 +1,42 @@
+#pragma once
+// Checks and sums over CSR rows while they are written: the typed loops of the writer.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "flagstone/base/dtype.hpp"
+
+namespace flagstone {
+
+struct ColumnTotals {
+  double sum = 0, squares = 0;
+};
+
+/// Column indices as they arrive.
+struct ColumnsView {
+  const Index* wide = nullptr;
+  const std::int32_t* narrow = nullptr;  // where `wide` is null
+
+  Index operator[](Index i) const { return wide ? wide[i] : narrow[i]; }
+  ColumnsView from(Index i) const { return wide ? ColumnsView{wide + i, nullptr} : ColumnsView{nullptr, narrow + i}; }
+};
+
+/// The first row in [row, rows) whose columns do not increase strictly; `rows` if all do.
+Index canonical_until(const Index* pointers, ColumnsView columns, Index row, Index rows);
+/// Converts to the stored index dtype (uint8, uint16, uint32 or int64); the caller has checked the range.
+void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to);
+/// Adds value and value² to its column's totals; returns the position of the first NaN or Inf, or -1.
+Index add_totals(const std::byte* values, Dtype dtype, ColumnsView columns, Index n, ColumnTotals* totals);
+
+/// One row, sorted by column, equal columns summed (booleans or-ed) in the order they were given.
+struct CanonicalRow {
+  std::vector<Index> columns;
+  std::vector<std::byte> values;
+};
+/// False when an integer sum does not fit its dtype.
+bool make_canonical(ColumnsView columns, const std::byte* values, Dtype dtype, Index n, CanonicalRow& row);
+
+/// Values that a CSR group can hold: real numbers that C++ computes with.
+bool is_csr_value(Dtype dtype);
+
+}  // namespace flagstone
