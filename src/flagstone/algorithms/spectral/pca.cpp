@@ -1,0 +1,69 @@
+#include "flagstone/algorithms/spectral/pca.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "flagstone/algorithms/spectral/gram.hpp"
+#include "flagstone/algorithms/spectral/source.hpp"
+
+namespace flagstone::spectral {
+namespace {
+
+KrylovResult by_gram(Graph& graph, Source& source, const PcaOptions& options) {
+  const Array g = graph.allocate({source.side, source.side}, Dtype::float64);
+  source.gram_matrix(graph, g);
+  return gram_eigenpairs(graph, g, options.k, options.tol, options.seed);
+}
+
+KrylovResult by_krylov(Graph& graph, Source& source, const PcaOptions& options, Index block, Dtype dtype) {
+  Operator op;
+  op.n = source.side;
+  op.apply = [&source](Graph& inner, const Array& v, const Array& y) { source.gram_multiply(inner, v, y); };
+  KrylovOptions o;
+  o.k = options.k, o.block = block, o.tol = options.tol, o.seed = options.seed, o.dtype = dtype;
+  o.steps = krylov_steps(options.k, block, source.side, options.tol);
+  return block_krylov(graph, op, o);
+}
+
+void fill_result(const Source& source, LastPass& pass, PcaResult& result) {
+  result.components = std::move(pass.components);
+  result.residual = std::move(pass.residual);
+  result.singular_values = pass.sigma;
+  result.mean = source.mean;
+  const double freedom = std::max(1.0, static_cast<double>(source.rows - 1));
+  for (const double sigma : pass.sigma) {
+    result.explained_variance.push_back(sigma * sigma / freedom);
+    result.explained_variance_ratio.push_back(source.squares > 0 ? std::min(1.0, sigma * sigma / source.squares) : 0.0);
+  }
+}
+
+}  // namespace
+
+void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaChoice& choice, const Array& scores,
+         PcaResult& result) {
+  check_pca(x, options);
+  // Components and means outlive the run's arrays in plain vectors.
+  const auto k = static_cast<std::uint64_t>(options.k), n = static_cast<std::uint64_t>(x.cols());
+  const Charge small = graph.charge(8 * n * (k + 2));
+  const auto source = x.sparse ? make_sparse_source(graph, *x.sparse, options.center)
+                               : make_dense_source(*x.dense, x.transpose, options.center);
+  const Dtype product = product_dtype(x, options.tol);
+  const bool gram = choice.method == "gram";
+  KrylovResult found =
+      gram ? by_gram(graph, *source, options) : by_krylov(graph, *source, options, choice.block, product);
+  LastPass pass;
+  pass.vectors = std::move(found.vectors);
+  for (const double value : found.values) pass.sigma.push_back(std::sqrt(value));
+  const Dtype last = gram || graph.planning() ? product : found.dtype;
+  // float32 products measure a sigma to about 1e-7 sigma_1; a float64 Gram matrix knows it better.
+  pass.measure = !(gram && last == Dtype::float32);
+  source->finish(graph, pass, scores, last);
+  result = {};
+  result.method = choice.method;
+  result.passes = choice.passes;
+  if (graph.planning()) return;
+  if (!gram) result.passes += found.applications - krylov_steps(options.k, choice.block, source->side, options.tol);
+  fill_result(*source, pass, result);
+}
+
+}  // namespace flagstone::spectral
