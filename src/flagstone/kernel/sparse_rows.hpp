@@ -43,74 +43,109 @@ struct Vector<Real, 1> {
   using type = Real;
 };
 
-/// `count` vectors of V side by side, columns [at, at + count * lanes) of X, Y and T. The sum over a row stays in
-/// registers; with fewer vectors than the multiplier's latency hides, several values of the row go side by side.
+/// `count` vectors of V side by side: columns [at, at + count * lanes) of X, Y and T.
 template <class Real, class Column, class V, int count>
-void rows_block(const SparseJob& job, std::int64_t at) {
-  constexpr int lanes = sizeof(V) / sizeof(Real);
-  constexpr int ways = count >= 4 ? 1 : count == 1 ? 4 : 2;
-  constexpr bool prefetches = count * sizeof(V) >= 128;
-  constexpr std::int64_t ahead = 16;
-  const std::int64_t base = job.pointers[0], end = job.pointers[job.rows] - base;
-  const Real* values = static_cast<const Real*>(job.values);
-  const Column* columns = static_cast<const Column*>(job.columns);
-  const Real* x = static_cast<const Real*>(job.x) + at;
-  Real* y = static_cast<Real*>(job.y) + at;
-  V shift[count] = {};
-  double sums[count * lanes] = {};
-  for (int k = 0; job.shift && k < count * lanes; ++k)
-    reinterpret_cast<Real*>(shift)[k] = static_cast<Real>(job.shift[at + k]);
+class ColumnBlock {
+ public:
+  static constexpr int lanes = sizeof(V) / sizeof(Real), width = count * lanes;
 
-  for (std::int64_t i = 0; i < job.rows; ++i) {
-    const std::int64_t first = job.pointers[i] - base, last = job.pointers[i + 1] - base;
-    Real* kept = job.t ? static_cast<Real*>(job.t) + i * job.ldt + at : nullptr;
-    V t[ways][count] = {};
-    if (job.x) {
-      std::int64_t p = first;
-      for (; p + ways <= last; p += ways) {
+  ColumnBlock(const SparseJob& job, std::int64_t at)
+      : values_(static_cast<const Real*>(job.values)),
+        columns_(static_cast<const Column*>(job.columns)),
+        x_(static_cast<const Real*>(job.x) + at),
+        y_(static_cast<Real*>(job.y) + at),
+        ldx_(job.ldx),
+        ldy_(job.ldy),
+        end_(job.pointers[job.rows] - job.pointers[0]) {
+    for (int k = 0; k < width; ++k)
+      reinterpret_cast<Real*>(shift_)[k] = job.shift ? static_cast<Real>(job.shift[at + k]) : 0;
+  }
+
+  /// t := sum of value * X[column, :] over [first, last), less the shift. The sums stay in registers; with fewer
+  /// vectors than hide the multiplier's latency, several values go side by side.
+  void gather(std::int64_t first, std::int64_t last, V* t) const {
+    constexpr int ways = count >= 4 ? 1 : count == 1 ? 4 : 2;
+    V sum[ways][count] = {};
+    std::int64_t p = first;
+    for (; p + ways <= last; p += ways) {
 #pragma GCC unroll 4
-        for (int w = 0; w < ways; ++w) {
-          const V* row = reinterpret_cast<const V*>(x + static_cast<std::int64_t>(columns[p + w]) * job.ldx);
-          if constexpr (prefetches) {
-            const std::int64_t next = p + w + ahead < end ? p + w + ahead : p + w;
-            const char* there = reinterpret_cast<const char*>(x + static_cast<std::int64_t>(columns[next]) * job.ldx);
-#pragma GCC unroll 4
-            for (int line = 0; line < static_cast<int>(count * sizeof(V)); line += 64) __builtin_prefetch(there + line);
-          }
-          const Real value = values[p + w];
-#pragma GCC unroll 8
-          for (int k = 0; k < count; ++k) t[w][k] += value * row[k];
-        }
+      for (int w = 0; w < ways; ++w) {
+        if constexpr (width * sizeof(Real) >= 128) prefetch(p + w);
+        accumulate(p + w, sum[w]);
       }
-      for (; p < last; ++p) {
-        const V* row = reinterpret_cast<const V*>(x + static_cast<std::int64_t>(columns[p]) * job.ldx);
-#pragma GCC unroll 8
-        for (int k = 0; k < count; ++k) t[0][k] += values[p] * row[k];
-      }
-#pragma GCC unroll 4
-      for (int w = 1; w < ways; ++w)
-#pragma GCC unroll 8
-        for (int k = 0; k < count; ++k) t[0][k] += t[w][k];
-#pragma GCC unroll 8
-      for (int k = 0; k < count; ++k) t[0][k] -= shift[k];
-      if (kept)
-#pragma GCC unroll 8
-        for (int k = 0; k < count; ++k) reinterpret_cast<V*>(kept)[k] = t[0][k];
-    } else {
-#pragma GCC unroll 8
-      for (int k = 0; k < count; ++k) t[0][k] = reinterpret_cast<const V*>(kept)[k];
     }
-    if (!job.y) continue;
-    if (job.sums)
-      for (int k = 0; k < count * lanes; ++k) sums[k] += static_cast<double>(reinterpret_cast<const Real*>(t[0])[k]);
-    for (std::int64_t p = first; p < last; ++p) {
-      V* row = reinterpret_cast<V*>(y + static_cast<std::int64_t>(columns[p]) * job.ldy);
-      const Real value = values[p];
+    for (; p < last; ++p) accumulate(p, sum[0]);
+#pragma GCC unroll 4
+    for (int w = 1; w < ways; ++w)
 #pragma GCC unroll 8
-      for (int k = 0; k < count; ++k) row[k] += value * t[0][k];
+      for (int k = 0; k < count; ++k) sum[0][k] += sum[w][k];
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) t[k] = sum[0][k] - shift_[k];
+  }
+
+  /// Y[column, :] += value * t over [first, last).
+  void scatter(std::int64_t first, std::int64_t last, const V* t) const {
+    V kept[count];
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) kept[k] = t[k];
+    for (std::int64_t p = first; p < last; ++p) {
+      V* row = reinterpret_cast<V*>(y_ + static_cast<std::int64_t>(columns_[p]) * ldy_);
+      const Real value = values_[p];
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) row[k] += value * kept[k];
     }
   }
-  for (int k = 0; job.sums && job.y && k < count * lanes; ++k) job.sums[at + k] += sums[k];
+
+ private:
+  void accumulate(std::int64_t p, V* sum) const {
+    const V* row = reinterpret_cast<const V*>(x_ + static_cast<std::int64_t>(columns_[p]) * ldx_);
+    const Real value = values_[p];
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) sum[k] += value * row[k];
+  }
+  void prefetch(std::int64_t p) const {
+    constexpr std::int64_t ahead = 16;
+    const std::int64_t next = p + ahead < end_ ? p + ahead : p;
+    const char* there = reinterpret_cast<const char*>(x_ + static_cast<std::int64_t>(columns_[next]) * ldx_);
+#pragma GCC unroll 4
+    for (int line = 0; line < static_cast<int>(width * sizeof(Real)); line += 64) __builtin_prefetch(there + line);
+  }
+
+  const Real* values_;
+  const Column* columns_;
+  const Real* x_;
+  Real* y_;
+  std::int64_t ldx_, ldy_, end_;
+  V shift_[count];
+};
+
+/// A few rows are gathered before they are scattered: then the sums of different rows overlap in the pipeline, and
+/// their values are still in the nearest cache for the second half.
+template <class Real, class Column, class V, int count>
+void rows_block(const SparseJob& job, std::int64_t at) {
+  constexpr std::int64_t together = 8;
+  using Block = ColumnBlock<Real, Column, V, count>;
+  const Block block(job, at);
+  const std::int64_t base = job.pointers[0];
+  double sums[Block::width] = {};
+  for (std::int64_t start = 0; start < job.rows; start += together) {
+    const std::int64_t stop = start + together < job.rows ? start + together : job.rows;
+    V passing[together][count];
+    for (std::int64_t i = start; i < stop; ++i) {
+      V* t = passing[i - start];
+      V* kept = job.t ? reinterpret_cast<V*>(static_cast<Real*>(job.t) + i * job.ldt + at) : nullptr;
+      if (job.x) block.gather(job.pointers[i] - base, job.pointers[i + 1] - base, t);
+      for (int k = 0; kept && k < count; ++k) (job.x ? kept[k] : t[k]) = (job.x ? t[k] : kept[k]);
+    }
+    if (!job.y) continue;
+    for (std::int64_t i = start; i < stop; ++i) {
+      const V* t = passing[i - start];
+      if (job.sums)
+        for (int k = 0; k < Block::width; ++k) sums[k] += static_cast<double>(reinterpret_cast<const Real*>(t)[k]);
+      block.scatter(job.pointers[i] - base, job.pointers[i + 1] - base, t);
+    }
+  }
+  for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];
 }
 
 /// Blocks of 256, 128 and 64 bytes, then what remains in vectors of 16 bytes and single elements.

@@ -194,8 +194,10 @@ void check_all(const Kind& kind, Index m, Index n, Index b, Dtype real, bool cen
 
 TEST(CsrOps, MatchDenseProductsForEveryKindOfStorage) {
   for (const Kind& kind : kinds)
-    for (Dtype real : {Dtype::float32, Dtype::float64})
-      for (bool centred : {false, true}) check_all(kind, 300, 70, 19, real, centred);
+    for (bool centred : {false, true}) {
+      const bool wide = centred == (kind.storage == Storage::packed);
+      check_all(kind, 300, 70, 19, wide ? Dtype::float64 : Dtype::float32, centred);
+    }
 }
 
 TEST(CsrOps, RaggedShapesAndWidths) {
