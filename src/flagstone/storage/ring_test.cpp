@@ -359,6 +359,35 @@ TEST(MakeRing, FallsBackToThreadsAndSaysWhy) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(MakeRing, RefusedRegistrationIsSaid) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{64 * KiB, 64 * KiB};
+    if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || (::geteuid() == 0 && ::seteuid(65534) != 0)) ::_exit(77);
+    int code = 1;
+    try {
+      const auto ring = make_ring({.kind = "uring"});
+      Buffer small(16 * KiB), large(4 * MiB);
+      const int slot = ring->register_buffer(small.data(), small.size());
+      const int none = ring->register_buffer(large.data(), large.size());
+      const bool said =
+          ring->describe().find("registered") != std::string::npos && ring->describe().find("(") != std::string::npos;
+      code = none == -1 && said ? 0 : 2;
+      if (slot >= 0 && ring->register_buffer(small.data(), small.size()) >= 0) code = 3;  // nothing was given back
+      ring->unregister_buffer(slot);
+      if (slot >= 0 && ring->register_buffer(small.data(), small.size()) < 0) code = 4;
+    } catch (const Error&) {
+      code = 77;
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "io_uring cannot be had here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(MakeRing, LargeFilesAreRefusedWithTheirErrno) {
   // RLIMIT_FSIZE stands for a full disk: the kernel takes a part, then refuses.
   for (const char* kind : {"auto", "threads"}) {

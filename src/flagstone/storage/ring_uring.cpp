@@ -81,12 +81,14 @@ class UringRing final : public Ring {
 
   int register_buffer(std::byte* memory, std::size_t bytes) override {
     std::lock_guard lock(mutex_);
-    if (free_buffers_.empty() || bytes > most_registered_bytes) return -1;
+    // A refusal costs as much as a success (the kernel pins first and counts then): wait until something is given back.
+    if (exhausted_ || free_buffers_.empty() || bytes > most_registered_bytes) return -1;
     const int slot = free_buffers_.back();
     const iovec vector{memory, bytes};
     const int result = ::io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(slot), &vector, nullptr, 1);
     if (result < 0) {
       refused_ = -result;  // usually the locked-memory limit
+      exhausted_ = true;
       return -1;
     }
     free_buffers_.pop_back();
@@ -101,13 +103,15 @@ class UringRing final : public Ring {
     ::io_uring_register_buffers_update_tag(&ring_, static_cast<unsigned>(slot), &nothing, nullptr, 1);
     free_buffers_.push_back(slot);
     --registered_;
+    exhausted_ = false;
   }
 
   std::string describe() const override {
     std::lock_guard lock(mutex_);
     std::string text = "io_uring, depth " + std::to_string(depth_);
-    if (registered_ > 0) text += ", registered buffers";
-    if (refused_ != 0) text += std::string(", buffers not registered (") + std::strerror(refused_) + ")";
+    if (registered_ > 0) text += refused_ == 0 ? ", registered buffers" : ", some registered buffers";
+    if (refused_ != 0)
+      text += std::string(registered_ > 0 ? " (" : ", buffers not registered (") + std::strerror(refused_) + ")";
     return text;
   }
 
@@ -210,6 +214,7 @@ class UringRing final : public Ring {
   std::vector<int> free_buffers_;  // of the table of registered buffers
   int registered_ = 0;             // how many are
   int refused_ = 0;                // errno of the last refusal
+  bool exhausted_ = false;         // no more can be registered for now
   bool wake_in_flight_ = false;
   bool woken_ = false;  // the reaper's alone
 };
