@@ -37,9 +37,9 @@ def shape_text(shape: tuple[int, ...]) -> str:
 class Array:
     """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
 
-    Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. NumPy functions do not load it by
-    accident: ask for a part with ``A[i:j, k:l]`` or for all of it with ``np.asarray(A)``, which refuses what would
-    go beyond the memory limit.
+    Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. NumPy functions do not load
+    it by accident: ask for a part with ``A[i:j, k:l]`` or for all of it with ``np.asarray(A)``, which
+    refuses what would go beyond the memory limit.
     """
 
     __array_ufunc__ = None  # ndarray @ A reaches __rmatmul__; np.add(A, 1) is a TypeError
@@ -57,7 +57,7 @@ class Array:
         self._dirty = False
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
 
-    # What it is -------------------------------------------------------------------------------------------------
+    # What it is ---------------------------------------------------------------------------------------------
 
     @property
     def _core(self) -> _core.Array:
@@ -114,7 +114,7 @@ class Array:
 
     @property
     def mode(self) -> str:
-        """ "r", or "r+" where elements may be assigned."""
+        """Either "r", or "r+" where elements may be assigned."""
         return self._root.mode if self._root is not None else self._mode
 
     @property
@@ -147,16 +147,18 @@ class Array:
         where = f"'{self.path}'" if self.path else "in memory"
         view = (".T" if self._transposed else "") + (".conj()" if self._conjugated else "")
         return (
-            f"<flagstone.Array{view} {shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)}, "
+            f"<flagstone.Array{view} {shape_text(self.shape)} {self.dtype.name}, "
+            f"{_core.format_bytes(self.nbytes)}, "
             f"chunks {shape_text(self.chunks)}, {where}>"
         )
 
-    # Reading ----------------------------------------------------------------------------------------------------
+    # Reading ------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Key) -> Any:
         """Return a part as an ndarray (a scalar where every index is an integer).
 
-        Integers, slices with steps and one ellipsis. Moves the chunks (or rows of a `.npy`) that the part touches.
+        Integers, slices with steps and one ellipsis. Moves the chunks (or rows of a `.npy`) that the part
+        touches.
         """
         box = _Box(key, self.shape)
         out = self._read(box, f"reading {shape_text(box.shape)} of {self.dtype.name}", "getitem")
@@ -207,14 +209,15 @@ class Array:
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         name = getattr(function, "__name__", str(function))
         raise TypeError(
-            f"numpy.{name}: NumPy functions do not load a flagstone.Array ({_core.format_bytes(self.nbytes)}) by "
+            f"numpy.{name}: NumPy functions do not load a flagstone.Array "
+            f"({_core.format_bytes(self.nbytes)}) by "
             "accident; take a part (A[i:j]) or call np.asarray(A) first."
         )
 
     def __bool__(self) -> bool:
         raise TypeError("bool: the truth of an Array is not defined; compare a part of it.")
 
-    # Writing ----------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: Key, value: ArrayLike) -> None:
         """Assign a part; `value` is broadcast. The array is marked dirty until `flush()`.
@@ -289,7 +292,7 @@ class Array:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # Arithmetic -------------------------------------------------------------------------------------------------
+    # Arithmetic ---------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
         return operators["matmul"](self, other)
@@ -297,7 +300,7 @@ class Array:
     def __rmatmul__(self, other: Any) -> Any:
         return operators["matmul"](other, self)
 
-    # Travelling -------------------------------------------------------------------------------------------------
+    # Travelling ---------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same array."""
@@ -308,7 +311,7 @@ class Array:
 
 
 class _Box:
-    """An index expression against a shape: the box that covers it, steps, flips, and the dimensions that stay."""
+    """An index expression against a shape: covering box, steps, flips, and the dimensions that stay."""
 
     def __init__(self, key: Key, shape: tuple[int, ...]) -> None:
         keys = self._expand(key if isinstance(key, tuple) else (key,), len(shape))
@@ -371,7 +374,7 @@ class _Box:
         return row
 
     def pieces(self, rows: int) -> Any:
-        """Yield covering boxes of about `rows` rows: (start, shape, where in the result, steps inside the box)."""
+        """Yield boxes of about `rows` rows: (start, shape, where in the result, steps inside the box)."""
         if not self.shape:
             yield [], [], (), ()
             return
@@ -452,7 +455,7 @@ class Destination:
 
 
 def _in_group(who: str, path: str) -> bool:
-    """Say whether `path` names a member of a group ("data.zarr/A"), making that group where nothing is there yet."""
+    """Say whether `path` names a member of a group ("data.zarr/A"); make that group where nothing is."""
     parent = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(parent):
         return bool(_core.is_zarr_group(parent))
@@ -532,7 +535,7 @@ def create(
 
 
 def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:
-    """Return an Array of a NumPy array: on disk at `path`, or the same memory, without a copy, where no path is given.
+    """Return an Array of a NumPy array: written to `path`, or without a path the same memory, not a copy.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from .plan import Plan, Stats, comparison, format_seconds
 __all__ = ["main"]
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -31,8 +31,8 @@ class _Size(click.ParamType):
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that every command that runs something takes."""
     for option in reversed([
-        click.option("--memory", type=_Size(), help="Most resident memory of the process, as 4GiB or 512MiB."),
-        click.option("--scratch", "scratch_directory", type=click.Path(file_okay=False), help="Scratch directory."),
+        click.option("--memory", type=_Size(), help="Most resident memory of the process, as 4GiB."),
+        click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory."),
         click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ]):  # fmt: skip
@@ -64,7 +64,8 @@ def _open(path: str, key: str | None, quiet: bool) -> Any:
     if isinstance(opened, sparse.SparseArray) and opened.import_seconds and not quiet:
         click.echo(
             f"Imported {path} into scratch in {format_seconds(opened.import_seconds)} "
-            f"({_core.format_bytes(opened.stored_bytes)} packed); it is kept until 'flagstone scratch --clear'."
+            f"({_core.format_bytes(opened.stored_bytes)} packed); it is kept until 'flagstone scratch "
+            "--clear'."
         )
     return opened
 
@@ -79,7 +80,7 @@ def cli() -> None:
     """Linear algebra on matrices bigger than memory, inside a memory limit that is true."""
 
 
-# info -------------------------------------------------------------------------------------------------------------
+# info -------------------------------------------------------------------------------------------------------
 
 
 @cli.command()
@@ -118,7 +119,7 @@ def _describe(opened: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# matmul -----------------------------------------------------------------------------------------------------------
+# matmul -----------------------------------------------------------------------------------------------------
 
 
 @cli.command()
@@ -158,7 +159,7 @@ def _dense(path: str) -> array.Array:
     return opened
 
 
-# pca --------------------------------------------------------------------------------------------------------------
+# pca --------------------------------------------------------------------------------------------------------
 
 
 @cli.command()
@@ -207,7 +208,7 @@ def finish_pca(
     click.echo(f"Wrote {out}, {picture} and {written}.")
 
 
-# scratch ----------------------------------------------------------------------------------------------------------
+# scratch ----------------------------------------------------------------------------------------------------
 
 
 @cli.command("scratch")
@@ -235,7 +236,7 @@ def scratch_command(clear: bool, directory: str | None, as_json: bool) -> None:
         click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")
 
 
-# demo -------------------------------------------------------------------------------------------------------------
+# demo -------------------------------------------------------------------------------------------------------
 
 
 @cli.group(invoke_without_command=True)
@@ -261,7 +262,7 @@ def demo(context: click.Context, memory: int | None, output: str, keep: bool) ->
 @click.option("--output", help="Directory for the results. [default: flagstone-demo]")
 @click.pass_context
 def demo_pca(context: click.Context, source: str, k: int, memory: int | None, output: str | None) -> None:
-    """The same with your own file."""
+    """Do the same with your own file."""
     from .demo import run_file
 
     given_memory, given_output = context.obj

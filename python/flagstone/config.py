@@ -1,7 +1,7 @@
 """The runtime in use: memory limit, workers, scratch; and running a job on it.
 
-A `Runtime` holds an engine (ring, workers, cache) that is made at first use. Without a `with` block, calls use one
-default runtime per process; a forked child makes its own.
+A `Runtime` holds an engine (ring, workers, cache) that is made at first use. Without a `with` block, calls
+use one default runtime per process; a forked child makes its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Progress = Callable[[Any], None]
 
 
 def memory_bytes(memory: int | str | None) -> int:
-    """Return a limit in bytes: a number, text such as "4GiB", or None for $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
+    """Return a limit in bytes; None: $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
     where = "memory"
     if memory is None:
         memory = os.environ.get("FLAGSTONE_MEMORY") or int(0.6 * _core.allowed_memory())
@@ -37,7 +37,7 @@ def memory_bytes(memory: int | str | None) -> int:
             memory = int(_core.parse_bytes(memory))
         except Error:
             raise _bad_memory(where, memory) from None
-    if isinstance(memory, bool) or not isinstance(memory, (int, float)) and not hasattr(memory, "__index__"):
+    if isinstance(memory, bool) or not hasattr(memory, "__float__"):
         raise _bad_memory(where, memory)
     if not math.isfinite(memory) or memory < 1:
         raise _bad_memory(where, memory)
@@ -61,8 +61,8 @@ class Runtime:
     threads_per_task : int
         Threads of one task.
     scratch : path, optional
-        Directory for results without `out=` and for spilled tiles; default: $FLAGSTONE_SCRATCH, else the user's
-        cache directory (never one that lives in memory).
+        Directory for results without `out=` and for spilled tiles; default: $FLAGSTONE_SCRATCH, else the
+        user's cache directory (never one that lives in memory).
     io : {"auto", "uring", "threads"}
         How the disk is talked to.
     progress : callable, optional
@@ -189,8 +189,8 @@ def stats() -> Stats:
     Returns
     -------
     Stats
-        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the disk
-        was talked to (`io`).
+        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the
+        disk was talked to (`io`).
     """
     if _last is None:
         raise Error("stats: nothing has run yet in this process; call a routine first.")
@@ -239,7 +239,7 @@ class Call:
             )
 
     def least_memory(self, job: _core.Job) -> int:
-        """Return the least limit that works for a job, rounded up to whole MiB with one to spare for drift."""
+        """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
         return _rounded(self.engine.least_memory(job))
 
     def check_memory(self, job: _core.Job) -> None:
@@ -286,19 +286,20 @@ class Call:
         )  # fmt: skip
         return _last
 
-    def result_path(self, name: str, nbytes: int) -> str:
+    def result(self, name: str, nbytes: int) -> scratch.Result:
         """Return a place in scratch for a result that nobody named, after looking at the free space."""
-        path = scratch.new_result(self.runtime.scratch, name)
-        free = os.statvfs(os.path.dirname(path))
-        if nbytes > free.f_bavail * free.f_frsize:
+        directory = scratch.prepare(self.runtime.scratch)
+        system = os.statvfs(directory)
+        free = system.f_bavail * system.f_frsize
+        if nbytes > free:
             raise storage_error(
-                f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch "
-                f"'{self.runtime.scratch}' has {_core.format_bytes(free.f_bavail * free.f_frsize)} of space left; "
-                "name a roomier place with FLAGSTONE_SCRATCH or out=.",
+                f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch '{directory}' has "
+                f"{_core.format_bytes(free)} of space left; name a roomier place with FLAGSTONE_SCRATCH or "
+                "out=.",
                 errno.ENOSPC,
-                str(self.runtime.scratch),
+                str(directory),
             )
-        return path
+        return scratch.Result(directory, name)
 
 
 def _rounded(least: int) -> int:

@@ -95,8 +95,8 @@ class _Result:
     """Where the scores of a call go: a group (out=path or scratch) that appears whole."""
 
     def __init__(self, call: Call, out: Any, nbytes: int) -> None:
-        self.named = out is not None
-        self.path = os.fspath(out) if self.named else call.result_path(call.who, nbytes)
+        self._place = call.result(call.who, nbytes) if out is None else None
+        self.path = os.fspath(out) if self._place is None else self._place.path
         if self.path.endswith(".npy"):
             raise ShapeError(
                 f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
@@ -124,8 +124,8 @@ class _Result:
         _core.write_group(self.directory, json.dumps(attributes))
         self._output.publish()
         scores = Array(open_core(f"{self.path}/scores", "r"), "r")
-        if not self.named:
-            scratch.tie(self.path, scores)
+        if self._place is not None:
+            self._place.tie(scores)
         return scores
 
 
@@ -147,7 +147,8 @@ class _Pca:
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
-                f"pca: k is {k} and X is {shape_text(tuple(shape))}; k must lie between 1 and {min(shape, default=0)}."
+                f"pca: k is {k} and X is {shape_text(tuple(shape))}; k must lie between 1 and "
+                f"{min(shape, default=0)}."
             )
         self.k, self.center, self.out = int(k), bool(center), out
         self.call = Call("pca", memory)
@@ -188,7 +189,7 @@ class _Pca:
 
     @property
     def nbytes(self) -> int:
-        return self.shape[0] * self.k * np.dtype(self.dtype).itemsize
+        return int(self.shape[0] * self.k * np.dtype(self.dtype).itemsize)
 
     def job(self, scores: _core.Array) -> _core.PcaJob:
         return _core.pca_job(self.input, self.options, scores, self.call.engine.profile)
@@ -241,11 +242,12 @@ def _transform_sparse(result: PcaResult, Y: SparseArray, out: Any, memory: Any) 
     shape, chunks = (Y.shape[0], k), (int(operand.panel_rows), k)
     planned = _core.planned_array(list(shape), dtype, list(chunks))
     call.check_memory(_core.csr_multiply_job(operand, axes, shift, planned))
-    path, named = _destination(call, out, shape, dtype)
+    place = _place(call, out, shape, dtype)
+    path = os.fspath(out) if place is None else place.path
     destination = Destination("transform", path, shape, dtype, chunks, True)
     done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
     call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
-    return _finish(destination, named)
+    return _finish(destination, place)
 
 
 def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Array:
@@ -259,25 +261,26 @@ def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Arra
     free = call.memory - _core.resident_bytes() - (64 << 20)
     call.room("one row", per_row)
     rows = max(1, min(Y.shape[0], free // per_row if free > 0 else 1, max(1, (64 << 20) // per_row)))
-    path, named = _destination(call, out, shape, dtype)
+    place = _place(call, out, shape, dtype)
+    path = os.fspath(out) if place is None else place.path
     destination = Destination("transform", path, shape, dtype, None, True)
     target = Array(destination.core, "r+")
     target._dirty = True  # built aside: no mark is needed
     for first in range(0, Y.shape[0], rows):
         block = Y[first : first + rows]
         target[first : first + rows] = (block - result.mean) @ axes
-    return _finish(destination, named)
+    return _finish(destination, place)
 
 
-def _destination(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> tuple[str, bool]:
+def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:
     nbytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    return (call.result_path("transform", nbytes), False) if out is None else (os.fspath(out), True)
+    return call.result("transform", nbytes) if out is None else None
 
 
-def _finish(destination: Destination, named: bool) -> Array:
+def _finish(destination: Destination, place: scratch.Result | None) -> Array:
     array = destination.publish()
-    if not named:
-        scratch.tie(destination.path, array)
+    if place is not None:
+        place.tie(array)
     return array
 
 
@@ -315,16 +318,18 @@ def pca(
     center : bool
         Subtract the column means (False: a truncated SVD).
     method : {"auto", "gram", "krylov"}
-        "gram": one pass builds the Gram matrix of the smaller side, one writes the scores. "krylov": randomized
-        block Krylov with as few passes as `tol` needs. "auto" compares the two costs; the plan says which and why.
+        "gram": a pass builds the Gram matrix of the smaller side, one writes the scores. "krylov": randomized
+        block Krylov with as few passes as `tol` needs. "auto" compares the two costs; the plan says which
+        and why.
     tol : float
         Bound of the error of the singular values, relative to the largest.
     seed : int
-        Of the random start; the same seed gives the same bits for every memory limit and worker count that use
-        the same method.
+        Of the random start; the same seed gives the same bits for every memory limit and worker count that
+        use the same method.
     out : path, optional
-        A Zarr group that will hold scores, components, singular_values and the rest; replaced at once and whole.
-        Default: scratch; deleted when the last handle on the scores dies, at the latest with the process.
+        A Zarr group that will hold scores, components, singular_values and the rest; replaced at once and
+        whole. Default: scratch; deleted when the last handle on the scores dies, at the latest with the
+        process.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -344,7 +349,8 @@ def pca(
 
     Notes
     -----
-    gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz flops
-    for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and counts.
+    gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz
+    flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
+    counts.
     """
     return _Pca(X, k, center, method, tol, seed, out, memory).run()

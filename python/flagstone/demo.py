@@ -1,4 +1,4 @@
-"""The demonstration: PCA of a matrix five times larger than the memory limit, beside scikit-learn under the same cap."""
+"""The demonstration: PCA of a matrix five times the memory limit, beside scikit-learn under that cap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-# The cap ----------------------------------------------------------------------------------------------------------
+# The cap ----------------------------------------------------------------------------------------------------
 
 
 class Cap:
@@ -102,7 +102,7 @@ def _read(path: str) -> str:
         return ""
 
 
-# scikit-learn -----------------------------------------------------------------------------------------------------
+# scikit-learn -----------------------------------------------------------------------------------------------
 
 
 def scikit_learn(path: str, k: int, key: str | None = None) -> None:
@@ -123,7 +123,8 @@ def scikit_learn(path: str, k: int, key: str | None = None) -> None:
     PCA(k).fit(matrix)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(
-        f"loaded in {format_seconds(loaded - start)}, fitted in {format_seconds(time.perf_counter() - loaded)}, "
+        f"loaded in {format_seconds(loaded - start)}, fitted in "
+        f"{format_seconds(time.perf_counter() - loaded)}, "
         f"peak {_core.format_bytes(peak)}"
     )
 
@@ -173,7 +174,7 @@ def try_scikit_learn(path: str, k: int, memory: int) -> bool:
     return False
 
 
-# Our run ----------------------------------------------------------------------------------------------------------
+# Our run ----------------------------------------------------------------------------------------------------
 
 
 def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[decomposition.PcaResult, Plan, Stats]:
@@ -206,7 +207,7 @@ def separation(scores: NDArray[Any], labels: NDArray[Any]) -> float:
     return float((kinds[distance.argmin(axis=1)] == labels[test]).mean())
 
 
-# Synthetic cells --------------------------------------------------------------------------------------------------
+# Synthetic cells --------------------------------------------------------------------------------------------
 
 
 def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
@@ -231,7 +232,7 @@ def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = No
 
 
 def _cells_for(memory: int) -> Cells:
-    """Return as many cells as make the matrix _TIMES larger than the limit (8 bytes a stored value in SciPy)."""
+    """Return cells that make the matrix _TIMES larger than the limit (8 bytes a stored value in SciPy)."""
     probe = Cells(1, _GENES)
     return Cells(max(5000, round(_TIMES * memory / (8 * probe.nnz))), _GENES)
 
@@ -248,7 +249,8 @@ def _make_directory(output: str, needed: int) -> Path:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise storage_error(
-            f"demo: '{output}' has {_core.format_bytes(free)} of space left and {_core.format_bytes(needed)} are "
+            f"demo: '{output}' has {_core.format_bytes(free)} of space left and {_core.format_bytes(needed)} "
+            "are "
             "needed; name a roomier place with --output, or a smaller --memory.",
             errno.ENOSPC, output,
         )  # fmt: skip
@@ -262,14 +264,15 @@ def _labelled(result: decomposition.PcaResult, labels: NDArray[Any]) -> tuple[ND
 
 
 def run_cells(memory: int, output: str, keep: bool = False) -> None:
-    """The demonstration on synthetic cells."""
+    """Run the demonstration on synthetic cells."""
     started = time.perf_counter()
     cells = _cells_for(memory)
     # About 3 packed bytes a value, with room to spare, and float32 scores.
     folder = _make_directory(output, 4 * cells.nnz + 4 * _COMPONENTS * cells.cells)
     path, out = str(folder / "cells.zarr"), str(folder / "pca.zarr")
     say(
-        f"Writing {cells.cells:,} cells x {cells.genes:,} genes, about {cells.nnz / 1e6:.0f} million counts of "
+        f"Writing {cells.cells:,} cells x {cells.genes:,} genes, about {cells.nnz / 1e6:.0f} million counts "
+        "of "
         f"{cells.types} cell types ..."
     )
     start = time.perf_counter()
@@ -277,8 +280,10 @@ def run_cells(memory: int, output: str, keep: bool = False) -> None:
     try:
         seconds = time.perf_counter() - start
         say(
-            f"  {_core.format_bytes(matrix.nbytes)} as SciPy would hold it, {matrix.nbytes / memory:.1f} times the "
-            f"limit of {_core.format_bytes(memory)}; {_core.format_bytes(matrix.stored_bytes)} packed on disk, "
+            f"  {_core.format_bytes(matrix.nbytes)} as SciPy would hold it, {matrix.nbytes / memory:.1f} "
+            "times the "
+            f"limit of {_core.format_bytes(memory)}; {_core.format_bytes(matrix.stored_bytes)} packed on "
+            "disk, "
             f"written in {format_seconds(seconds)}."
         )
         try_scikit_learn(path, _COMPONENTS, memory)
@@ -287,7 +292,8 @@ def run_cells(memory: int, output: str, keep: bool = False) -> None:
         scores, kinds = _labelled(result, labels)
         share = separation(scores, kinds)
         say(
-            f"Planted cell types: {share:.1%} of a sample of {len(kinds):,} cells lie nearest to the centre of their "
+            f"Planted cell types: {share:.1%} of a sample of {len(kinds):,} cells lie nearest to the centre "
+            "of their "
             f"own type (chance: {1 / cells.types:.1%})."
         )
         facts = report.numbers(result, stats, plan) | {"separation": share}
@@ -300,7 +306,7 @@ def run_cells(memory: int, output: str, keep: bool = False) -> None:
 
 
 def run_file(source: str, k: int, memory: int, output: str) -> None:
-    """The demonstration on the user's own file."""
+    """Run the demonstration on the user's own file."""
     with config.Runtime(memory=memory):
         matrix = files.open_path(source)
     spent = getattr(matrix, "import_seconds", 0.0)
@@ -309,7 +315,8 @@ def run_file(source: str, k: int, memory: int, output: str) -> None:
     say(repr(matrix))
     if spent:
         say(
-            f"  imported into scratch in {format_seconds(spent)} (once; 'flagstone scratch' lists and clears)."
+            f"  imported into scratch in {format_seconds(spent)} (once; 'flagstone scratch' lists and "
+            "clears)."
         )
     try_scikit_learn(source, k, memory)
     out = str(folder / f"{Path(source).stem}-pca.zarr")

@@ -19,8 +19,9 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
     Parameters
     ----------
     path : path
-        A Zarr v3 array or group, a CSR group (ours or AnnData's), a `.npy` file (in place, any alignment and order)
-        or a SciPy `.npz` (csr, csc, coo: imported into scratch once, by streaming; `import_seconds` says how long).
+        A Zarr v3 array or group, a CSR group (ours or AnnData's), a `.npy` file (in place, any alignment and
+        order) or a SciPy `.npz` (csr, csc, coo: imported into scratch once, by streaming; `import_seconds`
+        says how long).
     key : str, optional
         Which member of a group.
     mode : {"r", "r+"}
@@ -94,5 +95,6 @@ def _open_file(place: str, mode: str) -> Array | SparseArray:
 
         return import_npz(place)
     raise FormatError(
-        f"open: '{place}' is no format that is read here: Zarr v3 (a directory), .npy, or .npz from scipy.sparse."
+        f"open: '{place}' is no format that is read here: Zarr v3 (a directory), .npy, or .npz from "
+        "scipy.sparse."
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, scratch
+from . import _core
 from .array import Array, Destination, open_core, operators, shape_text
 from .config import Call
 from .errors import ShapeError, storage_error
@@ -18,7 +18,7 @@ from .sparse import Product, SparseArray
 
 __all__ = ["matmul"]
 
-Matrix = Array | NDArray[Any]
+Matrix: TypeAlias = Array | NDArray[Any]
 
 
 class _Side:
@@ -41,7 +41,8 @@ class _Side:
             self.core, self.flags, self.values = _core.memory_array(values), (False, False), values
         if len(self.core.shape) != 2:
             raise ShapeError(
-                f"matmul: {name} has {len(self.core.shape)} dimensions ({shape_text(tuple(self.core.shape))}); "
+                f"matmul: {name} has {len(self.core.shape)} dimensions "
+                f"({shape_text(tuple(self.core.shape))}); "
                 "2 are needed (reshape a vector to one column)."
             )
         self.operand = _core.Operand(self.core, *self.flags)
@@ -137,20 +138,20 @@ class _Matmul:
     def plan(self) -> Plan:
         return self.call.as_plan(self.job(self.planned()), self.what, "superblocks", 1)
 
-    # Running ----------------------------------------------------------------------------------------------------
+    # Running ------------------------------------------------------------------------------------------------
 
     def run(self) -> Matrix:
         self.call.check_memory(self.job(self.planned()))
         if self._in_memory():
             return self._into_memory()
         if self.out is None:
-            path = self.call.result_path("matmul", self.nbytes)
-            result = self._into_path(path)
-            scratch.tie(path, result)
+            place = self.call.result("matmul", self.nbytes)
+            result = self._into_path(place.path)
+            place.tie(result)
             return result
         if isinstance(self.out, Array):
             owner = self.out._owner
-            # The new version is built aside and exchanged: `out` may be an operand, and a crash leaves the old one.
+            # Built aside and exchanged: `out` may be an operand, and a crash leaves the old version.
             owner._handle = self._into_path(str(owner.path))._handle
             return self.out
         return self._into_path(os.fspath(self.out))
@@ -176,7 +177,8 @@ class _Matmul:
         self._execute(_core.memory_array(built))
         if aside:
             target[...] = built
-        return self.out
+        out: Matrix = self.out
+        return out
 
 
 def _plan(
@@ -197,7 +199,8 @@ def _plan(
 def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
     if isinstance(b, (Array, SparseArray)):
         raise ShapeError(
-            "matmul: a sparse A is multiplied by a NumPy matrix in memory; load B (np.asarray) or its columns in parts."
+            "matmul: a sparse A is multiplied by a NumPy matrix in memory; load B (np.asarray) or its "
+            "columns in parts."
         )
     if alpha != 1 or beta != 0 or not (out is None or isinstance(out, np.ndarray)):
         raise ShapeError("matmul: a sparse A takes alpha=1, beta=0 and out=None or an ndarray.")
@@ -221,12 +224,13 @@ def matmul(
     ----------
     A, B : Array or ndarray
         Matrices of one dtype: float32, float64, complex64 or complex128; on disk or in memory, in any layout.
-        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. A `SparseArray` A takes an ndarray B and
-        returns an ndarray.
+        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. A `SparseArray` A takes an
+        ndarray B and returns an ndarray.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
         ``.npy``). An existing Array, even an operand, gets a new version that is built aside and exchanged.
-        Default: scratch; the result is deleted when the last handle on it dies, at the latest with the process.
+        Default: scratch; the result is deleted when the last handle on it dies, at the latest with the
+        process.
     alpha, beta : number
         beta needs an `out` that holds C.
     memory : int or str, optional
@@ -246,8 +250,8 @@ def matmul(
 
     Notes
     -----
-    2 m n k flops (complex: 8). Reads about 2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least each
-    operand once, and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts exactly.
+    2 m n k flops (complex: 8). Reads about 2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least
+    each operand once, and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts exactly.
     """
     if isinstance(A, SparseArray):
         return _sparse(A, B, out, alpha, beta, memory).run(out)

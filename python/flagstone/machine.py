@@ -1,4 +1,4 @@
-"""Rates of this machine from a probe of about a second, kept in the user's cache: for plans only, never for arithmetic."""
+"""Rates of this machine from a probe of a second, kept in the user's cache: for plans alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _core
 
-__all__ = ["features", "profile"]
+__all__ = ["profile"]
 
 _FIELDS = (
     "read_bytes_per_second",

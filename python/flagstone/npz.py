@@ -38,9 +38,9 @@ class _Member:
             )
         self.name, self.path = name, path
         self._file: IO[bytes] = archive.open(f"{name}.npy")
-        version = npy_format.read_magic(self._file)  # type: ignore[no-untyped-call]
+        version = npy_format.read_magic(self._file)
         read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-        self.shape, fortran, self.dtype = read(self._file)  # type: ignore[no-untyped-call]
+        self.shape, fortran, self.dtype = read(self._file)
         if self.dtype.hasobject or self.dtype.fields is not None:
             raise FormatError(f"open: '{name}' of '{path}' holds {self.dtype}, not plain numbers.")
         if fortran and len(self.shape) > 1:
@@ -82,7 +82,8 @@ def _integers(archive: zipfile.ZipFile, name: str, path: str, length: int | None
     member = _Member(archive, name, path)
     if member.dtype.kind not in "iu" or len(member.shape) != 1:
         raise FormatError(
-            f"open: '{name}' of '{path}' is {member.dtype}, {len(member.shape)}-d; integers in a row are needed."
+            f"open: '{name}' of '{path}' is {member.dtype}, {len(member.shape)}-d; integers in a row are "
+            "needed."
         )
     if length is not None and member.length != length:
         raise FormatError(f"open: '{name}' of '{path}' has {member.length} elements; {length} are needed.")
@@ -92,7 +93,7 @@ def _integers(archive: zipfile.ZipFile, name: str, path: str, length: int | None
 def _pointer_runs(
     archive: zipfile.ZipFile, path: str, major: int
 ) -> tuple[int, Iterator[tuple[int, NDArray[Any]]]]:
-    """Return nnz and runs (first row, pointers) of at most about _STEP rows and values; a long row stands alone."""
+    """Return nnz and runs (first row, pointers) of about _STEP values; a long row stands alone."""
     indices = _integers(archive, "indices", path)
     member = _integers(archive, "indptr", path, major + 1)
 
@@ -110,7 +111,8 @@ def _pointer_runs(
             if pointers[-1] > indices.length:
                 bad = row + int(np.argmax(pointers > indices.length)) - 1
                 raise FormatError(
-                    f"open: row {bad} of '{path}' ends at value {pointers[-1]} and there are {indices.length}."
+                    f"open: row {bad} of '{path}' ends at value {pointers[-1]} and there are "
+                    f"{indices.length}."
                 )
             first = 0
             while first < len(pointers) - 1:
@@ -179,7 +181,7 @@ def _triplets(
 def _import_by_buckets(
     archive: zipfile.ZipFile, path: str, kind: str, rows: int, cols: int, target: str
 ) -> SparseArray:
-    """Sort triplets by row in two passes: count coarse row ranges, then bucket files of a few million values each."""
+    """Sort triplets by row in two passes: count coarse row ranges, then fill bucket files."""
     coarse = max(1, -(-rows // 65_536))  # rows of one counted range
     counts = np.zeros(-(-rows // coarse) + 1, np.int64)
     nnz, dtype, blocks = _triplets(archive, path, kind, rows, cols)
@@ -217,7 +219,8 @@ def _check_range(row: NDArray[Any], column: NDArray[Any], rows: int, cols: int, 
     if bad.any():
         at = int(np.argmax(bad))
         raise FormatError(
-            f"open: '{path}' has a value at row {row[at]}, column {column[at]}; the matrix is {rows} x {cols}."
+            f"open: '{path}' has a value at row {row[at]}, column {column[at]}; the matrix is {rows} x "
+            f"{cols}."
         )
 
 
@@ -247,8 +250,8 @@ def import_npz(path: str) -> SparseArray:
 
     Notes
     -----
-    Reads the file once (CSC and COO: twice, and they pass through bucket files in scratch), writes 3 to 8 bytes a
-    stored value, holds about 100 MB. `flagstone scratch` lists imports and clears them.
+    Reads the file once (CSC and COO: twice, and they pass through bucket files in scratch), writes 3 to 8
+    bytes a stored value, holds about 100 MB. `flagstone scratch` lists imports and clears them.
     """
     source = Path(path)
     target = scratch.import_path(current().scratch, source)
@@ -267,7 +270,8 @@ def import_npz(path: str) -> SparseArray:
                 matrix = _import_by_buckets(archive, path, kind, rows, cols, str(target))
             else:
                 raise FormatError(
-                    f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with .tocsr())."
+                    f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
+                    ".tocsr())."
                 )
     except FormatError as error:
         text = str(error)

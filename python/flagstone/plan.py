@@ -67,7 +67,9 @@ class _Costs:
 
 @dataclass(frozen=True)
 class Plan(_Costs):
-    """What a call would do, counted by running its tasks on a virtual clock: nothing is read, written or computed.
+    """What a call would do, counted by running its tasks on a virtual clock.
+
+    Nothing is read, written or computed.
 
     Attributes
     ----------
@@ -135,6 +137,7 @@ class Routine(Generic[P, R]):
         self._plan = plan
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the routine."""
         return self._call(*args, **kwargs)
 
     def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:

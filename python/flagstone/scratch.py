@@ -1,12 +1,13 @@
 """The scratch directory: results without a name, imported files, and who may delete what.
 
-``<scratch>/imports/<key>`` holds a CSR group made from a foreign file; it stays until ``flagstone scratch clear``.
-``<scratch>/results/<process>`` holds results without ``out=``; each goes with its handle, all of them with the process
-(a lock file that the process holds tells the next one which are orphans).
+``<scratch>/imports/<key>`` holds a CSR group made from a foreign file; it stays until ``flagstone scratch
+--clear``. ``<scratch>/results`` holds results without ``out=``; each goes with its handle, at the latest
+with the process (a lock that the process holds tells the next one which are orphans).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -20,7 +21,7 @@ from typing import Any
 
 from .errors import StorageError, storage_error
 
-__all__ = ["Entry", "clear", "default_directory", "entries", "import_path", "new_result", "tie"]
+__all__ = ["Entry", "Result", "clear", "default_directory", "entries", "import_path"]
 
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 
@@ -68,7 +69,8 @@ def prepare(directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise storage_error(
-            f"scratch: cannot create '{directory}' ({error.strerror}); name another place with FLAGSTONE_SCRATCH.",
+            f"scratch: cannot create '{directory}' ({error.strerror}); name another place with "
+            "FLAGSTONE_SCRATCH.",
             error.errno or 0,
             str(directory),
         ) from None
@@ -81,9 +83,7 @@ def prepare(directory: Path) -> Path:
     return directory
 
 
-# Results ----------------------------------------------------------------------------------------------------------
-
-_mine: dict[tuple[int, Path], tuple[Path, int]] = {}  # (process, scratch) -> (directory, lock descriptor)
+# Results ----------------------------------------------------------------------------------------------------
 
 
 def _sweep(results: Path) -> None:
@@ -95,7 +95,7 @@ def _sweep(results: Path) -> None:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            shutil.rmtree(lock.with_suffix(".zarr"), ignore_errors=True)
             lock.unlink(missing_ok=True)
         except OSError:
             pass  # its process lives
@@ -103,52 +103,46 @@ def _sweep(results: Path) -> None:
             os.close(descriptor)
 
 
-def _own_directory(scratch: Path) -> Path:
-    key = (os.getpid(), scratch)
-    if key not in _mine:
+class Result:
+    """A place for a result that nobody named; deleted with this object, or with what it is tied to.
+
+    A lock that the process holds tells others that it is in use.
+    """
+
+    def __init__(self, scratch: Path, name: str) -> None:
         results = prepare(scratch) / "results"
-        results.mkdir(exist_ok=True)
-        _sweep(results)
-        place = results / f"{os.getpid()}-{secrets.token_hex(4)}"
-        descriptor = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            results.mkdir(exist_ok=True)
+            _sweep(results)
+            place = results / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.zarr"
+            try:
+                descriptor = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                break
+            except FileNotFoundError:
+                continue  # another process found the folder empty and removed it
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        place.mkdir()
-        _mine[key] = (place, descriptor)
-        weakref.finalize(_Marker.instance, _forget, os.getpid(), place)
-    return _mine[key][0]
+        self.path = str(place)
+        self._descriptor = descriptor
+        self._end = weakref.finalize(self, _discard, os.getpid(), self.path, descriptor)
+
+    def tie(self, handle: Any) -> None:
+        """Delete the result when `handle` dies instead."""
+        self._end.detach()
+        weakref.finalize(handle, _discard, os.getpid(), self.path, self._descriptor)
 
 
-class _Marker:
-    """Lives as long as the interpreter: what the last finalizers hang on."""
-
-    instance: _Marker
-
-
-_Marker.instance = _Marker()
-
-
-def _forget(process: int, place: Path) -> None:
-    if os.getpid() == process:  # a forked child must not delete its parent's results
-        shutil.rmtree(place, ignore_errors=True)
-        place.with_suffix(".lock").unlink(missing_ok=True)
+def _discard(process: int, path: str, descriptor: int) -> None:
+    os.close(descriptor)
+    if os.getpid() != process:
+        return  # a forked child must not delete its parent's results
+    shutil.rmtree(path, ignore_errors=True)
+    lock = Path(path).with_suffix(".lock")
+    lock.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        lock.parent.rmdir()  # only when it is empty
 
 
-def _discard(process: int, path: str) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def new_result(scratch: Path, name: str) -> str:
-    """Return a path for a result that nobody named; it goes at the latest with the process."""
-    return str(_own_directory(scratch) / f"{name}-{secrets.token_hex(4)}.zarr")
-
-
-def tie(path: str, handle: Any) -> None:
-    """Delete `path` when `handle` dies."""
-    weakref.finalize(handle, _discard, os.getpid(), path)
-
-
-# Imports ----------------------------------------------------------------------------------------------------------
+# Imports ----------------------------------------------------------------------------------------------------
 
 
 def import_path(scratch: Path, source: Path) -> Path:
@@ -165,7 +159,7 @@ def describe_import(place: Path, source: Path, seconds: float) -> None:
     place.with_suffix(".json").write_text(json.dumps(note))
 
 
-# Listing ----------------------------------------------------------------------------------------------------------
+# Listing ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -212,9 +206,9 @@ def entries(scratch: Path) -> list[Entry]:
         found.append(Entry(place, "import", _disk_bytes(place), source))
     for place in sorted((scratch / "imports").glob(".*flagstone-tmp*")):
         found.append(Entry(place, "left behind", _disk_bytes(place), "an unfinished import"))
-    for place in sorted(p for p in (scratch / "results").glob("*") if p.is_dir()):
+    for place in sorted((scratch / "results").glob("*.zarr")):
         alive = _alive(place.with_suffix(".lock"))
-        process = place.name.partition("-")[0]
+        process = place.stem.split("-")[-2]
         kind = "result" if alive else "left behind"
         found.append(
             Entry(place, kind, _disk_bytes(place), f"process {process}" + ("" if alive else ", ended"))

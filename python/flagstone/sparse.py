@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ Floats = NDArray[Any]
 class SparseArray:
     """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
 
-    Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the matrix
-    each, never more than a few panels in memory.
+    Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the
+    matrix each, never more than a few panels in memory.
     """
 
     __array_ufunc__ = None
@@ -91,8 +91,10 @@ class SparseArray:
         view = ".T" if self._transposed else ""
         density = self.nnz / max(1, self.shape[0] * self.shape[1])
         return (
-            f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {self.nnz:,} stored values "
-            f"({density:.2%}), {_core.format_bytes(self.nbytes)} in memory, {_core.format_bytes(self.stored_bytes)} "
+            f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {self.nnz:,} stored "
+            "values "
+            f"({density:.2%}), {_core.format_bytes(self.nbytes)} in memory, "
+            f"{_core.format_bytes(self.stored_bytes)} "
             f"on disk, '{self.path}'>"
         )
 
@@ -139,7 +141,7 @@ class SparseArray:
         )
         return matrix.T if self._transposed else matrix
 
-    # Products ---------------------------------------------------------------------------------------------------
+    # Products -----------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
         """Return ``A @ X`` (``A.T @ X``) as an ndarray; see `multiply`."""
@@ -179,7 +181,7 @@ class SparseArray:
 class Product:
     """One product of a streamed sparse matrix with a block of vectors in memory: run it or plan it."""
 
-    _JOBS = {
+    _JOBS: ClassVar = {
         "plain": _core.csr_multiply_job,
         "transposed": _core.csr_multiply_transposed_job,
         "gram": _core.csr_gram_job,
@@ -242,11 +244,11 @@ def _reopen(path: str, transposed: bool) -> SparseArray:
     return matrix.T if transposed else matrix
 
 
-# Building ---------------------------------------------------------------------------------------------------------
+# Building ---------------------------------------------------------------------------------------------------
 
 
 def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return (columns, indptr, indices, data) of a SciPy matrix, a 2-d ndarray or a (data, indices, indptr, n) tuple."""
+    """Return (columns, indptr, indices, data) of a block: SciPy, 2-d ndarray or tuple."""
     if isinstance(block, tuple) and len(block) == 4:
         data, indices, indptr, cols = block
         return int(cols), np.asarray(indptr), np.asarray(indices), np.asarray(data)
@@ -256,7 +258,8 @@ def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], ND
     dense = np.asarray(block)
     if dense.ndim != 2 or dense.dtype.kind not in "biuf":
         raise ShapeError(
-            f"{who}: a block is {type(block).__name__}; blocks of rows are SciPy sparse matrices, 2-d arrays or "
+            f"{who}: a block is {type(block).__name__}; blocks of rows are SciPy sparse matrices, 2-d arrays "
+            "or "
             "(data, indices, indptr, columns)."
         )
     rows, columns = np.nonzero(dense)
@@ -332,9 +335,9 @@ def from_blocks(
         Writes about 3 to 8 bytes a stored value (packed).
     """
     who = "from_blocks"
-    in_scratch = path is None
-    target = scratch.new_result(current().scratch, "matrix") if path is None else os.fspath(path)
-    if not in_scratch:
+    place = scratch.Result(current().scratch, "matrix") if path is None else None
+    target = place.path if place is not None else os.fspath(path)  # type: ignore[arg-type]
+    if place is None:
         if not overwrite and os.path.lexists(target):
             raise storage_error(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
@@ -350,11 +353,13 @@ def from_blocks(
             builder = CsrBuilder(who, target, cols, kind, overwrite)
         elif cols != columns:
             raise ShapeError(
-                f"{who}: block {number} has {cols} columns and the first has {columns}; all must have the same."
+                f"{who}: block {number} has {cols} columns and the first has {columns}; all must have the "
+                "same."
             )
         if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
             raise FormatError(
-                f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that end at "
+                f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that end "
+                "at "
                 f"{indptr[-1] if len(indptr) else 'nothing'}; they must agree."
             )
         try:
@@ -366,6 +371,6 @@ def from_blocks(
     if builder is None:
         raise ShapeError(f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed.")
     matrix = builder.publish()
-    if in_scratch:
-        scratch.tie(target, matrix)
+    if place is not None:
+        place.tie(matrix)
     return matrix

@@ -1,8 +1,9 @@
 """A cells-like sparse matrix with structure to find, made by row blocks as fast as a disk takes it.
 
-Counts are negative binomial. They are not drawn entry by entry (95 % would be zeros) but as the compound Poisson
-distribution that a negative binomial is: a cell has Poisson-many bursts, each falls on a gene with the probability of
-the cell's type and has a logarithmic-series size; the bursts of one gene add up to its count.
+Counts are negative binomial. They are not drawn entry by entry (95 % would be zeros) but as the compound
+Poisson distribution that a negative binomial is: a cell has Poisson-many bursts, each falls on a gene with
+the probability of the cell's type and has a logarithmic-series size; the bursts of one gene add up to its
+count.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Cells:
         for one in shares:
             chosen = rng.choice(self.genes, markers, replace=False)
             one[chosen] *= rng.uniform(3.0, 8.0, markers)
-        return shares / shares.sum(axis=1, keepdims=True)
+        profiles: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+        return profiles
 
     def labels(self) -> NDArray[np.uint8]:
         """Return the planted type of every cell."""
@@ -95,7 +97,7 @@ class Cells:
         return np.random.default_rng([self.seed, 2, b]).integers(0, self.types, length, dtype=np.uint8)
 
     def _bursts(self, share: NDArray[np.float64]) -> float:
-        """Return the bursts of a cell that give the density asked for: Σ (1 - exp(-λ p)) = density · genes."""
+        """Return the bursts a cell that give the density: Σ (1 - exp(-λ p)) = density · genes."""
         low, high = 0.0, 1e3 * self.genes
         for _ in range(80):
             middle = (low + high) / 2
@@ -117,8 +119,8 @@ class Cells:
         draw = np.uint16 if gene_bits == 16 else np.uint32
         gene = rng.integers(0, 1 << gene_bits, len(row), dtype=draw)
         gene = np.take(genes, np.take(table, row) + gene)
-        wide = np.uint32 if length * self.genes < 1 << 32 else np.uint64
-        key = np.sort(row.astype(wide) * wide(self.genes) + gene)
+        wide: Any = np.uint32 if length * self.genes < 1 << 32 else np.uint64
+        key: Any = np.sort(row.astype(wide) * wide(self.genes) + gene)
         # Sizes do not depend on the place, so they may be drawn after sorting.
         size = np.take(sizes, rng.integers(0, 1 << _BITS, len(key), dtype=np.uint16))
         first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else key.astype(int)
