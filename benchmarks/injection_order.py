@@ -1,7 +1,7 @@
 """gemm's C tiles injected in random order, the whole graph in the lookahead: bytes moved ÷ superblock order.
 
-12 x 12 tiles of C, memory for 24 of them, the worst of several seeds, on the virtual clock of the planner (the
-scheduler is the same); `--verify 5` also runs a case of 5 x 5 tiles on real arrays. Built with cmake.
+12 x 12 tiles of C, memory for 24 of them, the worst of several seeds, on the planner's virtual clock (its
+scheduler is the real one); `--verify 5` also runs a case of 5 x 5 tiles on real arrays. Built with cmake.
 """
 
 from __future__ import annotations
