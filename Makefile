@@ -35,9 +35,11 @@ build: .venv/.installed
 	$(PIP) install -r <($(BIN)/python tools/requirements.py build demo)
 	@touch $@
 
+# The stamp is as old as the start of the build: what changes meanwhile is built next time.
 .venv/.installed: .venv/.requirements $(SOURCES)
+	@touch $@.new
 	$(PIP) install --no-build-isolation -C build-dir=$(BUILD) .
-	@touch $@
+	@mv $@.new $@
 
 .venv/.test-requirements: .venv/.requirements
 	@tools/system_packages.sh test
