@@ -75,7 +75,7 @@ class PcaResult(NamedTuple):
         Reads Y once; 2 rows n k flops (sparse: 2 nnz k).
         """
         n = self.components.shape[1]
-        shape = getattr(Y, "shape", np.shape(Y))
+        shape = Y.shape if hasattr(Y, "shape") else np.shape(Y)
         if len(shape) != 2 or shape[1] != n:
             raise ShapeError(
                 f"transform: Y is {shape_text(tuple(shape))}; {n} columns are needed, as in the fit."

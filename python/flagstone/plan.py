@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -46,7 +47,7 @@ class _Costs:
     def _rows(self) -> list[tuple[str, str]]:
         limit = f" of {_core.format_bytes(self.memory)}" if self.memory else ""
         rows = [
-            ("method", self.method + (f" ({self.note})" if self.note else "")),
+            ("method", self.method),
             ("passes", f"{self.passes} over the input"),
             ("read", _core.format_bytes(self.bytes_read)),
             ("written", _core.format_bytes(self.bytes_written)),
@@ -58,7 +59,10 @@ class _Costs:
         return [*rows, ("time", format_seconds(self.seconds))]
 
     def __str__(self) -> str:
-        return "\n".join([self.what, *(f"  {name:<13} {text}" for name, text in self._rows())])
+        lines = [self.what, *(f"  {name:<13} {text}" for name, text in self._rows())]
+        if self.note:
+            lines += textwrap.wrap(self.note, 100, initial_indent="  why           ", subsequent_indent=" " * 16)
+        return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary that json can write."""
