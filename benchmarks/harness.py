@@ -97,9 +97,9 @@ def child(
         ) from None
     lines = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
     if done.returncode or not lines:
-        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-6:])
+        tail = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["(it said nothing)"]
         ended = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        raise ChildFailed(f"{name} ended with {ended}: {tail}", done.returncode in (-9, 137))
+        raise ChildFailed(f"{name} ended with {ended}: {tail[0]}", done.returncode in (-9, 137))
     return json.loads(lines[-1].removeprefix(MARK))
 
 

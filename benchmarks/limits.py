@@ -19,7 +19,7 @@ def run() -> int:
         harness.child(__file__, routines.prepare, args.timeout, folder=folder, n=args.n)
         for name in args.only.split(",") if args.only else [*routines.PLANNED, *routines.OTHERS]:
             for factor, kind in ((1, "least"), (2, "twice the least"), (0, "all fits")):
-                call = {"name": name, "folder": folder, "n": args.n, "factor": factor}
+                call = {"name": name, "folder": folder, "n": args.n, "factor": factor, "planned": False}
                 harness.drop_caches([folder])
                 try:
                     done = harness.child(__file__, routines.measure, args.timeout, **call)

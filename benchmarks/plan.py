@@ -16,7 +16,7 @@ def run() -> int:
         harness.child(__file__, routines.prepare, args.timeout, folder=folder, n=args.n)
         for name in args.only.split(",") if args.only else routines.PLANNED:
             for factor, kind in ((1.1, "1.1 x least"), (2, "2 x least"), (0, "all fits")):
-                call = {"name": name, "folder": folder, "n": args.n, "factor": factor}
+                call = {"name": name, "folder": folder, "n": args.n, "factor": factor, "planned": True}
                 harness.drop_caches([folder])
                 done = harness.child(__file__, routines.measure, args.timeout, **call)
                 details[f"{name}, {kind}"] = done

@@ -125,7 +125,7 @@ def _other(name: str, folder: Path, n: int) -> tuple[Callable, tuple, dict[str, 
     raise ValueError(name)
 
 
-def measure(name: str, folder: str, n: int, factor: float) -> dict:
+def measure(name: str, folder: str, n: int, factor: float, planned: bool) -> dict:
     """One call, in this fresh process, at `factor` times the least accepted limit (0: everything fits)."""
     import flagstone as fl
 
@@ -139,10 +139,10 @@ def measure(name: str, folder: str, n: int, factor: float) -> dict:
             except fl.BudgetError as refused:
                 limit = int(refused.least * factor)
     with fl.Runtime(memory=limit):
-        if hasattr(function, "plan"):
+        if planned:
             plan = function.plan(*arguments, **options).as_dict()
         with harness.measured() as run:
             result = function(*arguments, **options)
-        actual = fl.stats().as_dict()
+        actual = fl.stats().as_dict() if plan else None
     del result
     return {**vars(run), "limit": limit, "plan": plan, "actual": actual}
