@@ -118,6 +118,14 @@ def test_npy_at_any_offset(tmp_path):
     np.testing.assert_array_equal(fl.open(str(tmp_path / "odd.npy"))[...], x)
 
 
+def test_npy_of_the_other_byte_order(tmp_path):
+    x = values((40, 30), "float64").astype(">f8")
+    np.save(tmp_path / "x.npy", x)
+    np.testing.assert_array_equal(fl.open(str(tmp_path / "x.npy"))[...], x)
+    product = fl.matmul(fl.open(str(tmp_path / "x.npy")), np.eye(30))
+    np.testing.assert_array_equal(product[...], x)
+
+
 def test_npy_is_written_in_place(tmp_path):
     x = values((50, 60), "float32")
     np.save(tmp_path / "x.npy", x)

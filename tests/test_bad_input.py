@@ -184,7 +184,6 @@ def test_truncated_npy(tmp_path):
     [
         "{'descr': '<f8', 'fortran_order': False, 'shape': (-3, 4)}",
         "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999, 99999999999)}",
-        "{'descr': '>f8', 'fortran_order': False, 'shape': (3, 4)}",
         "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4)}",
         "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 4)}",
         "{'descr': '<f8', 'shape': (3, 4)}",
