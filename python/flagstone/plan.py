@@ -61,7 +61,9 @@ class _Costs:
     def __str__(self) -> str:
         lines = [self.what, *(f"  {name:<13} {text}" for name, text in self._rows())]
         if self.note:
-            lines += textwrap.wrap(self.note, 100, initial_indent="  why           ", subsequent_indent=" " * 16)
+            lines += textwrap.wrap(
+                self.note, 100, initial_indent="  why           ", subsequent_indent=" " * 16
+            )
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def _scores(
         axes.scatter(first, second, c=labels, cmap="tab20", **look)
     axes.set_xlabel(f"component 1 ({ratio[0]:.1f} %)")
     axes.set_ylabel(f"component 2 ({ratio[1]:.1f} %)" if len(ratio) > 1 else "")
-    every = "" if step == 1 else f", every {step}th row"
+    every = "" if step == 1 else f", one row in {step}"
     colour = "" if labels is None else ", coloured by planted type"
-    axes.set_title(f"First two scores{every}{colour}", fontsize=10)
+    axes.set_title(f"First two scores{every}{colour}")
     axes.spines[["top", "right"]].set_visible(False)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 __all__ = ["Cells"]
 
 _BITS = 16  # of the tables that turn random bits into burst sizes
+_LINEAGES = 3  # types of one lineage share markers
 _BURST = 0.6  # parameter of the logarithmic series: mean size 1.64
 
 Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
@@ -26,9 +27,9 @@ Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells by genes: `types` kinds of cells, each with marker genes of its own, and library sizes that vary.
+    """Cells by genes: `types` kinds of cells in three lineages, with marker genes of their own.
 
-    The same fields give the same matrix, whatever was made before.
+    Library sizes vary. The same fields give the same matrix, whatever was made before.
 
     Attributes
     ----------
@@ -60,12 +61,14 @@ class Cells:
     def profiles(self) -> NDArray[np.float64]:
         """Return the share of every gene in every type (types x genes)."""
         rng = np.random.default_rng([self.seed, 1])
-        base = rng.lognormal(0.0, 1.2, self.genes)
-        shares = np.tile(base, (self.types, 1))
-        markers = max(1, self.genes // 50)
+        shares = np.tile(rng.lognormal(0.0, 0.8, self.genes), (self.types, 1))
+        of_lineage, of_type = max(1, self.genes * 6 // 100), max(1, self.genes // 20)
+        for lineage in range(_LINEAGES):
+            chosen = rng.choice(self.genes, of_lineage, replace=False)
+            shares[lineage::_LINEAGES, chosen] *= rng.uniform(3.0, 6.0, of_lineage)
         for one in shares:
-            chosen = rng.choice(self.genes, markers, replace=False)
-            one[chosen] *= rng.uniform(3.0, 8.0, markers)
+            chosen = rng.choice(self.genes, of_type, replace=False)
+            one[chosen] *= rng.uniform(4.0, 10.0, of_type)
         profiles: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
         return profiles
 
@@ -82,7 +85,7 @@ class Cells:
         genes = np.concatenate([_inverse(one, gene_bits) for one in profiles]).astype(narrow)
         orders = np.arange(1, 200)
         sizes = (1 + _inverse(_BURST**orders / orders, _BITS)).astype(np.uint8)
-        bursts = self._bursts(profiles.mean(axis=0))
+        bursts = self._bursts(profiles)
         for b in range(self._blocks):
             yield self._block(b, genes, gene_bits, sizes, bursts)
 
@@ -96,12 +99,12 @@ class Cells:
     def _types(self, b: int, length: int) -> NDArray[np.uint8]:
         return np.random.default_rng([self.seed, 2, b]).integers(0, self.types, length, dtype=np.uint8)
 
-    def _bursts(self, share: NDArray[np.float64]) -> float:
+    def _bursts(self, shares: NDArray[np.float64]) -> float:
         """Return the bursts a cell that give the density: Σ (1 - exp(-λ p)) = density · genes."""
         low, high = 0.0, 1e3 * self.genes
         for _ in range(80):
             middle = (low + high) / 2
-            if -np.expm1(-middle * share).sum() < self.density * self.genes:
+            if -np.expm1(-middle * shares).mean() < self.density:
                 low = middle
             else:
                 high = middle
@@ -112,7 +115,7 @@ class Cells:
     ) -> Block:
         rng = np.random.default_rng([self.seed, 3, b])
         length = self._length(b)
-        library = rng.lognormal(-0.5 * 0.3**2, 0.3, length)
+        library = rng.lognormal(-0.5 * 0.2**2, 0.2, length)
         number = rng.poisson(bursts * library)
         row = np.repeat(np.arange(length, dtype=np.uint32), number)
         table = self._types(b, length).astype(np.uint32) << np.uint32(gene_bits)
