@@ -285,6 +285,29 @@ void kill_loop(bool with_renameat2) {
 TEST(Output, KilledAtAnyMomentThePathIsWhole) { kill_loop(true); }
 TEST(Output, KilledAtAnyMomentWithoutRenameat2) { kill_loop(false); }
 
+TEST(Output, AFullDiskLeavesTheOldVersionAndNothingElse) {
+  TemporaryDirectory top;
+  const int code = in_child([&] {
+    if (!mount_small(top.path(), 4 * MiB)) return 77;
+    fill_directory(top / "a", "old");
+    bool full = false;
+    {
+      Output output(top / "a", true, 1 * MiB);
+      fs::create_directory(output.directory());
+      std::ofstream file(output.directory() + "/big");
+      const std::string block(64 * KiB, 'x');
+      for (int i = 0; i < 100 && file.flush(); ++i) file << block;
+      full = !file;
+    }
+    if (!full) return 1;
+    if (version_of(top / "a") != "old") return 2;
+    if (names_in(top.path()) != std::set<std::string>{"a"}) return 3;
+    return error_of([&] { Output(top / "a", true, 8 * MiB); }).number == ENOSPC ? 0 : 4;
+  });
+  if (code == 77) GTEST_SKIP() << "mounting is not allowed here";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(Output, ADeadWriterBetweenTheTwoStepsIsFinished) {
   TemporaryDirectory top;
   const std::string hidden = top / ".a.flagstone-tmp-12";

@@ -388,6 +388,32 @@ TEST(MakeRing, RefusedRegistrationIsSaid) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(MakeRing, AFullDiskIsEnospc) {
+  TemporaryDirectory directory;
+  for (const char* kind : {"auto", "threads"}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!mount_small(directory.path(), 1 * MiB)) ::_exit(77);
+      int code = 1;
+      try {
+        const auto ring = make_ring({.kind = kind, .depth = 4});
+        const auto file = File::open(directory / "a", File::Mode::create);
+        auto data = pattern(4 * MiB);
+        const auto result =
+            one(*ring, {.write = true, .fd = file->buffered(), .memory = data.data(), .row_bytes = data.size()});
+        code = result == -ENOSPC ? 0 : 2;
+      } catch (const std::exception&) {
+      }
+      ::_exit(code);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "mounting is not allowed here";
+    EXPECT_EQ(WEXITSTATUS(status), 0) << kind;
+  }
+}
+
 TEST(MakeRing, LargeFilesAreRefusedWithTheirErrno) {
   // RLIMIT_FSIZE stands for a full disk: the kernel takes a part, then refuses.
   for (const char* kind : {"auto", "threads"}) {
