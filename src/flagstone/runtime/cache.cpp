@@ -9,6 +9,10 @@
 namespace flagstone {
 namespace {
 
+// Where order is not trusted, a tile that no startable task wants is further away than any that one wants, whatever
+// program order says; among trusted tasks the offset is the same for all and changes nothing.
+constexpr TaskId unwanted = TaskId{1} << 62;
+
 std::string key_of(const Box& box) {
   std::string key;
   key.append(reinterpret_cast<const char*>(box.start.data()), box.start.size() * sizeof(Index));
@@ -71,17 +75,18 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
 /// Asks the layout for the tile's geometry, and for the staging that reading or writing it needs, each once.
 void Cache::measure(TileState& tile, bool read, bool written) {
   if (tile.in_memory_array()) {
+    if (std::exchange(tile.measured_read, true)) return;
     tile.strides = tile.array.store().memory_strides();
     tile.tile_bytes = static_cast<std::size_t>(count(tile.box.shape)) * size_of(tile.array.dtype());
     tile.where = TileState::Where::resident;
     return;
   }
   const std::size_t before = tile.bytes;
-  if (read && !std::exchange(tile.measured_read, true)) tile.read_staging = align_up(take_geometry(tile).staging_bytes);
-  if (written && !std::exchange(tile.measured_write, true)) {
-    if (tile.buffer_bytes == 0) take_geometry(tile);
+  if (tile.buffer_bytes == 0) take_geometry(tile);
+  if (read && !std::exchange(tile.measured_read, true))
+    tile.read_staging = align_up(tile.array.store().read(tile.box).staging_bytes);
+  if (written && !std::exchange(tile.measured_write, true))
     tile.write_staging = align_up(tile.array.store().write_staging(tile.box));
-  }
   tile.bytes = tile.buffer_bytes + tile.write_staging;
   if (tile.where == TileState::Where::absent || tile.bytes == before) return;
   // It was resident for reading and is now to be written through staging.
@@ -90,13 +95,12 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   if (tile.queued && tile.queued_at == std::numeric_limits<TaskId>::max()) idle_clean_bytes_ += tile.bytes - before;
 }
 
-Transfer Cache::take_geometry(TileState& tile) {
-  Transfer geometry = tile.array.store().read(tile.box);
+void Cache::take_geometry(TileState& tile) {
+  const Transfer geometry = tile.array.store().read(tile.box);
   tile.origin = geometry.origin;
   tile.strides = geometry.strides;
   tile.tile_bytes = geometry.tile_bytes;
-  tile.buffer_bytes = size_class(geometry.buffer_bytes);
-  return geometry;
+  tile.buffer_bytes = size_class(std::max<std::size_t>(1, geometry.buffer_bytes));
 }
 
 void Cache::check_overlap(const ArrayState& owner, TileState& tile) {
@@ -151,7 +155,7 @@ void Cache::requeue(TileState& tile) {
     tile.idle_place = tile.owner->idle.insert(tile.owner->idle.end(), &tile);
     idle_clean_bytes_ += tile.bytes;
   } else {
-    tile.queued_at = tile.uses.front().task;
+    tile.queued_at = tile.uses.front().task + (tile.wanted == 0 ? unwanted : 0);
     by_next_use_.insert(&tile);
   }
 }

@@ -41,6 +41,7 @@ struct TileState {
   bool measured_read = false, measured_write = false;
   bool checked = false;  // known not to overlap another tile of its array
   int pins = 0;
+  int wanted = 0;                   // startable tasks of untrusted order that use it
   Buffer buffer;                    // empty under the planner and for in-memory arrays
   int registered = -1;              // the ring's number for `buffer`
   std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
@@ -114,7 +115,7 @@ class Cache {
   };
   void dequeue(TileState& tile);
   void measure(TileState& tile, bool read, bool written);
-  static Transfer take_geometry(TileState& tile);
+  static void take_geometry(TileState& tile);
   void check_overlap(const ArrayState& owner, TileState& tile);
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;

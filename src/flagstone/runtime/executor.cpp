@@ -200,10 +200,11 @@ void Executor::await(std::vector<Access> accesses, const std::function<void(std:
   wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
   throw_if_failed();
   ++running_;
+  const std::vector<Tile> tiles = tiles_of(*task);
   lock.unlock();
   std::exception_ptr thrown;
   try {
-    body(tiles_of(*task));
+    body(tiles);
   } catch (...) {
     thrown = std::current_exception();
   }
@@ -308,10 +309,11 @@ void Executor::work() {
 void Executor::run_task(Lock& lock, TaskState& task) {
   ++running_;
   const auto began = Clock::now();
+  const std::vector<Tile> tiles = tiles_of(task);
   lock.unlock();
   std::exception_ptr thrown;
   try {
-    if (task.spec.body) task.spec.body(tiles_of(task));
+    if (task.spec.body) task.spec.body(tiles);
   } catch (...) {
     thrown = std::current_exception();
   }

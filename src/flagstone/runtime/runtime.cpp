@@ -22,7 +22,7 @@ namespace {
 
 // Held back from the limit, per worker and once: what BLAS packs (measured with OpenBLAS 0.3 on 2048² tiles), stacks,
 // ring buffers, and what an interpreter may still load while we run.
-constexpr std::uint64_t reserve_per_worker = 14 * MiB;
+constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
 // Between a refusal and the next try the process may have grown a little.
 constexpr std::uint64_t drift = 4 * MiB;

@@ -1,7 +1,6 @@
 #include "flagstone/runtime/scheduler.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -11,7 +10,9 @@ namespace {
 
 using Where = TileState::Where;
 
-constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds the cost of a decision
+constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
+// Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy.
+constexpr std::uint64_t enough_loading = 16 * MiB;
 
 /// Of the capacity, what products in progress may hold: the rest is for the operands that stream past them.
 std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
@@ -95,8 +96,20 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   if (need > cache_.capacity()) throw_over_budget(task.spec.name, need);
   link(task);
   tasks_.emplace(task.id, std::move(made));
-  if (task.unplanned == 0) startable_.insert(&task);
+  if (task.unplanned == 0) set_startable(task, true);
   return task;
+}
+
+void Scheduler::set_startable(TaskState& task, bool startable) {
+  if (startable)
+    startable_.insert(&task);
+  else
+    startable_.erase(&task);
+  if (task.trusted) return;  // there the next use in program order says it all
+  for (auto& held : task.held) {
+    held.tile->wanted += startable ? 1 : -1;
+    cache_.requeue(*held.tile);
+  }
 }
 
 std::uint64_t Scheduler::missing_bytes(const TaskState& task) const {
@@ -120,15 +133,42 @@ std::uint64_t Scheduler::score(const TaskState& task) const {
   return cost;
 }
 
+/// Startable tasks that would miss nothing more once `task` has loaded what it misses.
+int Scheduler::companions(const TaskState& task) const {
+  const auto brought = [&](const TileState* tile) {
+    return tile->where != Where::absent ||
+           std::any_of(task.held.begin(), task.held.end(), [&](const auto& held) { return held.tile == tile; });
+  };
+  int count = 0;
+  for (const auto& held : task.held) {
+    if (held.tile->where != Where::absent || !held.reads) continue;
+    for (const auto& use : held.tile->uses) {
+      const TaskState& other = *tasks_.at(use.task);
+      if (other.phase != TaskState::Phase::waiting || other.unplanned > 0) continue;
+      count +=
+          std::all_of(other.held.begin(), other.held.end(), [&](const auto& h) { return !h.reads || brought(h.tile); });
+    }
+  }
+  return count;
+}
+
+/// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
+/// or column that crosses most products in progress, so that squares grow by themselves), then program order.
 TaskState* Scheduler::best_startable() const {
+  const bool far_enough =
+      admitted_ >= 2 * static_cast<std::uint64_t>(machine_.workers()) && loading_bytes_ >= enough_loading;
   TaskState* best = nullptr;
   std::uint64_t least = 0;
-  int seen = 0;
+  int most = 0, seen = 0;
   for (TaskState* task : startable_) {
-    if (task->trusted || task->spec.priority > 0) return best ? best : task;
+    if ((task->trusted || task->spec.priority > 0) && !best) return task;
+    if (far_enough) return nullptr;  // a choice made later knows more of the graph
     const std::uint64_t cost = score(*task);
-    if (!best || cost < least) best = task, least = cost;
-    if (cost == 0 || ++seen == most_scored) break;
+    if (cost == 0) return task;
+    if (best && cost > least) continue;
+    const int helped = companions(*task);
+    if (!best || cost < least || helped > most) best = task, least = cost, most = helped;
+    if (++seen == most_scored) break;
   }
   return best;
 }
@@ -200,7 +240,7 @@ bool Scheduler::admit(TaskState& task) {
     }
     return false;
   }
-  startable_.erase(&task);
+  set_startable(task, false);
   task.phase = TaskState::Phase::admitted;
   ++admitted_;
   cache_.take(task.scratch_bytes);
@@ -218,6 +258,7 @@ bool Scheduler::admit(TaskState& task) {
     tile->where = Where::loading;
     cache_.take(align_up(transfer.staging_bytes));
     ++in_flight_;
+    loading_bytes_ += tile->bytes;
     machine_.load(*tile, std::move(transfer));
   }
   for (auto& held : task.held)
@@ -226,7 +267,7 @@ bool Scheduler::admit(TaskState& task) {
       held.tile->waiters.push_back(&task);
     }
   for (TaskState* successor : task.successors)
-    if (--successor->unplanned == 0) startable_.insert(successor);
+    if (--successor->unplanned == 0) set_startable(*successor, true);
   maybe_runnable(task);
   return true;
 }
@@ -302,6 +343,7 @@ void Scheduler::arrived(TileState& tile) {
 
 void Scheduler::loaded(TileState& tile, std::uint64_t staging_bytes) {
   --in_flight_;
+  loading_bytes_ -= tile.bytes;
   cache_.give(align_up(staging_bytes));
   tile.where = Where::resident;
   arrived(tile);

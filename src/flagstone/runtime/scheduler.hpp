@@ -86,8 +86,10 @@ class Scheduler {
   enum class Room { enough, wait };
   void depend(TaskState& task, TaskState* on);
   void link(TaskState& task);
+  void set_startable(TaskState& task, bool startable);
   std::uint64_t missing_bytes(const TaskState& task) const;
   std::uint64_t score(const TaskState& task) const;
+  int companions(const TaskState& task) const;
   TaskState* best_startable() const;
   Room make_room(std::uint64_t bytes);
   bool admit(TaskState& task);
@@ -116,6 +118,7 @@ class Scheduler {
   std::set<TaskState*, InOrder> runnable_;   // admitted, everything in memory, dependencies done
   std::uint64_t admitted_ = 0;               // admitted or running
   std::uint64_t in_flight_ = 0;              // loads and stores
+  std::uint64_t loading_bytes_ = 0;
   std::uint64_t charged_ = 0, least_capacity_ = 0;
   std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
