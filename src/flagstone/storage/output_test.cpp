@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -246,7 +247,8 @@ void kill_loop(bool with_renameat2) {
   fill_directory(path, "0");
   std::minstd_rand random(7);
   int completed = 0, interrupted = 0;
-  for (int round = 1; round <= 60; ++round) {
+  unsigned undisturbed = 0;  // microseconds
+  for (int round = 1; round <= 36; ++round) {
     const pid_t child = ::fork();
     if (child == 0) {
       if (!with_renameat2 && !forbid_renameat2()) ::_exit(77);
@@ -261,10 +263,16 @@ void kill_loop(bool with_renameat2) {
       }
       ::_exit(0);
     }
-    ::usleep(random() % 12000);
-    ::kill(child, SIGKILL);
+    // Every sixth writer is left in peace; the others die within about the time that it took.
+    const auto start = std::chrono::steady_clock::now();
+    if (round % 6 != 1) {
+      ::usleep(static_cast<useconds_t>(random() % (undisturbed + 1)));
+      ::kill(child, SIGKILL);
+    }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+    if (round % 6 == 1) undisturbed = static_cast<unsigned>(1.2 * took.count());
     if (WIFEXITED(status)) {
       if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "seccomp is not allowed here";
       ASSERT_EQ(WEXITSTATUS(status), 0) << "round " << round;

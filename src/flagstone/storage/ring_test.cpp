@@ -255,6 +255,29 @@ TEST_P(RingTest, DestructionWaitsForWhatIsInFlight) {
   }
 }
 
+TEST_P(RingTest, AForkedChildLeavesTheRingToItsParent) {
+  auto data = pattern(64 * KiB);
+  write_whole(file_->buffered(), data);
+  std::vector<std::byte> again(data.size());
+  std::vector<Request> all;
+  for (std::size_t i = 0; i < 16; ++i) {
+    all.push_back(request(false, i * 4096, &again[i * 4096], 4096));
+    all.back().tag = i;
+  }
+  ring_->submit(all);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ring_.reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  for (const auto& [tag, result] : reap_all(*ring_, 16)) EXPECT_EQ(result, 4096) << tag;
+  EXPECT_EQ(again, data);
+}
+
 TEST_P(RingTest, RegisteredBuffersMoveTheSameBytes) {
   const auto data = pattern(256 * KiB);
   Buffer buffer(data.size());

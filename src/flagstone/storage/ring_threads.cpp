@@ -1,6 +1,7 @@
 // The ring where io_uring is missing: threads that wait in pread and pwrite.
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -104,10 +105,27 @@ class ThreadRing final : public Ring {
   std::vector<std::thread> threads_;
 };
 
+/// In a forked child the threads are gone and a lock may be held for ever: there the pool is left as it is.
+class OwnedThreadRing final : public Ring {
+ public:
+  OwnedThreadRing(unsigned threads, const std::string& note) : ring_(std::make_unique<ThreadRing>(threads, note)) {}
+  ~OwnedThreadRing() override {
+    if (process_ != ::getpid()) static_cast<void>(ring_.release());
+  }
+  void submit(std::span<const Request> requests) override { ring_->submit(requests); }
+  std::size_t reap(std::span<Completion> out) override { return ring_->reap(out); }
+  void wake() override { ring_->wake(); }
+  std::string describe() const override { return ring_->describe(); }
+
+ private:
+  std::unique_ptr<ThreadRing> ring_;
+  const pid_t process_ = ::getpid();
+};
+
 }  // namespace
 
 std::unique_ptr<Ring> make_thread_ring(unsigned threads, const std::string& note) {
-  return std::make_unique<ThreadRing>(threads, note);
+  return std::make_unique<OwnedThreadRing>(threads, note);
 }
 
 }  // namespace flagstone

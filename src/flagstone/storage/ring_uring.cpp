@@ -3,6 +3,7 @@
 
 #if FLAGSTONE_HAVE_LIBURING
 #include <liburing.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -43,10 +44,12 @@ class UringRing final : public Ring {
 
   ~UringRing() override {
     if (!open_) return;
-    // The kernel must not write into memory whose owner has gone: wait for what is in flight.
+    // The kernel must not write into memory whose owner has gone: wait for what is in flight. A forked child has
+    // nothing in flight; what it sees there is its parent's.
     waiting_.clear();
     Completion ignored[64];
-    while (usable_ && free_slots_.size() < depth_ && ::io_uring_sq_ready(&ring_) == 0) take_completions(ignored);
+    const bool ours = usable_ && process_ == ::getpid();
+    while (ours && free_slots_.size() < depth_ && ::io_uring_sq_ready(&ring_) == 0) take_completions(ignored);
     ::io_uring_queue_exit(&ring_);
   }
 
@@ -208,6 +211,7 @@ class UringRing final : public Ring {
   io_uring ring_{};
   std::size_t depth_;
   bool open_ = false, usable_ = false;
+  const pid_t process_ = ::getpid();
   std::deque<Request> waiting_;         // beyond the depth
   std::vector<RequestProgress> slots_;  // one for each request in flight
   std::vector<unsigned> free_slots_;
