@@ -8,6 +8,7 @@
 #include <deque>
 #include <mutex>
 #include <random>
+#include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/ring_step.hpp"
@@ -22,7 +23,8 @@ class MemoryRing final : public Ring {
   void submit(std::span<const Request> requests) override {
     {
       std::lock_guard lock(mutex_);
-      for (const Request& request : requests) waiting_.push_back({count_++, RequestProgress(request), script_.delay});
+      for (const Request& request : requests)
+        waiting_.push_back({count_++, RequestProgress(request), reaps_ + script_.delay});
     }
     arrived_.notify_one();
   }
@@ -35,9 +37,7 @@ class MemoryRing final : public Ring {
         woken_ = false;
         return 0;
       }
-      bool ready = false;
-      for (Waiting& waiting : waiting_) waiting.delay > 0 ? void(--waiting.delay) : void(ready = true);
-      if (!ready) return 0;
+      if (ready(reaps_++) == 0) return 0;
       if (step(out[0])) return 1;
     }
   }
@@ -56,20 +56,24 @@ class MemoryRing final : public Ring {
   struct Waiting {
     std::uint64_t number;
     RequestProgress progress;
-    std::size_t delay;
+    std::uint64_t due;  // the call of reap() from which on it may proceed; never falls along the queue
   };
+
+  /// How many requests, from the front, may proceed.
+  std::size_t ready(std::uint64_t now) const {
+    const auto end = std::partition_point(waiting_.begin(), waiting_.end(),
+                                          [&](const Waiting& waiting) { return waiting.due <= now; });
+    return static_cast<std::size_t>(end - waiting_.begin());
+  }
 
   /// One transfer of one request that need not wait; true when that completed it.
   bool step(Completion& completion) {
-    std::vector<std::size_t> ready;
-    for (std::size_t i = 0; i < waiting_.size(); ++i)
-      if (waiting_[i].delay == 0) ready.push_back(i);
-    const std::size_t chosen = script_.reorder ? ready[random_() % ready.size()] : ready.front();
-    Waiting& waiting = waiting_[chosen];
+    if (script_.reorder) std::swap(waiting_.front(), waiting_[random_() % ready(reaps_ - 1)]);
+    Waiting& waiting = waiting_.front();
     RequestProgress& progress = waiting.progress;
     if (!progress.finished(result_of(waiting))) return false;
     completion = progress.completion();
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(chosen));
+    waiting_.pop_front();
     return true;
   }
 
@@ -108,7 +112,7 @@ class MemoryRing final : public Ring {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Waiting> waiting_;
-  std::uint64_t count_ = 0;
+  std::uint64_t count_ = 0, reaps_ = 0;
   bool woken_ = false;
 };
 
