@@ -174,14 +174,15 @@ TaskState* Scheduler::best_startable() const {
 }
 
 /// Frees memory until `bytes` fit. Tiles without a known next use go first. A tile that is needed again goes only
-/// when the workers are about to run dry: tasks in flight will release memory that costs nothing.
-Scheduler::Room Scheduler::make_room(std::uint64_t bytes) {
+/// when the workers are about to run dry, and from an order that was chosen for this budget only when nothing else
+/// runs: tasks in flight will release memory that costs nothing.
+Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted) {
   while (cache_.free() < bytes) {
     if (TileState* victim = cache_.free_victim()) {
       drop(*victim);
       continue;
     }
-    if (admitted_ >= 2 * static_cast<std::uint64_t>(machine_.workers())) return Room::wait;
+    if (admitted_ >= (trusted ? 1 : 2 * static_cast<std::uint64_t>(machine_.workers()))) return Room::wait;
     TileState* victim = cache_.costly_victim(quiet());
     if (!victim) return Room::wait;
     evict(*victim);
@@ -233,7 +234,7 @@ bool Scheduler::admit(TaskState& task) {
       loads.push_back({held.tile, held.tile->array.store().read(held.tile->box)});
       staging += align_up(loads.back().transfer.staging_bytes);
     }
-  if (make_room(missing_bytes(task) + staging) == Room::wait) {
+  if (make_room(missing_bytes(task) + staging, task.trusted) == Room::wait) {
     for (auto& held : task.held) {
       --held.tile->pins;
       cache_.requeue(*held.tile);
@@ -365,7 +366,7 @@ bool Scheduler::reserve(std::uint64_t bytes) {
   collect_returns();
   least_capacity_ = std::max(least_capacity_, charged_ + bytes);
   if (charged_ + bytes > cache_.capacity()) throw_over_budget("allocate", charged_ + bytes);
-  if (make_room(bytes) == Room::wait) {
+  if (make_room(bytes, true) == Room::wait) {
     if (quiet()) throw_over_budget("allocate", charged_ + bytes);
     return false;
   }

@@ -91,7 +91,7 @@ class Scheduler {
   std::uint64_t score(const TaskState& task) const;
   int companions(const TaskState& task) const;
   TaskState* best_startable() const;
-  Room make_room(std::uint64_t bytes);
+  Room make_room(std::uint64_t bytes, bool trusted);
   bool admit(TaskState& task);
   void evict(TileState& tile);
   void store(TileState& tile);
