@@ -57,6 +57,7 @@ class NpyStore final : public ArrayStore {
 
   Transfer read(const Box& box) const override;
   Transfer write(const Box& box) override;
+  std::size_t write_staging(const Box& box) override { return check_box(header_.shape, box), 0; }
   void flush() override { file_->sync(); }
   std::size_t run_bytes(const Shape& box) const override {
     return plan({Shape(box.size(), 0), intersect({Shape(box.size(), 0), box}, whole(header_.shape)).shape}).run;

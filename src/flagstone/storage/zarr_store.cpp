@@ -189,6 +189,11 @@ Transfer ZarrStore::write(const Box& box) {
   return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
 }
 
+std::size_t ZarrStore::write_staging(const Box& box) {
+  const std::uint64_t slot = layout_.slot_bytes();
+  return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; }).staging_bytes;
+}
+
 /// The entry of a packed chunk that has just been written; its slot's tail goes back to the file system.
 ShardEntry ZarrStore::encoded_entry(const Shape& chunk, std::uint64_t offset) {
   const auto at = packed_.find(chunk);

@@ -21,6 +21,7 @@ class ZarrStore final : public ArrayStore {
 
   Transfer read(const Box& box) const override;
   Transfer write(const Box& box) override;
+  std::size_t write_staging(const Box& box) override;  // makes no shard
   void written(const Box& box) override;
   void flush() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
