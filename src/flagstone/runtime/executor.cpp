@@ -101,6 +101,7 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
     Lock lock(mutex_);
     // After an error nothing new starts; what runs and flies has to land before memory can go away.
     const auto settled = [this] { return error_ ? running_ == 0 && requests_out_ == 0 : scheduler_.drained(); };
+    advance(lock);
     while (!settled()) try {
         wait_until(lock, [&] { return settled() || error_ != nullptr; });
         if (error_) builder_ready_.wait(lock, settled);
@@ -179,11 +180,14 @@ TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
   if (full() && inside_worker)
     throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(options_.lookahead) +
                 " tasks wait; add from the builder, or raise lookahead.");
-  if (full()) wait_until(lock, [&] { return error_ || !full(); });
+  if (full()) {
+    advance(lock);
+    wait_until(lock, [&] { return error_ || !full(); });
+  }
   throw_if_failed();
   const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
   ++stats_.tasks;
-  advance(lock);
+  if (scheduler_.hungry()) advance(lock);
   throw_if_failed();
   return id;
 }
@@ -197,6 +201,7 @@ void Executor::await(std::vector<Access> accesses, const std::function<void(std:
   Lock lock(mutex_);
   add_one(lock, std::move(spec), true);
   TaskState* task = nullptr;
+  advance(lock);
   wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
   throw_if_failed();
   ++running_;
@@ -219,6 +224,7 @@ void Executor::await(std::vector<Access> accesses, const std::function<void(std:
 void Executor::barrier() {
   reduction_.finish();
   Lock lock(mutex_);
+  advance(lock);
   wait_until(lock, [&] { return error_ || scheduler_.idle(); });
   throw_if_failed();
 }

@@ -246,7 +246,12 @@ TEST_F(RuntimeTest, PlansCountWhatRunsDo) {
     for (Index i = 0; i < 64; ++i) graph.add(task("set", {write(tile(x, i))}, [](auto) {}));
     graph.barrier();
     for (int pass = 0; pass < 3; ++pass) {
-      for (Index i = 0; i < 64; ++i) graph.add(task("scan", {read(tile(x, i))}, [](auto) {}));
+      for (Index i = 0; i < 64; ++i) {
+        TaskSpec scan =
+            task("scan", {read(tile(x, i))}, [](auto) { std::this_thread::sleep_for(std::chrono::microseconds(500)); });
+        scan.cost.flops = 5e7;  // the planner's half a millisecond
+        graph.add(std::move(scan));
+      }
       graph.barrier();
     }
   };

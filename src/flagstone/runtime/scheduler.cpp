@@ -155,8 +155,7 @@ int Scheduler::companions(const TaskState& task) const {
 /// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
 /// or column that crosses most products in progress, so that squares grow by themselves), then program order.
 TaskState* Scheduler::best_startable() const {
-  const bool far_enough =
-      admitted_ >= 2 * static_cast<std::uint64_t>(machine_.workers()) && loading_bytes_ >= enough_loading;
+  const bool far_enough = !hungry() && loading_bytes_ >= enough_loading;
   TaskState* best = nullptr;
   std::uint64_t least = 0;
   int most = 0, seen = 0;
@@ -182,7 +181,7 @@ Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted) {
       drop(*victim);
       continue;
     }
-    if (admitted_ >= (trusted ? 1 : 2 * static_cast<std::uint64_t>(machine_.workers()))) return Room::wait;
+    if (trusted ? admitted_ > 0 : !hungry()) return Room::wait;
     TileState* victim = cache_.costly_victim(quiet());
     if (!victim) return Room::wait;
     evict(*victim);

@@ -55,6 +55,10 @@ class Scheduler {
   /// Starts everything that can start now: admissions, loads, evictions, write-behind.
   void pump();
 
+  /// Workers could run dry: worth a pump at once. Else a choice made at the next event has seen more of the graph (an
+  /// idle tile may be wanted by the very next task that is added).
+  bool hungry() const { return admitted_ < 2 * static_cast<std::uint64_t>(machine_.workers()); }
+
   /// The next task that a worker may run now (null: none); then finished().
   TaskState* take();
   /// The await whose turn has come, or null.

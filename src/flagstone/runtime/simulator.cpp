@@ -86,10 +86,16 @@ void Simulator::store(TileState& tile, Transfer transfer) {
 }
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {
-  advance_until([this] { return scheduler_.pending() < static_cast<std::size_t>(options_.lookahead); });
+  const auto full = [this] { return scheduler_.pending() >= static_cast<std::size_t>(options_.lookahead); };
+  if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
   ++stats_.tasks;
-  return scheduler_.add(std::move(task), host, trusted_);
+  TaskState& added = scheduler_.add(std::move(task), host, trusted_);
+  if (scheduler_.hungry()) {
+    scheduler_.pump();
+    start();
+  }
+  return added;
 }
 
 TaskId Simulator::add(TaskSpec task) {
