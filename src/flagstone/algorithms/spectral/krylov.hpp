@@ -45,9 +45,9 @@ std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype
 /// Randomized block Krylov (Musco & Musco 2015) as block Lanczos with full reorthogonalisation, done twice: after q
 /// applications the basis Q spans [V, GV, ..., G^(q-1)V] and H = QᵀGQ is known, so Rayleigh-Ritz costs no application.
 /// It stops when the Ritz residuals r_j (known from the last block's R) bound the error of every wanted value:
-/// lambda_j - theta_j <= min(r_j, r_j² / (theta_j - theta_(b+1))), taken twice for safety. When the basis is full it is
-/// compressed to its best Ritz vectors (thick restart). Products in float32 are given up for float64 when a wanted
-/// sigma turns out so small that their rounding, eps sigma_1² / (2 sigma_k), would show.
+/// lambda_j - theta_j <= min(r_j, r_j² / (theta_j - theta_(b+1))), scaled by how far this bound was off one application
+/// ago. When the basis is full it is compressed to its best Ritz vectors (thick restart). Products in float32 are given
+/// up for float64 when a wanted sigma turns out so small that their rounding, eps sigma_1² / (2 sigma_k), would show.
 /// Cost of application q: that of G, and 10 n b² q flops on the calling thread. Holds n b (steps + 4) float64.
 /// ConvergenceError after krylov_most_steps applications.
 KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options);

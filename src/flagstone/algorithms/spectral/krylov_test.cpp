@@ -62,6 +62,7 @@ Outcome solve(const Vector& sigma, KrylovOptions options) {
   const Operator op = operator_of(g, n);
   if (options.block == 0) options.block = krylov_block(options.k, n);
   if (options.steps == 0) options.steps = krylov_steps(options.k, options.block, n, options.tol);
+  kernel::set_blas_threads(1);
   Runtime runtime({.memory = 2 * GiB, .workers = 1, .scratch = ::testing::TempDir()});
   Outcome out;
   runtime.run([&](Graph& graph) {
