@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "flagstone/base/memory.hpp"
+#include "flagstone/runtime/buffer_pool.hpp"
 #include "flagstone/runtime/graph.hpp"
 
 namespace flagstone {
@@ -42,8 +42,7 @@ struct TileState {
   bool checked = false;  // known not to overlap another tile of its array
   int pins = 0;
   int wanted = 0;                   // startable tasks of untrusted order that use it
-  Buffer buffer;                    // empty under the planner and for in-memory arrays
-  int registered = -1;              // the ring's number for `buffer`
+  PooledBuffer buffer;              // empty under the planner and for in-memory arrays
   std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
   // Program order.
   struct Use {

@@ -13,7 +13,6 @@ namespace flagstone {
 namespace {
 
 constexpr int segment_bits = 24;  // a request's tag is (flight << segment_bits) + segment
-constexpr std::size_t least_registered = 64 * KiB;
 
 thread_local bool inside_worker = false;
 
@@ -58,6 +57,7 @@ std::vector<Tile> tiles_of(const TaskState& task) {
 
 Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, Heartbeat heartbeat)
     : ring_(ring),
+      pool_(ring),
       options_(options),
       heartbeat_(std::move(heartbeat)),
       scheduler_(capacity, *this),
@@ -71,8 +71,7 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capa
 
 Executor::~Executor() {
   stop();
-  for (auto& [size, pooled] : pool_)
-    if (pooled.registered >= 0) ring_.unregister_buffer(pooled.registered);
+  scheduler_.release_tiles();  // through the pool, which tells the ring
 }
 
 void Executor::stop() {
@@ -234,7 +233,7 @@ Charge Executor::charge(std::uint64_t bytes) {
   bool taken = false;
   wait_until(lock, [&] { return error_ || (taken = scheduler_.reserve(bytes)); });
   throw_if_failed();
-  trim_pool(0);
+  pool_.trim(scheduler_.cache().used(), scheduler_.cache().peak());
   return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });
 }
 
@@ -343,7 +342,7 @@ void Executor::load(TileState& tile, Transfer transfer) {
   flight->tile = &tile;
   flight->transfer = std::move(transfer);
   stats_.bytes_read += flight->transfer.bytes();
-  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, nullptr);
+  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, false);
   flight->id = id;
   send(*flight);
 }
@@ -357,7 +356,7 @@ void Executor::store(TileState& tile, Transfer transfer) {
   flight->id = id;
   stats_.bytes_written += flight->transfer.bytes();
   if (!flight->transfer.convert) return send(*flight);
-  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, nullptr);
+  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, false);
   jobs_.push_back([this, flight = flight.get()] {
     flight->transfer.convert(flight->tile->buffer.data(), flight->staging.data());
     Lock lock(mutex_);
@@ -368,7 +367,7 @@ void Executor::store(TileState& tile, Transfer transfer) {
 /// Puts the flight's requests into the outbox; one without requests (absent chunks) lands at once, as a job.
 void Executor::send(Flight& flight) {
   std::byte* base = flight.staging ? flight.staging.data() : flight.tile->buffer.data();
-  const int registered = flight.staging ? -1 : flight.tile->registered;
+  const int registered = flight.staging ? -1 : flight.tile->buffer.registered;
   auto requests = requests_of(flight.transfer, base, flight.write, flight.id << segment_bits, registered);
   flight.left = requests.size();
   count_requests(static_cast<std::ptrdiff_t>(requests.size()));
@@ -386,7 +385,7 @@ void Executor::landed(Flight& flight) {
   Lock lock(mutex_);
   auto done = std::move(flights_.at(flight.id));
   flights_.erase(done->id);
-  if (done->staging) put_buffer(std::move(done->staging), -1);
+  if (done->staging) pool_.put(std::move(done->staging));
   if (error_) return;
   if (done->write)
     scheduler_.stored(*done->tile);
@@ -430,52 +429,26 @@ void Executor::reap() {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-/// Freed buffers stay for reuse as long as they fit under the peak that tiles have reached anyway, so that the
-/// process never holds more than was charged.
-void Executor::trim_pool(std::uint64_t room) {
-  while (!pool_.empty() && scheduler_.cache().used() + pooled_bytes_ + room > scheduler_.cache().peak()) {
-    auto largest = std::prev(pool_.end());
-    if (largest->second.registered >= 0) ring_.unregister_buffer(largest->second.registered);
-    pooled_bytes_ -= largest->first;
-    pool_.erase(largest);
-  }
+/// Scheduler charges come first, so `used` holds the buffer that is about to be taken.
+PooledBuffer Executor::take_buffer(std::size_t bytes, bool for_io) {
+  const Cache& cache = scheduler_.cache();
+  if (!pool_.holds(bytes)) pool_.trim(cache.used(), cache.peak());
+  return pool_.take(bytes, for_io);
 }
 
-Buffer Executor::take_buffer(std::size_t bytes, int* registered) {
-  bytes = align_up(bytes);
-  Pooled taken{Buffer(), -1};
-  if (auto found = pool_.find(bytes); found != pool_.end()) {
-    taken = std::move(found->second);
-    pooled_bytes_ -= bytes;
-    pool_.erase(found);
-  } else {
-    trim_pool(0);
-    taken.buffer = Buffer(bytes);
-    if (registered && bytes >= least_registered) taken.registered = ring_.register_buffer(taken.buffer.data(), bytes);
-  }
-  if (registered) *registered = taken.registered;
-  return std::move(taken.buffer);
-}
-
-void Executor::put_buffer(Buffer buffer, int registered) {
-  pooled_bytes_ += buffer.size();
-  const std::size_t size = buffer.size();
-  pool_.emplace(size, Pooled{std::move(buffer), registered});
-}
-
-void Executor::allocate(TileState& tile) { tile.buffer = take_buffer(tile.buffer_bytes, &tile.registered); }
+void Executor::allocate(TileState& tile) { tile.buffer = take_buffer(tile.buffer_bytes, true); }
 
 void Executor::release(TileState& tile) {
-  if (tile.buffer) put_buffer(std::move(tile.buffer), std::exchange(tile.registered, -1));
+  if (tile.buffer) pool_.put(std::exchange(tile.buffer, {}));
 }
 
 void Executor::allocate_scratch(TaskState& task) {
   for (const Access& access : task.spec.accesses)
-    if (access.mode == Mode::scratch) task.scratch.push_back(take_buffer(access.scratch_bytes, nullptr));
+    if (access.mode == Mode::scratch) task.scratch.push_back(take_buffer(access.scratch_bytes, false));
 }
 
 void Executor::release_scratch(TaskState& task) {
-  for (Buffer& buffer : task.scratch) put_buffer(std::move(buffer), -1);
+  for (PooledBuffer& buffer : task.scratch) pool_.put(std::move(buffer));
   task.scratch.clear();
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "flagstone/runtime/buffer_pool.hpp"
 #include "flagstone/runtime/reduction.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/runtime/scheduler.hpp"
@@ -46,7 +47,7 @@ class Executor final : public Graph, private Machine {
   struct Flight {
     TileState* tile = nullptr;
     Transfer transfer;
-    Buffer staging;
+    PooledBuffer staging;
     bool write = false;
     std::size_t left = 0;  // segments under way
     std::uint64_t id = 0;
@@ -74,11 +75,10 @@ class Executor final : public Graph, private Machine {
   template <class Ready>
   void wait_until(Lock& lock, Ready ready);
   void stop();
-  Buffer take_buffer(std::size_t bytes, int* registered);
-  void put_buffer(Buffer buffer, int registered);
-  void trim_pool(std::uint64_t room);
+  PooledBuffer take_buffer(std::size_t bytes, bool for_io);
 
   Ring& ring_;
+  BufferPool pool_;
   RuntimeOptions options_;
   Heartbeat heartbeat_;
   mutable std::mutex mutex_;
@@ -95,12 +95,6 @@ class Executor final : public Graph, private Machine {
   std::vector<Request> outbox_;             // decided under the lock, submitted outside
   std::unordered_map<std::uint64_t, std::unique_ptr<Flight>> flights_;
   std::uint64_t next_flight_ = 1;
-  struct Pooled {
-    Buffer buffer;
-    int registered;
-  };
-  std::multimap<std::size_t, Pooled> pool_;  // freed buffers by size, within the peak that was charged anyway
-  std::uint64_t pooled_bytes_ = 0;
   Statistics stats_;
   Clock::time_point start_ = Clock::now(), busy_since_{}, end_{};
   std::vector<std::thread> threads_;

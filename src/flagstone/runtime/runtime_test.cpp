@@ -83,7 +83,9 @@ TEST_F(RuntimeTest, ProgramOrderDecidesWhateverTheLimit) {
       });
       EXPECT_EQ(found, expected) << "capacity " << capacity << ", workers " << workers;
       EXPECT_LE(stats_.peak_budget, capacity);
-      if (capacity == 2 * tile_bytes) EXPECT_GT(stats_.bytes_written, 0u);
+      if (capacity == 2 * tile_bytes) {
+        EXPECT_GT(stats_.bytes_written, 0u);
+      }
     }
   }
 }

@@ -23,7 +23,7 @@ struct TaskState {
   std::vector<TileState*> operands;  // one per access, null for scratch
   std::vector<Held> held;            // each tile once, its modes joined
   std::size_t scratch_bytes = 0;
-  std::vector<Buffer> scratch;  // one per scratch access; the machine fills them
+  std::vector<PooledBuffer> scratch;  // one per scratch access; the machine fills them
   Phase phase = Phase::waiting;
   bool host = false;     // runs on the builder's thread
   bool trusted = false;  // program order is good (Graph::trust_order)
@@ -71,6 +71,10 @@ class Scheduler {
   /// cannot help. Freed through returns().
   bool reserve(std::uint64_t bytes);
 
+  /// Hands every tile's buffer back to the machine: the end, nothing runs any more.
+  void release_tiles() {
+    cache_.for_each_tile([this](TileState& tile) { machine_.release(tile); });
+  }
   /// No tasks, nothing in flight, nothing dirty.
   bool drained() const { return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes() == 0; }
   bool idle() const { return tasks_.empty(); }

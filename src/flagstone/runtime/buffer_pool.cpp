@@ -1,0 +1,50 @@
+#include "flagstone/runtime/buffer_pool.hpp"
+
+#include "flagstone/base/bytes.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr std::size_t least_registered = 64 * KiB;  // below, pinning at each request costs less than a registration
+
+}  // namespace
+
+BufferPool::~BufferPool() {
+  for (auto& [size, kept] : kept_) destroy(std::move(kept));
+}
+
+void BufferPool::destroy(PooledBuffer buffer) {
+  if (buffer.registered >= 0) ring_.unregister_buffer(buffer.registered);
+}
+
+bool BufferPool::holds(std::size_t bytes) const { return kept_.contains(align_up(bytes)); }
+
+PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
+  bytes = align_up(bytes);
+  if (auto found = kept_.find(bytes); found != kept_.end()) {
+    PooledBuffer taken = std::move(found->second);
+    kept_bytes_ -= bytes;
+    kept_.erase(found);
+    return taken;
+  }
+  PooledBuffer made{Buffer(bytes), -1};
+  if (for_io && bytes >= least_registered) made.registered = ring_.register_buffer(made.data(), bytes);
+  return made;
+}
+
+void BufferPool::put(PooledBuffer buffer) {
+  const std::size_t size = buffer.buffer.size();
+  kept_bytes_ += size;
+  kept_.emplace(size, std::move(buffer));
+}
+
+void BufferPool::trim(std::uint64_t used, std::uint64_t peak) {
+  while (!kept_.empty() && used + kept_bytes_ > peak) {
+    const auto largest = std::prev(kept_.end());
+    kept_bytes_ -= largest->first;
+    destroy(std::move(largest->second));
+    kept_.erase(largest);
+  }
+}
+
+}  // namespace flagstone
