@@ -26,6 +26,16 @@ PcaJob pca_job(const PcaInput& x, const PcaOptions& options, const Array& scores
   return job;
 }
 
+/// Numbers of a result as a NumPy array that shares its memory.
+auto numpy_of(std::vector<double> PcaResult::*member) {
+  return [member](const PcaJob& job) {
+    auto* held = new std::shared_ptr<PcaResult>(job.result);
+    nb::capsule owner(held, [](void* result) noexcept { delete static_cast<std::shared_ptr<PcaResult>*>(result); });
+    std::vector<double>& values = job.result.get()->*member;
+    return nb::ndarray<nb::numpy, double, nb::ndim<1>>(values.data(), {values.size()}, owner);
+  };
+}
+
 }  // namespace
 
 void bind_pca(nb::module_& m) {
@@ -49,18 +59,16 @@ void bind_pca(nb::module_& m) {
       .def_ro("block", &PcaChoice::block)
       .def_ro("passes", &PcaChoice::passes)
       .def_ro("note", &PcaChoice::note);
-  nb::class_<PcaResult>(m, "PcaResult")
-      .def_ro("components", &PcaResult::components)
-      .def_ro("singular_values", &PcaResult::singular_values)
-      .def_ro("explained_variance", &PcaResult::explained_variance)
-      .def_ro("explained_variance_ratio", &PcaResult::explained_variance_ratio)
-      .def_ro("mean", &PcaResult::mean)
-      .def_ro("residual", &PcaResult::residual)
-      .def_ro("passes", &PcaResult::passes)
-      .def_ro("method", &PcaResult::method);
   nb::class_<PcaJob, Job>(m, "PcaJob")
       .def_prop_ro("choice", [](const PcaJob& job) { return *job.choice; })
-      .def_prop_ro("result", [](const PcaJob& job) { return *job.result; });
+      .def_prop_ro("method", [](const PcaJob& job) { return job.result->method; })
+      .def_prop_ro("passes", [](const PcaJob& job) { return job.result->passes; })
+      .def_prop_ro("components", numpy_of(&PcaResult::components))
+      .def_prop_ro("singular_values", numpy_of(&PcaResult::singular_values))
+      .def_prop_ro("explained_variance", numpy_of(&PcaResult::explained_variance))
+      .def_prop_ro("explained_variance_ratio", numpy_of(&PcaResult::explained_variance_ratio))
+      .def_prop_ro("mean", numpy_of(&PcaResult::mean))
+      .def_prop_ro("residual", numpy_of(&PcaResult::residual));
   m.def("check_pca", &check_pca, nb::call_guard<nb::gil_scoped_release>());
   m.def("scores_chunks", &scores_chunks);
   m.def("scores_dtype", [](const PcaInput& x) { return std::string(name_of(scores_dtype(x))); });

@@ -168,13 +168,17 @@ class Array:
         nbytes = box.count * self.dtype.itemsize
         call = Call(who)
         if nbytes:
-            call.room(what, nbytes)
+            call.room(what, nbytes + min(nbytes, _STAGING))
         out = np.empty(box.kept, self.dtype)
         if nbytes:
             target = out.reshape(box.shape)
             for start, shape, place, steps in box.pieces(self._piece_rows(box)):
-                part = self._box(call, start, shape)
-                target[place] = part[steps]
+                if box.strided:
+                    part = np.empty(shape, self.dtype)
+                    self._read_box(call, start, part)
+                    target[place] = part[steps]
+                else:
+                    self._read_box(call, start, target[place])
         if box.flips:
             out = out.reshape(box.shape)[box.flips].reshape(box.kept)
         return out
@@ -186,14 +190,13 @@ class Array:
         chunk = self.chunks[0] if self.chunks else 1
         return max(chunk, rows // chunk * chunk) if chunk < self.shape[0] else rows
 
-    def _box(self, call: Call, start: list[int], shape: list[int]) -> NDArray[Any]:
+    def _read_box(self, call: Call, start: list[int], to: NDArray[Any]) -> None:
         if self._transposed:
-            start, shape = start[::-1], shape[::-1]
-        part = np.empty(shape, self.dtype)
-        call.engine.read_box(self._core, start, part, _STAGING)
-        if self._transposed:
-            part = part.T
-        return part.conj() if self._conjugated else part
+            call.engine.read_box(self._core, start[::-1], to.T, _STAGING)
+        else:
+            call.engine.read_box(self._core, start, to, _STAGING)
+        if self._conjugated:
+            np.conjugate(to, out=to)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -243,12 +246,14 @@ class Array:
             source = source[box.flips]
         if not box.count:
             return
-        self._mark_dirty()
         call = Call("setitem")
+        call.room("the transfer", min(2 * box.count * self.dtype.itemsize, _PIECE + _STAGING))
+        self._mark_dirty()
         for start, shape, place, steps in box.pieces(self._piece_rows(box)):
             part = source[place]
             if box.strided:
-                whole = self._box(call, start, shape)
+                whole = np.empty(shape, self.dtype)
+                self._read_box(call, start, whole)
                 whole[steps] = part
                 part = whole
             self._write(call, start, part)
@@ -549,10 +554,14 @@ def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwri
     values = np.asarray(a)
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if path is None:
-        return _from_memory(values, False, False)
-    destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
-    built = Array(destination.core, "r+")
-    built._dirty = True  # built aside: no mark is needed
-    built[...] = values
-    return destination.publish()
+    call = Call("from_numpy")
+    call.room("the transfer", 0 if path is None else _PIECE + _STAGING)
+    with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
+        if path is None:
+            return _from_memory(values, False, False)
+        destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
+        built = Array(destination.core, "r+")
+        built._dirty = True  # built aside: no mark is needed
+        built[...] = values
+        done.bytes_written = values.nbytes
+        return destination.publish()

@@ -6,12 +6,15 @@ use one default runtime per process; a forked child makes its own.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import math
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -212,6 +215,14 @@ def features() -> dict[str, Any]:
     }
 
 
+@dataclass
+class Moved:
+    """Bytes that a call moved."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+
 class Call:
     """One call of a routine: its limit, its engine, its plan and its run."""
 
@@ -285,6 +296,20 @@ class Call:
             done.peak_budget, done.io,
         )  # fmt: skip
         return _last
+
+    @contextlib.contextmanager
+    def measured(self, what: str, method: str) -> Iterator[Moved]:
+        """Keep, for stats(), what a call that needs no runtime did; the body tells the bytes."""
+        global _last
+        moved, entry = Moved(), _core.resident_bytes()
+        _core.reset_peak_resident()
+        start = time.perf_counter()
+        yield moved
+        seconds, peak = time.perf_counter() - start, _core.peak_resident_bytes()
+        _last = self.runtime.last = Stats(
+            what, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds, self.memory,
+            resident_at_entry=entry, io=self.engine.io,
+        )  # fmt: skip
 
     def result(self, name: str, nbytes: int) -> scratch.Result:
         """Return a place in scratch for a result that nobody named, after looking at the free space."""

@@ -215,13 +215,13 @@ class _Pca:
         job = self.job(core)
         done = self.call.run(job)
         core.flush()
-        found, choice = job.result, job.choice
-        self.call.record(done, self.what, _method(choice), found.passes, choice.note)
-        arrays = {name: np.asarray(getattr(found, name)) for name in _SMALL}
+        choice = job.choice
+        self.call.record(done, self.what, _method(choice), job.passes, choice.note)
+        arrays = {name: getattr(job, name) for name in _SMALL}
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
         for name, values in arrays.items():
             target.write(self.call, name, values)
-        about = {"routine": "pca", "method": found.method, "passes": found.passes, "center": self.center,
+        about = {"routine": "pca", "method": job.method, "passes": job.passes, "center": self.center,
                  "version": _core.__version__}  # fmt: skip
         scores = target.publish({"flagstone": about})
         return PcaResult(scores=scores, **arrays)

@@ -221,7 +221,7 @@ def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
 
 def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = None) -> SparseArray:
     """Write the synthetic matrix by row blocks."""
-    builder = CsrBuilder("demo", path, cells.genes, np.dtype(cells.dtype), True)
+    builder = CsrBuilder(config.Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
     written = 0
     for indptr, indices, data in _ahead(cells.blocks()):
         builder.append(indptr, indices, data)

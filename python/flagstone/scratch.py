@@ -204,8 +204,10 @@ def entries(scratch: Path) -> list[Entry]:
         except (OSError, ValueError, KeyError):
             source = "unknown"
         found.append(Entry(place, "import", _disk_bytes(place), source))
-    for place in sorted((scratch / "imports").glob(".*flagstone-tmp*")):
-        found.append(Entry(place, "left behind", _disk_bytes(place), "an unfinished import"))
+    for place in sorted(p for p in (scratch / "imports").glob(".*flagstone-tmp*") if p.is_dir()):
+        alive = _alive(Path(f"{place}.lock"))
+        kind, source = ("import", "in progress") if alive else ("left behind", "an unfinished import")
+        found.append(Entry(place, kind, _disk_bytes(place), source))
     for place in sorted((scratch / "results").glob("*.zarr")):
         alive = _alive(place.with_suffix(".lock"))
         process = place.stem.split("-")[-2]
@@ -218,9 +220,9 @@ def entries(scratch: Path) -> list[Entry]:
 
 def clear(scratch: Path) -> tuple[int, int]:
     """Delete imports and what ended processes left; return (entries, bytes). Results in use stay."""
-    gone = [entry for entry in entries(scratch) if entry.kind != "result"]
+    gone = [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
     for entry in gone:
         shutil.rmtree(entry.path, ignore_errors=True)
-        entry.path.with_suffix(".json").unlink(missing_ok=True)
-        entry.path.with_suffix(".lock").unlink(missing_ok=True)
+        for beside in (entry.path.with_suffix(".json"), entry.path.with_suffix(".lock"), f"{entry.path}.lock"):
+            Path(beside).unlink(missing_ok=True)
     return len(gone), sum(entry.nbytes for entry in gone)

@@ -279,17 +279,28 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
 
 
+#: What the writer holds: panels being packed, chunks, sums of columns (measured: 12 to 17 MiB).
+_WRITER = 24 << 20
+#: What making the blocks may take, temporaries included.
+_BLOCKS = 128 << 20
+
+
 class CsrBuilder:
     """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
 
-    def __init__(self, who: str, path: str, cols: int, dtype: np.dtype[Any], replace: bool) -> None:
+    def __init__(
+        self, call: Call, path: str, cols: int, dtype: np.dtype[Any], replace: bool, beside: int = 0
+    ) -> None:
         self.path = path
+        self._call = call
+        call.room("the writer", _WRITER + 64 * max(cols, 0) + beside)
         self._dtype = dtype
         self._output = _core.Output(path, replace)
         self._writer: _core.CsrWriter | None = _core.CsrWriter(self._output.directory, cols, dtype.name)
 
     def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
         """Write one block of rows."""
+        self._call.room("a block of rows", data.nbytes // 2)
         pointers = np.ascontiguousarray(indptr, np.int64)
         if len(pointers) and pointers[0] != 0:
             pointers = pointers - pointers[0]
@@ -332,7 +343,11 @@ def from_blocks(
     Returns
     -------
     SparseArray
-        Writes about 3 to 8 bytes a stored value (packed).
+
+    Notes
+    -----
+    Writes about 3 to 8 bytes a stored value (packed). Holds some 20 MiB and the block at hand; a limit must
+    leave 152 MiB, 128 of them for what makes the blocks.
     """
     who = "from_blocks"
     place = scratch.Result(current().scratch, "matrix") if path is None else None
@@ -343,14 +358,26 @@ def from_blocks(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
             )
         _in_group(who, target)
-    builder: CsrBuilder | None = None
+    call = Call(who)
+    call.room("making blocks", _WRITER + _BLOCKS)
+    with call.measured(who, "row blocks") as done:
+        matrix = _write_blocks(call, blocks, target, overwrite, dtype)
+        done.bytes_written = matrix.stored_bytes
+    if place is not None:
+        place.tie(matrix)
+    return matrix
+
+
+def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: bool, dtype: Any) -> SparseArray:
+    who = call.who
     columns = -1
+    builder: CsrBuilder | None = None
     for number, block in enumerate(blocks):
         cols, indptr, indices, data = csr_parts(block, who)
         if builder is None:
             columns = cols
             kind = value_dtype(np.dtype(dtype) if dtype is not None else data.dtype, who)
-            builder = CsrBuilder(who, target, cols, kind, overwrite)
+            builder = CsrBuilder(call, target, cols, kind, overwrite)
         elif cols != columns:
             raise ShapeError(
                 f"{who}: block {number} has {cols} columns and the first has {columns}; all must have the "
@@ -370,7 +397,4 @@ def from_blocks(
             ) from None
     if builder is None:
         raise ShapeError(f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed.")
-    matrix = builder.publish()
-    if place is not None:
-        place.tie(matrix)
-    return matrix
+    return builder.publish()
