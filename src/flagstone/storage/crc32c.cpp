@@ -21,11 +21,6 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr auto table = make_table();
 
-std::uint32_t by_table(const unsigned char* data, std::size_t size, std::uint32_t value) noexcept {
-  for (std::size_t i = 0; i < size; ++i) value = (value >> 8) ^ table[(value ^ data[i]) & 0xFF];
-  return value;
-}
-
 #if defined(__x86_64__)
 __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned char* data, std::size_t size,
                                                                std::uint32_t value) noexcept {
@@ -43,13 +38,20 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned ch
 
 }  // namespace
 
+std::uint32_t crc32c_by_table(const void* data, std::size_t size, std::uint32_t before) noexcept {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  std::uint32_t value = ~before;
+  for (std::size_t i = 0; i < size; ++i) value = (value >> 8) ^ table[(value ^ bytes[i]) & 0xFF];
+  return ~value;
+}
+
 std::uint32_t crc32c(const void* data, std::size_t size, std::uint32_t before) noexcept {
   const auto* bytes = static_cast<const unsigned char*>(data);
 #if defined(__x86_64__)
   static const bool instruction = __builtin_cpu_supports("sse4.2");
   if (instruction) return ~by_instruction(bytes, size, ~before);
 #endif
-  return ~by_table(bytes, size, ~before);
+  return crc32c_by_table(bytes, size, before);
 }
 
 }  // namespace flagstone
