@@ -59,16 +59,17 @@ void bind_pca(nb::module_& m) {
       .def_ro("block", &PcaChoice::block)
       .def_ro("passes", &PcaChoice::passes)
       .def_ro("note", &PcaChoice::note);
+  const auto shares = nb::rv_policy::automatic;  // the arrays have an owner: a property's default policy refuses that
   nb::class_<PcaJob, Job>(m, "PcaJob")
       .def_prop_ro("choice", [](const PcaJob& job) { return *job.choice; })
       .def_prop_ro("method", [](const PcaJob& job) { return job.result->method; })
       .def_prop_ro("passes", [](const PcaJob& job) { return job.result->passes; })
-      .def_prop_ro("components", numpy_of(&PcaResult::components))
-      .def_prop_ro("singular_values", numpy_of(&PcaResult::singular_values))
-      .def_prop_ro("explained_variance", numpy_of(&PcaResult::explained_variance))
-      .def_prop_ro("explained_variance_ratio", numpy_of(&PcaResult::explained_variance_ratio))
-      .def_prop_ro("mean", numpy_of(&PcaResult::mean))
-      .def_prop_ro("residual", numpy_of(&PcaResult::residual));
+      .def_prop_ro("components", numpy_of(&PcaResult::components), shares)
+      .def_prop_ro("singular_values", numpy_of(&PcaResult::singular_values), shares)
+      .def_prop_ro("explained_variance", numpy_of(&PcaResult::explained_variance), shares)
+      .def_prop_ro("explained_variance_ratio", numpy_of(&PcaResult::explained_variance_ratio), shares)
+      .def_prop_ro("mean", numpy_of(&PcaResult::mean), shares)
+      .def_prop_ro("residual", numpy_of(&PcaResult::residual), shares);
   m.def("check_pca", &check_pca, nb::call_guard<nb::gil_scoped_release>());
   m.def("scores_chunks", &scores_chunks);
   m.def("scores_dtype", [](const PcaInput& x) { return std::string(name_of(scores_dtype(x))); });
