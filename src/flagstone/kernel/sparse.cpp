@@ -40,7 +40,7 @@ Index leading(const char* who, const Tile& t, Index rows, Index width, Dtype dty
 void run(const CsrRows& a, Dtype dtype, SparseJob job) {
   if (a.rows == 0 || job.width == 0) return;
   const int column = a.column_dtype == Dtype::uint16 ? 0 : a.column_dtype == Dtype::uint32 ? 1 : 2;
-  job.rows = a.rows, job.pointers = a.pointers, job.values = a.values, job.columns = a.columns;
+  job.rows = a.rows, job.cols = a.cols, job.pointers = a.pointers, job.values = a.values, job.columns = a.columns;
   table().at[dtype == Dtype::float64][column](job);
 }
 

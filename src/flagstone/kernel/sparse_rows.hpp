@@ -8,7 +8,7 @@ namespace flagstone::kernel {
 
 /// One call for raw pointers; leading dimensions in elements.
 struct SparseJob {
-  std::int64_t rows;
+  std::int64_t rows, cols;
   const std::int64_t* pointers;
   const void *values, *columns;
   const void* x;  // null: T is given
@@ -55,45 +55,42 @@ class ColumnBlock {
         x_(static_cast<const Real*>(job.x) + at),
         y_(static_cast<Real*>(job.y) + at),
         ldx_(job.ldx),
-        ldy_(job.ldy),
-        end_(job.pointers[job.rows] - job.pointers[0]) {
-    for (int k = 0; k < width; ++k)
-      reinterpret_cast<Real*>(shift_)[k] = job.shift ? static_cast<Real>(job.shift[at + k]) : 0;
-  }
+        ldy_(job.ldy) {}
 
-  /// t := sum of value * X[column, :] over [first, last), less the shift. The sums stay in registers; with fewer
-  /// vectors than hide the multiplier's latency, several values go side by side.
-  void gather(std::int64_t first, std::int64_t last, V* t) const {
+  /// t += value * X[column, :] for the values from p on, up to `last` or the first column that is not below `limit`;
+  /// returns where it stopped. Sums stay in registers; with fewer vectors than hide the multiplier's latency, several
+  /// values go side by side.
+  std::int64_t gather(std::int64_t p, std::int64_t last, std::uint64_t limit, V* t) const {
     constexpr int ways = count >= 4 ? 1 : count == 1 ? 4 : 2;
     V sum[ways][count] = {};
-    std::int64_t p = first;
-    for (; p + ways <= last; p += ways) {
+    for (int k = 0; k < count; ++k) sum[0][k] = t[k];
+    for (; p + ways <= last && columns_[p + ways - 1] < limit; p += ways) {
 #pragma GCC unroll 4
-      for (int w = 0; w < ways; ++w) {
-        if constexpr (width * sizeof(Real) >= 128) prefetch(p + w);
-        accumulate(p + w, sum[w]);
-      }
+      for (int w = 0; w < ways; ++w) accumulate(p + w, sum[w]);
     }
-    for (; p < last; ++p) accumulate(p, sum[0]);
+    if constexpr (ways > 1)
+      for (; p < last && columns_[p] < limit; ++p) accumulate(p, sum[0]);
 #pragma GCC unroll 4
     for (int w = 1; w < ways; ++w)
 #pragma GCC unroll 8
       for (int k = 0; k < count; ++k) sum[0][k] += sum[w][k];
 #pragma GCC unroll 8
-    for (int k = 0; k < count; ++k) t[k] = sum[0][k] - shift_[k];
+    for (int k = 0; k < count; ++k) t[k] = sum[0][k];
+    return p;
   }
 
-  /// Y[column, :] += value * t over [first, last).
-  void scatter(std::int64_t first, std::int64_t last, const V* t) const {
+  /// Y[column, :] += value * t, from p on in the same way.
+  std::int64_t scatter(std::int64_t p, std::int64_t last, std::uint64_t limit, const V* t) const {
     V kept[count];
 #pragma GCC unroll 8
     for (int k = 0; k < count; ++k) kept[k] = t[k];
-    for (std::int64_t p = first; p < last; ++p) {
+    for (; p < last && columns_[p] < limit; ++p) {
       V* row = reinterpret_cast<V*>(y_ + static_cast<std::int64_t>(columns_[p]) * ldy_);
       const Real value = values_[p];
 #pragma GCC unroll 8
       for (int k = 0; k < count; ++k) row[k] += value * kept[k];
     }
+    return p;
   }
 
  private:
@@ -103,46 +100,66 @@ class ColumnBlock {
 #pragma GCC unroll 8
     for (int k = 0; k < count; ++k) sum[k] += value * row[k];
   }
-  void prefetch(std::int64_t p) const {
-    constexpr std::int64_t ahead = 16;
-    const std::int64_t next = p + ahead < end_ ? p + ahead : p;
-    const char* there = reinterpret_cast<const char*>(x_ + static_cast<std::int64_t>(columns_[next]) * ldx_);
-#pragma GCC unroll 4
-    for (int line = 0; line < static_cast<int>(width * sizeof(Real)); line += 64) __builtin_prefetch(there + line);
-  }
 
   const Real* values_;
   const Column* columns_;
   const Real* x_;
   Real* y_;
-  std::int64_t ldx_, ldy_, end_;
-  V shift_[count];
+  std::int64_t ldx_, ldy_;
 };
 
-/// A few rows are gathered before they are scattered: then the sums of different rows overlap in the pipeline, and
-/// their values are still in the nearest cache for the second half.
+/// Columns of A whose rows of X (or Y) stay in the second-level cache while a group of rows passes over them; all of
+/// them where rows are so short that a strip would hold only a few of their values.
+inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
+  constexpr std::int64_t cached = 320 << 10, least_values = 8;
+  const std::int64_t nnz = job.pointers[job.rows] - job.pointers[0];
+  const std::int64_t most = nnz / (job.rows * least_values);
+  std::int64_t strips = job.cols * row_bytes / cached + 1;
+  if (strips > most) strips = most > 1 ? most : 1;
+  return static_cast<std::uint64_t>((job.cols + strips - 1) / strips);
+}
+
+/// Groups of rows pass over X, then over Y, strip by strip of columns. Every value is used once and in the stored order
+/// in each pass, sorted or not: a row goes on where its last strip ended.
 template <class Real, class Column, class V, int count>
 void rows_block(const SparseJob& job, std::int64_t at) {
-  constexpr std::int64_t together = 8;
+  constexpr std::int64_t group = 256;
   using Block = ColumnBlock<Real, Column, V, count>;
   const Block block(job, at);
   const std::int64_t base = job.pointers[0];
+  const std::uint64_t strip = strip_of(job, Block::width * sizeof(Real)), cols = static_cast<std::uint64_t>(job.cols);
   double sums[Block::width] = {};
-  for (std::int64_t start = 0; start < job.rows; start += together) {
-    const std::int64_t stop = start + together < job.rows ? start + together : job.rows;
-    V passing[together][count];
-    for (std::int64_t i = start; i < stop; ++i) {
-      V* t = passing[i - start];
-      V* kept = job.t ? reinterpret_cast<V*>(static_cast<Real*>(job.t) + i * job.ldt + at) : nullptr;
-      if (job.x) block.gather(job.pointers[i] - base, job.pointers[i + 1] - base, t);
-      for (int k = 0; kept && k < count; ++k) (job.x ? kept[k] : t[k]) = (job.x ? t[k] : kept[k]);
+  for (std::int64_t start = 0; start < job.rows; start += group) {
+    const std::int64_t rows = start + group < job.rows ? group : job.rows - start;
+    const std::int64_t* pointers = job.pointers + start;
+    V t[group][count];
+    std::int64_t cursor[group];
+    Real* kept = job.t ? static_cast<Real*>(job.t) + start * job.ldt + at : nullptr;
+    if (job.x) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        cursor[i] = pointers[i] - base;
+        for (int k = 0; k < Block::width; ++k)
+          reinterpret_cast<Real*>(t[i])[k] = job.shift ? static_cast<Real>(-job.shift[at + k]) : 0;
+      }
+      for (std::uint64_t limit = strip;; limit += strip) {
+        for (std::int64_t i = 0; i < rows; ++i)
+          cursor[i] = block.gather(cursor[i], pointers[i + 1] - base, limit, t[i]);
+        if (limit >= cols) break;
+      }
+    }
+    for (std::int64_t i = 0; kept && i < rows; ++i) {
+      V* there = reinterpret_cast<V*>(kept + i * job.ldt);
+      for (int k = 0; k < count; ++k) (job.x ? there[k] : t[i][k]) = (job.x ? t[i][k] : there[k]);
     }
     if (!job.y) continue;
-    for (std::int64_t i = start; i < stop; ++i) {
-      const V* t = passing[i - start];
-      if (job.sums)
-        for (int k = 0; k < Block::width; ++k) sums[k] += static_cast<double>(reinterpret_cast<const Real*>(t)[k]);
-      block.scatter(job.pointers[i] - base, job.pointers[i + 1] - base, t);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      cursor[i] = pointers[i] - base;
+      for (int k = 0; job.sums && k < Block::width; ++k)
+        sums[k] += static_cast<double>(reinterpret_cast<const Real*>(t[i])[k]);
+    }
+    for (std::uint64_t limit = strip;; limit += strip) {
+      for (std::int64_t i = 0; i < rows; ++i) cursor[i] = block.scatter(cursor[i], pointers[i + 1] - base, limit, t[i]);
+      if (limit >= cols) break;
     }
   }
   for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];

@@ -134,6 +134,18 @@ TEST(Sparse, VerbsMatchDenseLoops) {
   check_verbs<double, std::uint64_t>(40, 1, 0.9, false);
 }
 
+TEST(Sparse, StripsOfColumnsAndGroupsOfRows) {
+  const Index m = 300, n = 3000, b = 64;  // X is larger than a strip, the rows more than a group
+  for (bool wild : {false, true}) {
+    const Sample<float, std::uint16_t> a(m, n, 0.05, wild);
+    Block<float> x(n, b, 0, true), t(m, b, 0, false), y(n, b, 0, false);
+    csr_gram(a.panel(), x.tile(), nullptr, t.tile(), y.tile(), nullptr);
+    const auto dense = a.dense(nullptr), want = reference::multiply(dense, m, n, x.wide(), b, false);
+    expect_near<float>(t.wide(), want, 100);
+    expect_near<float>(y.wide(), reference::multiply(dense, m, n, want, b, true), 100);
+  }
+}
+
 TEST(Sparse, EveryInstructionSetGivesTheSameNumbers) {
   const Sample<float, std::uint16_t> a(60, 45, 0.4);
   std::vector<const SparseTable*> tables{&sparse_baseline};
@@ -149,7 +161,8 @@ TEST(Sparse, EveryInstructionSetGivesTheSameNumbers) {
       Block<float> t(a.rows, b, 2, false), y(a.cols, b, 0, false);
       std::vector<double> sums(static_cast<std::size_t>(b));
       SparseJob job{};
-      job.rows = a.rows, job.pointers = a.pointers.data(), job.values = a.values.data(), job.columns = a.columns.data();
+      job.rows = a.rows, job.cols = a.cols, job.pointers = a.pointers.data(), job.values = a.values.data(),
+      job.columns = a.columns.data();
       job.x = x.memory.data(), job.ldx = x.ld, job.y = y.memory.data(), job.ldy = y.ld;
       job.t = t.memory.data(), job.ldt = t.ld, job.shift = shift.data(), job.sums = sums.data(), job.width = b;
       table->at[0][0](job);
