@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/spectral/basis.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "flagstone/kernel/dense.hpp"
 
@@ -35,6 +36,7 @@ Tile Basis::part(int block, Index first, Index count) const {
 void Basis::append(const double* w, Index width) {
   widths_.push_back(width);
   columns_ += width;
+  std::memset(last().store().memory(), 0, last().nbytes());
   copy(matrix(const_cast<double*>(w), n_, width), part(blocks() - 1, 0, n_));
 }
 

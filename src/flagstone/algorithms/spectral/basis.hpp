@@ -19,7 +19,7 @@ class Basis {
   int blocks() const { return static_cast<int>(widths_.size()); }
   bool full() const { return widths_.size() == blocks_.size(); }
   Index last_width() const { return widths_.back(); }
-  /// The last block's array, n x block: its first last_width() columns count.
+  /// The last block's array, n x block: columns from last_width() on are zero.
   const Array& last() const { return blocks_[widths_.size() - 1]; }
   /// The array of a block, whether it is in use or not.
   const Array& array(int block) const { return blocks_[block]; }

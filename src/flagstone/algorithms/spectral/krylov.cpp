@@ -117,32 +117,25 @@ class BlockKrylov {
     basis_.append(w, width_);
   }
 
-  /// W := G V_last, W contiguous n x width.
+  /// W := G V_last, W contiguous n x width. A narrow block is applied with zeros beside it: it is rare, and takes no
+  /// memory that was not planned.
   void apply() {
-    const Index width = basis_.last_width();
-    Array w = w_, x = basis_.last();
-    if (width < b_) w = memory_array(w_.store().memory(), {n_, width}, Dtype::float64, {});
-    if (dtype_ == Dtype::float32 || width < b_) {
-      // A narrow block gets a contiguous copy, in float64 in the first free block of the basis or at the end of it.
-      const Dtype to = dtype_;
-      std::byte* memory = to == Dtype::float32 ? x32_.store().memory() : narrow().store().memory();
-      x = memory_array(memory, {n_, width}, to, {});
-      Tile from = matrix(numbers(basis_.last()), n_, width);
-      from.strides = {b_ * 8, 8};
-      Tile target{
-          memory, to, {n_, width}, {width * static_cast<Index>(size_of(to)), static_cast<Index>(size_of(to))}, 0};
-      kernel::convert(from, nullptr, target);
+    width_ = basis_.last_width();
+    Array x = basis_.last();
+    if (dtype_ == Dtype::float32) {
+      kernel::convert(whole_tile(x), nullptr, whole_tile(x32_));
+      x = x32_;
     }
-    std::memset(w.store().memory(), 0, w.nbytes());
-    op_.apply(graph_, x, w);
+    double* w = numbers(w_);
+    std::memset(w, 0, w_.nbytes());
+    op_.apply(graph_, x, w_);
     graph_.barrier();
-    width_ = width;
+    for (Index i = 1; i < n_ && width_ < b_; ++i) std::copy_n(w + i * b_, width_, w + i * width_);
     ++result_.applications;
     graph_.host_work("krylov", work(basis_.blocks()));
   }
-  const Array& narrow() {
-    if (!narrow_) narrow_ = graph_.allocate({n_, b_}, Dtype::float64);
-    return narrow_;
+  static Tile whole_tile(const Array& array) {
+    return {array.store().memory(), array.dtype(), array.shape(), array.store().memory_strides(), 0};
   }
 
   /// H gains the columns QᵀG V_last; W becomes its part outside the basis, R W's triangular factor.
@@ -326,7 +319,7 @@ class BlockKrylov {
   Index n_, b_, width_ = 0;
   Basis basis_;
   Charge small_;
-  Array w_, x32_, narrow_;
+  Array w_, x32_;
   Dtype dtype_;
   std::vector<double> h_, r_;  // p x p; width x width
   Ritz ritz_;
