@@ -73,15 +73,16 @@ def test_every_routine_under_every_limit(operands, name, workers):
     _seen.setdefault(name, set()).update(bits)
     assert len(_seen[name]) == 1, "the bits depend on the number of workers"
     if name.startswith("matmul"):
-        for entry in entries:
-            assert entry["bytes"] <= matmul_bytes(name, entry["budget"]), entry
+        # The least limit holds one tile of C and two more: far from the square that the formula fills memory with.
+        for entry, slack in zip(entries, (2.0, 1.4, 1.1), strict=True):
+            assert entry["bytes"] <= slack * matmul_bytes(name, entry["budget"]), entry
 
 
 def matmul_bytes(name: str, budget: int) -> float:
-    """The docstring's formula: s mnk (1/rows + 1/cols) + compulsory, superblocks of √(budget/s); + 40 %."""
+    """The docstring's formula: s mnk (1/rows + 1/cols) + compulsory, superblocks of √(budget/s)."""
     m, k, n, s = (2500, 2300, 2500, 16) if "complex" in name else (4500, 4200, 4700, 4)
     side = (budget / s) ** 0.5
-    return 1.4 * s * (2 * m * n * k / side + m * k + k * n + m * n)
+    return s * (2 * m * n * k / side + m * k + k * n + m * n)
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -101,8 +102,9 @@ for less in (least // 2, least - (8 << 20)):
     else:
         raise AssertionError("less than the least was accepted")
 assert not os.path.exists("refused.zarr")
+planned = work.plan(memory=least).least_memory
 work(memory=least)
-print(work.plan(memory=least).least_memory - least)
+print(planned - least)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
