@@ -73,7 +73,7 @@ def test_every_routine_under_every_limit(operands, name, workers):
     _seen.setdefault(name, set()).update(bits)
     assert len(_seen[name]) == 1, "the bits depend on the number of workers"
     if name.startswith("matmul"):
-        # The least limit holds one tile of each matrix: far from the square that the formula fills memory with.
+        # The least limit holds a tile of each matrix, far from a square that fills memory.
         for entry, slack in zip(entries, (2.0, 1.4, 1.1), strict=True):
             assert entry["bytes"] <= slack * matmul_bytes(name, entry["budget"]), entry
 
