@@ -1,5 +1,6 @@
 #include "flagstone/runtime/runtime.hpp"
 
+#include <malloc.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -102,25 +103,31 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   const bool watched = reset_peak_resident();
   std::filesystem::create_directories(impl_->options.scratch);
-  Executor executor(ring, impl_->options, capacity, heartbeat);
-  const auto report = [&] {
-    Statistics stats = executor.statistics();
-    stats.resident_at_entry = entry;
-    stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
-    return stats;
-  };
-  try {
-    executor.run(builder);
-  } catch (const BudgetError&) {
-    impl_->failure = executor.failed_in();
-    throw BudgetError("memory: the limit is " + format_bytes(memory) + " and at least " +
-                          format_bytes(least_memory(builder)) + " are needed; raise memory=.",
-                      least_memory(builder));
-  } catch (...) {
-    impl_->failure = executor.failed_in();
-    throw;
+  Statistics stats;
+  {
+    Executor executor(ring, impl_->options, capacity, heartbeat);
+    try {
+      executor.run(builder);
+    } catch (const BudgetError&) {
+      throw_too_small(least_memory(builder));
+    } catch (...) {
+      impl_->failure = executor.failed_in();
+      throw;
+    }
+    stats = executor.statistics();
   }
-  return report();
+  stats.resident_at_entry = entry;
+  stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
+#ifdef __GLIBC__
+  ::malloc_trim(0);  // what workers' arenas kept would count against the next call
+#endif
+  return stats;
+}
+
+void Runtime::throw_too_small(std::uint64_t least) const {
+  throw BudgetError("memory: the limit is " + format_bytes(impl_->options.memory) + " and at least " +
+                        format_bytes(least) + " are needed; raise memory=.",
+                    least);
 }
 
 Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
@@ -128,10 +135,7 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder);
-  if (memory < least)
-    throw BudgetError("memory: the limit is " + format_bytes(memory) + " and at least " + format_bytes(least) +
-                          " are needed; raise memory=.",
-                      least);
+  if (memory < least) throw_too_small(least);
   const std::uint64_t capacity = memory - held;
   Simulator simulator(impl_->options, impl_->profile, capacity, capacity);
   simulator.run(builder);

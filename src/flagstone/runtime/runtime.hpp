@@ -54,6 +54,7 @@ class Runtime {
   std::uint64_t reserve() const;
 
  private:
+  [[noreturn]] void throw_too_small(std::uint64_t least) const;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
