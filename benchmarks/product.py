@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import harness
@@ -103,48 +104,35 @@ def bytes_bound(n: int, memory: int) -> float:
     return 2 * SIZE**1.5 * n**3 / math.sqrt(memory) + 3 * SIZE * n * n
 
 
-def compare(
-    args, label: str, memory: str, operands: tuple[Path, Path], npy: tuple[Path, Path]
-) -> tuple[list, dict]:
-    out = args.data / "product-c.zarr"
-    runs = {
-        "flagstone": lambda: harness.child(
-            __file__, ours, args.timeout, a=operands[0], b=operands[1], out=out, memory=memory
-        ),
-        "numpy": lambda: harness.child(__file__, numpy_in_memory, args.timeout, a=npy[0], b=npy[1]),
-    }
-    results = harness.alternate(args.rounds, runs, [*operands, *npy])
-    harness.remove(out)
-    mine, theirs = harness.best(results["flagstone"]), harness.best(results["numpy"])
-    fastest = min(results["flagstone"], key=lambda run: run["seconds"])
-    limit = harness.parse_bytes(memory)
+def rows_of(args, label: str, memory: str, mine: list[dict], theirs: list[dict]) -> list[harness.Row]:
+    """Time, bytes, peak and plan of one case: operands of one kind under one limit."""
+    fastest = min(mine, key=lambda run: run["seconds"])
+    limit, peak = harness.parse_bytes(memory), max(run["peak"] for run in mine)
     submitted = fastest["stats"]["bytes_read"] + fastest["stats"]["bytes_written"]
     bound = bytes_bound(args.n, limit)
-    peak = max(run["peak"] for run in results["flagstone"])
     name = f"product {args.n}³, {label}"
 
-    def row(what: str, mine: str, theirs: str, value: float, target: str) -> dict:
+    def row(what: str, mine: str, theirs: str, value: float, target: str) -> harness.Row:
         return harness.figure(f"{name}: {what}", mine, theirs, value, target, args.full_size)
 
-    rows = [
-        row(
-            "time",
-            f"{mine:.2f} s",
-            f"{theirs:.2f} s NumPy",
-            mine / theirs,
-            TIME_TARGET.get(memory, "<= 1.15"),
-        )
-    ]
+    seconds, numpy_seconds = fastest["seconds"], harness.best(theirs)
+    shown = f"{seconds:.2f} s", f"{numpy_seconds:.2f} s NumPy"
+    rows = [row("time", *shown, seconds / numpy_seconds, TIME_TARGET.get(memory, "<= 1.15"))]
     if memory in BYTES_TARGET:
-        rows.append(
-            row("bytes ÷ bound", f"{submitted:.4g}", f"{bound:.4g}", submitted / bound, BYTES_TARGET[memory])
-        )
-    rows += [
+        shown = f"{submitted / 1e9:.2f} GB", f"{bound / 1e9:.2f} GB"
+        rows.append(row("bytes ÷ bound", *shown, submitted / bound, BYTES_TARGET[memory]))
+    return [
+        *rows,
         row("peak ÷ limit", f"{peak / 2**20:.0f} MiB", memory, peak / limit, "<= 1.00"),
         *harness.against_plan(name, fastest["plan"], fastest["stats"], peak, args.full_size),
-        row("error ÷ eps (√2n)", "signed", "", fastest["error_over_eps"], f"<= {math.sqrt(2 * args.n):.0f}"),
+        row(
+            "error ÷ eps",
+            "signed entries",
+            "√2n",
+            fastest["error_over_eps"],
+            f"<= {math.sqrt(2 * args.n):.0f}",
+        ),
     ]
-    return rows, results
 
 
 def run() -> int:
@@ -159,23 +147,31 @@ def run() -> int:
         harness.random_npy(args.data / f"product-{x}.npy", args.n, args.n, i) for i, x in enumerate("ab")
     )
     zarr = tuple(path.with_suffix(".zarr") for path in npy)
-    dropped = harness.drop_caches(npy)
-    rows, details = [], {"caches": dropped}
+    out = args.data / "product-c.zarr"
+    cases = [(f".npy, {memory}", memory, npy) for memory in args.npy_memory.split(",") if memory]
+    cases += [(f"Zarr, {memory}", memory, zarr) for memory in args.zarr_memory.split(",") if memory]
+    child = partial(harness.child, __file__)
+    runs = {
+        label: partial(child, ours, args.timeout, a=operands[0], b=operands[1], out=out, memory=memory)
+        for label, memory, operands in cases
+    }
+    runs["numpy"] = partial(child, numpy_in_memory, args.timeout, a=npy[0], b=npy[1])
     try:
-        floor = harness.child(__file__, blas_floor, args.timeout, n=args.n)
-        for memory in args.npy_memory.split(","):
-            more, details[f"npy {memory}"] = compare(args, f".npy, {memory}", memory, npy, npy)
-            rows += more
         for source, to in zip(npy, zarr, strict=True):
-            harness.child(__file__, make_zarr, args.timeout, source=source, to=to)
-        for memory in args.zarr_memory.split(","):
-            more, details[f"zarr {memory}"] = compare(args, f"Zarr, {memory}", memory, zarr, npy)
-            rows += more
+            child(make_zarr, args.timeout, source=source, to=to)
+        dropped = harness.drop_caches(npy)
+        floor = child(blas_floor, args.timeout, n=args.n)
+        results = harness.alternate(args.rounds, runs, [*npy, *zarr])
     finally:
-        harness.remove(*zarr, *(() if args.keep else npy), args.data / "product-c.zarr")
+        harness.remove(*zarr, *(() if args.keep else npy), out)
+    rows = [
+        row
+        for label, memory, _ in cases
+        for row in rows_of(args, label, memory, results[label], results["numpy"])
+    ]
     rate = floor["flops_per_second"] / 1e9
     print(f"caches: {dropped}; BLAS floor {floor['seconds']:.2f} s ({rate:.0f} Gflop/s)")
-    return harness.report(__file__, args, rows, floor=floor, **details)
+    return harness.report(__file__, args, rows, caches=dropped, floor=floor, runs=results)
 
 
 if __name__ == "__main__":
