@@ -223,6 +223,7 @@ def clear(scratch: Path) -> tuple[int, int]:
     gone = [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
     for entry in gone:
         shutil.rmtree(entry.path, ignore_errors=True)
-        for beside in (entry.path.with_suffix(".json"), entry.path.with_suffix(".lock"), f"{entry.path}.lock"):
-            Path(beside).unlink(missing_ok=True)
+        for end in (".json", ".lock"):
+            entry.path.with_suffix(end).unlink(missing_ok=True)
+        Path(f"{entry.path}.lock").unlink(missing_ok=True)
     return len(gone), sum(entry.nbytes for entry in gone)
