@@ -21,7 +21,7 @@ JOBS = {
     "pca": ('a = fl.open("cells.zarr")', 'fl.pca(a, 20, out="out.zarr", memory="400MiB")'),
     "from_numpy": ('a = np.load("a.npy")', 'fl.from_numpy(a, "out.zarr", overwrite=True)'),
     "from_blocks": (
-        'import scipy.sparse as sp\nm = sp.random(20000, 900, 0.2, format="csr", dtype="float32")',
+        'import scipy.sparse as sp\nm = sp.random(20000, 900, 0.2, format="csr", random_state=5)',
         'fl.from_blocks([m] * 6, "out.zarr", overwrite=True)',
     ),
 }
@@ -54,16 +54,19 @@ def start(job: str, folder) -> subprocess.Popen:
 
 
 def duration(job: str, folder) -> float:
-    began = time.perf_counter()
     process = start(job, folder)
     ready = time.perf_counter()
     assert process.wait() == 0, process.stderr.read()[-2000:]
-    del began
     return time.perf_counter() - ready
 
 
 def bits_of(path) -> dict[str, bytes]:
     return {str(f.relative_to(path)): f.read_bytes() for f in sorted(path.rglob("*")) if f.is_file()}
+
+
+def elements(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The stored elements alone (they are the same in every run), and every file's name."""
+    return {name: content if "/c/" in name else b"" for name, content in files.items()}
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -89,8 +92,7 @@ def test_killed_at_random_moments(folder, job, how):
         if found == old:
             interrupted += 1
         else:
-            assert found.keys() == new.keys()
-            fl.open(str(out / next(iter(found))).split("/zarr.json")[0])
+            assert elements(found) == elements(new)
         if how == signal.SIGINT:
             assert process.returncode in (0, -signal.SIGINT, 1, 130), process.stderr.read()
             if process.returncode:
