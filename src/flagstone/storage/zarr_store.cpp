@@ -1,6 +1,8 @@
 #include "flagstone/storage/zarr_store.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,11 +37,13 @@ std::string name_of_chunk(const Shape& chunk) {
 
 ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, bool writable)
     : directory_(std::move(directory)),
+      opened_(::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
       metadata_(std::move(metadata)),
       layout_(metadata_.shape, metadata_.chunks, metadata_.dtype),
       writable_(writable) {
   layout_.chunk_strides = strides_in_order(metadata_);
   layout_.fill = metadata_.fill;
+  hold_existing();
   if (metadata_.codec.raw()) return;
   layout_.decode = [chain = metadata_.codec, dtype = metadata_.dtype, bytes = layout_.chunk_bytes, where = directory_](
                        std::byte* encoded, std::size_t size, std::byte* decoded) {
@@ -54,6 +58,52 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, bool writabl
     };
 }
 
+ZarrStore::~ZarrStore() {
+  if (opened_ >= 0) ::close(opened_);
+}
+
+bool ZarrStore::still_there() const {
+  struct stat now, then;
+  return opened_ < 0 || (::stat(directory_.c_str(), &now) == 0 && ::fstat(opened_, &then) == 0 &&
+                         now.st_ino == then.st_ino && now.st_dev == then.st_dev);
+}
+
+/// By path while that names the directory that was opened, else through its descriptor (it was renamed, or another
+/// array took its path). StorageError(ENOENT): absent; (ESTALE): the directory was removed.
+std::shared_ptr<File> ZarrStore::open_file(const Shape& shard, File::Mode mode) const {
+  try {
+    if (still_there()) {
+      auto file = File::open(path_of(shard), mode);
+      if (still_there()) return file;
+    }
+    return File::open("/proc/self/fd/" + std::to_string(opened_) + "/" + metadata_.key(shard), mode);
+  } catch (const StorageError& error) {
+    if (error.number == ENOENT && opened_ >= 0 && ::faccessat(opened_, "zarr.json", F_OK, 0) != 0)
+      throw StorageError("read: the array was replaced or removed meanwhile; open it again", ESTALE, directory_);
+    throw;
+  }
+}
+
+void ZarrStore::hold_existing() {
+  const Shape shards = metadata_.shards;
+  Shape grid = metadata_.shape;
+  double number = 1;
+  for (std::size_t d = 0; d < grid.size(); ++d) {
+    grid[d] = ceil_div(grid[d], shards[d]);
+    number *= static_cast<double>(grid[d]);
+  }
+  if (!metadata_.sharded || number > static_cast<double>(files_held_open)) return;
+  for (const Shape& shard : ChunkLayout(metadata_.shape, shards, metadata_.dtype).touched(whole(metadata_.shape))) {
+    if (::access(path_of(shard).c_str(), F_OK) != 0) continue;
+    const auto at = shards_.try_emplace(shard).first;
+    try {
+      hold(shard, at->second);
+    } catch (const StorageError&) {
+      shards_.erase(at);  // said when it is needed
+    }
+  }
+}
+
 ZarrStore::Place ZarrStore::place_of(const Shape& chunk) const {
   Place place{chunk, 0};
   for (std::size_t d = 0; d < chunk.size(); ++d) {
@@ -66,7 +116,7 @@ ZarrStore::Place ZarrStore::place_of(const Shape& chunk) const {
 
 void ZarrStore::hold(const Shape& shard, Shard& loaded) const {
   if (loaded.file) return;
-  loaded.file = File::open(path_of(shard), writable_ ? File::Mode::update : File::Mode::read);
+  loaded.file = open_file(shard, writable_ ? File::Mode::update : File::Mode::read);
   open_.push_back(shard);
   if (open_.size() <= files_held_open) return;
   if (const auto oldest = shards_.find(open_.front()); oldest != shards_.end())
@@ -75,9 +125,9 @@ void ZarrStore::hold(const Shape& shard, Shard& loaded) const {
 }
 
 ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
-  auto [at, fresh] = shards_.try_emplace(shard);
+  const auto at = shards_.try_emplace(shard).first;
   Shard& loaded = at->second;
-  if (!fresh) {
+  if (loaded.indexed) {
     if (loaded.exists) hold(shard, loaded);
     return loaded;
   }
@@ -86,9 +136,13 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
     loaded.exists = true;
     loaded.file_bytes = loaded.file->size();
     loaded.entries = read_shard_index(*loaded.file, metadata_);
+    loaded.indexed = true;
   } catch (const std::exception& error) {
     const auto* storage = dynamic_cast<const StorageError*>(&error);
-    if (storage && storage->number == ENOENT && !loaded.exists) return loaded;  // an absent shard: all fill value
+    if (storage && storage->number == ENOENT && !loaded.exists) {
+      loaded.indexed = true;  // an absent shard: all fill value
+      return loaded;
+    }
     std::erase(open_, shard);
     shards_.erase(at);
     throw;
@@ -99,7 +153,7 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
 /// An unsharded chunk is a file of its own; nothing is remembered of it, there may be millions.
 StoredChunk ZarrStore::locate_file(const Shape& chunk) const {
   try {
-    auto file = File::open(path_of(chunk), File::Mode::read);
+    auto file = open_file(chunk, File::Mode::read);
     const std::uint64_t bytes = file->size();
     if (bytes == 0 || (metadata_.codec.raw() && bytes != layout_.chunk_bytes))
       throw FormatError("open: " + file->path() + ": the chunk has " + std::to_string(bytes) + " bytes, " +
@@ -137,6 +191,8 @@ Transfer ZarrStore::read(const Box& box) const {
 }
 
 void ZarrStore::make(const Shape& shard, Shard& fresh) {
+  if (!still_there())
+    throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
   const std::string path = path_of(shard);
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code error;
@@ -155,7 +211,7 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
   else
     file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
   write_shard_index(*file, fresh.entries, fresh.file_bytes);
-  fresh.exists = true;
+  fresh.exists = fresh.indexed = true;
 }
 
 void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {

@@ -17,7 +17,10 @@ namespace flagstone {
 
 class ZarrStore final : public ArrayStore {
  public:
+  /// Opens the shards that exist, up to as many as are held open: who has an array open keeps it when its path is
+  /// replaced. Shards beyond those are looked for in the same directory (not path); where it is gone, that is said.
   ZarrStore(std::string directory, ArrayMetadata metadata, bool writable);
+  ~ZarrStore() override;
 
   Transfer read(const Box& box) const override;
   Transfer write(const Box& box) override;
@@ -38,6 +41,7 @@ class ZarrStore final : public ArrayStore {
     std::shared_ptr<File> file;  // let go when many are open
     std::vector<ShardEntry> entries;
     std::uint64_t file_bytes = 0;
+    bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
     bool unsynced = false;  // written to since the last flush
   };
@@ -48,6 +52,9 @@ class ZarrStore final : public ArrayStore {
 
   Place place_of(const Shape& chunk) const;
   std::string path_of(const Shape& shard) const { return directory_ + "/" + metadata_.key(shard); }
+  bool still_there() const;  // directory_ is the directory that was opened
+  std::shared_ptr<File> open_file(const Shape& shard, File::Mode mode) const;
+  void hold_existing();
   Shard& load(const Shape& shard) const;               // mutex_ held
   void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
   void make(const Shape& shard, Shard& fresh);         // mutex_ held
@@ -57,6 +64,7 @@ class ZarrStore final : public ArrayStore {
   ShardEntry encoded_entry(const Shape& chunk, std::uint64_t offset);
 
   std::string directory_;
+  int opened_ = -1;  // descriptor of the directory
   ArrayMetadata metadata_;
   ChunkLayout layout_;
   bool writable_;

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -277,6 +279,56 @@ TEST(Zarr, TheDirtyMarkStaysUntilItIsCleared) {
   mark_dirty(array, false);
   mark_dirty(array, false);
   EXPECT_FALSE(is_dirty(array));
+}
+
+TEST(Zarr, WhoHasAnArrayOpenKeepsItWhenItsPathIsReplaced) {
+  TemporaryDirectory directory;
+  for (const Index rows : {Index{100}, Index{200 * 4095}}) {  // the second has more shards than are held open
+    const std::string path = directory / ("a" + std::to_string(rows)), other = path + ".other";
+    const Box box{{rows - 1, 0}, {1, 4}};
+    const std::vector<std::byte> ones(4, std::byte{1}), twos(4, std::byte{2});
+    const auto make = [&](const std::string& where, const std::vector<std::byte>& values) {
+      Array array = create_zarr_array(where, {rows, 4}, Dtype::uint8, {{1, 4}, "blosc-lz4"});
+      write_elements(array, box, values);
+      array.store().flush();
+    };
+    make(path, ones);
+    make(other, twos);
+    const Array old = open_zarr_array(path);
+    std::filesystem::rename(path, path + ".old");
+    std::filesystem::rename(other, path);
+    EXPECT_EQ(read_elements(old, box), ones);
+    EXPECT_EQ(read_elements(open_zarr_array(path), box), twos);
+    const Array moved = open_zarr_array(path + ".old");
+    std::filesystem::remove_all(path + ".old");
+    EXPECT_EQ(read_elements(old, box), ones);
+    if (rows == 100) {
+      EXPECT_EQ(read_elements(moved, box), ones);
+    } else {
+      EXPECT_THAT(message_of<StorageError>([&] { read_elements(moved, box); }), HasSubstr("replaced or removed"));
+    }
+  }
+}
+
+TEST(Zarr, ThreadsReadAndWriteTheirBoxesOfOneArray) {
+  TemporaryDirectory directory;
+  // More shards than are held open; every thread touches all of them.
+  const Index shards = 36;
+  Array array = create_zarr_array(directory / "a", {shards * 4095, 16}, Dtype::int32, {{1, 16}, "blosc-lz4"});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (Index row = t; row < array.shape()[0]; row += 2048) {
+        const std::vector<std::byte> values(64, static_cast<std::byte>(1 + row % 200));
+        write_elements(array, {{row, 0}, {1, 16}}, values);
+        wrong += read_elements(array, {{row, 0}, {1, 16}}) != values;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  for (Index row = 3; row < array.shape()[0]; row += 2048)
+    EXPECT_EQ(read_elements(array, {{row, 5}, {1, 1}})[0], static_cast<std::byte>(1 + row % 200));
 }
 
 TEST(Zarr, EncodedChunksAreTheStoredBytes) {
