@@ -20,7 +20,7 @@ struct Segment {
   std::size_t row_bytes = 0;
   std::size_t rows = 1;
   std::size_t pitch = 0;
-  bool direct = true;  // offset, lengths and memory are page-aligned: O_DIRECT
+  bool direct = true;     // offset, lengths and memory are page-aligned: O_DIRECT
   std::size_t slack = 0;  // of a read: so many of the last bytes may lie beyond the end of the file (last page)
 
   std::size_t bytes() const { return row_bytes * rows; }

@@ -16,11 +16,11 @@ struct CsrPanelRange {
 
 /// Collected at ingest, so that no pass is spent on them later.
 struct CsrStatistics {
-  double sum_row_nnz_squared = 0;      // flops/2 of a Gram matrix
-  double sum_squares = 0;              // of all values
-  Index bad_row = -1, bad_column = -1; // first NaN or Inf, or -1
-  std::vector<double> column_sums;     // n
-  std::vector<double> column_squares;  // n
+  double sum_row_nnz_squared = 0;       // flops/2 of a Gram matrix
+  double sum_squares = 0;               // of all values
+  Index bad_row = -1, bad_column = -1;  // first NaN or Inf, or -1
+  std::vector<double> column_sums;      // n
+  std::vector<double> column_squares;   // n
 };
 
 struct CsrMatrix {

@@ -9,9 +9,9 @@
 namespace flagstone {
 
 struct ZarrOptions {
-  Shape chunks;                 // empty: default_chunks
-  std::string codec = "raw";    // raw | blosc-lz4 (shuffle)
-  std::string attributes;       // JSON object text, empty for none
+  Shape chunks;               // empty: default_chunks
+  std::string codec = "raw";  // raw | blosc-lz4 (shuffle)
+  std::string attributes;     // JSON object text, empty for none
   std::vector<std::string> dimension_names;
 };
 
