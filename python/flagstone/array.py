@@ -160,13 +160,11 @@ class Array:
         Integers, slices with steps and one ellipsis. Moves the chunks (or rows of a `.npy`) that the part
         touches.
         """
-        box = _Box(key, self.shape)
-        out = self._read(box, f"reading {shape_text(box.shape)} of {self.dtype.name}", "getitem")
+        out = self._take(Call("getitem"), key)
         return out[()] if not out.shape else out
 
-    def _read(self, box: _Box, what: str, who: str) -> NDArray[Any]:
+    def _read(self, call: Call, box: _Box, what: str) -> NDArray[Any]:
         nbytes = box.count * self.dtype.itemsize
-        call = Call(who)
         if nbytes:
             call.room(what, nbytes + min(nbytes, _STAGING))
         out = np.empty(box.kept, self.dtype)
@@ -182,6 +180,10 @@ class Array:
         if box.flips:
             out = out.reshape(box.shape)[box.flips].reshape(box.kept)
         return out
+
+    def _take(self, call: Call, key: Key) -> NDArray[Any]:
+        box = _Box(key, self.shape)
+        return self._read(call, box, f"{shape_text(box.shape)} of {self.dtype.name}")
 
     def _piece_rows(self, box: _Box) -> int:
         """Rows of one transfer: about _PIECE bytes, whole chunks."""
@@ -206,7 +208,7 @@ class Array:
         what = (
             f"the whole array ({shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)})"
         )
-        out = self._read(_Box(..., self.shape), what, "asarray")
+        out = self._read(Call("asarray"), _Box(..., self.shape), what)
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -227,6 +229,9 @@ class Array:
 
         Chunks that are covered whole are written, others are read, changed and written.
         """
+        self._assign(Call("setitem"), key, value)
+
+    def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
         if self.mode != "r+":
             raise storage_error(
                 f"setitem: '{self.path}' is open for reading; open it with mode='r+' to assign.",
@@ -246,7 +251,6 @@ class Array:
             source = source[box.flips]
         if not box.count:
             return
-        call = Call("setitem")
         call.room("the transfer", min(2 * box.count * self.dtype.itemsize, _PIECE + _STAGING))
         self._mark_dirty()
         for start, shape, place, steps in box.pieces(self._piece_rows(box)):

@@ -242,10 +242,10 @@ class Call:
         """Refuse `nbytes` of ordinary memory that would go beyond the limit."""
         least = _core.resident_bytes() + nbytes
         if least > self.memory:
+            part = f" ({_core.format_bytes(nbytes)} of them for {what})" if nbytes else ""
             raise BudgetError(
-                f"{self.who}: {what} takes {_core.format_bytes(nbytes)} of memory, at least "
-                f"{_whole(least)} with what the process holds; memory is {_core.format_bytes(self.memory)}. "
-                "Raise memory= or ask for less.",
+                f"{self.who}: needs at least {_whole(least)}{part}; memory is "
+                f"{_core.format_bytes(self.memory)}. Raise memory= or ask for less.",
                 _rounded(least),
             )
 
@@ -253,9 +253,9 @@ class Call:
         """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
         return _rounded(self.engine.least_memory(job))
 
-    def check_memory(self, job: _core.Job) -> None:
-        """Refuse, before any data is moved, a limit that cannot work."""
-        least = self.engine.least_memory(job)
+    def check_memory(self, job: _core.Job, beside: int = 0) -> None:
+        """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
+        least = self.engine.least_memory(job) + beside
         if least > self.memory:
             raise BudgetError(
                 f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "

@@ -243,8 +243,7 @@ def _transform_sparse(result: PcaResult, Y: SparseArray, out: Any, memory: Any) 
     planned = _core.planned_array(list(shape), dtype, list(chunks))
     call.check_memory(_core.csr_multiply_job(operand, axes, shift, planned))
     place = _place(call, out, shape, dtype)
-    path = os.fspath(out) if place is None else place.path
-    destination = Destination("transform", path, shape, dtype, chunks, True)
+    destination = Destination("transform", out if place is None else place.path, shape, dtype, chunks, True)
     done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
     call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
     return _finish(destination, place)
@@ -257,19 +256,21 @@ def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Arra
     dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"
     shape = (Y.shape[0], k)
     axes = np.ascontiguousarray(result.components.T)
-    per_row = (Y.dtype.itemsize + 8) * n + 24 * k
-    free = call.memory - _core.resident_bytes() - (64 << 20)
-    call.room("one row", per_row)
-    rows = max(1, min(Y.shape[0], free // per_row if free > 0 else 1, max(1, (64 << 20) // per_row)))
+    # A row as read, centred and projected; beside the rows, what the transfers stage.
+    per_row, staged = (Y.dtype.itemsize + 8) * n + 40 * k, 40 << 20
+    call.room("one row and the transfers", per_row + staged)
+    free = min(64 << 20, call.memory - _core.resident_bytes() - staged)
+    rows = max(1, min(Y.shape[0], free // per_row))
     place = _place(call, out, shape, dtype)
-    path = os.fspath(out) if place is None else place.path
-    destination = Destination("transform", path, shape, dtype, None, True)
-    target = Array(destination.core, "r+")
-    target._dirty = True  # built aside: no mark is needed
-    for first in range(0, Y.shape[0], rows):
-        block = Y[first : first + rows]
-        target[first : first + rows] = (block - result.mean) @ axes
-    return _finish(destination, place)
+    with call.measured(f"transform {shape_text(Y.shape)}", "row blocks") as done:
+        destination = Destination("transform", out if place is None else place.path, shape, dtype, None, True)
+        target = Array(destination.core, "r+")
+        target._dirty = True  # built aside: no mark is needed
+        for first in range(0, Y.shape[0], rows):
+            block = Y._take(call, np.s_[first : first + rows])
+            target._assign(call, np.s_[first : first + rows], (block - result.mean) @ axes)
+        done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
+        return _finish(destination, place)
 
 
 def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:

@@ -212,8 +212,9 @@ class Product:
         return self._JOBS[self.kind](self.a.operand(), _core.memory_array(self.x), None, y)
 
     def _output(self) -> NDArray[Any]:
-        self.call.room("the result", int(np.prod(self.shape)) * self.kept.itemsize)
         y = np.empty(self.shape, self.kept)
+        if y.size:
+            self.call.check_memory(self._job(_core.memory_array(y)), beside=y.nbytes)
         y.fill(0)  # now, so that its pages count as held before the call
         return y
 
@@ -359,7 +360,7 @@ def from_blocks(
             )
         _in_group(who, target)
     call = Call(who)
-    call.room("making blocks", _WRITER + _BLOCKS)
+    call.room("making the blocks", _WRITER + _BLOCKS)
     with call.measured(who, "row blocks") as done:
         matrix = _write_blocks(call, blocks, target, overwrite, dtype)
         done.bytes_written = matrix.stored_bytes
