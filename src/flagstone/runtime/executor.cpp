@@ -278,8 +278,20 @@ void Executor::post(Lock& lock) {
   if (outbox_.empty()) return;
   const std::vector<Request> requests = std::exchange(outbox_, {});
   lock.unlock();
-  ring_.submit(requests);
+  std::exception_ptr refused;
+  try {
+    ring_.submit(requests);
+  } catch (...) {
+    refused = std::current_exception();
+  }
   lock.lock();
+  if (refused) lose_ring(refused);
+}
+
+/// The queue itself failed (out of kernel memory): what is out will not be heard of again.
+void Executor::lose_ring(std::exception_ptr error) {
+  fail(error);
+  count_requests(-requests_out_);
 }
 
 void Executor::work() {
@@ -419,8 +431,15 @@ void Executor::complete(Lock& lock, const Completion& completion) {
 void Executor::reap() {
   std::array<Completion, 64> completions;
   for (;;) {
-    const std::size_t n = ring_.reap(completions);
+    std::size_t n = 0;
+    std::exception_ptr broken;
+    try {
+      n = ring_.reap(completions);
+    } catch (...) {
+      broken = std::current_exception();
+    }
     Lock lock(mutex_);
+    if (broken) return lose_ring(broken);
     for (std::size_t i = 0; i < n; ++i) complete(lock, completions[i]);
     advance(lock);
     if (stopping_ && requests_out_ == 0) return;

@@ -69,6 +69,7 @@ class Executor final : public Graph, private Machine {
   void complete(Lock& lock, const Completion& completion);
   void advance(Lock& lock);
   void post(Lock& lock);
+  void lose_ring(std::exception_ptr error);
   void fail(std::exception_ptr error, const std::string& where = {});
   void count_requests(std::ptrdiff_t change);
   void throw_if_failed();
