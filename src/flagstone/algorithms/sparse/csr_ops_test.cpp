@@ -200,6 +200,33 @@ TEST(CsrOps, MatchDenseProductsForEveryKindOfStorage) {
     }
 }
 
+TEST(CsrOps, AsTheWriterLeavesItWithDuplicatesSummed) {
+  TemporaryDirectory directory;
+  const Index m = 500, n = 40;
+  std::mt19937 random(3);
+  std::vector<double> dense(static_cast<std::size_t>(m * n));
+  CsrWriter writer(directory / "matrix", n, Dtype::float32);
+  for (Index start = 0; start < m; start += 100) {
+    std::vector<Index> pointers{0}, columns;
+    std::vector<float> values;
+    for (Index i = 0; i < 100; ++i) {
+      for (unsigned p = random() % 30; p > 0; --p) {  // in any order, some twice
+        columns.push_back(random() % n), values.push_back(static_cast<float>(random() % 9));
+        dense[(start + i) * n + columns.back()] += values.back();
+      }
+      pointers.push_back(static_cast<Index>(columns.size()));
+    }
+    writer.append(100, pointers.data(), columns.data(), values.data());
+  }
+  const CsrOperand a = prepare(writer.finish());
+  EXPECT_TRUE(a.values.encoded && a.columns.encoded && a.pointers.encoded);
+  Held x(n, 16, Dtype::float64, 4), z(n, 16, Dtype::float64, 0);
+  Runtime runtime(options());
+  runtime.run([&](Graph& graph) { gram_multiply(graph, a, x.array, nullptr, z.array); });
+  const auto t = reference::multiply(dense, m, n, x.get(), 16, false);
+  expect_near(z.get(), reference::multiply(dense, m, n, t, 16, true), Dtype::float64, "Gram");
+}
+
 TEST(CsrOps, RaggedShapesAndWidths) {
   for (Index b : {1, 3, 16, 50, 64, 100}) check_all(kinds[0], 130, 41, b, Dtype::float32, true);
   check_all(kinds[0], 1, 41, 4, Dtype::float32, true);
