@@ -40,10 +40,11 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@contextlib.contextmanager
-def _runtime(memory: int | None, directory: str | None, quiet: bool = True) -> Iterator[config.Runtime]:
-    with config.Runtime(memory=memory, scratch=directory) as runtime:
-        yield runtime
+def _runtime(memory: int | None, directory: str | None, quiet: bool) -> config.Runtime:
+    """Return the runtime of a command; what the bar needs is loaded now, so that plans count it."""
+    if not quiet and sys.stderr.isatty():
+        import rich.progress  # noqa: F401
+    return config.Runtime(memory=memory, scratch=directory)
 
 
 @contextlib.contextmanager
@@ -136,7 +137,7 @@ def matmul(
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write OUT = alpha A B + beta OUT."""
-    with _runtime(memory, scratch_directory) as runtime:
+    with _runtime(memory, scratch_directory, as_json) as runtime:
         left, right = _dense(a), _dense(b)
         left, right = left.T if transpose_a else left, right.T if transpose_b else right
         plan = linalg.matmul.plan(left, right, out=out, alpha=alpha, beta=beta)
@@ -178,7 +179,7 @@ def pca(
 ) -> None:  # fmt: skip
     """Principal components of X (Zarr, .npy, SciPy .npz), with a report (PNG, JSON) beside OUT."""
     options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
-    with _runtime(memory, scratch_directory) as runtime:
+    with _runtime(memory, scratch_directory, as_json) as runtime:
         matrix = _open(x, key, as_json)
         plan = decomposition.pca.plan(matrix, k, **options)
         if only_plan:
