@@ -39,7 +39,8 @@ std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix);
 std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix);
 
 /// Writes a CSR group from row blocks in fixed memory: chunks of 2^19 values, blosc lz4 + shuffle on all three
-/// arrays (values that hardly shrink stay raw), indices as narrow as `cols` allows. Rows are canonicalised (sorted, duplicates summed).
+/// arrays (values that hardly shrink stay raw), indices as narrow as `cols` allows. Rows are canonicalised (sorted,
+/// duplicates summed).
 class CsrWriter {
  public:
   /// `directory`: where the group is built (an Output's directory()). value dtype float32, float64 or integer.
