@@ -175,16 +175,16 @@ void PanelTask::run(std::span<const Tile> tiles) const {
 
 // The planner knows one rate for what is not bound by flops: copying. Seconds measured per value on one of two busy
 // cores (README.md) are stated as the bytes that the same machine copies meanwhile.
-constexpr double reference_bytes_per_second = 17e9;
+constexpr double reference_bytes_per_second = 18e9;
 
 Cost PanelTask::cost() const {
   const double nnz = static_cast<double>(reader_.nnz()), b = static_cast<double>(width_);
   const double item = static_cast<double>(size_of(real_));
   const double lanes = static_cast<double>(padded_) * item / 4;  // float32 columns' worth
   double seconds = reader_.decode_seconds();
-  if (product_.x) seconds += nnz * (0.5e-9 + 0.04e-9 * lanes);
+  if (product_.x) seconds += nnz * (0.2e-9 + 0.03e-9 * lanes);
   if (product_.sum) {
-    seconds += nnz * (0.5e-9 + 0.065e-9 * lanes);
+    seconds += nnz * (0.4e-9 + 0.036e-9 * lanes);
     seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
   }
   const int products = (product_.x ? 1 : 0) + (product_.sum ? 1 : 0);
