@@ -30,8 +30,8 @@ FIELDS = [
 def measure(name: str) -> list[dict]:
     """Runs in a process of its own: plan and run under three limits."""
     work = routine(name)
-    least = work.plan(memory="3GiB").least_memory
     work(memory="3GiB")  # the libraries' own first-use allocations are not what a plan is about
+    least = work.plan(memory="3GiB").least_memory
     entries = []
     for limit in (int(least * 1.05), 2 * least, 3 << 30):
         plan = work.plan(memory=limit)
