@@ -135,7 +135,7 @@ TEST(Sparse, VerbsMatchDenseLoops) {
 }
 
 TEST(Sparse, StripsOfColumnsAndGroupsOfRows) {
-  const Index m = 300, n = 3000, b = 64;  // X is larger than a strip, the rows more than a group
+  const Index m = 600, n = 2000, b = 64;  // X is larger than a strip, the rows more than a group
   for (bool wild : {false, true}) {
     const Sample<float, std::uint16_t> a(m, n, 0.05, wild);
     Block<float> x(n, b, 0, true), t(m, b, 0, false), y(n, b, 0, false);
