@@ -115,7 +115,7 @@ inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
   const std::int64_t nnz = job.pointers[job.rows] - job.pointers[0];
   const std::int64_t most = nnz / (job.rows * least_values);
   std::int64_t strips = job.cols * row_bytes / cached + 1;
-  if (strips > most) strips = most > 1 ? most : 1;
+  if (strips > most) strips = strips > 4 * most ? 1 : most;  // far from fitting: strips would only cost
   return static_cast<std::uint64_t>((job.cols + strips - 1) / strips);
 }
 
