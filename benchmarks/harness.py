@@ -20,6 +20,9 @@ from typing import Any
 Row = dict[str, Any]
 TOP = Path(__file__).resolve().parent.parent
 MARK = "@result "
+#: Options that choose what is run or how often, not the size that a target is about.
+NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}
+NEUTRAL |= {"npy_memory", "zarr_memory"}
 
 
 class ChildFailed(RuntimeError):
@@ -56,7 +59,7 @@ def options(doc: str, argv: Sequence[str] | None = None, **pairs: tuple[Any, Any
     for name, (full, smoke) in pairs.items():
         if getattr(args, name) is None:
             setattr(args, name, smoke if args.smoke else full)
-        elif getattr(args, name) != full and name != "rounds":
+        elif getattr(args, name) != full and name not in NEUTRAL:
             args.full_size = False  # another size: the table's targets do not apply
     args.data.mkdir(parents=True, exist_ok=True)
     args.data = args.data.resolve()
