@@ -40,7 +40,7 @@ class Source {
 std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center);
 std::unique_ptr<Source> make_dense_source(const Array& x, bool transpose, bool center);
 
-/// Precision of the products: float32 keeps every bit of narrow values; tol below 1e-6 asks for float64.
+/// Precision of the products: float32 where it keeps every bit of the values and its sums are good to a third of tol.
 Dtype product_dtype(const PcaInput& x, double tol);
 
 /// In the sense of scikit-learn's full solver: the entry of largest magnitude of every component is positive.
