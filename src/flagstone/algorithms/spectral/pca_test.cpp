@@ -10,6 +10,7 @@
 #include <random>
 
 #include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/algorithms/spectral/source.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
@@ -271,6 +272,27 @@ TEST_F(PcaTest, SparseShapesMethodsAndDtypes) {
           // Sparse matrices go over the columns whatever the shape: the checks for tall ones hold.
           check(x, solve({{}, false, operand}, options), options, dtype == Dtype::float32 ? 2e-6 : 1e-8);
         }
+}
+
+TEST_F(PcaTest, Float32ProductsOfLargerMatrices) {
+  // More than a million values: below that products are float64 whatever the dtype.
+  Matrix tall = structured(20000, 60, 0.1, 5.0), wide = structured(60, 20000, 0.1, 5.0);
+  const Matrix sparse = counts(90000, 100);
+  for (Matrix* x : {&tall, &wide})
+    for (double& value : x->values) value = static_cast<float>(value);
+  const std::pair<const Matrix*, PcaInput> inputs[] = {{&tall, {stored(tall, Dtype::float32, "zarr"), false, {}}},
+                                                       {&wide, {stored(wide, Dtype::float32, "npy"), false, {}}},
+                                                       {&sparse, {{}, false, packed(sparse, Dtype::float32)}}};
+  for (const auto& [x, input] : inputs)
+    for (const char* method : {"gram", "krylov"}) {
+      SCOPED_TRACE(to_string({x->rows, x->cols}) + " " + method);
+      PcaOptions options{.k = 4, .method = method, .tol = 1e-4};
+      ASSERT_EQ(product_dtype(input, options.tol), Dtype::float32);
+      const Outcome one = solve(input, options, 1), three = solve(input, options, 3);
+      check(*x, one, options, 1e-5);
+      EXPECT_EQ(one.result.components, three.result.components);
+      EXPECT_EQ(one.scores.values, three.scores.values);
+    }
 }
 
 TEST_F(PcaTest, LargeMeanCostsNoDigits) {
