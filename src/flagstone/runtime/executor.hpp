@@ -38,6 +38,7 @@ class Executor final : public Graph, private Machine {
   bool planning() const override { return false; }
   std::uint64_t budget() const override;
   int workers() const override { return options_.workers; }
+  int threads_per_task() const override { return options_.threads_per_task; }
   void host_work(const std::string&, Cost cost) override;
 
  private:

@@ -99,6 +99,8 @@ class Graph {
   virtual std::uint64_t budget() const = 0;
   /// Tasks that run at the same time.
   virtual int workers() const = 0;
+  /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
+  virtual int threads_per_task() const = 0;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };

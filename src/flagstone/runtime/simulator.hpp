@@ -28,6 +28,7 @@ class Simulator final : public Graph, private Machine {
   bool planning() const override { return true; }
   std::uint64_t budget() const override;
   int workers() const override { return options_.workers; }
+  int threads_per_task() const override { return options_.threads_per_task; }
   void host_work(const std::string& name, Cost cost) override;
 
  private:

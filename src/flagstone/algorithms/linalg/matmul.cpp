@@ -131,6 +131,7 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   const auto& tile = product.tile;
   const Superblock block = choose_superblock(a, b, c_out, tile, graph.budget(), graph.workers());
   const Index m = a.rows(), n = b.cols(), k = a.cols();
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   graph.trust_order(true);
   const Index block_rows = block.tile_rows * tile.rows, block_cols = block.tile_cols * tile.cols;
   for (Index i0 = 0; i0 < m; i0 += block_rows)

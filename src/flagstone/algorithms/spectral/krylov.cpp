@@ -349,6 +349,7 @@ std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype
 }
 
 KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options) {
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
   return BlockKrylov(graph, op, options).run();
 }
 

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/spectral/gram.hpp"
 #include "flagstone/algorithms/spectral/source.hpp"
+#include "flagstone/kernel/dense.hpp"
 
 namespace flagstone::spectral {
 namespace {
@@ -42,6 +43,7 @@ void fill_result(const Source& source, LastPass& pass, PcaResult& result) {
 void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaChoice& choice, const Array& scores,
          PcaResult& result) {
   check_pca(x, options);
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
   // Components and means outlive the run's arrays in plain vectors.
   const auto k = static_cast<std::uint64_t>(options.k), n = static_cast<std::uint64_t>(x.cols());
   const Charge small = graph.charge(8 * n * (k + 2));
