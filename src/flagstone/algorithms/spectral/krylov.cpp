@@ -336,7 +336,7 @@ int krylov_steps(Index k, Index block, Index n, double tol) {
   const double ratio = static_cast<double>(block + 1) / static_cast<double>(std::max<Index>(1, k));
   const double gap = std::pow(ratio, 2.0 / 3.0) - 1;
   const double rate = 4 * std::sqrt(gap);
-  const int model = 2 + std::max(1, static_cast<int>(std::ceil(std::log(0.05 / tol) / rate)));
+  const int model = 3 + std::max(1, static_cast<int>(std::ceil(std::log(0.05 / tol) / rate)));
   return static_cast<int>(std::min<Index>(model, ceil_div(n, std::max<Index>(1, block))));
 }
 

@@ -37,7 +37,8 @@ struct KrylovResult {
 Index krylov_block(Index k, Index n);
 /// Expected applications until the error is below tol. Model: sigma_j falls at least like j^(-1/3), so that
 /// sigma_k² / sigma_(b+1)² = 1 + g with 1 + g = ((b + 1) / k)^(2/3); an application multiplies the error of sigma by
-/// exp(-4 sqrt(g)) (Chebyshev polynomials of the block Krylov space) and the first two leave about 0.05.
+/// exp(-4 sqrt(g)) (Chebyshev polynomials of the block Krylov space) and the first two leave about 0.05. One more is
+/// added, because k often reaches into noise, whose tail is flatter than that.
 int krylov_steps(Index k, Index block, Index n, double tol);
 /// Bytes that block_krylov holds at most.
 std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
