@@ -58,11 +58,11 @@ struct Outcome {
 
 Outcome solve(const Vector& sigma, KrylovOptions options) {
   const auto n = static_cast<Index>(sigma.size());
+  kernel::set_blas_threads(1);  // the matrix itself must have the same bits each time
   Vector g = with_spectrum(sigma);
   const Operator op = operator_of(g, n);
   if (options.block == 0) options.block = krylov_block(options.k, n);
   if (options.steps == 0) options.steps = krylov_steps(options.k, options.block, n, options.tol);
-  kernel::set_blas_threads(1);
   Runtime runtime({.memory = 2 * GiB, .workers = 1, .scratch = ::testing::TempDir()});
   Outcome out;
   runtime.run([&](Graph& graph) {
