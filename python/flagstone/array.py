@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _core
 from .config import Call
 from .errors import Error, ShapeError, storage_error
+from .scratch import whole_or_nothing
 
 __all__ = ["Array", "create", "from_numpy"]
 
@@ -444,7 +445,7 @@ class Destination:
                 f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
             )
         member = _in_group(who, self.path)
-        self._output = _core.Output(self.path, replace, size)
+        self._output: _core.Output | None = _core.Output(self.path, replace, size)
         built = self._output.directory
         if self._npy:
             self.core = _core.create_npy(built, list(shape), dtype)
@@ -456,10 +457,15 @@ class Destination:
         self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
         self._place = self.path if member else f"{self.path}/{MEMBER}"
 
+    def discard(self) -> None:
+        """Remove what was built."""
+        self._output = None
+
     def publish(self) -> Array:
         """Make the array appear under its name and open it for reading and writing."""
         self.core.flush()
-        self._output.publish()
+        if self._output is not None:
+            self._output.publish()
         return Array(open_core(self._place, "r+"), "r+")
 
 
@@ -566,6 +572,7 @@ def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwri
         destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
         built = Array(destination.core, "r+")
         built._dirty = True  # built aside: no mark is needed
-        built[...] = values
-        done.bytes_written = values.nbytes
-        return destination.publish()
+        with whole_or_nothing(destination):
+            built._assign(call, ..., values)
+            done.bytes_written = values.nbytes
+            return destination.publish()

@@ -15,6 +15,7 @@ from .array import Array, Destination, _in_group, from_numpy, open_core, shape_t
 from .config import Call
 from .errors import ShapeError, storage_error
 from .plan import Plan, routine
+from .scratch import whole_or_nothing
 from .sparse import SparseArray, from_blocks
 
 __all__ = ["PcaResult", "open_pca", "pca"]
@@ -102,8 +103,9 @@ class _Result:
                 f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
             )
         _in_group(call.who, self.path)
-        self._output = _core.Output(self.path, True, nbytes)
-        self.directory = self._output.directory
+        output = _core.Output(self.path, True, nbytes)
+        self._output: _core.Output | None = output
+        self.directory = output.directory
 
     def scores(self, shape: tuple[int, int], dtype: str, chunks: tuple[int, ...]) -> _core.Array:
         _core.write_group(self.directory, "{}")
@@ -120,9 +122,15 @@ class _Result:
         call.engine.write_box(core, [0] * values.ndim, values, 1 << 20)
         core.flush()
 
+    def discard(self) -> None:
+        self._output = None
+        if self._place is not None:
+            self._place.discard()
+
     def publish(self, attributes: dict[str, Any]) -> Array:
         _core.write_group(self.directory, json.dumps(attributes))
-        self._output.publish()
+        if self._output is not None:
+            self._output.publish()
         scores = Array(open_core(f"{self.path}/scores", "r"), "r")
         if self._place is not None:
             self._place.tie(scores)
@@ -211,6 +219,10 @@ class _Pca:
         self.call.check_memory(self.planned())
         small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1])
         target = _Result(self.call, self.out, self.nbytes + small)
+        with whole_or_nothing(target):
+            return self._run(target)
+
+    def _run(self, target: _Result) -> PcaResult:
         core = target.scores(self.shape, self.dtype, self.chunks)
         job = self.job(core)
         done = self.call.run(job)
@@ -244,9 +256,10 @@ def _transform_sparse(result: PcaResult, Y: SparseArray, out: Any, memory: Any) 
     call.check_memory(_core.csr_multiply_job(operand, axes, shift, planned))
     place = _place(call, out, shape, dtype)
     destination = Destination("transform", out if place is None else place.path, shape, dtype, chunks, True)
-    done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
-    call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
-    return _finish(destination, place)
+    with whole_or_nothing(destination, place):
+        done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
+        call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
+        return _finish(destination, place)
 
 
 def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Array:
@@ -266,11 +279,12 @@ def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Arra
         destination = Destination("transform", out if place is None else place.path, shape, dtype, None, True)
         target = Array(destination.core, "r+")
         target._dirty = True  # built aside: no mark is needed
-        for first in range(0, Y.shape[0], rows):
-            block = Y._take(call, np.s_[first : first + rows])
-            target._assign(call, np.s_[first : first + rows], (block - result.mean) @ axes)
-        done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
-        return _finish(destination, place)
+        with whole_or_nothing(destination, place):
+            for first in range(0, Y.shape[0], rows):
+                block = Y._take(call, np.s_[first : first + rows])
+                target._assign(call, np.s_[first : first + rows], (block - result.mean) @ axes)
+            done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
+            return _finish(destination, place)
 
 
 def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:

@@ -22,6 +22,7 @@ from . import _core, config, decomposition, files, report
 from .errors import storage_error
 from .plan import Plan, Stats, comparison, format_seconds
 from .progress import Bar
+from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray
 from .synthetic import Cells
 
@@ -223,12 +224,13 @@ def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = No
     """Write the synthetic matrix by row blocks."""
     builder = CsrBuilder(config.Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
     written = 0
-    for indptr, indices, data in _ahead(cells.blocks()):
-        builder.append(indptr, indices, data)
-        written += len(data)
-        if tick is not None:
-            tick(written)
-    return builder.publish()
+    with whole_or_nothing(builder):
+        for indptr, indices, data in _ahead(cells.blocks()):
+            builder.append(indptr, indices, data)
+            written += len(data)
+            if tick is not None:
+                tick(written)
+        return builder.publish()
 
 
 def _cells_for(memory: int) -> Cells:

@@ -14,6 +14,7 @@ from .array import Array, Destination, open_core, operators, shape_text
 from .config import Call
 from .errors import ShapeError, storage_error
 from .plan import Plan, routine
+from .scratch import whole_or_nothing
 from .sparse import Product, SparseArray
 
 __all__ = ["matmul"]
@@ -146,7 +147,8 @@ class _Matmul:
             return self._into_memory()
         if self.out is None:
             place = self.call.result("matmul", self.nbytes)
-            result = self._into_path(place.path)
+            with whole_or_nothing(place):
+                result = self._into_path(place.path)
             place.tie(result)
             return result
         if isinstance(self.out, Array):
@@ -162,8 +164,9 @@ class _Matmul:
 
     def _into_path(self, path: str) -> Array:
         destination = Destination("matmul", path, self.shape, self.dtype, self.chunks, True)
-        self._execute(destination.core)
-        return destination.publish()
+        with whole_or_nothing(destination):
+            self._execute(destination.core)
+            return destination.publish()
 
     def _into_memory(self) -> Matrix:
         target = self.out if isinstance(self.out, np.ndarray) else self.out._owner._values

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from . import _core, scratch
 from .config import Call
 from .errors import Error, ExistsError, FormatError
+from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
 __all__ = ["import_npz"]
@@ -138,10 +139,11 @@ def _import_csr(
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
     builder = CsrBuilder(call, target, cols, kept, False, 64 * _STEP)
-    for _, pointers in runs:
-        count = int(pointers[-1] - pointers[0])
-        builder.append(pointers, indices.take(count), data.take(count))
-    return builder.publish()
+    with whole_or_nothing(builder):
+        for _, pointers in runs:
+            count = int(pointers[-1] - pointers[0])
+            builder.append(pointers, indices.take(count), data.take(count))
+        return builder.publish()
 
 
 def _check_data(data: _Member, nnz: int, path: str) -> None:
@@ -211,12 +213,15 @@ def _import_by_buckets(
                     (int(ranges[0]) * coarse, (int(ranges[-1]) + 1) * coarse) if len(ranges) else (0, 0)
                 )
                 _append_bucket(builder, file, record, min(first, rows), min(last, rows))
+            return builder.publish()
+        except BaseException:
+            builder.discard()  # a traceback may keep it alive for long
+            raise
         finally:
             for file in files:
                 file.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return builder.publish()
 
 
 def _check_range(row: NDArray[Any], column: NDArray[Any], rows: int, cols: int, path: str) -> None:

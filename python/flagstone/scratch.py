@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,18 @@ def prepare(directory: Path) -> Path:
     return directory
 
 
+@contextlib.contextmanager
+def whole_or_nothing(*built: Any) -> Iterator[None]:
+    """Call discard() of what is being built when the body fails: a traceback may keep it alive for long."""
+    try:
+        yield
+    except BaseException:
+        for one in built:
+            if one is not None:
+                one.discard()
+        raise
+
+
 # Results ----------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +142,10 @@ class Result:
         """Delete the result when `handle` dies instead."""
         self._end.detach()
         weakref.finalize(handle, _discard, os.getpid(), self.path, self._descriptor)
+
+    def discard(self) -> None:
+        """Delete the place now (nothing where it was tied)."""
+        self._end()
 
 
 def _discard(process: int, path: str, descriptor: int) -> None:

@@ -15,6 +15,7 @@ from .array import Array, _in_group, shape_text
 from .config import Call, current
 from .errors import FormatError, ShapeError, StorageError, storage_error
 from .plan import Plan
+from .scratch import whole_or_nothing
 
 __all__ = ["SparseArray", "from_blocks"]
 
@@ -296,8 +297,9 @@ class CsrBuilder:
         self._call = call
         call.room("the writer", _WRITER + 64 * max(cols, 0) + beside)
         self._dtype = dtype
-        self._output = _core.Output(path, replace)
-        self._writer: _core.CsrWriter | None = _core.CsrWriter(self._output.directory, cols, dtype.name)
+        output = _core.Output(path, replace)
+        self._output: _core.Output | None = output
+        self._writer: _core.CsrWriter | None = _core.CsrWriter(output.directory, cols, dtype.name)
 
     def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
         """Write one block of rows."""
@@ -316,8 +318,13 @@ class CsrBuilder:
         if self._writer is not None:
             self._writer.finish()
             self._writer = None
-        self._output.publish()
+        if self._output is not None:
+            self._output.publish()
         return SparseArray(_core.open_csr(self.path))
+
+    def discard(self) -> None:
+        """Remove what was built."""
+        self._writer = self._output = None
 
 
 def from_blocks(
@@ -361,7 +368,7 @@ def from_blocks(
         _in_group(who, target)
     call = Call(who)
     call.room("making the blocks", _WRITER + _BLOCKS)
-    with call.measured(who, "row blocks") as done:
+    with whole_or_nothing(place), call.measured(who, "row blocks") as done:
         matrix = _write_blocks(call, blocks, target, overwrite, dtype)
         done.bytes_written = matrix.stored_bytes
     if place is not None:
@@ -373,29 +380,34 @@ def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: boo
     who = call.who
     columns = -1
     builder: CsrBuilder | None = None
-    for number, block in enumerate(blocks):
-        cols, indptr, indices, data = csr_parts(block, who)
+    try:
+        for number, block in enumerate(blocks):
+            cols, indptr, indices, data = csr_parts(block, who)
+            if builder is None:
+                columns = cols
+                kind = value_dtype(np.dtype(dtype) if dtype is not None else data.dtype, who)
+                builder = CsrBuilder(call, target, cols, kind, overwrite)
+            elif cols != columns:
+                raise ShapeError(
+                    f"{who}: block {number} has {cols} columns and the first {columns}; all need the same."
+                )
+            if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
+                raise FormatError(
+                    f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that "
+                    f"end at {indptr[-1] if len(indptr) else 'nothing'}; they must agree."
+                )
+            try:
+                builder.append(indptr, indices, data)
+            except StorageError as error:
+                raise storage_error(
+                    f"{who}: {error}", error.errno or 0, str(error.filename), error.offset
+                ) from None
         if builder is None:
-            columns = cols
-            kind = value_dtype(np.dtype(dtype) if dtype is not None else data.dtype, who)
-            builder = CsrBuilder(call, target, cols, kind, overwrite)
-        elif cols != columns:
             raise ShapeError(
-                f"{who}: block {number} has {cols} columns and the first has {columns}; all must have the "
-                "same."
+                f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed."
             )
-        if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
-            raise FormatError(
-                f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that end "
-                "at "
-                f"{indptr[-1] if len(indptr) else 'nothing'}; they must agree."
-            )
-        try:
-            builder.append(indptr, indices, data)
-        except StorageError as error:
-            raise storage_error(
-                f"{who}: {error}", error.errno or 0, str(error.filename), error.offset
-            ) from None
-    if builder is None:
-        raise ShapeError(f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed.")
-    return builder.publish()
+        return builder.publish()
+    except BaseException:
+        if builder is not None:
+            builder.discard()  # a traceback may keep it alive for long
+        raise
