@@ -7,6 +7,7 @@ import errno
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -167,8 +168,10 @@ def try_scikit_learn(path: str, k: int, memory: int) -> bool:
         say(f"  finished: {output.strip()}.")
         return True
     lines = [line for line in trouble.strip().splitlines() if line and not line.startswith(" ")]
-    if child.returncode < 0:
-        last = f"killed by the kernel (signal {-child.returncode}: out of memory)"
+    if child.returncode == -signal.SIGKILL:
+        last = "killed by the kernel (signal 9: out of memory)"
+    elif child.returncode < 0:
+        last = f"ended by signal {-child.returncode}" + (f" ({lines[-1]})" if lines else "")
     else:
         last = lines[-1] if lines else f"exit code {child.returncode}"
     say(f"  failed after {after}: {last}")
