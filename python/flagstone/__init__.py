@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from ._core import __version__
-from .array import Array, create, from_numpy
+from .array import Array
 from .config import Runtime, features, stats
+from .creation import create, from_numpy
 from .decomposition import PcaResult, open_pca, pca
 from .errors import (
     BudgetError,

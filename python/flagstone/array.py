@@ -6,28 +6,23 @@ import errno
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _core
+from .boxes import Box, Key
 from .config import Call
 from .errors import Error, ShapeError, storage_error
-from .scratch import whole_or_nothing
 
-__all__ = ["Array", "create", "from_numpy"]
+__all__ = ["Array"]
 
-_STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
-_PIECE = 32 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
+STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
+PIECE = 32 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
 
 #: What the modules above lend to operators (`A @ B`); filled by flagstone.linalg.
 operators: dict[str, Callable[..., Any]] = {}
-
-#: Name of the only array of a group: xarray opens arrays in groups only.
-MEMBER = "array"
-
-Key = Any
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -164,10 +159,10 @@ class Array:
         out = self._take(Call("getitem"), key)
         return out[()] if not out.shape else out
 
-    def _read(self, call: Call, box: _Box, what: str) -> NDArray[Any]:
+    def _read(self, call: Call, box: Box, what: str) -> NDArray[Any]:
         nbytes = box.count * self.dtype.itemsize
         if nbytes:
-            call.room(what, nbytes + min(nbytes, _STAGING))
+            call.room(what, nbytes + min(nbytes, STAGING))
         out = np.empty(box.kept, self.dtype)
         if nbytes:
             target = out.reshape(box.shape)
@@ -183,21 +178,21 @@ class Array:
         return out
 
     def _take(self, call: Call, key: Key) -> NDArray[Any]:
-        box = _Box(key, self.shape)
+        box = Box(key, self.shape)
         return self._read(call, box, f"{shape_text(box.shape)} of {self.dtype.name}")
 
-    def _piece_rows(self, box: _Box) -> int:
-        """Rows of one transfer: about _PIECE bytes, whole chunks."""
+    def _piece_rows(self, box: Box) -> int:
+        """Rows of one transfer: about PIECE bytes, whole chunks."""
         row = max(1, box.bounding_row * self.dtype.itemsize)
-        rows = max(1, _PIECE // row)
+        rows = max(1, PIECE // row)
         chunk = self.chunks[0] if self.chunks else 1
         return max(chunk, rows // chunk * chunk) if chunk < self.shape[0] else rows
 
     def _read_box(self, call: Call, start: list[int], to: NDArray[Any]) -> None:
         if self._transposed:
-            call.engine.read_box(self._core, start[::-1], to.T, _STAGING)
+            call.engine.read_box(self._core, start[::-1], to.T, STAGING)
         else:
-            call.engine.read_box(self._core, start, to, _STAGING)
+            call.engine.read_box(self._core, start, to, STAGING)
         if self._conjugated:
             np.conjugate(to, out=to)
 
@@ -209,7 +204,7 @@ class Array:
         what = (
             f"the whole array ({shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)})"
         )
-        out = self._read(Call("asarray"), _Box(..., self.shape), what)
+        out = self._read(Call("asarray"), Box(..., self.shape), what)
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -239,7 +234,7 @@ class Array:
                 errno.EACCES,
                 self.path or "",
             )
-        box = _Box(key, self.shape)
+        box = Box(key, self.shape)
         given = np.asarray(value)
         try:
             source = np.broadcast_to(given, box.kept).reshape(box.shape)
@@ -252,7 +247,7 @@ class Array:
             source = source[box.flips]
         if not box.count:
             return
-        call.room("the transfer", min(2 * box.count * self.dtype.itemsize, _PIECE + _STAGING))
+        call.room("the transfer", min(2 * box.count * self.dtype.itemsize, PIECE + STAGING))
         self._mark_dirty()
         for start, shape, place, steps in box.pieces(self._piece_rows(box)):
             part = source[place]
@@ -272,7 +267,7 @@ class Array:
         part = np.ascontiguousarray(part, self.dtype)
         if part.ndim != len(start):  # ascontiguousarray makes a scalar one-dimensional
             part = part.reshape([1] * len(start))
-        call.engine.write_box(self._core, start, part, _STAGING)
+        call.engine.write_box(self._core, start, part, STAGING)
 
     def _mark_dirty(self) -> None:
         owner = self._owner
@@ -315,87 +310,9 @@ class Array:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same array."""
         if self.path is None:
-            return _from_memory, (self._owner._values, self._transposed, self._conjugated)
+            return from_memory, (self._owner._values, self._transposed, self._conjugated)
         self._owner.flush()
         return _reopen, (os.path.abspath(self.path), self.mode, self._transposed, self._conjugated)
-
-
-class _Box:
-    """An index expression against a shape: covering box, steps, flips, and the dimensions that stay."""
-
-    def __init__(self, key: Key, shape: tuple[int, ...]) -> None:
-        keys = self._expand(key if isinstance(key, tuple) else (key,), len(shape))
-        self.start: list[int] = []
-        self.step: list[int] = []
-        counts: list[int] = []
-        kept: list[int] = []
-        flips: list[slice] = []
-        for axis, (item, extent) in enumerate(zip(keys, shape, strict=True)):
-            if isinstance(item, slice):
-                first, stop, step = item.indices(extent)
-                number = len(range(first, stop, step))
-                if step < 0:
-                    first, step = first + (number - 1) * step, -step
-                flips.append(slice(None, None, -1 if item.step is not None and item.step < 0 else 1))
-                kept.append(number)
-            else:
-                first, step, number = self._integer(item, axis, extent), 1, 1
-                flips.append(slice(None))
-            self.start.append(max(0, min(first, extent)) if number else 0)
-            self.step.append(step)
-            counts.append(number)
-        self.shape = tuple(counts)  # of the result, integers included as 1
-        self.kept = tuple(kept)  # of the result
-        self.flips = tuple(flips) if any(f.step == -1 for f in flips) else ()
-        self.strided = any(s > 1 and n > 1 for s, n in zip(self.step, self.shape, strict=True))
-        self.count = int(np.prod(self.shape, dtype=object))
-
-    @staticmethod
-    def _expand(keys: tuple[Any, ...], ndim: int) -> list[Any]:
-        dots = sum(1 for item in keys if item is Ellipsis)
-        if dots > 1:
-            raise IndexError("index: only one ellipsis (...) is possible.")
-        if len(keys) - dots > ndim:
-            raise IndexError(
-                f"index: {len(keys) - dots} indices were given and the array has {ndim} dimensions."
-            )
-        missing = [slice(None)] * (ndim - (len(keys) - dots))
-        at = next((i for i, item in enumerate(keys) if item is Ellipsis), len(keys))
-        return [*keys[:at], *missing, *keys[at + (1 if dots else 0) :]]
-
-    @staticmethod
-    def _integer(item: SupportsIndex, axis: int, extent: int) -> int:
-        if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__"):
-            raise TypeError(
-                f"index: {type(item).__name__} is not possible here; use integers, slices and '...', "
-                "or load a part first and index that."
-            )
-        index = item.__index__()
-        if not -extent <= index < extent:
-            raise IndexError(f"index: {index} is out of bounds for axis {axis} with {extent} elements.")
-        return index % extent
-
-    @property
-    def bounding_row(self) -> int:
-        """Elements of the covering box in one row of it."""
-        row = 1
-        for step, number in zip(self.step[1:], self.shape[1:], strict=True):
-            row *= (number - 1) * step + 1
-        return row
-
-    def pieces(self, rows: int) -> Any:
-        """Yield boxes of about `rows` rows: (start, shape, where in the result, steps inside the box)."""
-        if not self.shape:
-            yield [], [], (), ()
-            return
-        per = max(1, rows // self.step[0])
-        steps = tuple(slice(None, None, s) for s in self.step)
-        for first in range(0, self.shape[0], per):
-            last = min(first + per, self.shape[0])
-            numbers = [last - first, *self.shape[1:]]
-            start = [self.start[0] + first * self.step[0], *self.start[1:]]
-            shape = [(n - 1) * s + 1 for n, s in zip(numbers, self.step, strict=True)]
-            yield start, shape, (slice(first, last),), steps
 
 
 def open_core(path: str, mode: str) -> _core.Array:
@@ -423,156 +340,7 @@ def _reopen(path: str, mode: str, transposed: bool, conjugated: bool) -> Array:
     return array._view(transposed, conjugated) if transposed or conjugated else array
 
 
-def _from_memory(values: NDArray[Any], transposed: bool, conjugated: bool) -> Array:
+def from_memory(values: NDArray[Any], transposed: bool, conjugated: bool) -> Array:
     array = Array(_core.memory_array(values), "r+" if values.flags.writeable else "r")
     array._values = values
     return array._view(transposed, conjugated) if transposed or conjugated else array
-
-
-class Destination:
-    """A new array that is built aside and appears whole: `core` to write to, then `publish()`."""
-
-    def __init__(
-        self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
-        chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
-    ) -> None:  # fmt: skip
-        self.path = os.fspath(path)
-        self._place = self.path
-        self._npy = self.path.endswith(".npy")
-        size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
-        if not replace and os.path.lexists(self.path):
-            raise storage_error(
-                f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
-            )
-        member = _in_group(who, self.path)
-        self._output: _core.Output | None = _core.Output(self.path, replace, size)
-        built = self._output.directory
-        if self._npy:
-            self.core = _core.create_npy(built, list(shape), dtype)
-            return
-        if not member:
-            _core.write_group(built, "{}")
-            built = f"{built}/{MEMBER}"
-        names = [f"dim_{i}" for i in range(len(shape))]
-        self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
-        self._place = self.path if member else f"{self.path}/{MEMBER}"
-
-    def discard(self) -> None:
-        """Remove what was built."""
-        self._output = None
-
-    def publish(self) -> Array:
-        """Make the array appear under its name and open it for reading and writing."""
-        self.core.flush()
-        if self._output is not None:
-            self._output.publish()
-        return Array(open_core(self._place, "r+"), "r+")
-
-
-def _in_group(who: str, path: str) -> bool:
-    """Say whether `path` names a member of a group ("data.zarr/A"); make that group where nothing is."""
-    parent = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(parent):
-        return bool(_core.is_zarr_group(parent))
-    if parent.endswith(".zarr") and os.path.isdir(os.path.dirname(parent)):
-        os.mkdir(parent)
-        _core.write_group(parent, "{}")
-        return True
-    raise storage_error(
-        f"{who}: the directory '{parent}' does not exist; create it first.", errno.ENOENT, parent
-    )
-
-
-def check_new(
-    who: str, shape: Any, dtype: DTypeLike, chunks: Any = None
-) -> tuple[tuple[int, ...], str, tuple[int, ...] | None]:
-    """Return shape, dtype name and chunks as the core takes them, or say what is wrong with them."""
-    try:
-        extents = tuple(int(n.__index__()) for n in (shape if np.iterable(shape) else (shape,)))
-        pieces = None if chunks is None else tuple(
-            int(n.__index__()) for n in (chunks if np.iterable(chunks) else (chunks,))
-        )  # fmt: skip
-    except AttributeError:
-        raise ShapeError(f"{who}: shape and chunks must be integers; got {shape!r} and {chunks!r}.") from None
-    if any(n < 0 for n in extents):
-        raise ShapeError(f"{who}: the shape is {shape_text(extents)}; extents must not be negative.")
-    kind = np.dtype(dtype)
-    name = kind.name
-    if kind.kind not in "biufc" or name not in _DTYPES:
-        raise ShapeError(f"{who}: dtype {kind} cannot be stored; choose one of {', '.join(_DTYPES)}.")
-    if int(np.prod(extents, dtype=object)) * kind.itemsize >= 1 << 62:
-        raise ShapeError(f"{who}: {shape_text(extents)} of {name} is more than 2^62 bytes; ask for less.")
-    if pieces is not None and (len(pieces) != len(extents) or any(c < 1 for c in pieces)):
-        raise ShapeError(
-            f"{who}: chunks are {shape_text(pieces)} and the shape is {shape_text(extents)}; "
-            "one positive extent per dimension is needed."
-        )
-    return extents, name, pieces
-
-
-_DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
-
-
-def create(
-    path: str | os.PathLike[str],
-    shape: tuple[int, ...] | int,
-    dtype: DTypeLike,
-    chunks: tuple[int, ...] | None = None,
-    overwrite: bool = False,
-) -> Array:
-    """Create an array of zeros on disk and return it, open for assignment.
-
-    Parameters
-    ----------
-    path : path
-        A Zarr v3 group that will hold the array (``"a.zarr"``), a member of a group (``"data.zarr/a"``), or a
-        file ending in ``.npy``.
-    shape : tuple of int
-        Extents; any number of dimensions.
-    dtype : dtype
-        bool, integers of 8 to 64 bits, float16 to float64, complex64 and complex128.
-    chunks : tuple of int, optional
-        The stored unit; default: near-square over the last two dimensions, at most 4 MiB.
-    overwrite : bool
-        Replace, at once and whole, what is there.
-
-    Returns
-    -------
-    Array
-        Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
-    """
-    extents, name, pieces = check_new("create", shape, dtype, chunks)
-    nbytes = None if os.fspath(path).endswith(".npy") else 0
-    return Destination("create", path, extents, name, pieces, overwrite, nbytes).publish()
-
-
-def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:
-    """Return an Array of a NumPy array: written to `path`, or without a path the same memory, not a copy.
-
-    Parameters
-    ----------
-    a : array_like
-        The elements.
-    path : path, optional
-        As for `create`. Writes ``a.nbytes``; appears whole.
-    overwrite : bool
-        Replace what is there.
-    """
-    values = np.asarray(a)
-    shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    call = Call("from_numpy")
-    call.room("the transfer", 0 if path is None else _PIECE + _STAGING)
-    with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
-        if path is None:
-            return _from_memory(values, False, False)
-        destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
-        built = Array(destination.core, "r+")
-        built._dirty = True  # built aside: no mark is needed
-        with whole_or_nothing(destination):
-            built._assign(call, ..., values)
-            done.bytes_written = values.nbytes
-            return destination.publish()

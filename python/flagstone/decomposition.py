@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, scratch
-from .array import Array, Destination, _in_group, from_numpy, open_core, shape_text
+from .array import Array, open_core, shape_text
 from .config import Call
+from .creation import Destination, from_numpy, in_group
 from .errors import ShapeError, storage_error
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
@@ -102,7 +103,7 @@ class _Result:
             raise ShapeError(
                 f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
             )
-        _in_group(call.who, self.path)
+        in_group(call.who, self.path)
         output = _core.Output(self.path, True, nbytes)
         self._output: _core.Output | None = output
         self.directory = output.directory

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .array import Array, Destination, open_core, operators, shape_text
+from .array import Array, open_core, operators, shape_text
 from .config import Call
+from .creation import Destination
 from .errors import ShapeError, storage_error
 from .plan import Plan, routine
 from .scratch import whole_or_nothing

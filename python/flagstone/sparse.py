@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, scratch
-from .array import Array, _in_group, shape_text
+from .array import Array, shape_text
 from .config import Call, current
+from .creation import in_group
 from .errors import FormatError, ShapeError, StorageError, storage_error
 from .plan import Plan
 from .scratch import whole_or_nothing
@@ -365,7 +366,7 @@ def from_blocks(
             raise storage_error(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
             )
-        _in_group(who, target)
+        in_group(who, target)
     call = Call(who)
     call.room("making the blocks", _WRITER + _BLOCKS)
     with whole_or_nothing(place), call.measured(who, "row blocks") as done:

@@ -1,0 +1,170 @@
+"""New arrays: built aside, then there at once and whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from . import _core
+from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
+from .config import Call
+from .errors import ShapeError, storage_error
+from .scratch import whole_or_nothing
+
+__all__ = ["Destination", "create", "from_numpy", "in_group"]
+
+#: Name of the only array of a group: xarray opens arrays in groups only.
+MEMBER = "array"
+
+
+class Destination:
+    """A new array that is built aside and appears whole: `core` to write to, then `publish()`."""
+
+    def __init__(
+        self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
+        chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
+    ) -> None:  # fmt: skip
+        self.path = os.fspath(path)
+        self._place = self.path
+        self._npy = self.path.endswith(".npy")
+        size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
+        if not replace and os.path.lexists(self.path):
+            raise storage_error(
+                f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
+            )
+        member = in_group(who, self.path)
+        self._output: _core.Output | None = _core.Output(self.path, replace, size)
+        built = self._output.directory
+        if self._npy:
+            self.core = _core.create_npy(built, list(shape), dtype)
+            return
+        if not member:
+            _core.write_group(built, "{}")
+            built = f"{built}/{MEMBER}"
+        names = [f"dim_{i}" for i in range(len(shape))]
+        self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
+        self._place = self.path if member else f"{self.path}/{MEMBER}"
+
+    def discard(self) -> None:
+        """Remove what was built."""
+        self._output = None
+
+    def publish(self) -> Array:
+        """Make the array appear under its name and open it for reading and writing."""
+        self.core.flush()
+        if self._output is not None:
+            self._output.publish()
+        return Array(open_core(self._place, "r+"), "r+")
+
+
+def in_group(who: str, path: str) -> bool:
+    """Say whether `path` names a member of a group ("data.zarr/A"); make that group where nothing is."""
+    parent = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(parent):
+        return bool(_core.is_zarr_group(parent))
+    if parent.endswith(".zarr") and os.path.isdir(os.path.dirname(parent)):
+        os.mkdir(parent)
+        _core.write_group(parent, "{}")
+        return True
+    raise storage_error(
+        f"{who}: the directory '{parent}' does not exist; create it first.", errno.ENOENT, parent
+    )
+
+
+def check_new(
+    who: str, shape: Any, dtype: DTypeLike, chunks: Any = None
+) -> tuple[tuple[int, ...], str, tuple[int, ...] | None]:
+    """Return shape, dtype name and chunks as the core takes them, or say what is wrong with them."""
+    try:
+        extents = tuple(int(n.__index__()) for n in (shape if np.iterable(shape) else (shape,)))
+        pieces = None if chunks is None else tuple(
+            int(n.__index__()) for n in (chunks if np.iterable(chunks) else (chunks,))
+        )  # fmt: skip
+    except AttributeError:
+        raise ShapeError(f"{who}: shape and chunks must be integers; got {shape!r} and {chunks!r}.") from None
+    if any(n < 0 for n in extents):
+        raise ShapeError(f"{who}: the shape is {shape_text(extents)}; extents must not be negative.")
+    kind = np.dtype(dtype)
+    name = kind.name
+    if kind.kind not in "biufc" or name not in _DTYPES:
+        raise ShapeError(f"{who}: dtype {kind} cannot be stored; choose one of {', '.join(_DTYPES)}.")
+    if int(np.prod(extents, dtype=object)) * kind.itemsize >= 1 << 62:
+        raise ShapeError(f"{who}: {shape_text(extents)} of {name} is more than 2^62 bytes; ask for less.")
+    if pieces is not None and (len(pieces) != len(extents) or any(c < 1 for c in pieces)):
+        raise ShapeError(
+            f"{who}: chunks are {shape_text(pieces)} and the shape is {shape_text(extents)}; "
+            "one positive extent per dimension is needed."
+        )
+    return extents, name, pieces
+
+
+_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
+
+def create(
+    path: str | os.PathLike[str],
+    shape: tuple[int, ...] | int,
+    dtype: DTypeLike,
+    chunks: tuple[int, ...] | None = None,
+    overwrite: bool = False,
+) -> Array:
+    """Create an array of zeros on disk and return it, open for assignment.
+
+    Parameters
+    ----------
+    path : path
+        A Zarr v3 group that will hold the array (``"a.zarr"``), a member of a group (``"data.zarr/a"``), or a
+        file ending in ``.npy``.
+    shape : tuple of int
+        Extents; any number of dimensions.
+    dtype : dtype
+        bool, integers of 8 to 64 bits, float16 to float64, complex64 and complex128.
+    chunks : tuple of int, optional
+        The stored unit; default: near-square over the last two dimensions, at most 4 MiB.
+    overwrite : bool
+        Replace, at once and whole, what is there.
+
+    Returns
+    -------
+    Array
+        Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
+    """
+    extents, name, pieces = check_new("create", shape, dtype, chunks)
+    nbytes = None if os.fspath(path).endswith(".npy") else 0
+    return Destination("create", path, extents, name, pieces, overwrite, nbytes).publish()
+
+
+def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:
+    """Return an Array of a NumPy array: written to `path`, or without a path the same memory, not a copy.
+
+    Parameters
+    ----------
+    a : array_like
+        The elements.
+    path : path, optional
+        As for `create`. Writes ``a.nbytes``; appears whole.
+    overwrite : bool
+        Replace what is there.
+    """
+    values = np.asarray(a)
+    shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
+    values = values.astype(values.dtype.newbyteorder("="), copy=False)
+    call = Call("from_numpy")
+    call.room("the transfer", 0 if path is None else PIECE + STAGING)
+    with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
+        if path is None:
+            return from_memory(values, False, False)
+        destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
+        built = Array(destination.core, "r+")
+        built._dirty = True  # built aside: no mark is needed
+        with whole_or_nothing(destination):
+            built._assign(call, ..., values)
+            done.bytes_written = values.nbytes
+            return destination.publish()
