@@ -26,7 +26,7 @@ struct MachineProfile {
   double request_seconds = 60e-6;  // latency of one request
   double flops_float32 = 1e11;     // one worker
   double flops_float64 = 5e10;
-  double memory_bytes_per_second = 8e9;  // one worker
+  double memory_bytes_per_second = 18e9;  // one worker, copying
 };
 
 class Runtime {

@@ -173,10 +173,6 @@ void PanelTask::run(std::span<const Tile> tiles) const {
   if (product_.sum) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
 }
 
-// The planner knows one rate for what is not bound by flops: copying. Seconds measured per value on one of two busy
-// cores (README.md) are stated as the bytes that the same machine copies meanwhile.
-constexpr double reference_bytes_per_second = 18e9;
-
 Cost PanelTask::cost() const {
   const double nnz = static_cast<double>(reader_.nnz()), b = static_cast<double>(width_);
   const double item = static_cast<double>(size_of(real_));
