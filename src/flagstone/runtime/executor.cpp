@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -253,6 +254,11 @@ Array Executor::allocate(const Shape& shape, Dtype dtype) {
 std::uint64_t Executor::budget() const {
   Lock lock(mutex_);
   return scheduler_.cache().capacity() - scheduler_.charged();
+}
+
+void Executor::look_ahead(std::size_t tasks) {
+  Lock lock(mutex_);
+  options_.lookahead = std::max(options_.lookahead, static_cast<int>(tasks));
 }
 
 void Executor::host_work(const std::string&, Cost cost) {

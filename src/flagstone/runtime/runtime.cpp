@@ -25,9 +25,6 @@ namespace {
 // ring buffers, and what an interpreter may still load while we run.
 constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
-// What of it a run touches as a rule (VmHWM minus entry minus tiles, float32 and float64 products): for plans.
-constexpr std::uint64_t touched_per_worker = 4 * MiB;
-constexpr std::uint64_t touched_once = 2 * MiB;
 // Between a refusal and the next try the process may have grown a little.
 constexpr std::uint64_t drift = 4 * MiB;
 
@@ -141,8 +138,8 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
   simulator.run(builder);
   Statistics stats = simulator.statistics();
   stats.resident_at_entry = entry;
-  const std::uint64_t touched = touched_once + touched_per_worker * static_cast<std::uint64_t>(impl_->options.workers);
-  stats.peak_memory = entry + std::min(touched, reserve()) + stats.peak_budget;
+  // What runs touch of the reserve (some MiB of BLAS and stacks) is about what they leave untouched of their charges.
+  stats.peak_memory = entry + stats.peak_budget;
   stats.least_memory = least;
   return stats;
 }

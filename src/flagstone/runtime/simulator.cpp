@@ -138,6 +138,10 @@ std::uint64_t Simulator::budget() const {
   return announced_ > scheduler_.charged() ? announced_ - scheduler_.charged() : 0;
 }
 
+void Simulator::look_ahead(std::size_t tasks) {
+  options_.lookahead = std::max(options_.lookahead, static_cast<int>(tasks));
+}
+
 void Simulator::host_work(const std::string&, Cost cost) {
   now_ += seconds_of(cost);
   stats_.flops += cost.flops;

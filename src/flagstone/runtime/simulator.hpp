@@ -25,6 +25,7 @@ class Simulator final : public Graph, private Machine {
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
   void trust_order(bool trusted) override { trusted_ = trusted; }
+  void look_ahead(std::size_t tasks) override;
   bool planning() const override { return true; }
   std::uint64_t budget() const override;
   int workers() const override { return options_.workers; }

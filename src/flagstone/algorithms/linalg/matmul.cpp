@@ -133,6 +133,7 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   const Index m = a.rows(), n = b.cols(), k = a.cols();
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   graph.trust_order(true);
+  graph.look_ahead(static_cast<std::size_t>(2 * block.tile_rows * block.tile_cols + 64));
   const Index block_rows = block.tile_rows * tile.rows, block_cols = block.tile_cols * tile.cols;
   for (Index i0 = 0; i0 < m; i0 += block_rows)
     for (Index j0 = 0; j0 < n; j0 += block_cols)
