@@ -165,10 +165,7 @@ class SparseArray:
         -----
         Reads the matrix once (`stored_bytes`); 2 nnz b flops. X and the result are in memory.
         """
-        product = Product(
-            self, x, "gram" if False else ("transposed" if self._transposed else "plain"), memory
-        )
-        return product.run()
+        return Product(self, x, "transposed" if self._transposed else "plain", memory).run()
 
     def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
         """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops."""
