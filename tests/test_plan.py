@@ -66,7 +66,7 @@ def test_plan_against_actual(operands, name):
             entry["planned"],
             entry["actual"],
         )
-        # These operands are small: one tile more or less in the cache, which timing decides, is some per cent.
+        # The operands are small: one tile more in the cache, which timing decides, is some per cent;
         # benchmarks/plan.py holds real sizes to 1 %.
         if "krylov" in name:  # the number of passes depends on the data: bytes and flops of one pass
             planned_passes, passes = entry["passes"]

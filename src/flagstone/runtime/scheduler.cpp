@@ -10,6 +10,9 @@ namespace {
 
 using Where = TileState::Where;
 
+// In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
+constexpr TaskId far_ahead = 16;
+
 constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
 // Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy.
 constexpr std::uint64_t enough_loading = 16 * MiB;
@@ -173,17 +176,18 @@ TaskState* Scheduler::best_startable() const {
 }
 
 /// Frees memory until `bytes` fit. Tiles without a known next use go first. A tile that is needed again goes only
-/// when the workers are about to run dry, and from an order that was chosen for this budget only when nothing else
-/// runs: tasks in flight will release memory that costs nothing.
-Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted) {
+/// when the workers are about to run dry, for tasks in flight will release memory that costs nothing. Where order is
+/// trusted the next use is certain: then a clean tile leaves early if that is far off, else only when nothing runs.
+Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId now) {
   while (cache_.free() < bytes) {
     if (TileState* victim = cache_.free_victim()) {
       drop(*victim);
       continue;
     }
-    if (trusted ? admitted_ > 0 : !hungry()) return Room::wait;
     TileState* victim = cache_.costly_victim(quiet());
     if (!victim) return Room::wait;
+    const bool far_off = trusted && !victim->dirty && victim->uses.front().task > now + far_ahead;
+    if (!far_off && (trusted ? admitted_ > 0 : !hungry())) return Room::wait;
     evict(*victim);
     if (victim->storing) return Room::wait;  // its memory comes back when the store has completed
   }
@@ -233,7 +237,7 @@ bool Scheduler::admit(TaskState& task) {
       loads.push_back({held.tile, held.tile->array.store().read(held.tile->box)});
       staging += align_up(loads.back().transfer.staging_bytes);
     }
-  if (make_room(missing_bytes(task) + staging, task.trusted) == Room::wait) {
+  if (make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) {
     for (auto& held : task.held) {
       --held.tile->pins;
       cache_.requeue(*held.tile);
@@ -365,7 +369,7 @@ bool Scheduler::reserve(std::uint64_t bytes) {
   collect_returns();
   least_capacity_ = std::max(least_capacity_, charged_ + bytes);
   if (charged_ + bytes > cache_.capacity()) throw_over_budget("allocate", charged_ + bytes);
-  if (make_room(bytes, true) == Room::wait) {
+  if (make_room(bytes, true, next_id_) == Room::wait) {
     if (quiet()) throw_over_budget("allocate", charged_ + bytes);
     return false;
   }

@@ -99,7 +99,7 @@ class Scheduler {
   std::uint64_t score(const TaskState& task) const;
   int companions(const TaskState& task) const;
   TaskState* best_startable() const;
-  Room make_room(std::uint64_t bytes, bool trusted);
+  Room make_room(std::uint64_t bytes, bool trusted, TaskId now);
   bool admit(TaskState& task);
   void evict(TileState& tile);
   void store(TileState& tile);
