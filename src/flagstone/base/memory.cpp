@@ -15,13 +15,27 @@
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone {
+namespace {
+
+constexpr std::size_t huge_page = 2 * MiB;
+
+}  // namespace
 
 Buffer::Buffer(std::size_t bytes) : size_(align_up(std::max<std::size_t>(bytes, 1))) {
-  void* at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool large = size_ >= huge_page;
+  const std::size_t reserved = large ? size_ + huge_page : size_;
+  void* at = ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
-  // Huge pages only where they fit whole: a partial one would hold memory that nobody charged.
-  if (size_ % (2 * MiB) == 0) ::madvise(at, size_, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(at);
+  if (!large) return;
+  // From a huge page's boundary on, and huge pages only where they lie whole inside: a partial one would hold memory
+  // that nobody charged.
+  const std::size_t before =
+      align_up(reinterpret_cast<std::uintptr_t>(at), huge_page) - reinterpret_cast<std::uintptr_t>(at);
+  data_ += before;
+  if (before > 0) ::munmap(at, before);
+  if (before < huge_page) ::munmap(data_ + size_, huge_page - before);
+  ::madvise(data_, size_ / huge_page * huge_page, MADV_HUGEPAGE);
 }
 
 Buffer::~Buffer() {

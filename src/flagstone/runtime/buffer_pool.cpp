@@ -21,15 +21,14 @@ bool BufferPool::holds(std::size_t bytes) const { return kept_.contains(align_up
 
 PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
   bytes = align_up(bytes);
-  if (auto found = kept_.find(bytes); found != kept_.end()) {
-    PooledBuffer taken = std::move(found->second);
-    kept_bytes_ -= bytes;
-    kept_.erase(found);
-    return taken;
-  }
-  PooledBuffer made{Buffer(bytes), -1};
-  if (for_io && bytes >= least_registered) made.registered = ring_.register_buffer(made.data(), bytes);
-  return made;
+  auto found = kept_.find(bytes);
+  if (found == kept_.end()) return {Buffer(bytes), -1};
+  PooledBuffer taken = std::move(found->second);
+  kept_bytes_ -= bytes;
+  kept_.erase(found);
+  if (for_io && bytes >= least_registered && taken.registered < 0)
+    taken.registered = ring_.register_buffer(taken.data(), bytes);
+  return taken;
 }
 
 void BufferPool::put(PooledBuffer buffer) {

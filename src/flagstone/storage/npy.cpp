@@ -17,6 +17,8 @@
 namespace flagstone {
 namespace {
 
+constexpr std::uint64_t most_request_bytes = 2 * MiB;
+
 /// What direct transfers of this file must be aligned to: the device's blocks (512) where that is allowed. Rows of a
 /// .npy start anywhere, and every page around them is read twice.
 std::uint64_t direct_granule(const File& file) {
@@ -72,7 +74,7 @@ class NpyStore final : public ArrayStore {
   Plan plan(const Box& box) const;
   void choose(Plan& plan) const;
   Transfer geometry(const Plan& plan) const;
-  Segment direct_around(std::uint64_t begin, std::uint64_t end, std::size_t at) const;
+  void add_read(Transfer& transfer, std::uint64_t begin, std::uint64_t end, std::size_t at) const;
   void add_write(Transfer& transfer, std::uint64_t begin, std::uint64_t end, std::size_t at) const;
 
   std::shared_ptr<File> file_;
@@ -156,16 +158,20 @@ Transfer NpyStore::geometry(const Plan& plan) const {
   return transfer;
 }
 
-/// The direct request for [begin, end) and the blocks around it; `at`: where `begin` goes (aligned alike).
-Segment NpyStore::direct_around(std::uint64_t begin, std::uint64_t end, std::size_t at) const {
-  Segment segment;
-  segment.file = file_;
-  segment.offset = align_down(begin, granule_);
-  segment.at = at - (begin - segment.offset);
-  segment.row_bytes = align_up(end, granule_) - segment.offset;
-  const std::uint64_t stop = segment.offset + segment.row_bytes;
-  segment.slack = stop > file_bytes_ ? stop - file_bytes_ : 0;
-  return segment;
+/// Direct requests for [begin, end) and the blocks around it; `at`: where `begin` goes (aligned alike). In pieces, so
+/// that tiles arrive one after the other in the order they were asked for, each at the disk's full depth.
+void NpyStore::add_read(Transfer& transfer, std::uint64_t begin, std::uint64_t end, std::size_t at) const {
+  const std::uint64_t first = align_down(begin, granule_), last = align_up(end, granule_);
+  for (std::uint64_t from = first; from < last; from += most_request_bytes) {
+    Segment segment;
+    segment.file = file_;
+    segment.offset = from;
+    segment.at = at - (begin - first) + (from - first);
+    segment.row_bytes = std::min(most_request_bytes, last - from);
+    const std::uint64_t stop = from + segment.row_bytes;
+    segment.slack = stop > file_bytes_ ? stop - file_bytes_ : 0;
+    transfer.segments.push_back(std::move(segment));
+  }
 }
 
 Transfer NpyStore::read(const Box& box) const {
@@ -176,7 +182,7 @@ Transfer NpyStore::read(const Box& box) const {
   Transfer transfer = geometry(p);
   const bool swap = header_.big_endian;
   if (p.placing == Placing::span) {
-    transfer.segments.push_back(direct_around(p.first, p.first + p.span, transfer.origin));
+    add_read(transfer, p.first, p.first + p.span, transfer.origin);
     if (swap)
       transfer.convert = [at = transfer.origin, bytes = p.span, dtype = header_.dtype](std::byte* buffer, std::byte*) {
         swap_bytes(buffer + at, bytes, dtype);
@@ -185,8 +191,7 @@ Transfer NpyStore::read(const Box& box) const {
   }
   if (p.placing == Placing::rows) {
     for (std::size_t i = 0; i < p.runs.size(); ++i)
-      transfer.segments.push_back(
-          direct_around(p.first + p.runs[i], p.first + p.runs[i] + p.run, p.before + i * p.pitch));
+      add_read(transfer, p.first + p.runs[i], p.first + p.runs[i] + p.run, p.before + i * p.pitch);
     if (swap)
       transfer.convert = [p, dtype = header_.dtype](std::byte* buffer, std::byte*) {
         for (std::size_t i = 0; i < p.runs.size(); ++i) swap_bytes(buffer + p.before + i * p.pitch, p.run, dtype);
@@ -197,14 +202,14 @@ Transfer NpyStore::read(const Box& box) const {
   const std::uint64_t slot = align_up(p.run, granule_) + granule_;
   if (p.span <= p.runs.size() * slot + p.runs.size() * slot / 4) {
     const std::uint64_t before = p.first % granule_;
-    transfer.segments.push_back(direct_around(p.first, p.first + p.span, before));
+    add_read(transfer, p.first, p.first + p.span, before);
     for (std::uint64_t offset : p.runs) at.push_back(before + offset);
     transfer.staging_bytes = align_up(before + p.span + granule_);
   } else {
     for (std::size_t i = 0; i < p.runs.size(); ++i) {
       const std::uint64_t begin = p.first + p.runs[i];
       at.push_back(i * slot + begin % granule_);
-      transfer.segments.push_back(direct_around(begin, begin + p.run, at.back()));
+      add_read(transfer, begin, begin + p.run, at.back());
     }
     transfer.staging_bytes = align_up(p.runs.size() * slot);
   }
