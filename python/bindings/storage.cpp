@@ -5,6 +5,7 @@
 
 #include "bindings/bindings.hpp"
 #include "flagstone/storage/output.hpp"
+#include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/zarr.hpp"
 
 namespace flagstone::python {
@@ -25,6 +26,17 @@ Array create_zarr(const std::string& directory, const Shape& shape, const std::s
   const ZarrOptions options{
       .chunks = chunks, .codec = codec, .attributes = attributes, .dimension_names = dimension_names};
   return create_zarr_array(directory, shape, dtype_from_name(dtype), options);
+}
+
+Array open_flat(const std::string& path, const std::string& dtype, const Shape& shape, const std::string& order,
+                std::uint64_t offset, Index leading, bool writable, bool big_endian) {
+  const RawLayout layout{.shape = shape,
+                         .dtype = dtype_from_name(dtype),
+                         .column_major = order == "F",
+                         .big_endian = big_endian,
+                         .offset = offset,
+                         .leading = leading};
+  return open_raw(path, layout, writable);
 }
 
 }  // namespace
@@ -55,6 +67,9 @@ void bind_storage(nb::module_& m) {
         return create_npy(path, shape, dtype_from_name(dtype));
       },
       unlocked());
+  m.def("open_raw", &open_flat, nb::arg("path"), nb::arg("dtype"), nb::arg("shape"), nb::arg("order") = "C",
+        nb::arg("offset") = 0, nb::arg("leading") = 0, nb::arg("writable") = false, nb::arg("big_endian") = false,
+        unlocked());
   m.def("memory_array", [](nb::object numpy_array) {
     const Tile tile = tile_of(nb::cast<nb::ndarray<nb::ro>>(numpy_array));
     return memory_array(tile.data, tile.shape, tile.dtype, tile.strides, keep_alive(std::move(numpy_array)));

@@ -23,6 +23,7 @@ from .errors import (
     StorageError,
 )
 from .files import open_path as open
+from .files import open_raw
 from .linalg import matmul
 from .plan import Plan, Stats
 from .sparse import SparseArray, from_blocks
@@ -49,6 +50,7 @@ __all__ = [
     "matmul",
     "open",
     "open_pca",
+    "open_raw",
     "pca",
     "stats",
 ]

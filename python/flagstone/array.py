@@ -52,6 +52,9 @@ class Array:
         self._root = root  # of a view: the array that it looks at
         self._dirty = False
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
+        self._opened: tuple[Callable[..., Array], tuple[Any, ...]] | None = (
+            None  # how to open it again, if not by path
+        )
 
     # What it is ---------------------------------------------------------------------------------------------
 
@@ -312,6 +315,8 @@ class Array:
         if self.path is None:
             return from_memory, (self._owner._values, self._transposed, self._conjugated)
         self._owner.flush()
+        if self._owner._opened is not None:
+            return _view_of, (*self._owner._opened, self._transposed, self._conjugated)
         return _reopen, (os.path.abspath(self.path), self.mode, self._transposed, self._conjugated)
 
 
@@ -337,6 +342,13 @@ def open_array(path: str, mode: str) -> Array:
 
 def _reopen(path: str, mode: str, transposed: bool, conjugated: bool) -> Array:
     array = open_array(path, mode)
+    return array._view(transposed, conjugated) if transposed or conjugated else array
+
+
+def _view_of(
+    opener: Callable[..., Array], arguments: tuple[Any, ...], transposed: bool, conjugated: bool
+) -> Array:
+    array = opener(*arguments)
     return array._view(transposed, conjugated) if transposed or conjugated else array
 
 

@@ -100,7 +100,6 @@ TEST(Npy, WritesChangeOnlyTheirBox) {
   TemporaryDirectory directory;
   const std::string path = directory / "a.npy";
   for (const Case& c : cases()) {
-    if (c.kind.description[0] == '>') continue;
     SCOPED_TRACE(to_string(c.shape) + " " + c.kind.description + (c.kind.fortran ? " fortran " : " c ") +
                  std::to_string(c.kind.header));
     Reference reference(c.shape, c.dtype), source(c.shape, c.dtype);
@@ -196,9 +195,6 @@ TEST(Npy, DamagedFilesAreNamed) {
   changed = good;
   changed.replace(changed.find("100"), 3, "-10");
   EXPECT_THAT(with(changed), HasSubstr("not what NumPy writes"));
-  changed = bytes_of({">f4"}, Reference({100, 100}, Dtype::float32));
-  write_file(path, changed);
-  EXPECT_THAT(message_of([&] { open_npy(path, true); }), HasSubstr("big-endian"));
 }
 
 TEST(Npy, NoHeaderCrashes) {
