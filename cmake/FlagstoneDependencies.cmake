@@ -12,6 +12,16 @@ flagstone_require(blosc.h libblosc-dev)
 flagstone_require(nlohmann/json.hpp nlohmann-json3-dev)
 find_library(BLOSC_LIBRARY blosc REQUIRED)
 
+# Codecs of foreign files. Without a library its codec is refused when a file asks for it, by name.
+find_package(ZLIB)
+pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
+if(NOT ZLIB_FOUND)
+  message(WARNING "flagstone: zlib was not found: chunks packed with gzip or zlib (most HDF5 and .h5ad files) will be refused; install it first (Debian, Ubuntu: apt-get install zlib1g-dev).")
+endif()
+if(NOT ZSTD_FOUND)
+  message(WARNING "flagstone: libzstd was not found: chunks packed with zstd (the default of zarr-python) will be refused; install it first (Debian, Ubuntu: apt-get install libzstd-dev).")
+endif()
+
 # io_uring is optional at build time and at run time: without it the ring is a pool of threads.
 pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.3)
 

@@ -23,6 +23,7 @@ Tile tile_of(const nb::ndarray<nb::ro>& array);
 void bind_base(nb::module_& m);
 void bind_errors(nb::module_& m);
 void bind_storage(nb::module_& m);
+void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_matmul(nb::module_& m);

@@ -50,6 +50,13 @@ void bind_csr(nb::module_& m) {
       .def_ro("stored_bytes", &CsrMatrix::stored_bytes);
   m.def("is_csr_group", &is_csr_group);
   m.def("open_csr", &open_csr, unlocked());
+  m.def(
+      "csr_of",
+      [](Index rows, Index cols, const Array& data, const Array& indices, const Array& indptr,
+         const std::string& path) {
+        return csr_of({.rows = rows, .cols = cols, .data = data, .indices = indices, .indptr = indptr, .path = path});
+      },
+      unlocked());
   m.def("csr_statistics", &csr_statistics, unlocked());
 
   // The caller checks dtypes: int64 pointers; int32 or int64 columns; values of value_dtype.

@@ -1,9 +1,11 @@
 // Arrays on disk and in memory, and outputs that appear whole.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "flagstone/storage/chunk_table.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/zarr.hpp"
@@ -39,6 +41,22 @@ Array open_flat(const std::string& path, const std::string& dtype, const Shape& 
   return open_raw(path, layout, writable);
 }
 
+/// Rows of three numbers: offset, bytes, filter mask. Steps: (name, item bytes) as they were applied.
+Array chunk_table(const std::string& file, const std::string& name, const Shape& shape, const Shape& chunks,
+                  const std::string& dtype, bool big_endian,
+                  const std::vector<std::pair<std::string, std::size_t>>& steps, nb::bytes fill,
+                  const nb::ndarray<const std::uint64_t, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>& places) {
+  ChunkTable table{.shape = shape, .chunks = chunks, .dtype = dtype_from_name(dtype)};
+  table.codec.big_endian = big_endian;
+  for (const auto& [step, item] : steps) table.codec.steps.push_back({codec_named(step), item});
+  const auto* first = static_cast<const std::byte*>(fill.data());
+  table.fill.assign(first, first + fill.size());
+  const std::uint64_t* place = places.data();
+  for (std::size_t i = 0; i < places.shape(0); ++i, place += 3)
+    table.entries.push_back({place[0], static_cast<std::uint32_t>(place[1]), static_cast<std::uint32_t>(place[2])});
+  return open_chunk_table(file, std::move(table), name);
+}
+
 }  // namespace
 
 void bind_storage(nb::module_& m) {
@@ -60,6 +78,12 @@ void bind_storage(nb::module_& m) {
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
         nb::arg("dimension_names") = std::vector<std::string>{}, unlocked());
+  m.def("open_chunk_table", &chunk_table, nb::arg("file"), nb::arg("name"), nb::arg("shape"), nb::arg("chunks"),
+        nb::arg("dtype"), nb::arg("big_endian"), nb::arg("steps"), nb::arg("fill"), nb::arg("places"));
+  m.def("missing_library", [](const std::string& codec) {
+    const char* library = missing_library(codec_named(codec));
+    return std::string(library ? library : "");
+  });
   m.def("open_npy", &open_npy, nb::arg("path"), nb::arg("writable") = false, unlocked());
   m.def(
       "create_npy",

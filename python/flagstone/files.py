@@ -143,7 +143,8 @@ def _open_directory(place: str, key: str | None, mode: str) -> Array | SparseArr
         if os.path.exists(f"{place}/zarr.json"):
             return open_array(place, mode)  # says what is wrong with it
         raise FormatError(
-            f"open: '{place}' is a directory without zarr.json, so it is no Zarr v3 array or group."
+            f"open: '{place}' is a directory without zarr.json (or .zarray, .zgroup), so it is no Zarr array "
+            "or group."
         )
     _, arrays, groups = _core.open_group(place)
     if len(arrays) == 1 and not groups:

@@ -52,16 +52,13 @@ void shape_of(const std::string& directory, const Json& attributes, CsrMatrix& m
 }
 
 Array member(const std::string& directory, const char* name, const char* other) {
-  const bool has = std::filesystem::exists(directory + "/" + name + "/zarr.json");
-  return open_zarr_array(directory + "/" + (has ? name : other));
+  return open_zarr_array(directory + "/" + (is_zarr_array(directory + "/" + name) ? name : other));
 }
 
-/// What one pass reads: whole pages of every stored chunk.
+/// What one pass reads: whole pages of every stored chunk; flat files have as many bytes as elements.
 std::uint64_t pass_bytes(const Array& array) {
-  const ZarrStore* store = zarr_store(array);
-  std::uint64_t sum = 0;
-  for (const Shape& chunk : store->layout().touched(whole(array.shape()))) sum += align_up(store->locate(chunk).bytes);
-  return sum;
+  const std::uint64_t stored = array.store().pass_bytes();
+  return stored > 0 ? stored : align_up(array.nbytes());
 }
 
 void check(const std::string& directory, const CsrMatrix& matrix) {
@@ -142,8 +139,12 @@ CsrMatrix open_csr(const std::string& directory) {
   matrix.data = member(directory, "data", "values");
   matrix.indices = member(directory, "indices", "indices_1");
   matrix.indptr = member(directory, "indptr", "pointers_to_1");
+  return csr_of(std::move(matrix));
+}
+
+CsrMatrix csr_of(CsrMatrix matrix) {
   matrix.nnz = matrix.data.shape().empty() ? 0 : matrix.data.shape()[0];
-  check(directory, matrix);
+  check(matrix.path, matrix);
   matrix.stored_bytes = pass_bytes(matrix.data) + pass_bytes(matrix.indices) + pass_bytes(matrix.indptr);
   return matrix;
 }

@@ -33,6 +33,8 @@ struct CsrMatrix {
 bool is_csr_group(const std::string& directory);
 /// Opens ours and peers' (anndata-written) groups. FormatError names what does not fit.
 CsrMatrix open_csr(const std::string& directory);
+/// From arrays of any storage (a file of HDF5): rows, cols, the three arrays and path are given. FormatError as above.
+CsrMatrix csr_of(CsrMatrix parts);
 /// Ours: read from the group; a foreign group: computed by one streaming pass over indptr.
 std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix);
 /// Ours: read from the group; absent (foreign) otherwise.

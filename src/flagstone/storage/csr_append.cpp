@@ -21,14 +21,15 @@ ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bo
       packed_(static_cast<std::size_t>(chunk) * item_ + page_bytes) {
   metadata_.dtype = dtype;
   metadata_.chunks = {chunk};
-  metadata_.codec.blosc = true;
+  metadata_.codec.steps = {{Codec::blosc}};
   std::error_code error;
   std::filesystem::create_directories(directory_ + "/c", error);
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory_ + "/c");
 }
 
 std::uint64_t ChunkAppender::slot_bytes() const {
-  return align_up(static_cast<std::uint64_t>(chunk_elements_) * item_ + (metadata_.codec.blosc ? page_bytes : 0));
+  return align_up(static_cast<std::uint64_t>(chunk_elements_) * item_ +
+                  (metadata_.codec.blosc_alone() ? page_bytes : 0));
 }
 
 void ChunkAppender::open_shard() {
@@ -56,11 +57,11 @@ void ChunkAppender::store() {
   std::memset(next(), 0, bytes - static_cast<std::size_t>(filled_) * item_);
   const std::byte* from = chunk_.data();
   std::size_t stored_bytes = bytes;
-  if (metadata_.codec.blosc) {
+  if (metadata_.codec.blosc_alone()) {
     stored_bytes = encode_blosc({chunk_.data(), bytes}, item_, {packed_.data(), packed_.size()});
     from = packed_.data();
     if (stored_ == 0 && may_stay_raw_ && stored_bytes > bytes - bytes / 5) {
-      metadata_.codec.blosc = false;
+      metadata_.codec.steps.clear();
       from = chunk_.data();
       stored_bytes = bytes;
     }

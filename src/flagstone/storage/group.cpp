@@ -18,8 +18,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// node_type of a directory's zarr.json; empty where there is none that can be read.
+bool is_file(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// node_type of a directory's zarr.json (Zarr v2 has a file for each type); empty where there is none that can be read.
 std::string node_type(const std::string& directory) {
+  if (!is_file(directory + "/zarr.json")) {
+    if (is_file(directory + "/.zarray")) return "array";
+    return is_file(directory + "/.zgroup") ? "group" : "";
+  }
   try {
     const Json root = Json::parse(read_text(directory + "/zarr.json"));
     return root.is_object() && root.contains("node_type") && root["node_type"].is_string()
@@ -57,15 +66,27 @@ void write_text(const std::string& path, const std::string& text) {
 bool is_zarr_group(const std::string& directory) { return node_type(directory) == "group"; }
 bool is_zarr_array(const std::string& directory) { return node_type(directory) == "array"; }
 
+namespace {
+
+/// Attributes of a group as JSON text: inside zarr.json, or in .zattrs beside .zgroup.
+std::string group_attributes(const Json& root, const std::string& directory, const std::string& file) {
+  const int version = root.is_object() ? root.value("zarr_format", 0) : 0;
+  if (version == 3 && root.value("node_type", "") == "group")
+    return root.contains("attributes") ? root["attributes"].dump() : "{}";
+  if (version != 2) throw FormatError("open: " + file + ": it is not the metadata of a Zarr group.");
+  const std::string attributes = directory + "/.zattrs";
+  return is_file(attributes) ? Json::parse(read_text(attributes)).dump() : "{}";
+}
+
+}  // namespace
+
 GroupInfo open_group(const std::string& directory) {
-  const std::string file = directory + "/zarr.json";
+  const bool v2 = !is_file(directory + "/zarr.json") && is_file(directory + "/.zgroup");
+  const std::string file = directory + (v2 ? "/.zgroup" : "/zarr.json");
   const std::string text = read_text(file);
   GroupInfo info;
   try {
-    const Json root = Json::parse(text);
-    if (!root.is_object() || root.value("zarr_format", 0) != 3 || root.value("node_type", "") != "group")
-      throw FormatError("open: " + file + ": it is not the metadata of a Zarr v3 group.");
-    info.attributes = root.contains("attributes") ? root["attributes"].dump() : "{}";
+    info.attributes = group_attributes(Json::parse(text), directory, file);
   } catch (const Json::exception&) {
     throw FormatError("open: " + file + ": " +
                       (text.empty() ? "the file is empty" : "it is not valid Zarr metadata (JSON)") +

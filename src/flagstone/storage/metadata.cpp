@@ -1,56 +1,17 @@
 #include "flagstone/storage/metadata.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/metadata_json.hpp"
 
 namespace flagstone {
 namespace {
 
-using Json = nlohmann::json;
-
-[[noreturn]] void refuse(const std::string& file, const std::string& what) {
-  throw FormatError("open: " + file + ": " + what);
-}
-
-const Json& member(const Json& object, const char* name, const std::string& file) {
-  if (!object.is_object() || !object.contains(name))
-    refuse(file, std::string("'") + name + "' is missing; it is not the metadata of a Zarr v3 array.");
-  return object[name];
-}
-
-std::string name_in(const Json& object, const char* name, const std::string& file) {
-  const Json& value = member(object, name, file);
-  if (!value.is_string()) refuse(file, std::string("'") + name + "' must be a string.");
-  return value.get<std::string>();
-}
-
-Shape extents_in(const Json& object, const char* name, Index least, const std::string& file) {
-  const Json& list = member(object, name, file);
-  Shape shape;
-  if (!list.is_array()) refuse(file, std::string("'") + name + "' must be a list of extents.");
-  for (const Json& extent : list) {
-    if (!extent.is_number_integer() || extent.get<Index>() < least ||
-        (extent.is_number_unsigned() && extent.get<std::uint64_t>() > std::numeric_limits<Index>::max()))
-      refuse(file, std::string("'") + name + "' must hold integers of at least " + std::to_string(least) + ".");
-    shape.push_back(extent.get<Index>());
-  }
-  if (shape.size() > 64) refuse(file, std::string("'") + name + "' has more than 64 dimensions.");
-  return shape;
-}
-
-/// Bytes of an array of this shape; refuses what 63 bits cannot count.
-void check_size(const Shape& shape, Dtype dtype, const char* what, const std::string& file) {
-  Index bytes = static_cast<Index>(size_of(dtype));
-  for (Index extent : shape)  // an empty dimension does not excuse the others: strides are products too
-    if (__builtin_mul_overflow(bytes, extent == 0 ? 1 : extent, &bytes))
-      refuse(file, std::string(what) + " of " + to_string(shape) + " elements is larger than 2^63 bytes.");
-}
+using namespace metadata_json;
 
 void parse_order(const Json& codec, CodecChain& chain, std::size_t ndim, const std::string& file) {
   const Json& order = member(member(codec, "configuration", file), "order", file);
@@ -62,6 +23,16 @@ void parse_order(const Json& codec, CodecChain& chain, std::size_t ndim, const s
     seen[axis.get<std::size_t>()] = true;
     chain.order.push_back(axis.get<std::size_t>());
   }
+}
+
+/// The step that a v3 codec behind `bytes` stands for.
+std::optional<Codec> step_named(const std::string& name) {
+  if (name == "blosc") return Codec::blosc;
+  if (name == "zstd") return Codec::zstd;
+  if (name == "gzip") return Codec::gzip;
+  if (name == "zlib" || name == "numcodecs.zlib") return Codec::zlib;
+  if (name == "crc32c") return Codec::crc32c;
+  return std::nullopt;
 }
 
 CodecChain parse_chain(const Json& codecs, const ArrayMetadata& metadata, const std::string& file) {
@@ -77,14 +48,12 @@ CodecChain parse_chain(const Json& codecs, const ArrayMetadata& metadata, const 
       const Json settings = codec.is_object() ? codec.value("configuration", Json::object()) : Json::object();
       chain.big_endian =
           size_of(metadata.dtype) > 1 && settings.is_object() && settings.value("endian", "little") == "big";
-    } else if (name == "blosc" && bytes && !chain.blosc && !chain.crc32c) {
-      chain.blosc = true;
-    } else if (name == "crc32c" && bytes && !chain.crc32c) {
-      chain.crc32c = true;
+    } else if (const auto step = step_named(name); bytes && step) {
+      add_step(chain, {*step}, file);
     } else {
       refuse(file, "codec '" + name +
-                       "' is not read yet here; rewrite the array with bytes or blosc (with zarr-python: "
-                       "compressors=zarr.codecs.BloscCodec()).");
+                       "' is not read here; rewrite the array with bytes, transpose, blosc, zstd, gzip or crc32c "
+                       "(with zarr-python: compressors=zarr.codecs.BloscCodec()).");
     }
   }
   if (!bytes) refuse(file, "the codec 'bytes' is missing.");
@@ -112,78 +81,13 @@ void parse_codecs(const Json& codecs, ArrayMetadata& metadata, const std::string
   ArrayMetadata index;
   index.dtype = Dtype::uint64;
   const CodecChain chain = parse_chain(member(settings, "index_codecs", file), index, file);
-  if (chain.big_endian || chain.blosc || !chain.order.empty())
+  if (chain.big_endian || !chain.order.empty() || chain.steps.size() > 1 ||
+      (chain.steps.size() == 1 && chain.steps[0].codec != Codec::crc32c))
     refuse(file, "index codecs other than bytes (little) and crc32c are not read.");
-  metadata.index_checksum = chain.crc32c;
+  metadata.index_checksum = !chain.steps.empty();
   const std::string location = settings.contains("index_location") ? name_in(settings, "index_location", file) : "end";
   if (location != "end" && location != "start") refuse(file, "index_location '" + location + "' is unknown.");
   metadata.index_at_end = location == "end";
-}
-
-template <class T>
-void put(std::vector<std::byte>& to, std::size_t at, T value) {
-  std::memcpy(to.data() + at, &value, sizeof value);
-}
-
-std::uint16_t to_half(double value) {  // enough for fill values: round to nearest, subnormals become zero
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  if (std::isnan(value)) return sign | 0x7E00;
-  const double magnitude = std::fabs(value);
-  if (magnitude >= 65520) return sign | 0x7C00;
-  if (magnitude < 0x1p-14) return sign;
-  int exponent = 0;
-  const double fraction = std::frexp(magnitude, &exponent);  // in [0.5, 1)
-  const auto mantissa = static_cast<int>(std::lrint((fraction * 2 - 1) * 1024));
-  return static_cast<std::uint16_t>(sign | (((exponent + 14) << 10) + mantissa));
-}
-
-double real_value(const Json& value, const std::string& file) {
-  if (value.is_number()) return value.get<double>();
-  if (value.is_string()) {
-    const auto text = value.get<std::string>();
-    if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-    if (text == "Infinity") return std::numeric_limits<double>::infinity();
-    if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
-  }
-  refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
-}
-
-void put_real(std::vector<std::byte>& to, std::size_t at, Dtype dtype, const Json& value, const std::string& file) {
-  const std::size_t item = size_of(dtype);
-  if (value.is_string() && value.get<std::string>().rfind("0x", 0) == 0) {  // the bits of a NaN
-    const auto text = value.get<std::string>();
-    std::uint64_t bits = 0;
-    if (text.size() != 2 + 2 * item || text.find_first_not_of("0123456789abcdefABCDEF", 2) != std::string::npos)
-      refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
-    bits = std::stoull(text.substr(2), nullptr, 16);
-    std::memcpy(to.data() + at, &bits, item);
-    return;
-  }
-  const double number = real_value(value, file);
-  if (item == 8) put(to, at, number);
-  if (item == 4) put(to, at, static_cast<float>(number));
-  if (item == 2) put(to, at, to_half(number));
-}
-
-std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file) {
-  std::vector<std::byte> fill(size_of(dtype));
-  if (value.is_null()) return fill;
-  if (is_complex(dtype)) {
-    if (!value.is_array() || value.size() != 2)
-      refuse(file, "fill_value of a complex array must be [real, imaginary].");
-    put_real(fill, 0, real_part_of(dtype), value[0], file);
-    put_real(fill, fill.size() / 2, real_part_of(dtype), value[1], file);
-  } else if (!is_integer(dtype)) {
-    put_real(fill, 0, dtype, value, file);
-  } else if (value.is_boolean()) {
-    fill[0] = std::byte{value.get<bool>()};
-  } else if (value.is_number_integer()) {
-    const std::int64_t number = value.get<std::int64_t>();  // two's complement: the low bytes are right for all widths
-    std::memcpy(fill.data(), &number, fill.size());
-  } else {
-    refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
-  }
-  return fill;
 }
 
 void parse_keys(const Json& root, ArrayMetadata& metadata, const std::string& file) {
@@ -229,22 +133,13 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
 }  // namespace
 
 ArrayMetadata parse_array_metadata(const std::string& text, const std::string& file) {
-  try {
-    return parse(Json::parse(text), file);
-  } catch (const Json::exception&) {
-    refuse(file, text.empty() ? "the file is empty; the array was not written whole."
-                              : "it is not valid Zarr metadata (JSON); the file is damaged.");
-  } catch (const FormatError& error) {
-    const std::string what = error.what();
-    if (what.rfind("open: ", 0) == 0) throw;
-    refuse(file, what);  // a dtype's complaint does not know the file
-  }
+  return parsed(text, file, &parse);
 }
 
 std::string to_json(const ArrayMetadata& metadata) {
   const Json little = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
   Json inner = Json::array({little});
-  if (metadata.codec.blosc)
+  if (metadata.codec.blosc_alone())
     inner.push_back({{"name", "blosc"},
                      {"configuration",
                       {{"typesize", size_of(metadata.dtype)},

@@ -1,5 +1,5 @@
 #pragma once
-// zarr.json of an array: what it says, checked, and how ours is written.
+// What zarr.json (or Zarr v2's .zarray) says of an array, checked, and how ours is written.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -8,17 +8,29 @@
 
 namespace flagstone {
 
+/// One step from a chunk's bytes to its stored bytes. crc32c and fletcher32 append four bytes; shuffle and lzf are
+/// HDF5's.
+enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, lzf, shuffle, crc32c, fletcher32 };
+
+struct CodecStep {
+  Codec codec = Codec::blosc;
+  std::size_t item = 1;  // shuffle: bytes of an element
+  bool operator==(const CodecStep&) const = default;
+};
+
 /// How the bytes of one chunk come from its elements.
 struct CodecChain {
   std::vector<std::size_t> order;  // of a transpose codec; empty: C order
   bool big_endian = false;
-  bool blosc = false;
-  bool crc32c = false;  // four bytes behind the chunk
+  std::vector<CodecStep> steps;  // as they are applied when a chunk is written
 
-  bool raw() const { return !big_endian && !blosc && !crc32c; }
+  bool raw() const { return !big_endian && steps.empty(); }
+  /// One blosc buffer of elements in C order: what is written here, and what kernels unpack themselves.
+  bool blosc_alone() const { return order.empty() && !big_endian && steps == std::vector<CodecStep>{{Codec::blosc}}; }
 };
 
 struct ArrayMetadata {
+  int version = 3;  // of Zarr
   Shape shape;
   Dtype dtype = Dtype::float64;
   Shape chunks;  // the stored unit
@@ -48,6 +60,8 @@ void write_text(const std::string& path, const std::string& text);
 
 /// FormatError names `file` and what is not as it must be.
 ArrayMetadata parse_array_metadata(const std::string& text, const std::string& file);
+/// The same for the .zarray of Zarr v2; its attributes lie in another file and are not looked at.
+ArrayMetadata parse_array_metadata_v2(const std::string& text, const std::string& file);
 std::string to_json(const ArrayMetadata& metadata);
 /// Shards of about 1 GiB, fewer than 4096 chunks each, split evenly so that edge shards waste little.
 Shape default_shards(const Shape& shape, const Shape& chunks, std::uint64_t slot_bytes);

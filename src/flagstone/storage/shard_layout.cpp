@@ -92,6 +92,25 @@ Segment segment_for(const StoredChunk& chunk, std::uint64_t begin, std::uint64_t
   return segment;
 }
 
+/// The same for a whole packed chunk, which goes to staging: long ones travel directly with the pages around them,
+/// short ones through the page cache, which reads ahead. `at`: in: a page of staging; out: where the chunk starts.
+Segment segment_for_packed(const StoredChunk& chunk, std::size_t& at) {
+  constexpr std::uint64_t least_direct = 128 * KiB;
+  const std::uint64_t before = chunk.offset % page_bytes;
+  if (before == 0 || chunk.bytes < least_direct) return segment_for(chunk, 0, chunk.bytes, at);
+  Segment segment;
+  segment.file = chunk.file;
+  segment.offset = chunk.offset - before;
+  segment.at = at;
+  segment.row_bytes = align_up(before + chunk.bytes);
+  segment.slack = segment.row_bytes > before + chunk.available ? segment.row_bytes - before - chunk.available : 0;
+  at += before;
+  return segment;
+}
+
+/// Staging that a packed chunk takes at most, wherever it lies in its file.
+std::uint64_t staging_for(const StoredChunk& chunk) { return align_up(chunk.bytes + chunk.offset % page_bytes); }
+
 struct Geometry {
   Placing placing = Placing::staging;
   Transfer transfer;
@@ -149,12 +168,13 @@ struct Piece {
   std::size_t staged = 0;     // where its stored bytes (or its fetched range) start in the staging buffer
   std::uint64_t skipped = 0;  // raw: bytes of the chunk before the fetched range
   std::uint64_t bytes = 0;    // stored; 0: absent
+  std::uint32_t mask = 0;     // EncodedChunk::skipped
   Shape chunk;
 };
 
 Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
   const Box common = intersect(box, layout.chunk_box(chunk));
-  Piece piece{common, common, 0, 0, 0, chunk};
+  Piece piece{common, common, 0, 0, 0, 0, chunk};
   for (std::size_t d = 0; d < chunk.size(); ++d) {
     piece.in_box.start[d] -= box.start[d];
     piece.in_chunk.start[d] -= chunk[d] * layout.chunks[d];
@@ -174,9 +194,13 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
     Piece piece = piece_of(layout, box, chunk);
     const StoredChunk stored = locate(chunk);
     piece.bytes = stored.bytes;
-    if (stored.bytes > 0) {
-      Range range{0, stored.bytes};
-      if (!layout.decode) range = byte_range(piece.in_chunk, layout.chunk_strides, item);
+    piece.mask = stored.skipped;
+    if (stored.bytes > 0 && layout.decode) {
+      piece.staged = staging;
+      staging += staging_for(stored);
+      transfer.segments.push_back(segment_for_packed(stored, piece.staged));
+    } else if (stored.bytes > 0) {
+      const Range range = byte_range(piece.in_chunk, layout.chunk_strides, item);
       piece.skipped = align_down(range.begin);
       piece.staged = staging;
       transfer.segments.push_back(segment_for(stored, range.begin, range.end, staging));
@@ -184,11 +208,13 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
     }
     pieces.push_back(std::move(piece));
   }
-  const std::size_t unpacked = staging;  // one decoded chunk behind the stored ones
-  if (layout.decode) staging += align_up(layout.chunk_bytes);
+  const std::size_t unpacked = staging;  // one decoded chunk behind the stored ones, then what decoding needs
+  const std::size_t beside = unpacked + align_up(layout.chunk_bytes);
+  if (layout.decode) staging = beside + layout.decode_scratch;
   transfer.staging_bytes = staging;
   const Tile tile{nullptr, layout.dtype, box.shape, transfer.strides, 0};
-  transfer.convert = [layout, pieces = std::move(pieces), tile, unpacked](std::byte* buffer, std::byte* staging) {
+  transfer.convert = [layout, pieces = std::move(pieces), tile, unpacked, beside](std::byte* buffer,
+                                                                                  std::byte* staging) {
     Tile to = tile;
     to.data = buffer;
     for (const Piece& piece : pieces) {
@@ -199,7 +225,7 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
       }
       std::byte* chunk = staging + piece.staged - piece.skipped;
       if (layout.decode) {
-        layout.decode(staging + piece.staged, piece.bytes, staging + unpacked);
+        layout.decode({staging + piece.staged, piece.bytes, piece.mask}, staging + unpacked, staging + beside);
         chunk = staging + unpacked;
       }
       copy(subtile({chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0}, piece.in_chunk), part);
@@ -210,10 +236,13 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
 
 /// A whole packed chunk: unpacked straight into the tile's buffer.
 Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const StoredChunk& stored) {
-  transfer.segments.push_back(segment_for(stored, 0, stored.bytes, 0));
-  transfer.staging_bytes = align_up(stored.bytes);
-  transfer.convert = [decode = layout.decode, bytes = stored.bytes](std::byte* buffer, std::byte* staging) {
-    decode(staging, bytes, buffer);
+  std::size_t at = 0;
+  transfer.segments.push_back(segment_for_packed(stored, at));
+  const std::size_t beside = staging_for(stored);
+  transfer.staging_bytes = beside + layout.decode_scratch;
+  transfer.convert = [decode = layout.decode, bytes = stored.bytes, mask = stored.skipped, at, beside](
+                         std::byte* buffer, std::byte* staging) {
+    decode({staging + at, bytes, mask}, buffer, staging + beside);
   };
   return transfer;
 }
@@ -288,6 +317,22 @@ ChunkLayout::ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype
       chunk_strides(c_strides(chunks, size_of(dtype))),
       fill(size_of(dtype)) {
   for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(shape[d], chunks[d]);
+}
+
+void ChunkLayout::decode_with(const CodecChain& chain, const std::string& where) {
+  const std::size_t n = chunks.size(), item = size_of(dtype);
+  if (chain.order.size() == n) {
+    Shape stored(n);
+    for (std::size_t i = 0; i < n; ++i) stored[i] = chunks[chain.order[i]];
+    const Shape strides = c_strides(stored, item);
+    for (std::size_t i = 0; i < n; ++i) chunk_strides[chain.order[i]] = strides[i];
+  }
+  if (chain.raw()) return;
+  decode_scratch = decode_scratch_bytes(chain, chunk_bytes);
+  decode = [chain, dtype = dtype, bytes = chunk_bytes, where](const EncodedChunk& encoded, std::byte* decoded,
+                                                              std::byte* scratch) {
+    decode_chunk(chain, dtype, encoded, {decoded, bytes}, scratch, where);
+  };
 }
 
 std::uint64_t ChunkLayout::slot_bytes() const { return align_up(chunk_bytes + (encode || decode ? page_bytes : 0)); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "flagstone/storage/array.hpp"
+#include "flagstone/storage/codec.hpp"
 
 namespace flagstone {
 
@@ -14,13 +15,14 @@ struct StoredChunk {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;      // as stored
   std::uint64_t available = 0;  // bytes from `offset` to the file's end (writing: to the slot's)
+  std::uint32_t skipped = 0;    // EncodedChunk::skipped
 };
 
 /// The grid of an array's chunks and what a decoded chunk looks like.
 struct ChunkLayout {
   using Locate = std::function<StoredChunk(const Shape& chunk)>;
-  /// Unpacks `bytes` at `encoded` into a whole chunk. Throws FormatError.
-  using Decode = std::function<void(std::byte* encoded, std::size_t bytes, std::byte* decoded)>;
+  /// Unpacks a whole chunk; `scratch`: decode_scratch bytes. Throws FormatError.
+  using Decode = std::function<void(const EncodedChunk& encoded, std::byte* decoded, std::byte* scratch)>;
   /// Packs a whole chunk into at most chunk_bytes + page_bytes; called with the chunk's coordinates.
   using Encode = std::function<void(const Shape& chunk, const std::byte* decoded, std::byte* encoded)>;
 
@@ -33,8 +35,11 @@ struct ChunkLayout {
   Shape chunk_strides;          // bytes; C order unless a transpose codec says otherwise
   std::vector<std::byte> fill;  // one element
   Decode decode;                // empty: stored raw
+  std::size_t decode_scratch = 0;
   Encode encode;
 
+  /// Takes order and steps from a chain; errors name `where`. Nothing to unpack: no decode.
+  void decode_with(const CodecChain& chain, const std::string& where);
   /// Raw chunks take align_up(chunk_bytes); packed ones a page more, so that incompressible data fits.
   std::uint64_t slot_bytes() const;
   bool covers_whole_chunks(const Box& box) const;

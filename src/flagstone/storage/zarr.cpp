@@ -23,11 +23,17 @@ Array array_of(const std::string& directory, ArrayMetadata metadata, bool writab
 const char* not_writable(const ArrayMetadata& metadata) {
   if (!metadata.sharded) return "it is not sharded";
   if (!metadata.index_at_end || !metadata.index_checksum) return "its index is not at the end with a checksum";
-  if (metadata.codec.crc32c || metadata.codec.big_endian || !metadata.codec.order.empty())
-    return "its codecs are not bytes (little) alone";
-  if (metadata.codec.blosc) return "its chunks are packed";
+  if (metadata.codec.blosc_alone()) return "its chunks are packed";
+  if (!metadata.codec.raw() || !metadata.codec.order.empty()) return "its codecs are not bytes (little) alone";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
   return nullptr;
+}
+
+/// zarr.json; where that is absent and Zarr v2's .zarray is there, that.
+std::string metadata_file(const std::string& directory) {
+  struct stat status;
+  const std::string v3 = directory + "/zarr.json", v2 = directory + "/.zarray";
+  return ::stat(v3.c_str(), &status) != 0 && ::stat(v2.c_str(), &status) == 0 ? v2 : v3;
 }
 
 void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
@@ -49,8 +55,9 @@ void check_new(const std::string& directory, const Shape& shape, const Shape& ch
 }  // namespace
 
 Array open_zarr_array(const std::string& directory, bool writable) {
-  const std::string file = directory + "/zarr.json";
-  ArrayMetadata metadata = parse_array_metadata(read_text(file), file);
+  const std::string file = metadata_file(directory);
+  ArrayMetadata metadata = file.ends_with(".zarray") ? parse_array_metadata_v2(read_text(file), file)
+                                                     : parse_array_metadata(read_text(file), file);
   if (writable)
     if (const char* reason = not_writable(metadata))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
@@ -64,7 +71,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.dtype = dtype;
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
   check_new(directory, shape, metadata.chunks, options);
-  metadata.codec.blosc = options.codec == "blosc-lz4";
+  if (options.codec == "blosc-lz4") metadata.codec.steps = {{Codec::blosc}};
   metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
   metadata.dimension_names = options.dimension_names;
@@ -75,9 +82,9 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.shards = metadata.chunks;
   parse_array_metadata(to_json(metadata), name);  // refuses what overflows before anything divides by it
   const std::uint64_t chunk = static_cast<std::uint64_t>(count(metadata.chunks)) * size_of(dtype);
-  if (metadata.codec.blosc && chunk >= 2 * GiB)
+  if (!metadata.codec.raw() && chunk >= 2 * GiB)
     throw ShapeError("create: chunks of " + format_bytes(chunk) + " cannot be packed; use chunks below 2 GiB.");
-  metadata.shards = default_shards(shape, metadata.chunks, align_up(chunk + (metadata.codec.blosc ? page_bytes : 0)));
+  metadata.shards = default_shards(shape, metadata.chunks, align_up(chunk + (!metadata.codec.raw() ? page_bytes : 0)));
   text = to_json(metadata);
   std::error_code error;
   std::filesystem::create_directories(directory, error);

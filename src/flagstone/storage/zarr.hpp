@@ -15,8 +15,8 @@ struct ZarrOptions {
   std::vector<std::string> dimension_names;
 };
 
-/// Opens the array whose zarr.json is in `directory`. FormatError / StorageError name the file and what is wrong.
-/// `writable`: raw sharded arrays of this layout only.
+/// Opens the array whose zarr.json (Zarr v2: .zarray) is in `directory`. FormatError / StorageError name the file and
+/// what is wrong. `writable`: raw sharded arrays of this layout only.
 Array open_zarr_array(const std::string& directory, bool writable = false);
 /// Creates directory, zarr.json and no shards yet (absent chunks are zero).
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options = {});

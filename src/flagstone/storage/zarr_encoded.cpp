@@ -71,8 +71,8 @@ ChunkCoding chunk_coding(const Array& zarr_array) {
   const ZarrStore* store = zarr_store(zarr_array);
   if (!store) return ChunkCoding::other;
   const CodecChain& chain = store->metadata().codec;
-  if (!chain.order.empty() || chain.big_endian || chain.crc32c) return ChunkCoding::other;
-  return chain.blosc ? ChunkCoding::blosc : ChunkCoding::raw;
+  if (chain.blosc_alone()) return ChunkCoding::blosc;
+  return chain.raw() && chain.order.empty() ? ChunkCoding::raw : ChunkCoding::other;
 }
 
 }  // namespace flagstone

@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::size_t files_held_open = 32;  // of one array; the usual limit of a process is 1024
 
-Shape strides_in_order(const ArrayMetadata& metadata) {
-  const std::size_t n = metadata.chunks.size();
-  if (metadata.codec.order.size() != n) return c_strides(metadata.chunks, size_of(metadata.dtype));
-  Shape stored(n), strides(n);
-  for (std::size_t i = 0; i < n; ++i) stored[i] = metadata.chunks[metadata.codec.order[i]];
-  const Shape stored_strides = c_strides(stored, size_of(metadata.dtype));
-  for (std::size_t i = 0; i < n; ++i) strides[metadata.codec.order[i]] = stored_strides[i];
-  return strides;
-}
-
 std::string name_of_chunk(const Shape& chunk) {
   std::string text;
   for (Index at : chunk) text += (text.empty() ? "" : ", ") + std::to_string(at);
@@ -41,15 +31,10 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, bool writabl
       metadata_(std::move(metadata)),
       layout_(metadata_.shape, metadata_.chunks, metadata_.dtype),
       writable_(writable) {
-  layout_.chunk_strides = strides_in_order(metadata_);
   layout_.fill = metadata_.fill;
+  layout_.decode_with(metadata_.codec, directory_);
   hold_existing();
-  if (metadata_.codec.raw()) return;
-  layout_.decode = [chain = metadata_.codec, dtype = metadata_.dtype, bytes = layout_.chunk_bytes, where = directory_](
-                       std::byte* encoded, std::size_t size, std::byte* decoded) {
-    decode_chunk(chain, dtype, encoded, size, {decoded, bytes}, where);
-  };
-  if (metadata_.codec.blosc && writable_)
+  if (metadata_.codec.blosc_alone() && writable_)
     layout_.encode = [this](const Shape& chunk, const std::byte* decoded, std::byte* encoded) {
       const std::size_t packed =
           encode_blosc({decoded, layout_.chunk_bytes}, size_of(metadata_.dtype), {encoded, layout_.slot_bytes()});
@@ -78,7 +63,8 @@ std::shared_ptr<File> ZarrStore::open_file(const Shape& shard, File::Mode mode) 
     }
     return File::open("/proc/self/fd/" + std::to_string(opened_) + "/" + metadata_.key(shard), mode);
   } catch (const StorageError& error) {
-    if (error.number == ENOENT && opened_ >= 0 && ::faccessat(opened_, "zarr.json", F_OK, 0) != 0)
+    if (error.number == ENOENT && opened_ >= 0 &&
+        ::faccessat(opened_, metadata_.version == 2 ? ".zarray" : "zarr.json", F_OK, 0) != 0)
       throw StorageError("read: the array was replaced or removed meanwhile; open it again", ESTALE, directory_);
     throw;
   }
@@ -183,6 +169,12 @@ StoredChunk ZarrStore::locate(const Shape& chunk) const {
 std::uint64_t ZarrStore::stored_bytes() const {
   std::uint64_t sum = 0;
   for (const Shape& chunk : layout_.touched(whole(layout_.shape))) sum += locate(chunk).bytes;
+  return sum;
+}
+
+std::uint64_t ZarrStore::pass_bytes() const {
+  std::uint64_t sum = 0;
+  for (const Shape& chunk : layout_.touched(whole(layout_.shape))) sum += align_up(locate(chunk).bytes);
   return sum;
 }
 

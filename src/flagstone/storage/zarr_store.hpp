@@ -35,6 +35,7 @@ class ZarrStore final : public ArrayStore {
   StoredChunk locate(const Shape& chunk) const;
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
   std::uint64_t stored_bytes() const;
+  std::uint64_t pass_bytes() const override;
 
  private:
   struct Shard {

@@ -245,7 +245,7 @@ TEST(Zarr, DamagedFilesAreNamed) {
     changed.replace(changed.find(from), from.size(), to);
     return message_of<FormatError>([&] { parse_array_metadata(changed, metadata); });
   };
-  EXPECT_THAT(with("\"crc32c\"", "\"zstd\""), HasSubstr("codec 'zstd' is not read yet"));
+  EXPECT_THAT(with("\"crc32c\"", "\"lzma\""), HasSubstr("codec 'lzma' is not read"));
   EXPECT_THAT(with("float32", "float3"), HasSubstr("zarr.json: dtype: 'float3'"));
   EXPECT_THAT(with("\"zarr_format\": 3", "\"zarr_format\": 2"), HasSubstr("zarr_format 3"));
   write_text(metadata, "");
@@ -352,10 +352,10 @@ TEST(Zarr, EncodedChunksAreTheStoredBytes) {
       test::move(transfer, buffer.data(), false);
       std::vector<std::byte> chunk(2048);
       CodecChain chain;
-      chain.blosc = codec != "raw";
-      decode_chunk(chain, Dtype::int32, buffer.data() + transfer.origin, transfer.tile_bytes, chunk, "test");
+      if (codec != "raw") chain.steps = {{Codec::blosc}};
+      decode_chunk(chain, Dtype::int32, {buffer.data() + transfer.origin, transfer.tile_bytes}, chunk, nullptr, "test");
       EXPECT_EQ(chunk, reference.elements({{i * 512}, {512}}));
-      EXPECT_EQ(transfer.tile_bytes < 2048, chain.blosc);
+      EXPECT_EQ(transfer.tile_bytes < 2048, chain.blosc_alone());
     }
   }
 }

@@ -1,0 +1,27 @@
+#pragma once
+// What the parsers of zarr.json and .zarray share: members with checks, and complaints that name the file.
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "flagstone/storage/metadata.hpp"
+
+namespace flagstone::metadata_json {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& file, const std::string& what);
+const Json& member(const Json& object, const char* name, const std::string& file);
+std::string name_in(const Json& object, const char* name, const std::string& file);
+Shape extents_in(const Json& object, const char* name, Index least, const std::string& file);
+/// Refuses what 63 bits cannot count in bytes.
+void check_size(const Shape& shape, Dtype dtype, const char* what, const std::string& file);
+/// One element; null is zero.
+std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file);
+/// Appends a step; refuses what this build cannot undo.
+void add_step(CodecChain& chain, const CodecStep& step, const std::string& file);
+/// Parses text as JSON and hands it to `parse`; every complaint becomes a FormatError that names the file.
+ArrayMetadata parsed(const std::string& text, const std::string& file,
+                     ArrayMetadata (*parse)(const Json&, const std::string&));
+
+}  // namespace flagstone::metadata_json
