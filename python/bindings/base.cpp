@@ -57,12 +57,6 @@ void bind_base(nb::module_& m) {
   m.def("reset_peak_resident", &reset_peak_resident);
   m.def("set_blas_threads", &kernel::set_blas_threads);
   m.def("blas_threads", &kernel::blas_threads);
-  // c := a b on the calling thread: what the probe of flop rates times.
-  m.def("gemm", [](const nb::ndarray<nb::ro>& a, const nb::ndarray<nb::ro>& b, const nb::ndarray<>& c) {
-    const Tile ta = tile_of(a), tb = tile_of(b), tc = tile_of(nb::ndarray<nb::ro>(c));
-    nb::gil_scoped_release unlocked;
-    kernel::gemm(1.0, ta, {}, tb, {}, 0.0, tc, nullptr);
-  });
 }
 
 }  // namespace flagstone::python

@@ -9,6 +9,7 @@ NB_MODULE(_core, m) {
   bind_storage(m);
   bind_text(m);
   bind_csr(m);
+  bind_gauge(m);
   bind_runtime(m);
   bind_matmul(m);
   bind_sparse(m);

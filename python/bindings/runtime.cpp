@@ -93,9 +93,13 @@ void bind_statistics(nb::module_& m) {
       .def_rw("read_bytes_per_second", &MachineProfile::read_bytes_per_second)
       .def_rw("write_bytes_per_second", &MachineProfile::write_bytes_per_second)
       .def_rw("request_seconds", &MachineProfile::request_seconds)
+      .def_rw("request_overhead_seconds", &MachineProfile::request_overhead_seconds)
+      .def_rw("mixed_penalty", &MachineProfile::mixed_penalty)
+      .def_rw("sync_seconds", &MachineProfile::sync_seconds)
       .def_rw("flops_float32", &MachineProfile::flops_float32)
       .def_rw("flops_float64", &MachineProfile::flops_float64)
-      .def_rw("memory_bytes_per_second", &MachineProfile::memory_bytes_per_second);
+      .def_rw("memory_bytes_per_second", &MachineProfile::memory_bytes_per_second)
+      .def_rw("decode_bytes_per_second", &MachineProfile::decode_bytes_per_second);
 }
 
 }  // namespace

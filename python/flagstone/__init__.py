@@ -24,6 +24,7 @@ from .errors import (
 )
 from .files import open_path as open
 from .files import open_raw
+from .gauge import calibrate
 from .linalg import matmul
 from .plan import Plan, Stats
 from .sparse import SparseArray, from_blocks
@@ -43,6 +44,7 @@ __all__ = [
     "Stats",
     "StorageError",
     "__version__",
+    "calibrate",
     "create",
     "features",
     "from_blocks",

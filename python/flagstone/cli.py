@@ -1,4 +1,4 @@
-"""The command line: ``flagstone info | matmul | pca | scratch | demo``."""
+"""The command line: ``flagstone info | matmul | pca | scratch | calibrate | demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from . import _core, array, config, decomposition, errors, files, linalg, scratch, sparse
+from . import _core, array, config, decomposition, errors, files, gauge, linalg, scratch, sparse
 from .plan import Plan, Stats, comparison, format_seconds
 
 __all__ = ["main"]
@@ -235,6 +235,22 @@ def scratch_command(clear: bool, directory: str | None, as_json: bool) -> None:
     click.echo(f"{place}: {len(found)} entries, {total}")
     for entry in found:
         click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")
+
+
+# calibrate --------------------------------------------------------------------------------------------------
+
+
+@cli.command("calibrate")
+@click.argument("path", required=False)
+@click.option("--show", is_flag=True, help="Measure nothing; print what is kept for that disk.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def calibrate_command(path: str | None, show: bool, as_json: bool) -> None:
+    """Measure the disk that holds PATH (default: scratch) and the processors, for the seconds of plans."""
+    quiet = as_json or not sys.stderr.isatty()
+    profile = gauge.calibrate(
+        path, show=show, progress=None if quiet else lambda what: click.echo(f"  {what} ...", err=True)
+    )
+    _print_json(profile.as_dict()) if as_json else click.echo(str(profile))
 
 
 # demo -------------------------------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ class Runtime:
         self.io = io
         self.progress = progress
         self.last: Stats | None = None
+        self.planned: tuple[Plan, machine.Profile, list[Path]] | None = None  # the last one
         self._scratch = Path(scratch) if scratch is not None else None
         self._engines: dict[
             int, _core.Engine
@@ -231,12 +232,20 @@ class Call:
         self.runtime = current()
         self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
         self.engine = self.runtime.engine(self.memory)
+        self.places: list[Path] = []
+        self.profile: machine.Profile | None = None
 
-    def use_profile(self) -> _core.MachineProfile:
+    def on(self, *paths: str | os.PathLike[str] | None) -> None:
+        """Say where operands lie: plans use the rates of that device where they were measured."""
+        self.places = [Path(path).absolute().parent for path in paths if path]
+
+    def use_profile(self) -> machine.Profile:
         """Give the engine this machine's rates (the first time, a probe of a second); plans need them."""
-        profile = machine.profile(self.engine, scratch.prepare(self.runtime.scratch))
-        self.engine.profile = profile
-        return profile
+        if self.profile is None:
+            self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
+            self.profile = machine.lookup(self.places, self.runtime.io)
+            self.engine.profile = self.profile.core
+        return self.profile
 
     def room(self, what: str, nbytes: int) -> None:
         """Refuse `nbytes` of ordinary memory that would go beyond the limit."""
@@ -281,10 +290,13 @@ class Call:
         self, counted: _core.Statistics, least: int, what: str, method: str, passes: int, note: str = ""
     ) -> Plan:
         """Return counted statistics as what users see."""
-        return Plan(
+        profile = self.use_profile()
+        plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
-            counted.peak_memory, least, counted.seconds, self.memory, note,
+            counted.peak_memory, least, counted.seconds, self.memory, note, profile.label,
         )  # fmt: skip
+        self.runtime.planned = plan, profile, self.places
+        return plan
 
     def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
         """Keep what a run did, for stats()."""
@@ -295,7 +307,18 @@ class Call:
             done.ring_busy_seconds, done.ring_idle_seconds, done.resident_at_entry, done.budget,
             done.peak_budget, done.io,
         )  # fmt: skip
+        self._learn(_last)
         return _last
+
+    def _learn(self, done: Stats) -> None:
+        """Tell the profile how a run compares with its plan; runs below a second say little."""
+        if self.runtime.planned is None:
+            return
+        plan, profile, places = self.runtime.planned
+        same = (plan.what, plan.method, plan.memory) == (done.what, done.method, done.memory)
+        if same and min(plan.seconds, done.seconds) > 0 and max(plan.seconds, done.seconds) > 1:
+            per_pass = max(plan.passes, 1) / max(done.passes, 1)
+            machine.learn(profile, places, done.seconds / plan.seconds * per_pass)
 
     @contextlib.contextmanager
     def measured(self, what: str, method: str) -> Iterator[Moved]:

@@ -71,6 +71,7 @@ class _Matmul:
         self.out = out
         self.c_in = self._existing(out)
         self.call = Call("matmul", memory)
+        self.call.on(self.a.core.path, self.b.core.path)
 
     def _existing(self, out: Any) -> _core.Array | None:
         """Return the old content of `out` where it is needed, or whose shape and dtype must fit."""

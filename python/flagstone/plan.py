@@ -91,7 +91,14 @@ class Plan(_Costs):
         Most resident memory of the process, and the least limit that works, in bytes.
     seconds : float
         Estimated from the rates of this machine.
+    rates : str
+        Where those come from: measured (`calibrate`), a quick probe, or the default.
     """
+
+    rates: str = ""
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [*super()._rows(), ("rates", self.rates)] if self.rates else super()._rows()
 
     def __repr__(self) -> str:
         return f"<Plan: {self}>"

@@ -189,6 +189,7 @@ class Product:
     def __init__(self, a: SparseArray, x: Floats, kind: str, memory: int | str | None = None) -> None:
         self.a, self.kind = a, kind
         self.call = Call("matmul" if kind != "gram" else "gram", memory)
+        self.call.on(a.path)
         given = np.asarray(x)
         self._vector = given.ndim == 1
         columns = given[:, None] if self._vector else given

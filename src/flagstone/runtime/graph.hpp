@@ -48,6 +48,7 @@ struct Cost {
   double flops = 0;
   double bytes_touched = 0;  // of memory traffic, for kernels that are bound by it (0: compute-bound)
   bool float64 = false;      // the arithmetic is in double precision (the planner's flop rate)
+  double bytes_decoded = 0;  // unpacked bytes that come from a codec
 };
 
 /// Tiles arrive in the order of the accesses (scratch too: dtype uint8, 1-D, page-aligned).

@@ -23,10 +23,14 @@ struct RuntimeOptions {
 /// Rates of this machine, for plans only: never for arithmetic.
 struct MachineProfile {
   double read_bytes_per_second = 1.5e9, write_bytes_per_second = 1.2e9;
-  double request_seconds = 60e-6;  // latency of one request
-  double flops_float32 = 1e11;     // one worker
+  double request_seconds = 60e-6;          // latency of one request
+  double request_overhead_seconds = 4e-6;  // what one more request costs at depth, beyond its bytes
+  double mixed_penalty = 1;                // reads and writes at once ÷ the sum of their times alone
+  double sync_seconds = 2e-3;              // one fdatasync
+  double flops_float32 = 1e11;             // one worker while all are busy, as what follows
   double flops_float64 = 5e10;
-  double memory_bytes_per_second = 18e9;  // one worker, copying
+  double memory_bytes_per_second = 18e9;  // read plus written by a copy
+  double decode_bytes_per_second = 2e9;   // unpacked bytes of blosc lz4
 };
 
 class Runtime {

@@ -6,12 +6,6 @@
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
-namespace {
-
-constexpr double request_overhead = 4e-6;  // what one more request costs at depth, beyond its bytes
-
-}  // namespace
-
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
                      std::uint64_t announced_budget)
     : options_(options),
@@ -43,9 +37,20 @@ void Simulator::advance_until(Ready ready) {
   }
 }
 
-/// Gives runnable tasks to idle workers.
+/// Gives conversions (as the executor: before any task) and runnable tasks to idle workers.
 void Simulator::start() {
   while (idle_workers_ > 0) {
+    if (!jobs_.empty()) {
+      auto [seconds, then] = std::move(jobs_.front());
+      jobs_.pop_front();
+      --idle_workers_;
+      stats_.worker_busy_seconds += seconds;
+      at(now_ + seconds, [this, then = std::move(then)] {
+        ++idle_workers_;
+        then();
+      });
+      continue;
+    }
     TaskState* task = scheduler_.take();
     if (!task) return;
     --idle_workers_;
@@ -61,28 +66,48 @@ void Simulator::start() {
 
 double Simulator::seconds_of(const Cost& cost) const {
   const double rate = cost.float64 ? profile_.flops_float64 : profile_.flops_float32;
-  return std::max(cost.flops / rate, cost.bytes_touched / profile_.memory_bytes_per_second);
+  return std::max(cost.flops / rate, cost.bytes_touched / profile_.memory_bytes_per_second) +
+         cost.bytes_decoded / profile_.decode_bytes_per_second;
 }
 
-/// The disk serves one request after the other at its rate; latency hides behind the queue.
-double Simulator::transfer_end(const Transfer& transfer, double rate) {
-  const double seconds =
-      static_cast<double>(transfer.bytes()) / rate + request_overhead * static_cast<double>(transfer.segments.size());
-  disk_free_ = std::max(disk_free_, now_) + seconds;
+/// The disk serves one request after the other at its rate; latency hides behind the queue. While requests of the
+/// other direction stand in the queue, both take longer (or shorter) by the measured penalty.
+double Simulator::transfer_end(const Transfer& transfer, bool write) {
+  if (transfer.segments.empty()) return now_;
+  const double rate = write ? profile_.write_bytes_per_second : profile_.read_bytes_per_second;
+  double seconds = static_cast<double>(transfer.bytes()) / rate +
+                   profile_.request_overhead_seconds * static_cast<double>(transfer.segments.size());
+  if (direction_free_[!write] > now_) seconds *= profile_.mixed_penalty;
+  disk_free_ = direction_free_[write] = std::max(disk_free_, now_) + seconds;
   stats_.ring_busy_seconds += seconds;
-  return disk_free_ + (transfer.segments.empty() ? 0 : profile_.request_seconds);
+  return disk_free_ + profile_.request_seconds;
+}
+
+/// Assembling or decoding a tile is a copy of it, on a worker.
+void Simulator::convert(const Transfer& transfer, std::function<void()> then) {
+  const auto bytes = static_cast<double>(transfer.buffer_bytes);
+  jobs_.emplace_back(2 * bytes / profile_.memory_bytes_per_second, std::move(then));
 }
 
 void Simulator::load(TileState& tile, Transfer transfer) {
   stats_.bytes_read += transfer.bytes();
-  const std::uint64_t staging = transfer.staging_bytes;
-  at(transfer_end(transfer, profile_.read_bytes_per_second),
-     [this, &tile, staging] { scheduler_.loaded(tile, staging); });
+  const double arrives = transfer_end(transfer, false);
+  at(arrives, [this, &tile, transfer = std::move(transfer)] {
+    const auto landed = [this, &tile, staging = transfer.staging_bytes] { scheduler_.loaded(tile, staging); };
+    if (transfer.convert)
+      convert(transfer, landed);
+    else
+      landed();
+  });
 }
 
 void Simulator::store(TileState& tile, Transfer transfer) {
   stats_.bytes_written += transfer.bytes();
-  at(transfer_end(transfer, profile_.write_bytes_per_second), [this, &tile] { scheduler_.stored(tile); });
+  const auto send = [this, &tile](const Transfer& ready) {
+    at(transfer_end(ready, true), [this, &tile] { scheduler_.stored(tile); });
+  };
+  if (!transfer.convert) return send(transfer);
+  convert(transfer, [send, transfer] { send(transfer); });
 }
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {

@@ -1,5 +1,6 @@
 #pragma once
 // The planner: the same scheduler on a virtual clock. Nothing is read, written or computed.
+#include <deque>
 #include <functional>
 #include <queue>
 
@@ -9,7 +10,8 @@
 
 namespace flagstone {
 
-/// A machine of rates: one disk whose requests queue up, `workers` processors, transfers and computing overlap.
+/// A machine of rates (MachineProfile): one disk whose requests queue up, `workers` processors that compute and
+/// convert, transfers and computing overlap.
 class Simulator final : public Graph, private Machine {
  public:
   Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
@@ -49,7 +51,8 @@ class Simulator final : public Graph, private Machine {
 
   TaskState& add_one(TaskSpec task, bool host);
   void at(double time, std::function<void()> happen);
-  double transfer_end(const Transfer& transfer, double rate);
+  double transfer_end(const Transfer& transfer, bool write);
+  void convert(const Transfer& transfer, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
   void start();
   template <class Ready>
@@ -62,6 +65,8 @@ class Simulator final : public Graph, private Machine {
   std::uint64_t announced_;
   bool trusted_ = false;
   double now_ = 0, disk_free_ = 0;
+  double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
+  std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then
   int idle_workers_;
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;

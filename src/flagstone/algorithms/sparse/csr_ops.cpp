@@ -177,14 +177,15 @@ Cost PanelTask::cost() const {
   const double nnz = static_cast<double>(reader_.nnz()), b = static_cast<double>(width_);
   const double item = static_cast<double>(size_of(real_));
   const double lanes = static_cast<double>(padded_) * item / 4;  // float32 columns' worth
-  double seconds = reader_.decode_seconds();
+  double seconds = reader_.convert_seconds();
   if (product_.x) seconds += nnz * (0.2e-9 + 0.03e-9 * lanes);
   if (product_.sum) {
     seconds += nnz * (0.4e-9 + 0.036e-9 * lanes);
     seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
   }
   const int products = (product_.x ? 1 : 0) + (product_.sum ? 1 : 0);
-  return {2 * products * nnz * b, seconds * reference_bytes_per_second, real_ == Dtype::float64};
+  return {2 * products * nnz * b, seconds * reference_bytes_per_second, real_ == Dtype::float64,
+          reader_.decoded_bytes()};
 }
 
 void check_block(const char* who, const char* name, const Array& array, Index rows, Index width, Dtype dtype) {

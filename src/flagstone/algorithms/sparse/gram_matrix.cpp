@@ -69,9 +69,10 @@ void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g) {
       const Region rows{g, {{bounds[k], 0}, {bounds[k + 1] - bounds[k], n}}};
       task.accesses.push_back(strips == 1 ? reduce(rows) : update(rows));
       task.accesses.push_back(scratch(strip->reader_bytes + kernel::gram_matrix_scratch(n)));
-      // Decoding is stated as the flops that BLAS would do meanwhile.
+      // Converting is stated as the flops that BLAS would do meanwhile.
       constexpr double flops_per_second = 5e10;
-      task.cost = {strip_flops(a, panel, density, strips) + strip->reader.decode_seconds() * flops_per_second, 0, true};
+      task.cost = {strip_flops(a, panel, density, strips) + strip->reader.convert_seconds() * flops_per_second, 0, true,
+                   strip->reader.decoded_bytes()};
       task.body = [strip](std::span<const Tile> tiles) {
         const Tile &target = tiles[tiles.size() - 2], &memory = tiles[tiles.size() - 1];
         strip->reader.stream(tiles, memory.data, [&](Index, const kernel::CsrRows& rows) {

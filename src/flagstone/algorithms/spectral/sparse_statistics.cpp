@@ -38,8 +38,8 @@ void add_panel_task(Graph& graph, const sparse::CsrOperand& x, Index panel, cons
   task.accesses.push_back(reduce({moments, whole(moments.shape())}));
   task.accesses.push_back(write({bad, {{panel, 0}, {1, 2}}}));
   task.accesses.push_back(scratch(reader->scratch_bytes()));
-  task.cost = {4.0 * static_cast<double>(reader->nnz()), reader->decode_seconds() * sparse::reference_bytes_per_second,
-               true};
+  task.cost = {4.0 * static_cast<double>(reader->nnz()), reader->convert_seconds() * sparse::reference_bytes_per_second,
+               true, reader->decoded_bytes()};
   task.body = [reader, at, n](std::span<const Tile> tiles) {
     auto *sums = tiles[at].as<double>(), *found = tiles[at + 1].as<double>();
     found[0] = found[1] = -1;

@@ -1,0 +1,159 @@
+#include "flagstone/gauge/processor.hpp"
+
+#include <time.h>
+
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+#include "flagstone/kernel/decode.hpp"
+#include "flagstone/kernel/dense.hpp"
+#include "flagstone/storage/codec.hpp"
+
+namespace flagstone::gauge {
+namespace {
+
+double elapsed_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double busy_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Runs what `prepare` makes on every worker at once and counts; `units`: of one call. The first call is not timed.
+Rate run_on_all(const Work& work, double units, const std::function<std::function<void()>()>& prepare) {
+  const int workers = std::max(1, work.workers);
+  std::barrier ready(workers);
+  std::mutex mutex;
+  std::exception_ptr error;
+  Rate sum;
+  const auto one = [&] {
+    std::function<void()> body;
+    try {
+      body = prepare();
+      body();
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      error = std::current_exception();
+    }
+    ready.arrive_and_wait();
+    if (!body) return;
+    const double start = elapsed_now(), busy_start = busy_now();
+    double calls = 0;
+    do body(), ++calls;
+    while (elapsed_now() - start < work.seconds);
+    const double elapsed = elapsed_now() - start, busy = busy_now() - busy_start;
+    std::lock_guard lock(mutex);
+    sum.elapsed += calls * units / elapsed;
+    sum.busy += calls * units / std::max(busy, 1e-9);
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < workers; ++i) threads.emplace_back(one);
+  one();
+  for (std::thread& thread : threads) thread.join();
+  if (error) std::rethrow_exception(error);
+  return {sum.elapsed / workers, sum.busy / workers};
+}
+
+/// One BLAS thread a worker, for as long as it lives.
+struct OneThread {
+  OneThread() { kernel::set_blas_threads(1); }
+  ~OneThread() { kernel::set_blas_threads(before); }
+  int before = kernel::blas_threads();
+};
+
+/// Values and columns of a part of a sparse matrix, plain and packed.
+struct Stored {
+  static constexpr auto elements = static_cast<std::size_t>(kernel::decode_step);
+  static constexpr std::size_t bytes = elements * (sizeof(float) + sizeof(std::uint16_t));
+
+  Stored() : values(elements), columns(elements), packed_values(elements * 4 + 16), packed_columns(elements * 2 + 16) {
+    std::uint32_t state = 1;
+    std::uint32_t column = 0;
+    for (std::size_t i = 0; i < elements; ++i) {
+      state = state * 1664525 + 1013904223;
+      const std::uint32_t bits = state >> 16;
+      int count = 1;  // geometric: half of the counts are one
+      for (std::uint32_t left = bits; left & 1; left >>= 1) ++count;
+      values[i] = static_cast<float>(count);
+      column = (column + 1 + bits % 35) % 5000;  // 280 of 5,000 columns a row
+      columns[i] = static_cast<std::uint16_t>(column);
+    }
+    pack();
+  }
+
+  void pack() {
+    value_bytes = encode_blosc(std::as_bytes(std::span(values)), 4, std::as_writable_bytes(std::span(packed_values)));
+    column_bytes =
+        encode_blosc(std::as_bytes(std::span(columns)), 2, std::as_writable_bytes(std::span(packed_columns)));
+  }
+
+  void unpack() {
+    const auto decode = [](std::vector<char>& from, std::size_t packed, std::size_t item, void* to) {
+      return kernel::decode_blosc(reinterpret_cast<std::byte*>(from.data()), packed, item, elements, 0, elements,
+                                  static_cast<std::byte*>(to));
+    };
+    const char* wrong = decode(packed_values, value_bytes, 4, values.data());
+    if (!wrong) wrong = decode(packed_columns, column_bytes, 2, columns.data());
+    if (wrong) throw Error(std::string("gauge: a packed chunk ") + wrong + ".");
+  }
+
+  std::vector<float> values;
+  std::vector<std::uint16_t> columns;
+  std::vector<char> packed_values, packed_columns;
+  std::size_t value_bytes = 0, column_bytes = 0;
+};
+
+}  // namespace
+
+Rate gemm_rate(Dtype dtype, Index n, const Work& work) {
+  if (dtype != Dtype::float32 && dtype != Dtype::float64)
+    throw ShapeError("gauge: gemm of " + std::string(name_of(dtype)) + "; float32 or float64 is needed.");
+  if (n < 1) throw ShapeError("gauge: tiles of " + std::to_string(n) + " rows; at least 1 is needed.");
+  const OneThread blas;
+  const auto item = static_cast<Index>(size_of(dtype));
+  const auto bytes = static_cast<std::size_t>(n * n * item);
+  return run_on_all(work, 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n), [=] {
+    auto buffer = std::make_shared<Buffer>(3 * bytes);
+    const auto tile = [&](std::size_t i) {
+      return Tile{buffer->data() + i * bytes, dtype, {n, n}, {n * item, item}, bytes};
+    };
+    const Tile a = tile(0), b = tile(1), c = tile(2);
+    std::memset(buffer->data(), 0, 3 * bytes);  // zeros cost what numbers cost, and never become subnormal
+    return [=] {
+      (void)buffer;
+      kernel::gemm(1.0, a, {}, b, {}, 1.0, c, nullptr);
+    };
+  });
+}
+
+Rate copy_rate(std::uint64_t bytes, const Work& work) {
+  return run_on_all(work, 2.0 * static_cast<double>(bytes), [=] {
+    auto buffer = std::make_shared<Buffer>(2 * bytes);
+    std::memset(buffer->data(), 1, 2 * bytes);
+    return [=] { std::memcpy(buffer->data() + bytes, buffer->data(), bytes); };
+  });
+}
+
+Rate encode_rate(const Work& work) {
+  return run_on_all(work, Stored::bytes, [] { return [data = std::make_shared<Stored>()] { data->pack(); }; });
+}
+
+Rate decode_rate(const Work& work) {
+  return run_on_all(work, Stored::bytes, [] { return [data = std::make_shared<Stored>()] { data->unpack(); }; });
+}
+
+}  // namespace flagstone::gauge
