@@ -2,13 +2,14 @@
 # make demo    principal components of a matrix five times larger than the memory limit, under two minutes
 # make test    C++ tests (ctest), then Python tests (pytest) against the installed package
 # make lint    formatting, static checks, the layer checker
+# make docs    the documentation site in out/docs (warnings are errors)
 # make bench   the benchmark commands
 # make clean   removes build/ and .venv
 # Arguments:   make demo DEMO="--memory 256MiB"    make test TEST="-k matmul"    make asan    make tsan    make examples
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan examples lint format layers bench clean
+.PHONY: build demo test ctest pytest asan tsan examples lint format layers docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -86,6 +87,14 @@ format: .venv/.lint-requirements
 
 layers: .venv/bin/python
 	$(BIN)/python tools/check_layers.py
+
+.venv/.docs-requirements: .venv/.requirements
+	$(PIP) install -r <($(BIN)/python tools/requirements.py docs)
+	@touch $@
+
+docs: build .venv/.docs-requirements
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -c docs -b html . out/docs
+	@echo "out/docs/docs/index.html"
 
 bench:
 	@echo "One command for each figure; --smoke takes seconds, --help lists the options (make build first):"

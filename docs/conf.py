@@ -1,0 +1,69 @@
+"""The documentation site: `make docs`.
+
+The source directory is the project's root, so that README.md, ARCHITECTURE.md, the pages of the layers and
+the changelog are pages of the site as they stand, and a link works there, here and in an editor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.ext.autodoc import FunctionDocumenter
+
+import flagstone
+from flagstone.plan import Routine
+
+project = "Flagstone"
+author = "the Flagstone authors"
+copyright = f"2026, {author}"
+version = release = flagstone.__version__
+
+root_doc = "docs/index"
+include_patterns = [
+    "docs/**",
+    "*.md",
+    "src/flagstone/**/README.md",
+    "python/README.md",
+    "benchmarks/README.md",
+]
+exclude_patterns = ["docs/conf.py"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"Flagstone {release}"
+
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "deflist"]
+nitpicky = False
+
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+autodoc_member_order = "groupwise"
+autodoc_typehints = "none"
+default_role = "any_or_code"
+
+
+class RoutineDocumenter(FunctionDocumenter):
+    """`fl.matmul` is an object with .plan(); it reads as the function that it stands for."""
+
+    objtype = "routine"
+    directivetype = "function"
+    priority = FunctionDocumenter.priority + 10
+
+    @classmethod
+    def can_document_member(cls, member: Any, membername: str, isattr: bool, parent: Any) -> bool:
+        return isinstance(member, Routine)
+
+
+def code_role(name: str, rawtext: str, text: str, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
+    """Single backticks of docstrings are code."""
+    from docutils import nodes
+
+    return [nodes.literal(rawtext, text)], []
+
+
+def setup(app: Sphinx) -> None:
+    """Register both."""
+    app.add_autodocumenter(RoutineDocumenter)
+    app.add_role("any_or_code", code_role)
