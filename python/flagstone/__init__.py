@@ -25,6 +25,7 @@ from .errors import (
 from .files import open_path as open
 from .files import open_raw
 from .gauge import calibrate
+from .interop import dask_chunks, to_dask
 from .linalg import matmul
 from .plan import Plan, Stats
 from .sparse import SparseArray, from_blocks
@@ -46,6 +47,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "create",
+    "dask_chunks",
     "features",
     "from_blocks",
     "from_numpy",
@@ -55,4 +57,5 @@ __all__ = [
     "open_raw",
     "pca",
     "stats",
+    "to_dask",
 ]

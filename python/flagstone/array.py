@@ -15,6 +15,8 @@ from . import _core
 from .boxes import Box, Key
 from .config import Call
 from .errors import Error, ShapeError, storage_error
+from .linear import Linear
+from .stamp import check_stamp, stamp
 
 __all__ = ["Array"]
 
@@ -30,7 +32,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(str(n) for n in shape) if shape else "()"
 
 
-class Array:
+class Array(Linear):
     """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
 
     Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. NumPy functions do not load
@@ -308,16 +310,39 @@ class Array:
     def __rmatmul__(self, other: Any) -> Any:
         return operators["matmul"](other, self)
 
+    def _multiply(self, x: NDArray[Any], adjoint: bool) -> NDArray[Any]:
+        a = self.conj().T if adjoint else self
+        out = np.empty((a.shape[0], x.shape[1]), self.dtype)
+        operators["matmul"](a, x.astype(self.dtype, copy=False), out=out)
+        return out
+
     # Travelling ---------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by path: the receiver opens the same array."""
+        """Pickle by path: the receiver opens the same array, and hears when it went away or was replaced."""
         if self.path is None:
             return from_memory, (self._owner._values, self._transposed, self._conjugated)
         self._owner.flush()
+        path = os.path.abspath(self.path)
         if self._owner._opened is not None:
-            return _view_of, (*self._owner._opened, self._transposed, self._conjugated)
-        return _reopen, (os.path.abspath(self.path), self.mode, self._transposed, self._conjugated)
+            return _view_of, (path, stamp(path), *self._owner._opened, self._transposed, self._conjugated)
+        return _reopen, (path, stamp(path), self.mode, self._transposed, self._conjugated)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Lend the memory of an array in memory; one on disk has none (take a part: ``A[i:j]``)."""
+        return self._memory("__dlpack__").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._memory("__dlpack_device__").__dlpack_device__()
+
+    def _memory(self, who: str) -> NDArray[Any]:
+        values = self._owner._values
+        if values is None:
+            raise BufferError(
+                f"{who}: '{self.path}' is on disk and has no memory to lend; take a part first (A[i:j])."
+            )
+        values = values.T if self._transposed else values
+        return values.conj() if self._conjugated else values
 
 
 def open_core(path: str, mode: str) -> _core.Array:
@@ -340,14 +365,17 @@ def open_array(path: str, mode: str) -> Array:
     return Array(core, mode)
 
 
-def _reopen(path: str, mode: str, transposed: bool, conjugated: bool) -> Array:
+def _reopen(path: str, stamped: tuple[int, ...], mode: str, transposed: bool, conjugated: bool) -> Array:
+    check_stamp(path, stamped)
     array = open_array(path, mode)
     return array._view(transposed, conjugated) if transposed or conjugated else array
 
 
 def _view_of(
-    opener: Callable[..., Array], arguments: tuple[Any, ...], transposed: bool, conjugated: bool
-) -> Array:
+    path: str, stamped: tuple[int, ...], opener: Callable[..., Array], arguments: tuple[Any, ...],
+    transposed: bool, conjugated: bool,
+) -> Array:  # fmt: skip
+    check_stamp(path, stamped)
     array = opener(*arguments)
     return array._view(transposed, conjugated) if transposed or conjugated else array
 

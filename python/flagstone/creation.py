@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class Destination:
     def __init__(
         self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
+        dims: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         self.path = os.fspath(path)
         self._place = self.path
@@ -45,7 +47,7 @@ class Destination:
         if not member:
             _core.write_group(built, "{}")
             built = f"{built}/{MEMBER}"
-        names = [f"dim_{i}" for i in range(len(shape))]
+        names = list(dims) if dims is not None else _dimension_names(self.path if member else "", shape)
         self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
         self._place = self.path if member else f"{self.path}/{MEMBER}"
 
@@ -59,6 +61,27 @@ class Destination:
         if self._output is not None:
             self._output.publish()
         return Array(open_core(self._place, "r+"), "r+")
+
+
+def _dimension_names(member: str, shape: tuple[int, ...]) -> list[str]:
+    """Names that xarray takes: arrays of one group that share a name must agree in its extent."""
+    prefix = f"{os.path.basename(member)}_" if member else ""
+    return [f"{prefix}dim_{i}" for i in range(len(shape))]
+
+
+def check_dims(who: str, dims: Sequence[str] | None, shape: tuple[int, ...], path: str) -> None:
+    """Refuse names that do not name every dimension once."""
+    if dims is None:
+        return
+    if isinstance(dims, str) or not all(isinstance(name, str) and name for name in dims):
+        raise ShapeError(f"{who}: dims is {dims!r}; a sequence of names is needed, one per dimension.")
+    if len(dims) != len(shape) or len(set(dims)) != len(shape):
+        raise ShapeError(
+            f"{who}: dims are {', '.join(dims) or 'none'} and the shape is {shape_text(shape)}; "
+            "one name of its own per dimension is needed."
+        )
+    if path.endswith(".npy"):
+        raise ShapeError(f"{who}: a .npy file has no names of dimensions; leave dims out or write Zarr.")
 
 
 def in_group(who: str, path: str) -> bool:
@@ -114,6 +137,7 @@ def create(
     dtype: DTypeLike,
     chunks: tuple[int, ...] | None = None,
     overwrite: bool = False,
+    dims: Sequence[str] | None = None,
 ) -> Array:
     """Create an array of zeros on disk and return it, open for assignment.
 
@@ -130,6 +154,9 @@ def create(
         The stored unit; default: near-square over the last two dimensions, at most 4 MiB.
     overwrite : bool
         Replace, at once and whole, what is there.
+    dims : sequence of str, optional
+        Names of the dimensions, for xarray. Arrays of one group that share a name must agree in its extent;
+        default: ``dim_0, dim_1, ...``, in a group of several arrays ``NAME_dim_0, ...``.
 
     Returns
     -------
@@ -137,8 +164,9 @@ def create(
         Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
     """
     extents, name, pieces = check_new("create", shape, dtype, chunks)
+    check_dims("create", dims, extents, os.fspath(path))
     nbytes = None if os.fspath(path).endswith(".npy") else 0
-    return Destination("create", path, extents, name, pieces, overwrite, nbytes).publish()
+    return Destination("create", path, extents, name, pieces, overwrite, nbytes, dims).publish()
 
 
 def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:

@@ -15,15 +15,17 @@ from .array import Array, shape_text
 from .config import Call, current
 from .creation import in_group
 from .errors import FormatError, ShapeError, StorageError, storage_error
+from .linear import Linear
 from .plan import Plan
 from .scratch import whole_or_nothing
+from .stamp import check_stamp, stamp
 
 __all__ = ["SparseArray", "from_blocks"]
 
 Floats = NDArray[Any]
 
 
-class SparseArray:
+class SparseArray(Linear):
     """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
 
     Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the
@@ -173,8 +175,14 @@ class SparseArray:
             raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
         return Product(self, x, "gram", memory).run()
 
+    def _multiply(self, x: Floats, adjoint: bool) -> Floats:
+        a = self.T if adjoint else self
+        return Product(a, x, "transposed" if a._transposed else "plain").run()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (os.path.abspath(self.path), self._transposed)
+        """Pickle by path: the receiver opens the same matrix, and hears when it went away or was replaced."""
+        path = os.path.abspath(self.path)
+        return _reopen, (path, self._transposed, stamp(path))
 
 
 class Product:
@@ -240,7 +248,8 @@ class Product:
         return self.call.as_plan(self._job(y), self._what, "row panels", 1)
 
 
-def _reopen(path: str, transposed: bool) -> SparseArray:
+def _reopen(path: str, transposed: bool, stamped: tuple[int, ...]) -> SparseArray:
+    check_stamp(path, stamped)
     matrix = SparseArray(_core.open_csr(path))
     return matrix.T if transposed else matrix
 
