@@ -29,18 +29,12 @@ std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
   };
 }
 
-/// K workers x T threads: BLAS takes T in each call while a job runs (the runtime does not see the kernels). With all
-/// processors in every worker's call the threads spin against each other: three times the processor seconds.
-struct BlasThreads {
-  explicit BlasThreads(int threads) { kernel::set_blas_threads(threads); }
-  ~BlasThreads() { kernel::set_blas_threads(before); }
-  int before = kernel::blas_threads();
-};
-
 Statistics run(Engine& engine, const Job& job, nb::handle progress) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.running);
-  const BlasThreads threads(engine.runtime.options().threads_per_task);
+  // K workers x T threads (the runtime does not see the kernels). With all processors in every worker's call the
+  // threads spin against each other: three times the processor seconds.
+  const kernel::BlasThreads threads(engine.runtime.options().threads_per_task);
   return engine.runtime.run(job.build, heartbeat(progress));
 }
 

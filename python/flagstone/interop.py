@@ -105,7 +105,7 @@ def to_dask(a: Array, chunks: Any = None) -> Any:
         from dask.base import tokenize
     except ImportError:
         raise Error("to_dask: Dask is not installed; pip install 'dask[array]'.") from None
-    name = False
+    name: str | bool = False
     if a.path is not None:
         token = tokenize(a.path, stamp(a.path), a._transposed, a._conjugated)
         name = f"flagstone-{token}"

@@ -68,13 +68,6 @@ Rate run_on_all(const Work& work, double units, const std::function<std::functio
   return {sum.elapsed / workers, sum.busy / workers};
 }
 
-/// One BLAS thread a worker, for as long as it lives.
-struct OneThread {
-  OneThread() { kernel::set_blas_threads(1); }
-  ~OneThread() { kernel::set_blas_threads(before); }
-  int before = kernel::blas_threads();
-};
-
 /// Values and columns of a part of a sparse matrix, plain and packed.
 struct Stored {
   static constexpr auto elements = static_cast<std::size_t>(kernel::decode_step);
@@ -123,7 +116,7 @@ Rate gemm_rate(Dtype dtype, Index n, const Work& work) {
   if (dtype != Dtype::float32 && dtype != Dtype::float64)
     throw ShapeError("gauge: gemm of " + std::string(name_of(dtype)) + "; float32 or float64 is needed.");
   if (n < 1) throw ShapeError("gauge: tiles of " + std::to_string(n) + " rows; at least 1 is needed.");
-  const OneThread blas;
+  const kernel::BlasThreads blas(1);
   const auto item = static_cast<Index>(size_of(dtype));
   const auto bytes = static_cast<std::size_t>(n * n * item);
   return run_on_all(work, 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n), [=] {

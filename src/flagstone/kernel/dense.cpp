@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <string>
 
 #include "flagstone/base/bytes.hpp"
@@ -201,5 +202,23 @@ void syrk(double alpha, const Tile& a, bool transpose, double beta, const Tile& 
 
 void set_blas_threads(int threads) { blas::set_threads(threads); }
 int blas_threads() { return std::max(1, blas::threads()); }
+
+namespace {
+
+std::mutex scopes_mutex;
+int scopes = 0, threads_outside = 1;
+
+}  // namespace
+
+BlasThreads::BlasThreads(int threads) {
+  std::lock_guard lock(scopes_mutex);
+  if (scopes++ == 0) threads_outside = blas_threads();
+  set_blas_threads(threads);
+}
+
+BlasThreads::~BlasThreads() {
+  std::lock_guard lock(scopes_mutex);
+  if (--scopes == 0) set_blas_threads(threads_outside);
+}
 
 }  // namespace flagstone::kernel

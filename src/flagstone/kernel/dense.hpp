@@ -28,4 +28,14 @@ void add(const Tile& source, const Tile& target);
 void set_blas_threads(int threads);
 int blas_threads();
 
+/// BLAS takes `threads` in each call while this lives. Several may live at once (two runtimes, a probe beside a run):
+/// the last one to go puts back what was before the first, so that no run computes with another's number and other
+/// bits.
+class BlasThreads {
+ public:
+  explicit BlasThreads(int threads);
+  ~BlasThreads();
+  BlasThreads(const BlasThreads&) = delete;
+};
+
 }  // namespace flagstone::kernel

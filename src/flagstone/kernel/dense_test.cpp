@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "flagstone/base/error.hpp"
@@ -217,6 +218,16 @@ TEST(Blas, ThreadsCanBeSet) {
   set_blas_threads(1);
   EXPECT_EQ(blas_threads(), 1);
   set_blas_threads(before);
+}
+
+TEST(Blas, ScopesOfThreadsThatOverlapEndWhereTheFirstBegan) {
+  const int before = blas_threads();
+  auto first = std::make_unique<BlasThreads>(1);
+  auto second = std::make_unique<BlasThreads>(1);
+  first.reset();  // out of order, as two runs end
+  EXPECT_EQ(blas_threads(), 1);
+  second.reset();
+  EXPECT_EQ(blas_threads(), before);
 }
 
 }  // namespace
