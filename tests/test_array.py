@@ -206,17 +206,13 @@ def test_np_asarray_refuses_above_the_limit(tmp_path):
 @pytest.mark.parametrize(
     "function",
     [
-        np.sum,
-        np.sqrt,
-        np.mean,
         np.sort,
+        np.cumsum,
         np.linalg.norm,
         np.linalg.svd,
         lambda a: np.concatenate([a, a]),
         lambda a: np.dot(a, a),
-        lambda a: np.add(a, 1),
-        lambda a: a + np.ones((8, 8)),
-        lambda a: np.ones((8, 8)) + a,
+        lambda a: np.add(a, 1, out=np.ones((8, 8))),
     ],
 )
 def test_numpy_functions_do_not_load_an_array(tmp_path, function):

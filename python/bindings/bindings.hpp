@@ -27,6 +27,7 @@ void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);
 void bind_runtime(nb::module_& m);
+void bind_elementwise(nb::module_& m);
 void bind_matmul(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);

@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_csr(m);
   bind_gauge(m);
   bind_runtime(m);
+  bind_elementwise(m);
   bind_matmul(m);
   bind_sparse(m);
   bind_pca(m);

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from .boxes import Box, Key
 from .config import Call
 from .errors import Error, ShapeError, storage_error
 from .linear import Linear
+from .operators import Elementwise, operations
 from .stamp import check_stamp, stamp
 
 __all__ = ["Array"]
@@ -23,25 +23,20 @@ __all__ = ["Array"]
 STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
 PIECE = 32 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
 
-#: What the modules above lend to operators (`A @ B`); filled by flagstone.linalg.
-operators: dict[str, Callable[..., Any]] = {}
-
 
 def shape_text(shape: tuple[int, ...]) -> str:
     """Return "4096 x 512"."""
     return " x ".join(str(n) for n in shape) if shape else "()"
 
 
-class Array(Linear):
+class Array(Linear, Elementwise):
     """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
 
-    Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. NumPy functions do not load
-    it by accident: ask for a part with ``A[i:j, k:l]`` or for all of it with ``np.asarray(A)``, which
-    refuses what would go beyond the memory limit.
+    Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. Operators and NumPy's
+    element-wise functions give lazy expressions (`flagstone.compute` runs them); nothing loads it by
+    accident: ask for a part with ``A[i:j, k:l]`` or for all of it with ``np.asarray(A)``, which refuses what
+    would go beyond the memory limit.
     """
-
-    __array_ufunc__ = None  # ndarray @ A reaches __rmatmul__; np.add(A, 1) is a TypeError
-    __hash__ = object.__hash__
 
     def __init__(
         self, core: _core.Array, mode: str = "r", *, transposed: bool = False, conjugated: bool = False,
@@ -212,24 +207,16 @@ class Array(Linear):
         out = self._read(Call("asarray"), Box(..., self.shape), what)
         return out if dtype is None else out.astype(dtype, copy=False)
 
-    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
-        name = getattr(function, "__name__", str(function))
-        raise TypeError(
-            f"numpy.{name}: NumPy functions do not load a flagstone.Array "
-            f"({_core.format_bytes(self.nbytes)}) by "
-            "accident; take a part (A[i:j]) or call np.asarray(A) first."
-        )
-
-    def __bool__(self) -> bool:
-        raise TypeError("bool: the truth of an Array is not defined; compare a part of it.")
-
     # Writing ------------------------------------------------------------------------------------------------
 
-    def __setitem__(self, key: Key, value: ArrayLike) -> None:
-        """Assign a part; `value` is broadcast. The array is marked dirty until `flush()`.
+    def __setitem__(self, key: Key, value: Any) -> None:
+        """Assign a part; `value` is broadcast, an expression is computed by parts. Dirty until `flush()`.
 
         Chunks that are covered whole are written, others are read, changed and written.
         """
+        if isinstance(value, Elementwise):
+            operations["assign"](self, key, value)
+            return
         self._assign(Call("setitem"), key, value)
 
     def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
@@ -302,18 +289,10 @@ class Array(Linear):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # Arithmetic ---------------------------------------------------------------------------------------------
-
-    def __matmul__(self, other: Any) -> Any:
-        return operators["matmul"](self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return operators["matmul"](other, self)
-
     def _multiply(self, x: NDArray[Any], adjoint: bool) -> NDArray[Any]:
         a = self.conj().T if adjoint else self
         out = np.empty((a.shape[0], x.shape[1]), self.dtype)
-        operators["matmul"](a, x.astype(self.dtype, copy=False), out=out)
+        operations["matmul"](a, x.astype(self.dtype, copy=False), out=out)
         return out
 
     # Travelling ---------------------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .array import Array, open_core, operators, shape_text
+from .array import Array, open_core, shape_text
 from .config import Call
 from .creation import Destination
 from .errors import ShapeError, storage_error
+from .expression import Expression
+from .operators import operations
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
 from .sparse import Product, SparseArray
@@ -31,6 +33,11 @@ class _Side:
             given.flush()
             self.core, self.flags = given._core, (given._transposed, given._conjugated)
             self.values: NDArray[Any] | None = given._owner._values
+        elif isinstance(given, Expression):
+            raise TypeError(
+                f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, out=...) "
+                "(without out=: in scratch)."
+            )
         else:
             values = np.asarray(given)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -263,4 +270,4 @@ def matmul(
     return _Matmul(A, B, out, alpha, beta, memory).run()
 
 
-operators["matmul"] = matmul
+operations["matmul"] = matmul

@@ -1,0 +1,209 @@
+"""What arrays, lazy expressions and pending reductions share: Python's operators and NumPy's protocols.
+
+The operators build lazy expressions; the modules above fill in how (`flagstone.expression`, `flagstone.linalg`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Elementwise", "operations"]
+
+#: What the modules above lend: "ufunc" and "function" build expressions, "matmul" multiplies, "assign" stores.
+operations: dict[str, Callable[..., Any]] = {}
+
+
+def _of(ufunc: np.ufunc, *operands: Any) -> Any:
+    return operations["ufunc"](ufunc, operands)
+
+
+class Elementwise:
+    """Operators and NumPy functions of something lazy. Nothing here loads an element."""
+
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Return the lazy expression of ``np.exp(A)``, ``ndarray + A``, ...; never loads by accident."""
+        return operations["numpy_ufunc"](ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        """Return the lazy form of ``np.mean(A)``, ``np.where(...)``, ...; refuse what would load."""
+        return operations["numpy_function"](self, function, args, kwargs)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "bool: the truth of an Array is not defined; compare a part of it, or use any() or all()."
+        )
+
+    def __add__(self, other: Any) -> Any:
+        return _of(np.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _of(np.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _of(np.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _of(np.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _of(np.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _of(np.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _of(np.true_divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _of(np.true_divide, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _of(np.floor_divide, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _of(np.floor_divide, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _of(np.remainder, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _of(np.remainder, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _of(np.power, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _of(np.power, other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _of(np.bitwise_and, self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _of(np.bitwise_and, other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return _of(np.bitwise_or, self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _of(np.bitwise_or, other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return _of(np.bitwise_xor, self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _of(np.bitwise_xor, other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _of(np.left_shift, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _of(np.left_shift, other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _of(np.right_shift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _of(np.right_shift, other, self)
+
+    def __neg__(self) -> Any:
+        return _of(np.negative, self)
+
+    def __pos__(self) -> Any:
+        return _of(np.positive, self)
+
+    def __abs__(self) -> Any:
+        return _of(np.absolute, self)
+
+    def __invert__(self) -> Any:
+        return _of(np.invert, self)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None:
+            return NotImplemented
+        return _of(np.equal, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None:
+            return NotImplemented
+        return _of(np.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _of(np.less, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _of(np.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _of(np.greater, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _of(np.greater_equal, self, other)
+
+    def __matmul__(self, other: Any) -> Any:
+        return operations["matmul"](self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return operations["matmul"](other, self)
+
+    # Reductions and conversions, lazy too -------------------------------------------------------------------
+
+    def astype(self, dtype: Any) -> Any:
+        """Return the lazy expression of every element converted to `dtype`."""
+        return operations["astype"](self, dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        """Return the lazy expression of every element held between `min` and `max`."""
+        return operations["clip"](self, min, max)
+
+    def round(self, decimals: int = 0) -> Any:
+        """Return the lazy expression of every element rounded to `decimals`."""
+        return operations["round"](self, decimals)
+
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """Return the pending sum along `axis`; see `flagstone.sum`."""
+        return operations["reduce"](self, "sum", axis, keepdims, dtype=dtype)
+
+    def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """Return the pending product along `axis`."""
+        return operations["reduce"](self, "prod", axis, keepdims, dtype=dtype)
+
+    def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        """Return the pending mean along `axis`."""
+        return operations["reduce"](self, "mean", axis, keepdims, dtype=dtype)
+
+    def var(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        """Return the pending variance along `axis` (divided by n - ddof)."""
+        return operations["reduce"](self, "var", axis, keepdims, ddof=ddof)
+
+    def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
+        """Return the pending standard deviation along `axis`."""
+        return operations["reduce"](self, "std", axis, keepdims, ddof=ddof)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Return the pending minimum along `axis`; NaN where one is."""
+        return operations["reduce"](self, "min", axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Return the pending maximum along `axis`; NaN where one is."""
+        return operations["reduce"](self, "max", axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Return the pending index of the first minimum along `axis`."""
+        return operations["reduce"](self, "argmin", axis, keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
+        """Return the pending index of the first maximum along `axis`."""
+        return operations["reduce"](self, "argmax", axis, keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Return, pending, whether any element along `axis` is true."""
+        return operations["reduce"](self, "any", axis, keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Return, pending, whether all elements along `axis` are true."""
+        return operations["reduce"](self, "all", axis, keepdims)

@@ -1,0 +1,278 @@
+"""Element-wise functions and reductions by name, and NumPy's own functions when they meet an Array."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import expression
+from .compute import Reduced
+from .creation import from_numpy
+from .expression import Expression, as_expression, cast, from_ufunc, part
+from .operators import operations
+
+__all__ = [
+    "abs",
+    "all",
+    "any",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "argmax",
+    "argmin",
+    "cbrt",
+    "ceil",
+    "clip",
+    "conj",
+    "copysign",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "imag",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "power",
+    "prod",
+    "real",
+    "reciprocal",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "std",
+    "sum",
+    "tan",
+    "tanh",
+    "trunc",
+    "var",
+    "where",
+]
+
+_REDUCTIONS = ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all")
+
+
+def where(condition: Any, x: Any, y: Any, /) -> Expression:
+    """Return, lazily, `x` where `condition` is true and `y` elsewhere; NumPy's rules of dtype and shape."""
+    return expression.where(condition, x, y)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Expression:
+    """Return, lazily, every element of `x` held between `min` and `max` (either may be None)."""
+    given = as_expression(x, "clip")
+    if min is not None:
+        given = from_ufunc(np.maximum, (given, min))
+    if max is not None:
+        given = from_ufunc(np.minimum, (given, max))
+    return given
+
+
+def real(x: Any, /) -> Expression:
+    """Return, lazily, the real part."""
+    return part(x, "real")
+
+
+def imag(x: Any, /) -> Expression:
+    """Return, lazily, the imaginary part."""
+    return part(x, "imag")
+
+
+def round(x: Any, /, decimals: int = 0) -> Expression:
+    """Return, lazily, every element rounded to `decimals` (ties to even), as NumPy scales and rounds."""
+    given = as_expression(x, "round")
+    if given.dtype.kind in "biu" and decimals >= 0:
+        return given
+    if decimals == 0:
+        return from_ufunc(np.rint, (given,))
+    if given.dtype.kind in "biu":
+        raise TypeError("round: integers are rounded to decimals >= 0 only; convert with astype first.")
+    factor = float(10 ** builtins.abs(decimals))
+    scale, back = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
+    return from_ufunc(back, (from_ufunc(np.rint, (from_ufunc(scale, (given, factor)),)), factor))
+
+
+def _ufunc(name: str) -> Callable[..., Expression]:
+    ufunc = getattr(np, name)
+
+    def function(*operands: Any) -> Expression:
+        return from_ufunc(ufunc, operands)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return, lazily, NumPy's ``{name}`` of every element; see `flagstone.compute`."
+    return function
+
+
+def _reduction(name: str) -> Callable[..., Reduced]:
+    def function(x: Any, /, axis: Any = None, **options: Any) -> Reduced:
+        method: Reduced = operations["reduce"](x, name, axis, options.pop("keepdims", False), **options)
+        return method
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"Return NumPy's ``{name}`` along `axis` (int, tuple, None; keepdims), pending until it is needed.\n\n"
+        "    One pass; ``fl.compute(...)`` takes several of one array in the same pass."
+    )
+    return function
+
+
+abs = _ufunc("abs")
+arccos = _ufunc("arccos")
+arccosh = _ufunc("arccosh")
+arcsin = _ufunc("arcsin")
+arcsinh = _ufunc("arcsinh")
+arctan = _ufunc("arctan")
+arctan2 = _ufunc("arctan2")
+arctanh = _ufunc("arctanh")
+cbrt = _ufunc("cbrt")
+ceil = _ufunc("ceil")
+conj = _ufunc("conj")
+copysign = _ufunc("copysign")
+cos = _ufunc("cos")
+cosh = _ufunc("cosh")
+exp = _ufunc("exp")
+exp2 = _ufunc("exp2")
+expm1 = _ufunc("expm1")
+floor = _ufunc("floor")
+fmax = _ufunc("fmax")
+fmin = _ufunc("fmin")
+fmod = _ufunc("fmod")
+hypot = _ufunc("hypot")
+isfinite = _ufunc("isfinite")
+isinf = _ufunc("isinf")
+isnan = _ufunc("isnan")
+log = _ufunc("log")
+log10 = _ufunc("log10")
+log1p = _ufunc("log1p")
+log2 = _ufunc("log2")
+logical_and = _ufunc("logical_and")
+logical_not = _ufunc("logical_not")
+logical_or = _ufunc("logical_or")
+logical_xor = _ufunc("logical_xor")
+maximum = _ufunc("maximum")
+minimum = _ufunc("minimum")
+power = _ufunc("power")
+reciprocal = _ufunc("reciprocal")
+sign = _ufunc("sign")
+signbit = _ufunc("signbit")
+sin = _ufunc("sin")
+sinh = _ufunc("sinh")
+sqrt = _ufunc("sqrt")
+square = _ufunc("square")
+tan = _ufunc("tan")
+tanh = _ufunc("tanh")
+trunc = _ufunc("trunc")
+sum = _reduction("sum")
+prod = _reduction("prod")
+mean = _reduction("mean")
+var = _reduction("var")
+std = _reduction("std")
+min = _reduction("min")
+max = _reduction("max")
+argmin = _reduction("argmin")
+argmax = _reduction("argmax")
+any = _reduction("any")
+all = _reduction("all")
+
+
+# NumPy's functions ----------------------------------------------------------------------------------------------------
+
+_UFUNC_REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max", "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "where": where,
+    "real": real,
+    "imag": imag,
+    "round": round,
+    "around": round,
+    "amin": _reduction("min"),
+    "amax": _reduction("max"),
+    **{name: _reduction(name) for name in _REDUCTIONS},
+}
+
+
+def _numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if ufunc is np.matmul and method == "__call__" and not options:
+        return operations["matmul"](*inputs)
+    if method == "reduce" and ufunc.__name__ in _UFUNC_REDUCTIONS:
+        options = {
+            k: v for k, v in options.items() if v is not None and k in ("axis", "keepdims", "dtype")
+        } | ({} if "axis" in options else {"axis": 0})
+        return _FUNCTIONS[_UFUNC_REDUCTIONS[ufunc.__name__]](inputs[0], **options)
+    if method != "__call__":
+        raise TypeError(
+            f"numpy.{ufunc.__name__}.{method}: not possible on a flagstone.Array; load a part first."
+        )
+    if options.get("out") is not None:
+        raise TypeError(
+            f"numpy.{ufunc.__name__}: out= is not possible here; use flagstone.compute(..., out=...)."
+        )
+    if options:
+        raise TypeError(
+            f"numpy.{ufunc.__name__}: {', '.join(sorted(options))} is not possible on a flagstone.Array; leave it out."
+        )
+    return from_ufunc(ufunc, inputs)
+
+
+def _numpy_function(self: Any, function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+    name = getattr(function, "__name__", str(function))
+    if name == "clip":
+        bounds = dict(zip(("min", "max"), args[1:], strict=False))
+        for short, long in (("a_min", "min"), ("a_max", "max"), ("min", "min"), ("max", "max")):
+            if options.get(short) is not None:
+                bounds[long] = options[short]
+        return clip(args[0], **bounds)
+    if name in _FUNCTIONS and (name != "where" or len(args) == 3):
+        kept = {k: v for k, v in options.items() if v is not None}
+        first = args[0] if args else kept.pop("a")
+        return _FUNCTIONS[name](first, *args[1:], **kept)
+    size = getattr(self, "nbytes", 0)
+    raise TypeError(
+        f"numpy.{name}: NumPy functions do not load a flagstone.{type(self).__name__} of {size} bytes by accident; "
+        "take a part (A[i:j]) or call np.asarray(A) first."
+    )
+
+
+def _astype(given: Any, dtype: Any) -> Expression:
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufc" or kind.char in "gG":
+        raise TypeError(f"astype: {kind} cannot be stored; choose a number.")
+    return cast(as_expression(given, "astype"), kind.newbyteorder("="))
+
+
+operations["numpy_ufunc"] = _numpy_ufunc
+operations["numpy_function"] = _numpy_function
+operations["astype"] = _astype
+operations["clip"] = clip
+operations["round"] = round
+operations["from_numpy"] = from_numpy

@@ -1,0 +1,342 @@
+#include "flagstone/algorithms/elementwise/pass.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone::elementwise {
+namespace {
+
+constexpr std::uint64_t tile_bytes = 4 * MiB;  // of the widest array: one request of this size fills a disk
+constexpr std::uint64_t most_bytes = 32 * MiB;
+constexpr std::size_t short_run = 256 * KiB;  // requests below it cost more than their bytes
+
+Shape reversed(Shape shape) {
+  std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+/// The part of an operand that a box of the pass needs, in the operand's own order of dimensions.
+Box box_of(const Operand& operand, const Box& box) {
+  const Shape shape = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
+  const std::size_t missing = box.shape.size() - shape.size();
+  Box part{Shape(shape.size(), 0), Shape(shape.size(), 1)};
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] != 1) part.start[d] = box.start[missing + d], part.shape[d] = box.shape[missing + d];
+  if (operand.transpose) part = {reversed(part.start), reversed(part.shape)};
+  return part;
+}
+
+/// The operand's tile as the pass sees it: strides of 0 where it is broadcast.
+Tile seen(const Operand& operand, const Tile& tile, const Shape& shape) {
+  Tile view = tile;
+  const Shape own = operand.transpose ? reversed(tile.shape) : tile.shape;
+  const Shape steps = operand.transpose ? reversed(tile.strides) : tile.strides;
+  view.shape = shape;
+  view.strides.assign(shape.size(), 0);
+  for (std::size_t d = 0; d < own.size(); ++d)
+    if (own[d] != 1) view.strides[shape.size() - own.size() + d] = steps[d];
+  return view;
+}
+
+/// Chunks of an operand along the pass's dimensions; 0: it does not say.
+Shape chunks_of(const Operand& operand, std::size_t dims) {
+  const Shape own = operand.transpose ? reversed(operand.array.chunks()) : operand.array.chunks();
+  const Shape extents = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
+  Shape chunks(dims, 0);
+  for (std::size_t d = 0; d < own.size(); ++d)
+    if (extents[d] != 1) chunks[dims - own.size() + d] = own[d];
+  return chunks;
+}
+
+std::uint64_t bytes_of(const Shape& box, std::size_t item) { return static_cast<std::uint64_t>(count(box)) * item; }
+
+/// Multiplies the box by whole units, last dimension first, while it stays within `limit` bytes.
+void grow(Shape& box, const Shape& unit, const Shape& shape, std::size_t item, std::uint64_t limit) {
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    if (box[d] >= shape[d]) continue;
+    const Index fits = static_cast<Index>(limit / std::max<std::uint64_t>(1, bytes_of(box, item)));
+    if (fits <= 1) return;
+    box[d] = std::min(shape[d], box[d] * fits);
+    if (box[d] < shape[d]) {
+      box[d] = std::max(unit[d], box[d] / unit[d] * unit[d]);
+      return;
+    }
+  }
+}
+
+/// The array whose layout decides: what is written to disk, else the largest operand on disk, else none.
+struct Lead {
+  Shape chunks;
+  bool flat = true;  // rows of any length may be taken
+};
+Lead lead_of(const Pass& pass) {
+  const std::size_t dims = pass.shape.size();
+  Lead lead{Shape(dims, 1), true};
+  for (const Store& store : pass.stores)
+    if (!store.array.in_memory() && store.array.chunks() != store.array.shape()) return {store.array.chunks(), false};
+  std::uint64_t most = 0;
+  for (const Operand& operand : pass.operands) {
+    const Shape chunks = chunks_of(operand, dims);
+    const bool whole_array = operand.array.chunks() == operand.array.shape();
+    if (operand.array.in_memory() || operand.array.nbytes() <= most || whole_array) continue;
+    most = operand.array.nbytes();
+    lead = {chunks, false};
+    for (Index& extent : lead.chunks) extent = std::max<Index>(extent, 1);
+  }
+  return lead;
+}
+
+}  // namespace
+
+Shape choose_tile(const Pass& pass) {
+  std::size_t item = 1;
+  for (const Operand& operand : pass.operands) item = std::max(item, size_of(operand.array.dtype()));
+  for (const Store& store : pass.stores) item = std::max(item, size_of(store.array.dtype()));
+  for (const Reduction& reduction : pass.reductions)
+    item = std::max(item, size_of(pass.program.dtype(reduction.value)));
+  const Lead lead = lead_of(pass);
+  const std::size_t dims = pass.shape.size();
+  Shape unit = lead.chunks, box(dims, 1);
+  for (std::size_t d = 0; d < dims; ++d)
+    unit[d] = std::min(std::max<Index>(unit[d], 1), std::max<Index>(pass.shape[d], 1)), box[d] = unit[d];
+  grow(box, unit, pass.shape, item, tile_bytes);
+  // Whole rows for operands whose layout has short runs otherwise (.npy).
+  for (const Operand& operand : pass.operands) {
+    if (operand.array.in_memory() || box.empty()) continue;
+    const Box part = box_of(operand, {Shape(dims, 0), box});
+    const std::size_t along = operand.transpose ? 0 : dims - 1;
+    Shape rows = box;
+    rows[along] = pass.shape[along];
+    const Box longer = box_of(operand, {Shape(dims, 0), rows});
+    const auto& store = operand.array.store();
+    if (store.run_bytes(part.shape) < short_run && store.run_bytes(longer.shape) > store.run_bytes(part.shape)) {
+      const Index fits = static_cast<Index>(most_bytes / std::max<std::uint64_t>(1, bytes_of(box, item)));
+      box[along] = std::min(pass.shape[along], std::max<Index>(1, fits) * box[along]);
+      if (box[along] < pass.shape[along]) box[along] = std::max(unit[along], box[along] / unit[along] * unit[along]);
+    }
+  }
+  return box;
+}
+
+namespace {
+
+/// Adds the tasks of one pass.
+class Builder {
+ public:
+  Builder(Graph& graph, const Pass& pass) : graph_(graph), pass_(std::make_shared<const Pass>(pass)) { check(); }
+
+  void run() {
+    if (count(pass_->shape) == 0) return;
+    graph_.trust_order(true);
+    tile_ = choose_tile(*pass_);
+    for (std::size_t r = 0; r < pass_->reductions.size(); ++r) states_.push_back(make_states(pass_->reductions[r]));
+    Shape at(tile_.size(), 0);
+    for (;;) {
+      Box box{at, tile_};
+      for (std::size_t d = 0; d < at.size(); ++d) box.shape[d] = std::min(tile_[d], pass_->shape[d] - at[d]);
+      add_tile(box);
+      std::size_t left = order_.size();
+      while (left-- > 0) {
+        const std::size_t d = order_[left];
+        if ((at[d] += tile_[d]) < pass_->shape[d]) break;
+        at[d] = 0;
+      }
+      if (left == static_cast<std::size_t>(-1)) return;
+    }
+  }
+
+ private:
+  /// Partial results of one reduction: slot 0 and up, each the states of one tile's results.
+  struct States {
+    Array partials;
+    Index slot_words = 0;
+    Index slots = 0;
+    Shape tiles;  // of the pass along each dimension
+    /// For each tile of results (C order over kept dimensions): the slot that gathers, and how many tiles are in it.
+    std::vector<std::pair<Index, Index>> gathered;
+  };
+
+  void check() {
+    const Pass& pass = *pass_;
+    if (static_cast<int>(pass.operands.size()) != pass.program.inputs())
+      throw ShapeError("elementwise: the program has " + std::to_string(pass.program.inputs()) + " inputs and " +
+                       std::to_string(pass.operands.size()) + " operands were given.");
+    for (const Operand& operand : pass.operands) {
+      const Shape shape = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
+      bool fits = shape.size() <= pass.shape.size();
+      for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+        const std::size_t p = pass.shape.size() - shape.size() + d;
+        fits = shape[d] == 1 || shape[d] >= pass.start[p] + pass.shape[p];
+      }
+      if (!fits)
+        throw ShapeError("elementwise: an operand is " + to_string(shape) + " and the result " + to_string(pass.shape) +
+                         "; operands must broadcast.");
+    }
+    for (const Store& store : pass.stores)
+      if (store.array.shape() != pass.shape || store.array.dtype() != pass.program.dtype(store.value))
+        throw ShapeError("elementwise: the output is " + to_string(store.array.shape()) + " " +
+                         std::string(name_of(store.array.dtype())) + " and the result " + to_string(pass.shape) + " " +
+                         std::string(name_of(pass.program.dtype(store.value))) + "; they must agree.");
+    // Tiles that reduce into the same results follow one another: few partial results wait.
+    for (std::size_t d = 0; d < pass.shape.size(); ++d)
+      if (pass.reductions.empty() || !pass.reductions[0].reduced[d]) order_.push_back(d);
+    for (std::size_t d = 0; d < pass.shape.size(); ++d)
+      if (!pass.reductions.empty() && pass.reductions[0].reduced[d]) order_.push_back(d);
+  }
+
+  States make_states(const Reduction& reduction) const {
+    States states;
+    Index results = 1, tiles = 1, kept_tiles = 1;
+    for (std::size_t d = 0; d < tile_.size(); ++d) {
+      states.tiles.push_back(ceil_div(pass_->shape[d], tile_[d]));
+      tiles *= states.tiles[d];
+      if (!reduction.reduced[d]) results *= tile_[d], kept_tiles *= states.tiles[d];
+    }
+    states.slot_words = results * kernel::state_words(reduction.fold, pass_->program.dtype(reduction.value));
+    states.partials = temporary_array({tiles * states.slot_words}, Dtype::float64, {states.slot_words}, pass_->scratch);
+    states.gathered.assign(static_cast<std::size_t>(kept_tiles), {-1, 0});
+    return states;
+  }
+
+  /// One task reads a tile of every operand, stores, and folds into a partial result of its own.
+  void add_tile(const Box& box) {
+    const Pass& pass = *pass_;
+    TaskSpec task;
+    task.name = "elementwise";
+    Box shifted = box;
+    for (std::size_t d = 0; d < box.start.size(); ++d) shifted.start[d] += pass.start[d];
+    for (const Operand& operand : pass.operands)
+      task.accesses.push_back(read({operand.array, box_of(operand, shifted)}));
+    for (const Store& store : pass.stores) task.accesses.push_back(write({store.array, box}));
+    std::vector<Index> slots;
+    for (std::size_t r = 0; r < pass.reductions.size(); ++r) {
+      slots.push_back(states_[r].slots++);
+      task.accesses.push_back(write(slot(r, slots[r])));
+    }
+    task.accesses.push_back(scratch(kernel::evaluate_scratch(pass.program)));
+    const auto elements = static_cast<double>(count(box.shape));
+    task.cost.flops = elements * pass.program.verbs();
+    task.cost.float64 = true;
+    for (const Operand& operand : pass.operands)
+      task.cost.bytes_touched += elements * static_cast<double>(size_of(operand.array.dtype()));
+    for (const Store& store : pass.stores)
+      task.cost.bytes_touched += elements * static_cast<double>(size_of(store.array.dtype()));
+    task.body = [pass = pass_, box](std::span<const Tile> tiles) { evaluate_tile(*pass, box, tiles); };
+    graph_.add(std::move(task));
+    for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
+  }
+
+  static void evaluate_tile(const Pass& pass, const Box& box, std::span<const Tile> tiles) {
+    std::vector<Tile> inputs;
+    std::vector<kernel::StoreTarget> stores;
+    std::vector<kernel::FoldTarget> folds;
+    std::size_t next = 0;
+    for (const Operand& operand : pass.operands) inputs.push_back(seen(operand, tiles[next++], box.shape));
+    for (const Store& store : pass.stores) stores.push_back({store.value, tiles[next++]});
+    for (const Reduction& reduction : pass.reductions)
+      folds.push_back(target_of(pass, reduction, box, tiles[next++].data));
+    kernel::evaluate(pass.program, box.shape, inputs, stores, folds, tiles[next].data);
+  }
+
+  static Index results_of(const Reduction& reduction, const Shape& box) {
+    Index results = 1;
+    for (std::size_t d = 0; d < box.size(); ++d)
+      if (!reduction.reduced[d]) results *= box[d];
+    return results;
+  }
+
+  static kernel::FoldTarget target_of(const Pass& pass, const Reduction& reduction, const Box& box, std::byte* words) {
+    kernel::FoldTarget target;
+    target.fold = reduction.fold;
+    target.value = reduction.value;
+    target.words = words;
+    target.results = results_of(reduction, box.shape);
+    target.strides.assign(box.shape.size(), 0);
+    target.steps.assign(box.shape.size(), 0);
+    Index stride = 1, step = 1;
+    for (std::size_t d = box.shape.size(); d-- > 0;) {
+      if (reduction.reduced[d]) {
+        target.steps[d] = step;
+        target.first += box.start[d] * step;
+        step *= pass.shape[d];
+      } else {
+        target.strides[d] = stride;
+        stride *= box.shape[d];
+      }
+    }
+    kernel::fold_nothing(target.fold, pass.program.dtype(target.value), target.results, words);
+    return target;
+  }
+
+  Region slot(std::size_t r, Index number) const {
+    const States& states = states_[r];
+    return {states.partials, {{number * states.slot_words}, {states.slot_words}}};
+  }
+
+  /// Joins the partial result in `number` to those before it of the same results; the last one finishes them.
+  void gather(std::size_t r, const Box& box, Index number) {
+    const Reduction& reduction = pass_->reductions[r];
+    States& states = states_[r];
+    Index kept = 0, needed = 1;
+    for (std::size_t d = 0; d < box.shape.size(); ++d)
+      if (reduction.reduced[d])
+        needed *= states.tiles[d];
+      else
+        kept = kept * states.tiles[d] + box.start[d] / tile_[d];
+    auto& [total, tiles] = states.gathered[static_cast<std::size_t>(kept)];
+    const Index results = results_of(reduction, box.shape);
+    const Dtype dtype = pass_->program.dtype(reduction.value);
+    if (tiles++ == 0) {
+      total = number;
+    } else {
+      TaskSpec join;
+      join.name = "join";
+      join.accesses = {last(read(slot(r, number))), update(slot(r, total))};
+      join.body = [fold = reduction.fold, dtype, results](std::span<const Tile> t) {
+        kernel::fold_states(fold, dtype, results, t[0].data, t[1].data);
+      };
+      join.cost.bytes_touched = 24.0 * static_cast<double>(states.slot_words);
+      join.priority = 1;  // frees a tile
+      graph_.add(std::move(join));
+    }
+    if (tiles == needed) finish(r, box, total);
+  }
+
+  void finish(std::size_t r, const Box& box, Index total) {
+    const Reduction& reduction = pass_->reductions[r];
+    Box part;
+    double folded = 1;
+    for (std::size_t d = 0; d < box.shape.size(); ++d) {
+      if (reduction.reduced[d]) folded *= static_cast<double>(pass_->shape[d]);
+      if (reduction.reduced[d] && !reduction.keepdims) continue;
+      part.start.push_back(reduction.reduced[d] ? 0 : box.start[d]);
+      part.shape.push_back(reduction.reduced[d] ? 1 : box.shape[d]);
+    }
+    const kernel::FinishOptions options{reduction.fold, reduction.finish, pass_->program.dtype(reduction.value), folded,
+                                        reduction.ddof};
+    TaskSpec task;
+    task.name = "finish";
+    task.accesses = {last(read(slot(r, total))), write({reduction.out, part})};
+    task.body = [options, results = results_of(reduction, box.shape)](std::span<const Tile> t) {
+      kernel::finish_states(options, results, t[0].data, t[1]);
+    };
+    task.cost.bytes_touched = 16.0 * static_cast<double>(count(part.shape));
+    task.priority = 1;
+    graph_.add(std::move(task));
+  }
+
+  Graph& graph_;
+  std::shared_ptr<const Pass> pass_;
+  Shape tile_;
+  std::vector<std::size_t> order_;  // dimensions, slowest first
+  std::vector<States> states_;
+};
+
+}  // namespace
+
+void run(Graph& graph, const Pass& pass) { Builder(graph, pass).run(); }
+
+}  // namespace flagstone::elementwise
