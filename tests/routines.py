@@ -69,6 +69,16 @@ def of_pca(r) -> str:
     return fingerprint(r.components, r.singular_values, r.mean, r.residual, r.scores)
 
 
+def of_compute(results) -> str:
+    return fingerprint(*(np.asarray(r) for r in results))
+
+
+def chain():
+    a = fl.open("a.zarr")
+    e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
+    return e, e.mean(1), e.var(0), e.argmax(), e.sum(), e.all(1)
+
+
 def of_sparse(a) -> str:
     return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
 
@@ -77,6 +87,8 @@ NAMES = [
     "matmul zarr",
     "matmul npy",
     "matmul complex",
+    "compute",
+    "reductions",
     "pca dense gram",
     "pca dense krylov",
     "pca sparse gram",
@@ -88,7 +100,7 @@ NAMES = [
     "from_numpy",
     "transform",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca"))]
+PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute"))]
 
 
 def routine(name: str) -> Routine:
@@ -99,6 +111,10 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
     if name == "matmul complex":
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "compute":
+        return Routine(fl.compute, chain()[:1])
+    if name == "reductions":
+        return Routine(fl.compute, chain(), bits=of_compute)
     if name.startswith("pca"):
         _, source, method = name.split()
         x = fl.open({"dense": "tall.npy", "sparse": "cells.zarr"}[source])

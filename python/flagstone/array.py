@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np

@@ -170,7 +170,7 @@ def from_part(given: Expression, which: str) -> Expression:
     return given.real if which == "real" else given.imag  # type: ignore[no-any-return]
 
 
-# One pass --------------------------------------------------------------------------------------------------------
+# One pass -------------------------------------------------------------------------------------------------
 
 
 class _Place:
@@ -251,7 +251,8 @@ _MEMORY = object()
 
 def _unfit(had: Any, of: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> ShapeError:
     return ShapeError(
-        f"compute: out is {shape_text(had)} {of} and the result is {shape_text(shape)} {dtype.name}; give {what} "
+        f"compute: out is {shape_text(had)} {of} and the result is {shape_text(shape)} {dtype.name}; "
+        f"give {what} "
         "that agrees (astype converts the expression)."
     )
 
@@ -315,8 +316,6 @@ class _Pass:
 
     def run(self) -> None:
         beside = self.beside()
-        if beside:
-            self.call.room("the result", beside)
         self.call.check_memory(self.build(_Place.planned).job(), beside)
         with contextlib.ExitStack() as stack:
             job = self.build(lambda place: place.open(stack)).job()
@@ -421,7 +420,8 @@ class _Job:
     def plan(self) -> Plan:
         if len(self.passes) != 1:
             raise Error(
-                f"compute.plan: these take {len(self.passes)} passes (their shapes or chunks differ); plan each alone."
+                f"compute.plan: these take {len(self.passes)} passes (their shapes or chunks differ); "
+                "plan each alone."
             )
         return self.passes[0].plan()
 
@@ -469,9 +469,9 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     *expressions : Expression, Reduced or Array
         ``a * x + 1``, ``np.exp(a)``, ``a.mean(0)``. Those of one shape share one pass over their operands.
     out : path, Array or ndarray, or a list of them for several expressions, optional
-        Where results go. A path is replaced at once and whole (Zarr, or `.npy`); an existing Array, even an operand,
-        gets a new version that is built aside and exchanged. Default: an expression becomes an Array in scratch that
-        is deleted with its last handle, a reduction an ndarray or a number.
+        Where results go. A path is replaced at once and whole (Zarr, or `.npy`); an existing Array, even an
+        operand, gets a new version that is built aside and exchanged. Default: an expression becomes an Array
+        in scratch that is deleted with its last handle, a reduction an ndarray or a number.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -489,23 +489,20 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     Notes
     -----
     Reads every operand once and writes every stored result once: the sum of their bytes. One flop for each
-    operation and element. A pending reduction inside an expression (``X - X.mean(0)``) is computed first, in a
-    pass of its own. The limit and the number of workers do not change bits.
+    operation and element. A pending reduction inside an expression (``X - X.mean(0)``) is computed first, in
+    a pass of its own. The limit and the number of workers do not change bits.
     """
     return _Job(expressions, out, memory).run()
 
 
-# What slices, np.asarray and assignment need -----------------------------------------------------------------------
+# What slices, np.asarray and assignment need --------------------------------------------------------------
 
 
 def _part(given: Expression, box: Box, who: str) -> Any:
     """Compute a part into memory."""
     call = Call(who)
     shape = tuple((n - 1) * s + 1 if n else 0 for n, s in zip(box.shape, box.step, strict=True))
-    if box.count:
-        found = _box(call, given, box.start, shape)
-    else:
-        found = np.empty(shape, given.dtype)
+    found = _box(call, given, box.start, shape) if box.count else np.empty(shape, given.dtype)
     found = found[tuple(slice(None, None, s) for s in box.step)]
     if box.flips:
         found = found[box.flips]

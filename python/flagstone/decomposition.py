@@ -15,6 +15,7 @@ from .array import Array, open_core, shape_text
 from .config import Call
 from .creation import Destination, from_numpy, in_group
 from .errors import ShapeError, storage_error
+from .expression import Expression
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
 from .sparse import SparseArray, from_blocks
@@ -182,6 +183,11 @@ class _Pca:
             return X
         if hasattr(X, "tocsr"):
             return from_blocks([X])
+        if isinstance(X, Expression):
+            raise TypeError(
+                "pca: X is a lazy expression; store it first with flagstone.compute(X, out=...) "
+                "(without out=: in scratch)."
+            )
         values = np.asarray(X)
         if values.ndim != 2 or values.dtype.kind not in "biufc":
             raise ShapeError(f"pca: X is {type(X).__name__} of {values.ndim} dimensions; a matrix is needed.")

@@ -1,7 +1,7 @@
 """Lazy element-wise expressions: what `A * 2 + np.exp(B)` is until somebody needs its elements.
 
-An `Expression` is a node of a graph over arrays; `flagstone.compute` fuses it into one pass. dtypes follow NumPy 2
-(a Python number takes the dtype of what it meets), shapes broadcast as in NumPy.
+An `Expression` is a node of a graph over arrays; `flagstone.compute` fuses it into one pass. dtypes follow
+NumPy 2 (a Python number takes the dtype of what it meets), shapes broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def node(verb: str, *operands: Expression, dtype: Any = None) -> Expression:
     )
 
 
-# Python numbers take the dtype of what they meet (NEP 50) ------------------------------------------------------
+# Python numbers take the dtype of what they meet (NEP 50) -------------------------------------------------
 
 
 def _weak(value: complex, strong: np.dtype[Any]) -> Expression:
@@ -214,17 +214,18 @@ def operands_of(who: str, given: tuple[Any, ...]) -> list[Expression]:
     return [_weak(x, strong) if n is None else n for x, n in zip(given, nodes, strict=True)]
 
 
-# From NumPy's ufuncs to nodes ------------------------------------------------------------------------------------
+# From NumPy's ufuncs to nodes -----------------------------------------------------------------------------
 
 _SWAPPED = {"greater": "less", "greater_equal": "less_equal"}
 _SAME_FOR_INTEGERS = {"floor", "ceil", "trunc"}
 _VERBS = {
-    "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh", "divide", "equal", "exp",
-    "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "hypot", "invert", "isfinite", "isinf",
-    "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "maximum", "minimum", "multiply",
-    "negative", "not_equal", "power", "reciprocal", "remainder", "right_shift", "rint", "sign", "signbit", "sin",
-    "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "absolute", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "cbrt", "ceil", "conjugate", "copysign", "cos", "cosh",
+    "divide", "equal", "exp", "exp2", "expm1", "floor", "floor_divide", "fmax", "fmin", "fmod", "hypot",
+    "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log", "log10", "log1p",
+    "log2", "maximum", "minimum", "multiply", "negative", "not_equal", "power", "reciprocal",
+    "remainder", "right_shift", "rint", "sign", "signbit", "sin", "sinh", "sqrt", "square", "subtract",
+    "tan", "tanh", "trunc",
 }  # fmt: skip
 _ORDERED = {"fmax", "fmin", "less", "less_equal", "maximum", "minimum"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal"}
@@ -249,7 +250,8 @@ def from_ufunc(ufunc: np.ufunc, given: tuple[Any, ...]) -> Expression:
         return from_ufunc(np.multiply, (cast(operands[0], _loop(ufunc, operands)[0]), float(factor)))
     if name not in _VERBS and name != "positive":
         raise TypeError(
-            f"{name}: there is no lazy form of this NumPy function; take a part (A[i:j]) or call np.asarray(A) first."
+            f"{name}: there is no lazy form of this NumPy function; take a part (A[i:j]) or call "
+            "np.asarray(A) first."
         )
     if name in _SAME_FOR_INTEGERS and operands[0].dtype.kind in "biu":
         return operands[0]
@@ -336,7 +338,8 @@ def _transposed(given: Expression) -> Expression:
             leaf = item.payload
             if item.ndim < given.ndim and not isinstance(leaf, np.ndarray):
                 raise ShapeError(
-                    "T: an Array of fewer dimensions is broadcast in this expression; transpose before combining."
+                    "T: an Array of fewer dimensions is broadcast in this expression; transpose before "
+                    "combining."
                 )
             if isinstance(leaf, np.ndarray):
                 leaf = leaf.reshape((1,) * (given.ndim - leaf.ndim) + leaf.shape)

@@ -35,8 +35,8 @@ class _Side:
             self.values: NDArray[Any] | None = given._owner._values
         elif isinstance(given, Expression):
             raise TypeError(
-                f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, out=...) "
-                "(without out=: in scratch)."
+                f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, "
+                "out=...) (without out=: in scratch)."
             )
         else:
             values = np.asarray(given)

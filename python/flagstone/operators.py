@@ -1,6 +1,7 @@
 """What arrays, lazy expressions and pending reductions share: Python's operators and NumPy's protocols.
 
-The operators build lazy expressions; the modules above fill in how (`flagstone.expression`, `flagstone.linalg`).
+The operators build lazy expressions; the modules above fill in how (`flagstone.expression`,
+`flagstone.linalg`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 __all__ = ["Elementwise", "operations"]
 
-#: What the modules above lend: "ufunc" and "function" build expressions, "matmul" multiplies, "assign" stores.
+#: What the modules above lend: "ufunc" and "astype" build expressions, "matmul" multiplies, "assign" stores.
 operations: dict[str, Callable[..., Any]] = {}
 
 

@@ -139,7 +139,7 @@ def _reduction(name: str) -> Callable[..., Reduced]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
-        f"Return NumPy's ``{name}`` along `axis` (int, tuple, None; keepdims), pending until it is needed.\n\n"
+        f"Return NumPy's ``{name}`` along `axis` (int, tuple, None; keepdims), pending until needed.\n\n"
         "    One pass; ``fl.compute(...)`` takes several of one array in the same pass."
     )
     return function
@@ -204,10 +204,11 @@ any = _reduction("any")
 all = _reduction("all")
 
 
-# NumPy's functions ----------------------------------------------------------------------------------------------------
+# NumPy's functions ----------------------------------------------------------------------------------------
 
 _UFUNC_REDUCTIONS = {
-    "add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max", "logical_and": "all", "logical_or": "any",
+    "add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max", "logical_and": "all",
+    "logical_or": "any",
 }  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": where,
@@ -239,7 +240,8 @@ def _numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
         )
     if options:
         raise TypeError(
-            f"numpy.{ufunc.__name__}: {', '.join(sorted(options))} is not possible on a flagstone.Array; leave it out."
+            f"numpy.{ufunc.__name__}: {', '.join(sorted(options))} is not possible on a flagstone.Array; "
+            "leave it out."
         )
     return from_ufunc(ufunc, inputs)
 
@@ -258,8 +260,8 @@ def _numpy_function(self: Any, function: Callable[..., Any], args: Any, options:
         return _FUNCTIONS[name](first, *args[1:], **kept)
     size = getattr(self, "nbytes", 0)
     raise TypeError(
-        f"numpy.{name}: NumPy functions do not load a flagstone.{type(self).__name__} of {size} bytes by accident; "
-        "take a part (A[i:j]) or call np.asarray(A) first."
+        f"numpy.{name}: NumPy functions do not load a flagstone.{type(self).__name__} of {size} bytes by "
+        "accident; take a part (A[i:j]) or call np.asarray(A) first."
     )
 
 
