@@ -35,6 +35,7 @@ def measure(name: str) -> list[dict]:
     entries = []
     for limit in (int(least * 1.05), 2 * least, 3 << 30):
         plan = work.plan(memory=limit)
+        more = work.plan(memory=limit, tol=1e-8) if "krylov" in name else plan
         reset_peak()
         work(memory=limit)
         peak, stats = peak_memory(), fl.stats()
@@ -43,7 +44,8 @@ def measure(name: str) -> list[dict]:
                 "limit": limit,
                 "planned": [plan.bytes_read, plan.bytes_written, plan.flops, plan.peak_memory],
                 "actual": [stats.bytes_read, stats.bytes_written, stats.flops, peak],
-                "passes": [plan.passes, getattr(stats, "passes", plan.passes)],
+                "passes": [plan.passes, stats.passes, plan.most_passes],
+                "later": [more.passes - plan.passes, more.bytes_read - plan.bytes_read],
             }
         )
     return entries
@@ -66,16 +68,17 @@ def test_plan_against_actual(operands, name):
             entry["planned"],
             entry["actual"],
         )
+        if "krylov" in name:  # the number of passes depends on the data
+            planned_passes, passes, most = entry["passes"]
+            assert passes <= most, entry
+            extra_passes, extra_bytes = entry["later"]
+            read += (passes - planned_passes) * extra_bytes / extra_passes
+            flops *= passes / planned_passes
         # The operands are small: one tile more in the cache, which timing decides, is some per cent;
         # benchmarks/plan.py holds real sizes to 1 %.
-        if "krylov" in name:  # the number of passes depends on the data: bytes and flops of one pass
-            planned_passes, passes = entry["passes"]
-            assert real_read / passes == pytest.approx(read / planned_passes, rel=0.2), entry
-            assert real_flops / passes == pytest.approx(flops / planned_passes, rel=0.1), entry
-        else:
-            assert real_read == pytest.approx(read, rel=0.1), entry
-            assert real_flops == pytest.approx(flops, rel=0.05), entry
-        assert real_written == pytest.approx(written, rel=0.05), entry  # a private sum may spill
+        assert real_read == pytest.approx(read, rel=0.1), entry
+        assert real_flops == pytest.approx(flops, rel=0.1), entry
+        assert real_written == pytest.approx(written, rel=0.05, abs=1 << 20), entry  # a private sum may spill
         assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
         assert peak <= entry["limit"], entry
 

@@ -44,6 +44,7 @@ void bind_csr(nb::module_& m) {
       .def_ro("cols", &CsrMatrix::cols)
       .def_ro("nnz", &CsrMatrix::nnz)
       .def_ro("data", &CsrMatrix::data)
+      .def_prop_ro("value_dtype", [](const CsrMatrix& matrix) { return std::string(name_of(matrix.value_dtype())); })
       .def_ro("indices", &CsrMatrix::indices)
       .def_ro("indptr", &CsrMatrix::indptr)
       .def_ro("path", &CsrMatrix::path)
@@ -61,10 +62,8 @@ void bind_csr(nb::module_& m) {
 
   // The caller checks dtypes: int64 pointers; int32 or int64 columns; values of value_dtype.
   nb::class_<CsrWriter>(m, "CsrWriter")
-      .def("__init__",
-           [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype) {
-             new (self) CsrWriter(directory, cols, dtype_from_name(value_dtype));
-           })
+      .def("__init__", [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype,
+                          bool narrow) { new (self) CsrWriter(directory, cols, dtype_from_name(value_dtype), narrow); })
       .def("append", &append)
       .def("finish", &CsrWriter::finish, unlocked());
 

@@ -12,7 +12,7 @@ using Product = void (*)(Graph&, const CsrOperand&, const Array&, const Array*, 
 
 template <Product product>
 Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, const Array& y) {
-  return {[=](Graph& graph) {
+  return {[=, a = sparse::read_once(a)](Graph& graph) {
     product(graph, a, x, shift ? &*shift : nullptr, y);
     graph.barrier();
   }};

@@ -287,13 +287,20 @@ class Call:
         return self.to_plan(self.plan(job), self.least_memory(job), what, method, passes, note)
 
     def to_plan(
-        self, counted: _core.Statistics, least: int, what: str, method: str, passes: int, note: str = ""
+        self,
+        counted: _core.Statistics,
+        least: int,
+        what: str,
+        method: str,
+        passes: int,
+        note: str = "",
+        most_passes: int = 0,
     ) -> Plan:
         """Return counted statistics as what users see."""
         profile = self.use_profile()
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
-            counted.peak_memory, least, counted.seconds, self.memory, note, profile.label,
+            counted.peak_memory, least, counted.seconds, self.memory, note, most_passes, profile.label,
         )  # fmt: skip
         self.runtime.planned = plan, profile, self.places
         return plan
@@ -303,7 +310,7 @@ class Call:
         global _last
         _last = self.runtime.last = Stats(
             what, method, passes, done.bytes_read, done.bytes_written, done.flops, done.peak_memory, 0,
-            done.seconds, self.memory, note, done.tasks, done.worker_busy_seconds, done.worker_idle_seconds,
+            done.seconds, self.memory, note, 0, done.tasks, done.worker_busy_seconds, done.worker_idle_seconds,
             done.ring_busy_seconds, done.ring_idle_seconds, done.resident_at_entry, done.budget,
             done.peak_budget, done.io,
         )  # fmt: skip

@@ -221,7 +221,9 @@ class _Pca:
             self.call.check_memory(job)
         counted = self.call.plan(job)
         choice = job.choice
-        return self.call.to_plan(counted, least, self.what, _method(choice), choice.passes, choice.note)
+        return self.call.to_plan(
+            counted, least, self.what, _method(choice), choice.passes, choice.note, choice.most_passes
+        )
 
     def run(self) -> PcaResult:
         self.call.check_memory(self.planned())

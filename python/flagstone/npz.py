@@ -138,7 +138,7 @@ def _import_csr(
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
-    builder = CsrBuilder(call, target, cols, kept, False, 64 * _STEP)
+    builder = CsrBuilder(call, target, cols, kept, False, beside=64 * _STEP, narrow=True)
     with whole_or_nothing(builder):
         for _, pointers in runs:
             count = int(pointers[-1] - pointers[0])
@@ -199,7 +199,7 @@ def _import_by_buckets(
     narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
     record = np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
     beside = (3 * record.itemsize + 32) * (per_bucket + 2 * _STEP)
-    builder = CsrBuilder(call, target, cols, kept, False, beside)
+    builder = CsrBuilder(call, target, cols, kept, False, beside=beside, narrow=True)
     folder = tempfile.mkdtemp(prefix=".flagstone-tmp-buckets-", dir=os.path.dirname(target))
     try:
         files = [open(f"{folder}/{i}", "w+b") for i in range(int(bucket_of[-1]) + 1)]  # noqa: SIM115

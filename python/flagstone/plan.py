@@ -43,12 +43,13 @@ class _Costs:
     seconds: float
     memory: int = 0
     note: str = ""
+    most_passes: int = 0
 
     def _rows(self) -> list[tuple[str, str]]:
         limit = f" of {_core.format_bytes(self.memory)}" if self.memory else ""
         rows = [
             ("method", self.method),
-            ("passes", f"{self.passes} over the input"),
+            ("passes", f"{self.passes} over the input{self._more_passes()}"),
             ("read", _core.format_bytes(self.bytes_read)),
             ("written", _core.format_bytes(self.bytes_written)),
             ("flops", f"{self.flops:.3g}"),
@@ -57,6 +58,11 @@ class _Costs:
         if self.least_memory:
             rows.append(("least memory", _core.format_bytes(self.least_memory)))
         return [*rows, ("time", format_seconds(self.seconds))]
+
+    def _more_passes(self) -> str:
+        if self.most_passes <= self.passes:
+            return ""
+        return f"; up to {self.most_passes} where its spectrum is as flat as noise"
 
     def __str__(self) -> str:
         lines = [self.what, *(f"  {name:<13} {text}" for name, text in self._rows())]
@@ -82,7 +88,9 @@ class Plan(_Costs):
     method : str
         The algorithm that would be used; `note` says why.
     passes : int
-        Reads of the input; an upper bound where the count depends on the data.
+        Reads of the input. Where the count depends on the data: what a spectrum that falls like a power needs.
+    most_passes : int
+        Reads of an input that is noise without any structure; hardly any needs more. 0 where the count is certain.
     bytes_read, bytes_written : int
         Bytes submitted to the disk.
     flops : float

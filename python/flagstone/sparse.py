@@ -62,8 +62,8 @@ class SparseArray(Linear):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype of the stored values."""
-        return np.dtype(self._matrix.data.dtype)
+        """NumPy's dtype of the values (an import may hold small counts in a byte each)."""
+        return np.dtype(self._matrix.value_dtype)
 
     @property
     def nnz(self) -> int:
@@ -136,7 +136,7 @@ class SparseArray(Linear):
         index = np.dtype(np.int32 if max(self.nnz, *self.shape) < 2**31 else np.int64)
         parts = [Array(part)[...] for part in (self._matrix.data, self._matrix.indices, self._matrix.indptr)]
         data, indices, indptr = (
-            parts[0],
+            parts[0].astype(self.dtype, copy=False),
             parts[1].astype(index, copy=False),
             parts[2].astype(index, copy=False),
         )
@@ -290,7 +290,7 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
 
 
 #: What the writer holds: panels being packed, chunks, sums of columns (measured: 12 to 17 MiB).
-_WRITER = 24 << 20
+_WRITER = 32 << 20
 #: What making the blocks may take, temporaries included.
 _BLOCKS = 128 << 20
 
@@ -299,7 +299,15 @@ class CsrBuilder:
     """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
 
     def __init__(
-        self, call: Call, path: str, cols: int, dtype: np.dtype[Any], replace: bool, beside: int = 0
+        self,
+        call: Call,
+        path: str,
+        cols: int,
+        dtype: np.dtype[Any],
+        replace: bool,
+        *,
+        beside: int = 0,
+        narrow: bool = False,
     ) -> None:
         self.path = path
         self._call = call
@@ -307,7 +315,9 @@ class CsrBuilder:
         self._dtype = dtype
         output = _core.Output(path, replace)
         self._output: _core.Output | None = output
-        self._writer: _core.CsrWriter | None = _core.CsrWriter(output.directory, cols, dtype.name)
+        self._writer: _core.CsrWriter | None = _core.CsrWriter(
+            output.directory, cols, dtype.name, narrow
+        )
 
     def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
         """Write one block of rows."""
@@ -363,7 +373,7 @@ def from_blocks(
     Notes
     -----
     Writes about 3 to 8 bytes a stored value (packed). Holds some 20 MiB and the block at hand; a limit must
-    leave 152 MiB, 128 of them for what makes the blocks.
+    leave 160 MiB, 128 of them for what makes the blocks.
     """
     who = "from_blocks"
     place = scratch.Result(current().scratch, "matrix") if path is None else None

@@ -111,7 +111,7 @@ class ColumnBlock {
 /// Columns of A whose rows of X (or Y) stay in the second-level cache while a group of rows passes over them; all of
 /// them where rows are so short that a strip would hold only a few of their values.
 inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
-  constexpr std::int64_t cached = 160 << 10, least_values = 8;
+  constexpr std::int64_t cached = 64 << 10, least_values = 8;
   const std::int64_t nnz = job.pointers[job.rows] - job.pointers[0];
   const std::int64_t most = nnz / (job.rows * least_values);
   std::int64_t strips = job.cols * row_bytes / cached + 1;

@@ -14,8 +14,10 @@ using Where = TileState::Where;
 constexpr TaskId far_ahead = 16;
 
 constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
-// Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy.
+// Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy. More would
+// only spread a stream over more memory than the processor's caches and page tables like (16 % of a pass over CSR).
 constexpr std::uint64_t enough_loading = 16 * MiB;
+constexpr std::uint64_t enough_admitted = 12;  // tasks a worker
 
 /// Of the capacity, what products in progress may hold: the rest is for the operands that stream past them.
 std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
@@ -158,7 +160,8 @@ int Scheduler::companions(const TaskState& task) const {
 /// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
 /// or column that crosses most products in progress, so that squares grow by themselves), then program order.
 TaskState* Scheduler::best_startable() const {
-  const bool far_enough = !hungry() && loading_bytes_ >= enough_loading;
+  const bool far_enough = !hungry() && (loading_bytes_ >= enough_loading ||
+                                        admitted_ >= enough_admitted * static_cast<std::uint64_t>(machine_.workers()));
   TaskState* best = nullptr;
   std::uint64_t least = 0;
   int most = 0, seen = 0;

@@ -139,6 +139,8 @@ CsrMatrix open_csr(const std::string& directory) {
   matrix.data = member(directory, "data", "values");
   matrix.indices = member(directory, "indices", "indices_1");
   matrix.indptr = member(directory, "indptr", "pointers_to_1");
+  const std::string values = text_in(attributes, value_dtype_key);
+  if (!values.empty()) matrix.given = dtype_from_name(values);
   return csr_of(std::move(matrix));
 }
 

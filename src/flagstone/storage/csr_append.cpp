@@ -60,7 +60,7 @@ void ChunkAppender::store() {
   if (metadata_.codec.blosc_alone()) {
     stored_bytes = encode_blosc({chunk_.data(), bytes}, item_, {packed_.data(), packed_.size()});
     from = packed_.data();
-    if (stored_ == 0 && may_stay_raw_ && stored_bytes > bytes - bytes / 5) {
+    if (stored_ == 0 && may_stay_raw_ && stored_bytes > bytes - bytes * 2 / 5) {
       metadata_.codec.steps.clear();
       from = chunk_.data();
       stored_bytes = bytes;

@@ -12,8 +12,8 @@ namespace flagstone {
 
 class ChunkAppender {
  public:
-  /// `packed`: blosc lz4 + shuffle; decided by the first chunk where `may_stay_raw`: what hardly shrinks (random
-  /// mantissas) is stored as it is, because unpacking costs more than it saves.
+  /// blosc lz4 + shuffle; decided by the first chunk where `may_stay_raw`: what does not shrink by two fifths (random
+  /// mantissas, 16-bit columns) is stored as it is, because unpacking costs a core more than reading costs the disk.
   ChunkAppender(std::string directory, Dtype dtype, Index chunk, bool may_stay_raw);
 
   /// Where the next elements go, and how many fit before store() is due.

@@ -1,6 +1,7 @@
 #include "flagstone/storage/csr_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -111,6 +112,31 @@ void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to) {
         return convert(from, n, reinterpret_cast<std::uint32_t*>(to));
       default:
         return convert(from, n, reinterpret_cast<Index*>(to));
+    }
+  });
+}
+
+bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to) {
+  return visit_value(dtype, [&](auto kind) {
+    using V = decltype(kind);
+    bool exact = true;
+    for (Index i = 0; i < n; ++i) {
+      const V value = value_at<V>(values, i);
+      const bool inside = value >= V{0} && value <= static_cast<V>(255);  // false for NaN
+      const auto byte = inside ? static_cast<std::uint8_t>(value) : std::uint8_t{0};
+      exact &= inside && static_cast<V>(byte) == value;
+      if constexpr (std::is_floating_point_v<V>) exact &= !std::signbit(value);
+      to[i] = static_cast<std::byte>(byte);
+    }
+    return exact;
+  });
+}
+
+void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to) {
+  visit_value(dtype, [&](auto kind) {
+    for (Index i = 0; i < n; ++i) {
+      const auto value = static_cast<decltype(kind)>(narrow[i]);
+      std::memcpy(to + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
     }
   });
 }

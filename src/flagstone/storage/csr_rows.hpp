@@ -25,6 +25,10 @@ struct ColumnsView {
 Index canonical_until(const Index* pointers, ColumnsView columns, Index row, Index rows);
 /// Converts to the stored index dtype (uint8, uint16, uint32 or int64); the caller has checked the range.
 void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to);
+/// Values of `dtype` as bytes; false, with `to` of no use, when one is not an integer from 0 to 255 (-0.0 is none).
+bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to);
+/// The inverse: `n` bytes as values of `dtype`.
+void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to);
 /// Adds value and value² to its column's totals; returns the position of the first NaN or Inf, or -1.
 Index add_totals(const std::byte* values, Dtype dtype, ColumnsView columns, Index n, ColumnTotals* totals);
 

@@ -113,6 +113,44 @@ TEST(Csr, WhatIsAppendedIsStoredSortedAndSummed) {
       }
 }
 
+/// One row of `n` small integers, value i % 200, and `last` at the end.
+std::vector<float> counting(Index n, float last) {
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 200);
+  values.back() = last;
+  return values;
+}
+
+TEST(Csr, SmallIntegersMayTakeAByteEach) {
+  const Index n = (Index{1} << 19) + 1000;  // more than a chunk before the last value
+  std::vector<Index> columns(static_cast<std::size_t>(n));
+  for (Index i = 0; i < n; ++i) columns[static_cast<std::size_t>(i)] = i;
+  const Index pointers[] = {0, n};
+  for (const float last : {255.f, 256.f, 0.5f, -1.f, -0.f, std::numeric_limits<float>::infinity(), 1e30f}) {
+    SCOPED_TRACE(last);
+    TemporaryDirectory directory;
+    const std::vector<float> values = counting(n, last);
+    CsrWriter writer(directory / "g", n, Dtype::float32, true);
+    writer.append(1, pointers, columns.data(), values.data());
+    writer.append(1, pointers, columns.data(), values.data());  // after it has been decided
+    const CsrMatrix matrix = writer.finish();
+    EXPECT_EQ(matrix.value_dtype(), Dtype::float32);
+    EXPECT_EQ(open_csr(directory / "g").value_dtype(), Dtype::float32);
+    EXPECT_EQ(matrix.data.dtype(), last == 255.f ? Dtype::uint8 : Dtype::float32);
+    EXPECT_FALSE(std::filesystem::exists(directory / "g/data.bytes"));
+    std::vector<float> stored;
+    if (last == 255.f) {
+      const auto bytes = all_values<std::uint8_t>(matrix.data);
+      stored.assign(bytes.begin(), bytes.end());
+    } else {
+      stored = all_values<float>(matrix.data);
+    }
+    ASSERT_EQ(stored.size(), 2 * values.size());
+    EXPECT_EQ(std::memcmp(stored.data(), values.data(), values.size() * sizeof(float)), 0);
+    EXPECT_EQ(std::memcmp(stored.data() + n, values.data(), values.size() * sizeof(float)), 0);
+  }
+}
+
 template <class V>
 void round_trip(Dtype dtype, Dtype stored) {
   SCOPED_TRACE(std::string(name_of(dtype)));

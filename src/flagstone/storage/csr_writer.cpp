@@ -33,15 +33,16 @@ void link(const std::string& directory, const char* target, const char* name) {
 }  // namespace
 
 struct CsrWriter::Impl {
-  Impl(const std::string& where, Index n, Dtype value)
+  Impl(const std::string& where, Index n, Dtype value, bool try_bytes)
       : directory(where),
         cols(n),
         given(value),
-        stored(value == Dtype::boolean ? Dtype::uint8 : value),
+        exact(value == Dtype::boolean ? Dtype::uint8 : value),
+        narrow(try_bytes && size_of(exact) > 1),
         index(index_dtype(n)),
         limit(n >= 0 ? n : Index{1} << 32),
-        data(where + "/data", stored, chunk_values, true),
-        indices(where + "/indices", index, chunk_values, false),
+        data(where + "/data", narrow ? Dtype::uint8 : exact, chunk_values, true),
+        indices(where + "/indices", index, chunk_values, true),
         indptr(where + "/indptr", Dtype::int64, chunk_values, false),
         totals(static_cast<std::size_t>(std::max<Index>(n, 0))) {
     put_pointer(0);
@@ -51,6 +52,8 @@ struct CsrWriter::Impl {
   void check_pointers(Index count, const Index* pointers) const;
   void check_row(Index row, Index smallest, Index largest);
   void put(ColumnsView columns, const std::byte* values, Index n);
+  void put_values(const std::byte* values, Index n);
+  void widen();
   void put_rows(const Index* pointers, ColumnsView columns, const std::byte* values, Index row, Index end);
   void put_pointer(Index pointer);
   void end_row(Index row_values);
@@ -59,7 +62,9 @@ struct CsrWriter::Impl {
 
   std::string directory;
   Index cols;
-  Dtype given, stored, index;
+  Dtype given, exact;  // exact: as given, but bool as uint8
+  bool narrow;         // data holds bytes so far
+  Dtype index;
   Index limit;  // columns are below it
   ChunkAppender data, indices, indptr;
   std::vector<ColumnTotals> totals;
@@ -105,8 +110,8 @@ void CsrWriter::Impl::end_row(Index row_values) {
 
 /// Elements whose columns are checked: statistics, then into the chunks; a full pair is packed on two threads.
 void CsrWriter::Impl::put(ColumnsView columns, const std::byte* values, Index n) {
-  const std::size_t item = size_of(stored);
-  const Index bad = add_totals(values, stored, columns, n, totals.data());
+  const std::size_t item = size_of(exact);
+  const Index bad = add_totals(values, exact, columns, n, totals.data());
   if (bad >= 0 && bad_position < 0) {
     bad_position = data.total() + bad;
     statistics.bad_column = columns[bad];
@@ -118,14 +123,38 @@ void CsrWriter::Impl::put(ColumnsView columns, const std::byte* values, Index n)
       packing.get();
     }
     const Index part = std::min(n, data.room());
-    std::memcpy(data.next(), values, static_cast<std::size_t>(part) * item);
+    put_values(values, part);
     store_columns(columns, part, index, indices.next());
-    data.advance(part);
     indices.advance(part);
     values += static_cast<std::size_t>(part) * item;
     columns = columns.from(part);
     n -= part;
   }
+}
+
+/// At most data.room() values.
+void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
+  if (narrow && !narrow_values(values, exact, n, data.next())) widen();
+  if (!narrow) std::memcpy(data.next(), values, static_cast<std::size_t>(n) * size_of(exact));
+  data.advance(n);
+}
+
+/// A value does not fit a byte: what was written so far is written again as it was given.
+void CsrWriter::Impl::widen() {
+  const std::string path = directory + "/data", aside = directory + "/data.bytes";
+  data.finish("{}");
+  std::filesystem::rename(path, aside);
+  data = ChunkAppender(path, exact, chunk_values, true);
+  narrow = false;
+  const Array bytes = open_zarr_array(aside);
+  const Index length = bytes.shape()[0];
+  for (Index first = 0; first < length; first += chunk_values) {
+    const std::vector<Index> part = read_integers(bytes, first, std::min(chunk_values, length - first));
+    widen_values(part.data(), static_cast<Index>(part.size()), exact, data.next());
+    data.advance(static_cast<Index>(part.size()));
+    if (data.room() == 0) data.store();
+  }
+  std::filesystem::remove_all(aside);
 }
 
 /// Rows [row, end) of a block, all canonical.
@@ -135,7 +164,7 @@ void CsrWriter::Impl::put_rows(const Index* pointers, ColumnsView columns, const
   const Index before = nnz;
   for (Index i = row; i < end; ++i)
     if (pointers[i] < pointers[i + 1]) check_row(rows + i - row, columns[pointers[i]], columns[pointers[i + 1] - 1]);
-  put(columns.from(first), values + static_cast<std::size_t>(first) * size_of(stored), pointers[end] - first);
+  put(columns.from(first), values + static_cast<std::size_t>(first) * size_of(exact), pointers[end] - first);
   for (Index i = row; i < end; ++i) {
     const Index start = before + pointers[i] - first;
     if (statistics.bad_row < 0 && bad_position >= start && bad_position < start + pointers[i + 1] - pointers[i])
@@ -152,7 +181,7 @@ void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView col
     row = end;
     if (row == count) break;
     const Index first = pointers[row];
-    if (!make_canonical(columns.from(first), values + static_cast<std::size_t>(first) * size_of(stored), given,
+    if (!make_canonical(columns.from(first), values + static_cast<std::size_t>(first) * size_of(exact), given,
                         pointers[row + 1] - first, canonical))
       throw FormatError("csr: row " + std::to_string(rows) + ": repeated columns add up to more than " +
                         std::string(name_of(given)) + " holds; convert the values to a wider type.");
@@ -164,18 +193,21 @@ void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView col
 
 void CsrWriter::Impl::write_attributes() {
   using Json = nlohmann::json;
-  Json descriptor = {
-      {"version", "0.1.0"},
-      {"format", "CSR"},
-      {"shape", {rows, cols}},
-      {"number_of_stored_values", nnz},
-      {"data_types", {{"pointers_to_1", "int64"}, {"indices_1", name_of(index)}, {"values", name_of(stored)}}}};
+  Json descriptor = {{"version", "0.1.0"},
+                     {"format", "CSR"},
+                     {"shape", {rows, cols}},
+                     {"number_of_stored_values", nnz},
+                     {"data_types",
+                      {{"pointers_to_1", "int64"},
+                       {"indices_1", name_of(index)},
+                       {"values", name_of(narrow ? Dtype::uint8 : exact)}}}};
   const Json inner = descriptor;
   descriptor["binsparse"] = inner;  // readers differ in how deep they look for it
   const Json attributes = {{"encoding-type", "csr_matrix"},
                            {"encoding-version", "0.1.0"},
                            {"shape", {rows, cols}},
-                           {"binsparse", descriptor}};
+                           {"binsparse", descriptor},
+                           {value_dtype_key, name_of(exact)}};
   write_group(directory, attributes.dump());
 }
 
@@ -201,11 +233,11 @@ CsrMatrix CsrWriter::Impl::finish() {
   return matrix;
 }
 
-CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype) {
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow) {
   if (!is_csr_value(value_dtype))
     throw FormatError("csr: values of " + std::string(name_of(value_dtype)) +
                       " are not supported; convert them to float32, float64 or an integer type.");
-  impl_ = std::make_unique<Impl>(directory, cols, value_dtype);
+  impl_ = std::make_unique<Impl>(directory, cols, value_dtype, narrow);
 }
 
 CsrWriter::~CsrWriter() = default;

@@ -247,6 +247,11 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
   return {matrix, std::move(panels), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr)};
 }
 
+CsrOperand read_once(CsrOperand a) {
+  a.values.once = a.columns.once = a.pointers.once = true;
+  return a;
+}
+
 void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y) {
   add_panels(graph, a, {"csr_multiply", x, {}, y, {}, {}}, shift);
 }

@@ -7,8 +7,9 @@ namespace flagstone::sparse {
 
 /// One of the matrix's three arrays, as tasks read it.
 struct ElementStream {
-  Array array;    // elements
-  Array encoded;  // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
+  Array array;        // elements
+  Array encoded;      // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
+  bool once = false;  // nobody reads it again in this run: its memory serves the next panel
 };
 
 /// A matrix opened for streaming: panels are R rows each (a power of two, fixed by the stored matrix).
@@ -20,6 +21,8 @@ struct CsrOperand {
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
+/// The same operand for a run that makes a single pass over it: what was read is not kept.
+CsrOperand read_once(CsrOperand a);
 /// The same with panels of one's own: they must cover all rows in order.
 CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
 

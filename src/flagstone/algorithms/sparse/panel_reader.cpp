@@ -27,7 +27,10 @@ Tile row_of(std::byte* data, Dtype dtype, Index n) {
 }  // namespace
 
 RangeReader::RangeReader(const ElementStream& stream, Index first, Index last)
-    : array_(stream.array), encoded_(stream.encoded), chunk_(std::max<Index>(1, stream.array.chunks()[0])) {
+    : array_(stream.array),
+      encoded_(stream.encoded),
+      once_(stream.once),
+      chunk_(std::max<Index>(1, stream.array.chunks()[0])) {
   if (first >= last) return;
   const Index length = array_.shape()[0];
   if (!packed() && (array_.in_memory() || chunk_ > longest_chunk)) {
@@ -40,9 +43,11 @@ RangeReader::RangeReader(const ElementStream& stream, Index first, Index last)
 
 void RangeReader::access(std::vector<Access>& accesses) {
   first_tile_ = accesses.size();
-  for (const Piece& piece : pieces_)
-    accesses.push_back(packed() ? read({encoded_, {{piece.chunk}, {1}}})
-                                : read({array_, {{piece.first}, {piece.last - piece.first}}}));
+  for (const Piece& piece : pieces_) {
+    const Access access =
+        packed() ? read({encoded_, {{piece.chunk}, {1}}}) : read({array_, {{piece.first}, {piece.last - piece.first}}});
+    accesses.push_back(once_ ? last(access) : access);
+  }
 }
 
 void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target) const {

@@ -35,6 +35,7 @@ class RangeReader {
   void fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target) const;
 
   Array array_, encoded_;
+  bool once_ = false;
   Index chunk_ = 1;
   std::vector<Piece> pieces_;
   std::size_t first_tile_ = 0;

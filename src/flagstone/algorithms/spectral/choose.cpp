@@ -65,7 +65,7 @@ Costs dense_costs(const DensePanels& x, const PcaOptions& o, Index block, int st
   return costs;
 }
 
-Dtype value_dtype(const PcaInput& x) { return x.sparse ? x.sparse->matrix.data.dtype() : x.dense->dtype(); }
+Dtype value_dtype(const PcaInput& x) { return x.sparse ? x.sparse->matrix.value_dtype() : x.dense->dtype(); }
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Index PcaInput::rows() const { return sparse ? sparse->matrix.rows : dense->shap
 Index PcaInput::cols() const { return sparse ? sparse->matrix.cols : dense->shape()[transpose ? 0 : 1]; }
 
 Dtype product_dtype(const PcaInput& x, double tol) {
-  const Dtype values = value_dtype(x);
+  const Dtype values = x.sparse ? x.sparse->matrix.data.dtype() : x.dense->dtype();  // small integers are exact
   const bool narrow =
       values == Dtype::float32 || values == Dtype::float16 || (is_integer(values) && size_of(values) <= 2);
   // In a small matrix float64 costs nothing, and rounding errors do not average out as they do over many rows.
@@ -118,7 +118,10 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   if (options.method == "auto") choice.method = fits && costs.gram < costs.krylov ? "gram" : "krylov";
   const bool foreign = x.sparse && !csr_statistics(x.sparse->matrix);
   choice.block = choice.method == "krylov" ? block : 0;
-  choice.passes = (choice.method == "krylov" ? steps + 1 : 2) + (foreign ? 1 : 0);
+  const bool krylov = choice.method == "krylov";
+  const int at_most = krylov_steps_of_noise(options.k, block, side, options.tol);
+  choice.passes = (krylov ? steps + 1 : 2) + (foreign ? 1 : 0);
+  choice.most_passes = choice.passes + (krylov ? at_most - steps : 0);
   char text[200];
   std::snprintf(text, sizeof text, "Gram matrix of %lld columns: about %.3g s and %s%s; block Krylov: about %.3g s",
                 static_cast<long long>(side), costs.gram, format_bytes(costs.gram_bytes).c_str(),

@@ -19,6 +19,10 @@ constexpr int spare_blocks = 3;
 // Rounding of float32 products as seen in H, relative to its largest eigenvalue: 2e-8 was measured on 100,000 rows.
 constexpr double noise_float32 = 0x1p-24 * 0.5;
 
+// 1 - lambda_j / lambda_1 = noise_edge (j / n)^(2/3) for the j largest of n eigenvalues of noise: square X, Marchenko
+// and Pastur's law at its edge, (3 pi / 4 sqrt(2))^(2/3).
+constexpr double noise_edge = 1.405;
+
 double* numbers(const Array& array) { return reinterpret_cast<double*>(array.store().memory()); }
 
 /// Standard normal numbers by Box-Muller over splitmix64: the same on every machine and library.
@@ -332,12 +336,26 @@ class BlockKrylov {
 
 Index krylov_block(Index k, Index n) { return std::min(n, ceil_div(k + k / 4 + 2, 16) * 16); }
 
+namespace {
+
+/// Applications until exp(-4 sqrt(gap)) a step has brought `left` below tol, three more, and never more than span R^n.
+int steps_of_gap(double gap, double left, Index block, Index n, double tol) {
+  const double steps = std::ceil(std::log(left / tol) / (4 * std::sqrt(gap)));
+  return static_cast<int>(
+      std::min<Index>(3 + std::max<Index>(1, static_cast<Index>(steps)), ceil_div(n, std::max<Index>(1, block))));
+}
+
+}  // namespace
+
 int krylov_steps(Index k, Index block, Index n, double tol) {
   const double ratio = static_cast<double>(block + 1) / static_cast<double>(std::max<Index>(1, k));
-  const double gap = std::pow(ratio, 2.0 / 3.0) - 1;
-  const double rate = 4 * std::sqrt(gap);
-  const int model = 3 + std::max(1, static_cast<int>(std::ceil(std::log(0.05 / tol) / rate)));
-  return static_cast<int>(std::min<Index>(model, ceil_div(n, std::max<Index>(1, block))));
+  return steps_of_gap(std::pow(ratio, 2.0 / 3.0) - 1, 0.05, block, n, tol);
+}
+
+int krylov_steps_of_noise(Index k, Index block, Index n, double tol) {
+  const auto edge = [n](Index j) { return std::pow(static_cast<double>(j) / static_cast<double>(n), 2.0 / 3.0); };
+  const double gap = noise_edge * (edge(block + 1) - edge(std::max<Index>(1, k)));
+  return std::max(krylov_steps(k, block, n, tol), steps_of_gap(gap, 0.5, block, n, tol));
 }
 
 std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 
 #include "flagstone/algorithms/spectral/basis.hpp"
@@ -97,6 +98,19 @@ Vector spectrum(Index n, const std::function<double(Index)>& f) {
   return sigma;
 }
 
+/// The quantiles of Marchenko and Pastur's law for a square X: lambda = 4 cos²(phi), j/n = (2 phi - sin(2 phi)) / pi.
+Vector noise(Index n) {
+  return spectrum(n, [n](Index j) {
+    const double share = (static_cast<double>(j) + 0.5) / static_cast<double>(n);
+    double low = 0, high = std::numbers::pi / 2;
+    for (int round = 0; round < 60; ++round) {
+      const double phi = (low + high) / 2;
+      (2 * phi - std::sin(2 * phi) < std::numbers::pi * share ? low : high) = phi;
+    }
+    return std::cos(low);
+  });
+}
+
 struct Case {
   const char* name;
   Vector sigma;
@@ -136,6 +150,20 @@ TEST(Krylov, ValuesWithinTolOnManySpectra) {
         EXPECT_LE(out.result.applications, c.most);
       }
     }
+}
+
+TEST(Krylov, NoiseIsTheMostThatAPlanAnnounces) {
+  for (const Index n : {200, 500, 900})
+    for (const Index k : {1, 5, 12, 30})
+      for (const double tol : {1e-3, 1e-5, 1e-7}) {
+        SCOPED_TRACE("n " + std::to_string(n) + ", k " + std::to_string(k) + ", tol " + std::to_string(tol));
+        KrylovOptions options;
+        options.k = k;
+        options.tol = tol;
+        const Outcome out = solve(noise(n), options);
+        EXPECT_LE(out.result.applications, krylov_steps_of_noise(k, krylov_block(k, n), n, tol));
+        EXPECT_GE(krylov_steps_of_noise(k, krylov_block(k, n), n, tol), krylov_steps(k, krylov_block(k, n), n, tol));
+      }
 }
 
 TEST(Krylov, Float32ProductsAreGivenUpWhenTheyWouldShow) {
