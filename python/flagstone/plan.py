@@ -88,9 +88,11 @@ class Plan(_Costs):
     method : str
         The algorithm that would be used; `note` says why.
     passes : int
-        Reads of the input. Where the count depends on the data: what a spectrum that falls like a power needs.
+        Reads of the input. Where the count depends on the data: what a spectrum that falls like a power
+        needs.
     most_passes : int
-        Reads of an input that is noise without any structure; hardly any needs more. 0 where the count is certain.
+        Reads of an input that is noise without any structure; hardly any needs more. 0 where the count is
+        certain.
     bytes_read, bytes_written : int
         Bytes submitted to the disk.
     flops : float

@@ -315,9 +315,7 @@ class CsrBuilder:
         self._dtype = dtype
         output = _core.Output(path, replace)
         self._output: _core.Output | None = output
-        self._writer: _core.CsrWriter | None = _core.CsrWriter(
-            output.directory, cols, dtype.name, narrow
-        )
+        self._writer: _core.CsrWriter | None = _core.CsrWriter(output.directory, cols, dtype.name, narrow)
 
     def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
         """Write one block of rows."""
