@@ -29,6 +29,7 @@ class Executor final : public Graph, private Machine {
   /// Which task and tile the first error came from ("" when none).
   const std::string& failed_in() const { return failed_in_; }
 
+  using Graph::add;
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;

@@ -76,6 +76,8 @@ class Charge {
   std::function<void()> release_;
 };
 
+class Task;
+
 /// Tasks are added in program order from one thread (the builder's), or by a running task's body.
 class Graph {
  public:
@@ -83,6 +85,9 @@ class Graph {
   /// Waits while `lookahead` tasks are pending; throws the run's first error; refused (Error) where it would wait
   /// inside a task. BudgetError when the task could never fit.
   virtual TaskId add(TaskSpec task) = 0;
+  /// A task that is a class (task.hpp); `after`: tasks that finish first, beyond what accesses and the task itself say.
+  TaskId add(std::shared_ptr<Task> task);
+  TaskId add(std::shared_ptr<Task> task, std::vector<TaskId> after);
   /// Runs `body` on the calling (builder's) thread with the regions resident, after everything added before that
   /// touches them; returns when done. In a planned run the body is not called: algorithms branch on planning().
   virtual void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) = 0;

@@ -21,6 +21,7 @@ class Simulator final : public Graph, private Machine {
   Statistics statistics() const;
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
 
+  using Graph::add;
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
