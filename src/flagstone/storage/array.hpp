@@ -78,6 +78,7 @@ class Array {
   std::uint64_t nbytes() const noexcept { return static_cast<std::uint64_t>(count(shape_)) * size_of(dtype_); }
   const std::string& path() const noexcept { return path_; }  // empty: memory or planned
   ArrayStore& store() const noexcept { return *store_; }
+  const std::shared_ptr<ArrayStore>& shared_store() const noexcept { return store_; }
   const void* id() const noexcept { return store_.get(); }  // equal for handles of one array
   bool in_memory() const { return store_->memory() != nullptr; }
 

@@ -51,6 +51,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
   const Box c_box{{row.start, col.start}, {row.extent, col.extent}};
   const bool has_depth = a_depth.extent > 0;
   const bool brings_c = first && c_in != nullptr;
+  const bool keeps_c = options.in_place && options.beta != 0.0;
   TaskSpec task;
   task.name = "gemm";
   if (has_depth) {
@@ -60,7 +61,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
         read({b.array, stored_box(b, b_depth.box_start, b_depth.box_extent, col.box_start, col.box_extent)}));
   }
   if (brings_c) task.accesses.push_back(read({*c_in, c_box}));
-  task.accesses.push_back(first ? write({c_out, c_box}) : update({c_out, c_box}));
+  task.accesses.push_back(first && !keeps_c ? write({c_out, c_box}) : update({c_out, c_box}));
   std::size_t conjugated = 0;  // BLAS conjugates only together with a transposition
   if (a.conjugate && !a.transpose) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
   if (b.conjugate && !b.transpose) conjugated += static_cast<std::size_t>(col.extent * b_depth.extent);
@@ -68,7 +69,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
   if (conjugated) task.accesses.push_back(scratch(conjugated * item + 4096));
   const double flops = 2.0 * row.extent * col.extent * static_cast<double>(a_depth.extent);
   task.cost = {is_complex(c_out.dtype()) ? 4 * flops : flops, 0, real_part_of(c_out.dtype()) == Dtype::float64};
-  task.body = [step, has_depth, brings_c, first, conjugated, op_a = kernel::Op{a.transpose, a.conjugate},
+  task.body = [step, has_depth, brings_c, first, keeps_c, conjugated, op_a = kernel::Op{a.transpose, a.conjugate},
                op_b = kernel::Op{b.transpose, b.conjugate}, options = options](std::span<const Tile> tiles) {
     const auto& [row, col, a_depth, b_depth] = step;
     std::size_t next = has_depth ? 2 : 0;
@@ -85,7 +86,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
       part_b = subtile(tiles[1], box(op_b.transpose, b_depth.offset(), b_depth.extent, col.offset(), col.extent));
     }
     if (old) copy(*old, c);
-    const std::complex<double> beta = !first ? 1.0 : old ? options.beta : 0.0;
+    const std::complex<double> beta = !first ? 1.0 : old || keeps_c ? options.beta : 0.0;
     kernel::gemm(options.alpha, part_a, op_a, part_b, op_b, beta, c, scratch);
   };
   graph.add(std::move(task));

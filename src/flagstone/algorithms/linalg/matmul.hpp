@@ -17,6 +17,7 @@ struct Operand {
 
 struct MatmulOptions {
   std::complex<double> alpha = 1.0, beta = 0.0;
+  bool in_place = false;  // c_out holds C: beta times its elements are updated, there is no c_in
 };
 
 /// Shape and dtype of the product; ShapeError says who does not conform.
