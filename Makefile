@@ -1,6 +1,7 @@
 # make build   a virtual environment in .venv with the package installed
 # make demo    principal components of a matrix five times larger than the memory limit, under two minutes
 # make test    C++ tests (ctest), then Python tests (pytest) against the installed package
+# make package the C++ package under build/package, and examples/cpp built against it
 # make lint    formatting, static checks, the layer checker
 # make docs    the documentation site in out/docs (warnings are errors)
 # make bench   the benchmark commands
@@ -9,7 +10,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan examples lint format layers docs bench clean
+.PHONY: build demo test ctest pytest asan tsan examples package lint format layers docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -73,7 +74,17 @@ asan tsan: .venv/.test-requirements
 examples: build .venv/.test-requirements
 	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done
 
-CPP_FILES = $(shell find src python/bindings -name '*.cpp' -o -name '*.hpp')
+# The C++ package from the wheel's build directory, installed under build/package, and programs outside that use it.
+PREFIX ?= $(CURDIR)/build/package
+package: build
+	cmake -S . -B $(BUILD) >/dev/null
+	cmake --build $(BUILD) --target flagstone
+	cmake --install $(BUILD) --prefix $(PREFIX) --component cpp >/dev/null
+	cmake -S examples/cpp -B build/examples-cpp -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=$(PREFIX) >/dev/null
+	cmake --build build/examples-cpp
+	ctest --test-dir build/examples-cpp --output-on-failure
+
+CPP_FILES = $(shell find src python/bindings examples benchmarks -name '*.cpp' -o -name '*.hpp')
 lint: .venv/.lint-requirements layers
 	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ endfunction()
 flagstone_require(blosc.h libblosc-dev)
 flagstone_require(nlohmann/json.hpp nlohmann-json3-dev)
 find_library(BLOSC_LIBRARY blosc REQUIRED)
+get_filename_component(FLAGSTONE_BLOSC_DIR ${BLOSC_LIBRARY} DIRECTORY)
 
 # Codecs of foreign files. Without a library its codec is refused when a file asks for it, by name.
 find_package(ZLIB)

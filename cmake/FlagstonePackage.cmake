@@ -1,0 +1,51 @@
+# The C++ package: all layers in one library, the headers, and what find_package(flagstone) reads.
+#   cmake --install BUILD --prefix PREFIX --component cpp
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+get_property(layers GLOBAL PROPERTY FLAGSTONE_LAYERS)
+set(objects "")
+foreach(layer IN LISTS layers)
+  list(APPEND objects $<TARGET_OBJECTS:${layer}>)
+endforeach()
+if(BUILD_SHARED_LIBS)
+  add_library(flagstone SHARED ${objects})
+else()
+  add_library(flagstone STATIC ${objects})
+endif()
+add_library(flagstone::flagstone ALIAS flagstone)
+set_target_properties(flagstone PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION}
+  INSTALL_RPATH_USE_LINK_PATH ON)
+target_compile_features(flagstone PUBLIC cxx_std_20)
+target_include_directories(flagstone PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(flagstone PUBLIC Threads::Threads $<BUILD_INTERFACE:flagstone_options>
+                                PRIVATE $<BUILD_INTERFACE:${layers}>)  # for what they link to
+# A static library's user links what it needs; a shared one has it already. Looked for by these names there.
+set(FLAGSTONE_NEEDS blosc)
+set(FLAGSTONE_NEEDS_DIRS ${FLAGSTONE_BLOSC_DIR} ${LIBURING_LIBRARY_DIRS} ${ZSTD_LIBRARY_DIRS})
+foreach(need LIBURING=uring ZLIB=z ZSTD=zstd)
+  string(REPLACE "=" ";" need ${need})
+  list(GET need 0 package)
+  list(GET need 1 name)
+  if(${package}_FOUND)
+    list(APPEND FLAGSTONE_NEEDS ${name})
+  endif()
+endforeach()
+if(NOT BUILD_SHARED_LIBS)
+  target_link_libraries(flagstone INTERFACE $<INSTALL_INTERFACE:flagstone::dependencies>)
+endif()
+
+install(TARGETS flagstone EXPORT flagstone COMPONENT cpp)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/flagstone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT cpp
+  FILES_MATCHING PATTERN "*.hpp"
+  PATTERN "*_test_io.hpp" EXCLUDE PATTERN "temporary_directory.hpp" EXCLUDE
+  PATTERN "blas.hpp" EXCLUDE PATTERN "reference.hpp" EXCLUDE)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/flagstone)
+install(EXPORT flagstone NAMESPACE flagstone:: FILE flagstone-targets.cmake DESTINATION ${package_dir} COMPONENT cpp)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/flagstone-config.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/flagstone-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/flagstone-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/flagstone-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/flagstone-config-version.cmake
+  DESTINATION ${package_dir} COMPONENT cpp)
