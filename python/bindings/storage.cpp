@@ -70,6 +70,12 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("path", &Array::path)
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
+      .def_prop_ro("stored_bytes",
+                   [](const Array& a) {
+                     nb::gil_scoped_release unlocked;  // may read the index of every shard
+                     const std::uint64_t stored = a.store().pass_bytes();
+                     return stored > 0 ? stored : a.nbytes();
+                   })
       .def("run_bytes", [](const Array& a, const Shape& box) { return a.store().run_bytes(box); })
       .def(
           "flush", [](const Array& a) { a.store().flush(); }, unlocked());

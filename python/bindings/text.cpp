@@ -1,6 +1,7 @@
 // Numbers out of text, into NumPy arrays that the caller made.
 #include "flagstone/storage/text.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -57,6 +58,15 @@ void bind_text(nb::module_& m) {
     nb::gil_scoped_release unlocked;
     return parse_svmlight(text_of(text), text.shape(0), to);
   });
+  m.def(
+      "format_entries",
+      [](const std::optional<Integers>& rows, const std::optional<Integers>& columns, const std::string& field,
+         const Values& values) {
+        const std::string text = format_entries(static_cast<Index>(values.shape(0)), rows ? rows->data() : nullptr,
+                                                columns ? columns->data() : nullptr, field_named(field), values.data());
+        return nb::bytes(text.data(), text.size());
+      },
+      nb::arg("rows").none(), nb::arg("columns").none(), nb::arg("field"), nb::arg("values"));
 }
 
 }  // namespace flagstone::python

@@ -12,6 +12,7 @@ from ._core import __version__
 from .array import Array
 from .compute import Reduced, compute
 from .config import Runtime, features, stats
+from .convert import convert
 from .creation import create, from_numpy
 from .decomposition import PcaResult, open_pca, pca
 from .errors import (
@@ -29,6 +30,7 @@ from .files import open_raw
 from .gauge import calibrate
 from .interop import dask_chunks, to_dask
 from .linalg import matmul
+from .obsm import write_obsm
 from .plan import Plan, Stats
 from .sparse import SparseArray, from_blocks
 from .ufuncs import (
@@ -131,6 +133,7 @@ __all__ = [
     "clip",
     "compute",
     "conj",
+    "convert",
     "copysign",
     "cos",
     "cosh",
@@ -189,4 +192,5 @@ __all__ = [
     "trunc",
     "var",
     "where",
+    "write_obsm",
 ]

@@ -49,8 +49,9 @@ class Array(Linear, Elementwise):
         self._conjugated = conjugated
         self._root = root  # of a view: the array that it looks at
         self._dirty = False
+        self.import_seconds = 0.0  #: what `open` spent on bringing a foreign file into scratch
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
-        self._opened: tuple[Callable[..., Array], tuple[Any, ...]] | None = (
+        self._opened: tuple[Callable[..., Any], tuple[Any, ...]] | None = (
             None  # how to open it again, if not by path
         )
 

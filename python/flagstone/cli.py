@@ -1,4 +1,4 @@
-"""The command line: ``flagstone info | matmul | pca | scratch | calibrate | demo``."""
+"""The command line: ``flagstone info | convert | matmul | pca | scratch | calibrate | demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from . import _core, array, config, decomposition, errors, files, gauge, linalg, scratch, sparse
+from . import _core, about, array, config, decomposition, errors, files, gauge, linalg, obsm, scratch, sparse
+from .convert import convert as convert_file
 from .plan import Plan, Stats, comparison, format_seconds
 
 __all__ = ["main"]
@@ -62,10 +63,11 @@ def _bar(runtime: config.Runtime, label: str, plan: Plan, quiet: bool) -> Iterat
 def _open(path: str, key: str | None, quiet: bool) -> Any:
     """Open an operand and say when it had to be imported first."""
     opened = files.open_path(path, key)
-    if isinstance(opened, sparse.SparseArray) and opened.import_seconds and not quiet:
+    if opened.import_seconds and not quiet:
+        nbytes = opened.stored_bytes if isinstance(opened, sparse.SparseArray) else opened.nbytes
         click.echo(
             f"Imported {path} into scratch in {format_seconds(opened.import_seconds)} "
-            f"({_core.format_bytes(opened.stored_bytes)} packed); it is kept until 'flagstone scratch "
+            f"({_core.format_bytes(nbytes)} there); it is kept until 'flagstone scratch "
             "--clear'."
         )
     return opened
@@ -86,38 +88,61 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("path", required=False)
-@click.option("--key", help="Member of a group.")
+@click.option("--key", help="Member of a group or a file.")
+@click.option("--check", is_flag=True, help="Read and unpack everything, so that any damage is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def info(path: str | None, key: str | None, as_json: bool) -> None:
-    """Say what a file holds; without PATH, what this machine and build offer."""
-    if path is None:
-        facts = config.features()
-    else:
-        opened = _open(path, key, as_json)
-        facts = _describe(opened)
+def info(path: str | None, key: str | None, check: bool, as_json: bool) -> None:
+    """Say what a file holds and what is wrong with it; without PATH, what this machine and build offer."""
+    if path is not None and not os.path.lexists(path):
+        raise errors.storage_error(f"info: '{path}' does not exist.", 2, path)
+    facts = config.features() if path is None else about.describe(path, key, check)
     if as_json:
         _print_json(facts)
-        return
+    else:
+        _print_facts(facts)
+    if "problem" in facts:
+        raise click.exceptions.Exit(1)
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
-        text = _core.format_bytes(value) if "bytes" in name or name.startswith("memory") else value
-        text = f"{value:,}" if name == "stored_values" else text
-        text = " x ".join(map(str, value)) if isinstance(value, (list, tuple)) else text
+        sized = isinstance(value, int) and ("bytes" in name or name.startswith("memory"))
+        text = _core.format_bytes(value) if sized else value
+        text = f"{value:,}" if name in ("stored_values", "entries", "rows") else text
+        if isinstance(value, (list, tuple)):
+            text = (", " if name == "members" else " x ").join(map(str, value))
         click.echo(f"  {name.replace('_', ' ').ljust(width)}  {text}")
 
 
-def _describe(opened: Any) -> dict[str, Any]:
-    if isinstance(opened, sparse.SparseArray):
-        density = opened.nnz / max(1, opened.shape[0] * opened.shape[1])
-        return {
-            "kind": "sparse matrix (CSR)", "shape": list(opened.shape), "dtype": opened.dtype.name,
-            "stored_values": opened.nnz, "density": f"{density:.3%}", "bytes_in_memory": opened.nbytes,
-            "bytes_on_disk": opened.stored_bytes, "path": opened.path,
-        }  # fmt: skip
-    return {
-        "kind": "array", "shape": list(opened.shape), "dtype": opened.dtype.name, "bytes": opened.nbytes,
-        "chunks": list(opened.chunks), "tiles": list(opened.tiles), "path": opened.path,
-    }  # fmt: skip
+# convert ----------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("src", metavar="SRC")
+@click.argument("dst", metavar="DST")
+@click.option("--key", help="Member of SRC.")
+@click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
+@click.option("--memory", type=_Size(), help="Most resident memory of the process, as 4GiB.")
+@click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def convert(
+    src: str, dst: str, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Write SRC (whatever opens) as DST, whose name chooses: .npy .npz .mtx[.gz] .h5, else Zarr."""
+    with _runtime(memory, scratch_directory, quiet) as runtime:
+        size = about.disk_bytes(src) if os.path.lexists(src) else 0
+        plan = Plan("convert", "streaming", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)
+        with _bar(runtime, "convert", plan, quiet):
+            convert_file(src, dst, key=key, overwrite=overwrite)
+        if not quiet:
+            stats = config.stats()
+            click.echo(
+                f"{src} -> {dst}: {_core.format_bytes(stats.bytes_read)} in, "
+                f"{_core.format_bytes(stats.bytes_written)} out, {format_seconds(stats.seconds)}, "
+                f"peak {_core.format_bytes(stats.peak_memory)}"
+            )
 
 
 # matmul -----------------------------------------------------------------------------------------------------
@@ -166,18 +191,22 @@ def _dense(path: str) -> array.Array:
 @cli.command()
 @click.argument("x", metavar="X")
 @click.option("-k", "--components", "k", type=int, required=True, help="Number of components.")
-@click.option("-o", "--out", required=True, help="Zarr group for scores, components and the rest.")
-@click.option("--key", help="Member of a group.")
+@click.option("-o", "--out", help="Zarr group for scores, components and the rest.")
+@click.option("--into-obsm", is_flag=True, help="Put the scores into X itself (AnnData), as obsm/X_pca.")
+@click.option("--key", help="Member of a group or a file.")
 @click.option("--center/--no-center", default=True, show_default=True, help="Subtract column means.")
 @click.option("--method", type=click.Choice(["auto", "gram", "krylov"]), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-5, show_default=True, help="Error of σ relative to σ₁.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @_common
 def pca(
-    x: str, k: int, out: str, key: str | None, center: bool, method: str, tol: float, seed: int,
+    x: str, k: int, out: str | None, into_obsm: bool, key: str | None, center: bool,
+    method: str, tol: float, seed: int,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Principal components of X (Zarr, .npy, SciPy .npz), with a report (PNG, JSON) beside OUT."""
+    """Principal components of X (whatever opens), with a report (PNG, JSON) beside OUT."""
+    if out is None and not into_obsm:
+        raise click.UsageError("Missing option '-o' / '--out' (or --into-obsm).")
     options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
     with _runtime(memory, scratch_directory, as_json) as runtime:
         matrix = _open(x, key, as_json)
@@ -189,7 +218,15 @@ def pca(
             click.echo(str(plan))
         with _bar(runtime, "pca", plan, as_json):
             result = decomposition.pca(matrix, k, **options)
-        finish_pca(result, plan, config.stats(), out, Path(x).name, as_json)
+        stats = config.stats()
+        if into_obsm:
+            obsm.write_obsm(x, "X_pca", result.scores)
+        if out is not None:
+            finish_pca(result, plan, stats, out, Path(x).name, as_json)
+        elif as_json:
+            _print_json({"out": f"{x}:obsm/X_pca", "plan": plan.as_dict(), "stats": stats.as_dict()})
+        else:
+            click.echo(f"{comparison(plan, stats)}\nWrote obsm/X_pca of {x}.")
 
 
 def finish_pca(

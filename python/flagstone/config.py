@@ -311,8 +311,8 @@ class Call:
         _last = self.runtime.last = Stats(
             what, method, passes, done.bytes_read, done.bytes_written, done.flops, done.peak_memory, 0,
             done.seconds, self.memory, note, 0,
-            done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds, done.ring_idle_seconds, done.resident_at_entry, done.budget,
-            done.peak_budget, done.io,
+            done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds,
+            done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
         )  # fmt: skip
         self._learn(_last)
         return _last

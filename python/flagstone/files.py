@@ -1,4 +1,4 @@
-"""Opening what lies on disk: Zarr v3 arrays and groups, CSR groups, `.npy`, SciPy `.npz`."""
+"""Opening what lies on disk: Zarr directories, the formats of single files, flat binary files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _core
-from .array import Array, open_array
+from .array import Array
 from .errors import FormatError, ShapeError, storage_error
+from .formats import of_file
+from .groups import open_directory
 from .sparse import SparseArray
 
-__all__ = ["open_path", "open_raw"]
+__all__ = ["head_of", "open_path", "open_raw"]
 
 
 def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = "r") -> Array | SparseArray:
@@ -23,17 +25,19 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
     Parameters
     ----------
     path : path
-        A Zarr v3 array or group, a CSR group (ours or AnnData's), a `.npy` file (in place, any alignment and
-        order) or a SciPy `.npz` (csr, csc, coo: imported into scratch once, by streaming; `import_seconds`
-        says how long).
+        In place: a Zarr array or group (v2, v3), a CSR or CSC group (ours or AnnData's), `.npy`, HDF5 and
+        `.h5ad` (needs h5py). Imported into scratch once, by streaming (`import_seconds` says how long): SciPy
+        `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of Parquet and Arrow (needs pyarrow).
     key : str, optional
-        Which member of a group.
+        Which member: of a group or an HDF5 file its path ("layers/counts"; AnnData's X by default), of
+        Parquet and Arrow names of columns with commas (all numeric ones by default), of SVMlight "labels".
     mode : {"r", "r+"}
-        "r+" allows assignment.
+        "r+" allows assignment, where the format is written in place (Zarr made here, `.npy`).
 
     Returns
     -------
     Array or SparseArray
+        A CSC matrix is the transpose of a CSR one: products take it, `fl.convert` turns it round.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
@@ -41,10 +45,18 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
     if not os.path.exists(place):
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
-        return _open_directory(place, key, mode)
-    if key is not None:
+        return open_directory(place, key, mode)
+    one = of_file(place, head_of(place))
+    if key is not None and not one.members:
         raise FormatError(f"open: '{place}' is a file and has no member {key!r}; leave key out.")
-    return _open_file(place, mode)
+    if mode != "r" and one.imported:
+        raise storage_error(
+            f"open: '{place}' ({one.name}) is imported for reading; use mode='r', or fl.convert it and "
+            "open that.",
+            errno.EROFS, place,
+        )  # fmt: skip
+    opened: Array | SparseArray = one.module().open_file(place, key, mode)
+    return opened
 
 
 def open_raw(
@@ -127,59 +139,15 @@ _core_dtypes = frozenset(
 )
 
 
-def _open_directory(place: str, key: str | None, mode: str) -> Array | SparseArray:
-    if key is not None:
-        inner = os.path.normpath(os.path.join(place, key))
-        if not inner.startswith(os.path.normpath(place) + os.sep) or not os.path.isdir(inner):
-            raise storage_error(
-                f"open: '{place}' has no member {key!r}{_members(place)}.", errno.ENOENT, inner
-            )
-        return _open_directory(inner, None, mode)
-    if _core.is_csr_group(place):
-        return SparseArray(_core.open_csr(place))
-    if _core.is_zarr_array(place):
-        return open_array(place, mode)
-    if not _core.is_zarr_group(place):
-        if os.path.exists(f"{place}/zarr.json"):
-            return open_array(place, mode)  # says what is wrong with it
-        raise FormatError(
-            f"open: '{place}' is a directory without zarr.json (or .zarray, .zgroup), so it is no Zarr array "
-            "or group."
-        )
-    _, arrays, groups = _core.open_group(place)
-    if len(arrays) == 1 and not groups:
-        return open_array(f"{place}/{arrays[0]}", mode)
-    if len(groups) == 1 and not arrays:
-        return _open_directory(f"{place}/{groups[0]}", None, mode)
-    raise FormatError(f"open: '{place}' is a group{_members(place)}; name one with key=.")
-
-
-def _members(place: str) -> str:
-    try:
-        _, arrays, groups = _core.open_group(place)
-    except (FormatError, OSError):
-        return ""
-    names = [*arrays, *(f"{name}/" for name in groups)]
-    return f" that holds {', '.join(names) if names else 'nothing'}"
-
-
-def _open_file(place: str, mode: str) -> Array | SparseArray:
+def head_of(place: str) -> bytes:
+    """Return the first bytes of a file, by which formats are told apart."""
     try:
         with open(place, "rb") as file:
-            magic = file.read(6)
+            head = file.read(4096)
     except OSError as error:
         raise storage_error(
             f"open: '{place}' cannot be read ({error.strerror}).", error.errno or 0, place
         ) from None
-    if not magic:
+    if not head:
         raise FormatError(f"open: '{place}' is empty.")
-    if magic == b"\x93NUMPY":
-        return open_array(place, mode)
-    if magic[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-        from .npz import import_npz  # with zipfile, which most processes do not need
-
-        return import_npz(place)
-    raise FormatError(
-        f"open: '{place}' is no format that is read here: Zarr v3 (a directory), .npy, or .npz from "
-        "scipy.sparse."
-    )
+    return head

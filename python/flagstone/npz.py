@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
-import tempfile
-import time
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from . import _core, scratch
+from .array import Array
 from .config import Call
-from .errors import Error, ExistsError, FormatError
+from .errors import Error, FormatError
+from .export import row_blocks
+from .imports import STEP as _STEP
+from .imports import Reported, Triplets, build_csr, cached
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
-__all__ = ["import_npz"]
+__all__ = ["import_to", "open_file", "write"]
 
-_STEP = 1 << 19  # values (and pointers) held at a time
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, NotImplementedError)
 
 
@@ -132,13 +129,20 @@ def _pointer_runs(
 
 
 def _import_csr(
-    call: Call, archive: zipfile.ZipFile, path: str, rows: int, cols: int, target: str
+    call: Call,
+    archive: zipfile.ZipFile,
+    path: str,
+    rows: int,
+    cols: int,
+    target: str,
+    replace: bool,
+    narrow: bool,
 ) -> SparseArray:
     nnz, runs = _pointer_runs(archive, path, rows)
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
-    builder = CsrBuilder(call, target, cols, kept, False, beside=64 * _STEP, narrow=True)
+    builder = CsrBuilder(call, target, cols, kept, replace, beside=64 * _STEP, narrow=narrow)
     with whole_or_nothing(builder):
         for _, pointers in runs:
             count = int(pointers[-1] - pointers[0])
@@ -183,82 +187,30 @@ def _triplets(
     return row.length, data.dtype, blocks_of_coo()
 
 
-def _import_by_buckets(
-    call: Call, archive: zipfile.ZipFile, path: str, kind: str, rows: int, cols: int, target: str
+def import_to(
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
 ) -> SparseArray:
-    """Sort triplets by row in two passes: count coarse row ranges, then fill bucket files."""
-    coarse = max(1, -(-rows // 65_536))  # rows of one counted range
-    counts = np.zeros(-(-rows // coarse) + 1, np.int64)
-    nnz, dtype, blocks = _triplets(archive, path, kind, rows, cols)
-    for row, column, _ in blocks:
-        _check_range(row, column, rows, cols, path)
-        counts += np.bincount(row // coarse, minlength=len(counts))
-    per_bucket = max(2 * _STEP, nnz // 400)
-    bucket_of = (np.cumsum(counts) - counts) // per_bucket
-    kept = value_dtype(dtype, f"open: '{path}'")
-    narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
-    record = np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
-    beside = (3 * record.itemsize + 32) * (per_bucket + 2 * _STEP)
-    builder = CsrBuilder(call, target, cols, kept, False, beside=beside, narrow=True)
-    folder = tempfile.mkdtemp(prefix=".flagstone-tmp-buckets-", dir=os.path.dirname(target))
+    """Write the matrix of a SciPy `.npz` to `target` as a CSR group."""
     try:
-        files = [open(f"{folder}/{i}", "w+b") for i in range(int(bucket_of[-1]) + 1)]  # noqa: SIM115
-        try:
-            _, _, blocks = _triplets(archive, path, kind, rows, cols)
-            for row, column, value in blocks:
-                _fill_buckets(files, bucket_of[row // coarse], row, column, value, record)
-            for i, file in enumerate(files):
-                ranges = np.flatnonzero(bucket_of == i)
-                first, last = (
-                    (int(ranges[0]) * coarse, (int(ranges[-1]) + 1) * coarse) if len(ranges) else (0, 0)
+        with zipfile.ZipFile(path) as archive:
+            kind, rows, cols = _format_and_shape(archive, path)
+            if kind == "csr":
+                return _import_csr(call, archive, path, rows, cols, target, replace, narrow)
+            if kind not in ("csc", "coo"):
+                raise FormatError(
+                    f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
+                    ".tocsr())."
                 )
-                _append_bucket(builder, file, record, min(first, rows), min(last, rows))
-            return builder.publish()
-        except BaseException:
-            builder.discard()  # a traceback may keep it alive for long
-            raise
-        finally:
-            for file in files:
-                file.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            nnz, dtype, _ = _triplets(archive, path, kind, rows, cols)
+            entries = Triplets(rows, cols, nnz, dtype, lambda: _triplets(archive, path, kind, rows, cols)[2])
+            return build_csr(call, path, entries, target, replace, narrow)
+    except Error:
+        raise
+    except _DAMAGE as error:
+        raise FormatError(f"open: '{path}' is damaged or no SciPy .npz ({error}).") from None
 
 
-def _check_range(row: NDArray[Any], column: NDArray[Any], rows: int, cols: int, path: str) -> None:
-    bad = (row < 0) | (row >= rows) | (column < 0) | (column >= cols)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise FormatError(
-            f"open: '{path}' has a value at row {row[at]}, column {column[at]}; the matrix is {rows} x "
-            f"{cols}."
-        )
-
-
-def _fill_buckets(
-    files: list[Any], bucket: NDArray[Any], row: NDArray[Any], column: NDArray[Any], value: NDArray[Any],
-    record: np.dtype[Any],
-) -> None:  # fmt: skip
-    order = np.argsort(bucket.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
-    entries = np.empty(len(order), record)
-    entries["row"], entries["column"], entries["value"] = row[order], column[order], value[order]
-    ends = np.cumsum(np.bincount(bucket, minlength=len(files)))
-    for i in np.unique(bucket):
-        files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
-
-
-def _append_bucket(builder: CsrBuilder, file: Any, record: np.dtype[Any], first: int, last: int) -> None:
-    file.seek(0)
-    entries = np.frombuffer(file.read(), record)
-    row = entries["row"] - first
-    if last - first <= 1 << 16:
-        row = row.astype(np.uint16)  # a radix sort
-    order = np.argsort(row, kind="stable")  # the writer sorts columns and sums duplicates
-    pointers = np.zeros(last - first + 1, np.int64)
-    np.cumsum(np.bincount(row, minlength=last - first), out=pointers[1:])
-    builder.append(pointers, entries["column"][order], entries["value"][order])
-
-
-def import_npz(path: str) -> SparseArray:
+def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
     """Return the matrix of a SciPy `.npz`, imported into scratch unless an import of this very file is there.
 
     Notes
@@ -266,38 +218,44 @@ def import_npz(path: str) -> SparseArray:
     Reads the file once (CSC and COO: twice, and they pass through bucket files in scratch), writes 3 to 8
     bytes a stored value, holds about 100 MB. `flagstone scratch` lists imports and clears them.
     """
-    source = Path(path)
-    call = Call("open")
-    target = scratch.import_path(call.runtime.scratch, source)
-    if target.exists():
-        try:
-            return SparseArray(_core.open_csr(str(target)))
-        except Error:
-            shutil.rmtree(target, ignore_errors=True)  # damaged in scratch: the source is still whole
-    start = time.perf_counter()
-    try:
-        with call.measured(f"import of {path}", "streaming") as done, zipfile.ZipFile(path) as archive:
-            kind, rows, cols = _format_and_shape(archive, path)
-            if kind == "csr":
-                matrix = _import_csr(call, archive, path, rows, cols, str(target))
-            elif kind in ("csc", "coo"):
-                matrix = _import_by_buckets(call, archive, path, kind, rows, cols, str(target))
-            else:
-                raise FormatError(
-                    f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
-                    ".tocsr())."
-                )
-            done.bytes_read = source.stat().st_size * (1 if kind == "csr" else 2)
-            done.bytes_written = matrix.stored_bytes
-    except ExistsError:
-        return SparseArray(_core.open_csr(str(target)))  # another process was quicker
-    except FormatError as error:
-        text = str(error)
-        raise error if path in text else FormatError(f"open: '{path}': {text}") from None
-    except Error:
-        raise
-    except _DAMAGE as error:
-        raise FormatError(f"open: '{path}' is damaged or no SciPy .npz ({error}).") from None
-    matrix.import_seconds = time.perf_counter() - start
-    scratch.describe_import(target, source, matrix.import_seconds)
-    return matrix
+    return cached(place, "", lambda call, target: import_to(call, place, target, narrow=True))
+
+
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def _put(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
+    with archive.open(f"{name}.npy", "w") as file:
+        npy_format.write_array(file, values)
+
+
+def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
+    """Write a sparse matrix to the new file `built` as `scipy.sparse.save_npz(compressed=False)` does."""
+    if not isinstance(source, SparseArray):
+        raise FormatError(
+            "convert: a .npz of SciPy holds sparse matrices and the source is dense; write .npy or Zarr."
+        )
+    index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
+    lengths = {"indptr": source._matrix.rows + 1, "indices": source.nnz, "data": source.nnz}
+    dtypes = {"indptr": index, "indices": index, "data": source.dtype}
+    moved = 0
+    with zipfile.ZipFile(built, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for number, (name, length) in enumerate(lengths.items()):
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                header = {
+                    "descr": npy_format.dtype_to_descr(dtypes[name]),
+                    "fortran_order": False,
+                    "shape": (length,),
+                }
+                npy_format.write_array_header_1_0(file, header)
+                last = 0
+                for block in row_blocks(call, source):
+                    values = block[1][:-1] + last if number == 0 else block[number + 1]
+                    file.write(np.ascontiguousarray(values, dtypes[name]).data)
+                    last += int(block[1][-1])
+                    moved += block[3].nbytes // 3
+                    report.at(moved)
+                if number == 0:
+                    file.write(np.array([last], index).data)
+        _put(archive, "format", np.array(b"csc" if source._transposed else b"csr"))
+        _put(archive, "shape", np.array(source.shape, np.int64))

@@ -190,7 +190,7 @@ class Entry:
 
 
 def _disk_bytes(path: Path) -> int:
-    total = 0
+    total = os.lstat(path).st_blocks * 512 if path.is_file() else 0
     for folder, _, files in os.walk(path):
         for name in files:
             status = os.lstat(os.path.join(folder, name))
@@ -240,6 +240,8 @@ def clear(scratch: Path) -> tuple[int, int]:
     gone = [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
     for entry in gone:
         shutil.rmtree(entry.path, ignore_errors=True)
+        if entry.path.is_file():
+            entry.path.unlink(missing_ok=True)
         for end in (".json", ".lock"):
             entry.path.with_suffix(end).unlink(missing_ok=True)
         Path(f"{entry.path}.lock").unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,9 @@ class SparseArray(Linear):
         self._transposed = transposed
         self._root = root
         self._prepared: _core.CsrOperand | None = None
+        self._opened: tuple[Callable[..., Any], tuple[Any, ...]] | None = (
+            None  # how to open it again, if not by path
+        )
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
 
     @property
@@ -181,6 +184,8 @@ class SparseArray(Linear):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same matrix, and hears when it went away or was replaced."""
+        if self._owner._opened is not None:
+            return _view_of, (*self._owner._opened, self._transposed)
         path = os.path.abspath(self.path)
         return _reopen, (path, self._transposed, stamp(path))
 
@@ -251,6 +256,11 @@ class Product:
 def _reopen(path: str, transposed: bool, stamped: tuple[int, ...]) -> SparseArray:
     check_stamp(path, stamped)
     matrix = SparseArray(_core.open_csr(path))
+    return matrix.T if transposed else matrix
+
+
+def _view_of(opener: Callable[..., SparseArray], arguments: tuple[Any, ...], transposed: bool) -> SparseArray:
+    matrix = opener(*arguments)
     return matrix.T if transposed else matrix
 
 

@@ -72,7 +72,7 @@ Array open_chunk_table(const std::string& file, ChunkTable table, const std::str
   const Shape shape = table.shape, chunks = table.chunks;
   const Dtype dtype = table.dtype;
   auto store = std::make_shared<ChunkTableStore>(File::open(file, File::Mode::read), std::move(table), name);
-  return Array(shape, dtype, chunks, std::move(store), name);
+  return Array(shape, dtype, chunks, std::move(store), file);
 }
 
 }  // namespace flagstone

@@ -22,8 +22,8 @@ struct ChunkTable {
   std::vector<Entry> entries;   // of all chunks, C order of the grid
 };
 
-/// For reading. FormatError when an entry lies outside the file or cannot hold a chunk. `name` is what Array::path and
-/// errors say. Memory: 16 bytes a chunk.
+/// For reading. FormatError when an entry lies outside the file or cannot hold a chunk. Errors say `name`. Memory: 16
+/// bytes a chunk.
 Array open_chunk_table(const std::string& file, ChunkTable table, const std::string& name);
 
 }  // namespace flagstone

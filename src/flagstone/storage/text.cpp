@@ -132,6 +132,15 @@ const char* svmlight_values(Line& line, const SvmlightTarget& to, Index& filled,
   return nullptr;
 }
 
+/// Appends a number and `end`.
+template <class T>
+void put_number(std::string& text, T value, char end) {
+  char digits[40];
+  const auto done = std::to_chars(digits, digits + sizeof digits, value);
+  text.append(digits, done.ptr);
+  text += end;
+}
+
 }  // namespace
 
 ParsedText parse_coordinates(const char* text, std::size_t bytes, TextField field, const CoordinateTarget& to) {
@@ -177,6 +186,24 @@ ParsedText parse_svmlight(const char* text, std::size_t bytes, const SvmlightTar
     to.pointers[so_far.entries + 1] = filled;
     return nullptr;
   });
+}
+
+std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values) {
+  std::string text;
+  text.reserve(static_cast<std::size_t>(n) * 24);
+  for (Index i = 0; i < n; ++i) {
+    if (rows) {
+      put_number(text, rows[i] + 1, ' ');
+      put_number(text, columns[i] + 1, field == TextField::pattern ? '\n' : ' ');
+    }
+    if (field == TextField::integer) put_number(text, static_cast<const std::int64_t*>(values)[i], '\n');
+    const auto* reals = static_cast<const double*>(values);
+    if (field == TextField::real) put_number(text, reals[i], '\n');
+    if (field != TextField::complex) continue;
+    put_number(text, reals[2 * i], ' ');
+    put_number(text, reals[2 * i + 1], '\n');
+  }
+  return text;
 }
 
 }  // namespace flagstone

@@ -44,4 +44,8 @@ struct SvmlightTarget {
 /// the file. Stops before a row that has no room.
 ParsedText parse_svmlight(const char* text, std::size_t bytes, const SvmlightTarget& to);
 
+/// Entries as lines of MatrixMarket, one-based; rows and columns null: values alone. values as above, shortest text
+/// that reads back as the same number.
+std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values);
+
 }  // namespace flagstone

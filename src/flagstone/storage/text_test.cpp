@@ -85,6 +85,18 @@ TEST(Text, SvmlightRows) {
   EXPECT_EQ(narrow.values, 2);
 }
 
+TEST(Text, WhatIsWrittenReadsBack) {
+  const std::vector<Index> rows{0, 6}, columns{3, 4};
+  const std::vector<double> values{0.1, -1e300};
+  const std::string text = format_entries(2, rows.data(), columns.data(), TextField::real, values.data());
+  EXPECT_EQ(text, "1 4 0.1\n7 5 -1e+300\n");
+  const Entries e = coordinates(text, TextField::real);
+  EXPECT_EQ(e.parsed.entries, 2);
+  EXPECT_EQ(e.values[1], -1e300);
+  EXPECT_EQ(format_entries(1, nullptr, nullptr, TextField::complex, values.data()), "0.1 -1e+300\n");
+  EXPECT_EQ(format_entries(1, rows.data(), columns.data(), TextField::pattern, nullptr), "1 4\n");
+}
+
 TEST(Text, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   const char letters[] = "0123456789 .:-+eEdD#%,\n\n\tq";

@@ -1,0 +1,139 @@
+"""From one format to another, by name, in fixed memory, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from . import _core
+from .array import Array, shape_text
+from .config import Call
+from .creation import Destination, in_group
+from .errors import storage_error
+from .export import copy, row_blocks
+from .files import head_of, open_path
+from .formats import for_writing, of_file
+from .imports import Block, Built, Reported, Triplets, build_csr
+from .scratch import whole_or_nothing
+from .sparse import CsrBuilder, SparseArray, value_dtype
+
+__all__ = ["convert"]
+
+
+def convert(
+    src: str | os.PathLike[str] | Array | SparseArray,
+    dst: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    overwrite: bool = False,
+    memory: int | str | None = None,
+) -> None:
+    """Write an array or a sparse matrix in another format, which the name of `dst` chooses.
+
+    Parameters
+    ----------
+    src : path, Array or SparseArray
+        Whatever `open` opens, or what it returned.
+    dst : path
+        Ends in ``.npy`` (dense), ``.npz`` (sparse, as SciPy's `save_npz`), ``.mtx``, ``.mtx.gz``, ``.h5`` or
+        ``.hdf5``; any other name is a Zarr directory (a CSR group for sparse matrices).
+    key : str, optional
+        Which member of `src`.
+    overwrite : bool
+        Replace, at once and whole, what is there.
+    memory : int or str, optional
+        Most resident memory of the process during the call.
+
+    Notes
+    -----
+    Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr as
+    CSR: its entries pass through bucket files beside the target. Text (MatrixMarket, SVMlight) and `.npz` go
+    to Zarr directly. `dst` appears when it is complete; what a killed conversion left is hidden, and the next
+    one removes it.
+    """
+    place = os.fspath(dst)
+    call = Call("convert", memory)
+    if not overwrite and os.path.lexists(place):
+        raise storage_error(
+            f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
+        )
+    one = for_writing(place)
+    if one is None:
+        in_group("convert", place)
+    elif not os.path.isdir(os.path.dirname(os.path.abspath(place))):
+        raise storage_error(
+            f"convert: the directory of '{place}' does not exist; create it first.", errno.ENOENT, place
+        )
+    label = f"convert {src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)} to {place}"
+    with call.measured(label, "streaming") as done:
+        if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src)):
+            built = of_file(os.fspath(src), head_of(os.fspath(src))).module().import_to(
+                call, os.fspath(src), place, overwrite, **({} if key is None else {"key": key})
+            )  # fmt: skip
+            done.bytes_read, done.bytes_written = os.path.getsize(src), _stored(built)
+            return
+        opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
+        done.bytes_read = _stored(opened)
+        if one is None:
+            done.bytes_written = _stored(_to_zarr(call, opened, place, overwrite))
+            return
+        output: _core.Output | None = _core.Output(
+            place, overwrite, opened.nbytes if place.endswith(".npy") else 0
+        )
+        try:
+            assert output is not None
+            report = Reported(call, opened.nbytes)
+            one.offers("write")(
+                call, opened, output.directory, "gz" if place.endswith(".gz") else None, report
+            )
+            output.publish()
+        except BaseException:
+            output = None  # a traceback may keep it alive for long
+            raise
+        done.bytes_written = os.path.getsize(place)
+
+
+def _imports(src: str) -> bool:
+    return os.path.isfile(src) and of_file(src, head_of(src)).imported
+
+
+def _stored(built: Built) -> int:
+    return built.stored_bytes if isinstance(built, SparseArray) else int(built._core.stored_bytes)
+
+
+def _to_zarr(call: Call, opened: Built, place: str, overwrite: bool) -> Built:
+    report = Reported(call, opened.nbytes)
+    if isinstance(opened, Array):
+        destination = Destination("convert", place, opened.shape, opened.dtype.name, None, overwrite)
+        with whole_or_nothing(destination):
+            copy(call, opened, destination.core, report)
+            return destination.publish()
+    if opened._transposed:
+        return _turned(call, opened, place, overwrite, report)
+    kept = value_dtype(opened.dtype, "convert")
+    builder = CsrBuilder(call, place, opened.shape[1], kept, overwrite)
+    moved = 0
+    with whole_or_nothing(builder):
+        for _, pointers, columns, values in row_blocks(call, opened):
+            builder.append(pointers, columns.astype(np.int64), values)
+            moved += values.nbytes
+            report.at(moved)
+        return builder.publish()
+
+
+def _turned(call: Call, opened: SparseArray, place: str, overwrite: bool, report: Reported) -> SparseArray:
+    """Sort a matrix that is stored by columns into rows."""
+
+    def blocks() -> Iterator[Block]:
+        moved = 0
+        for first, pointers, minor, values in row_blocks(call, opened):
+            major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
+            moved += values.nbytes
+            report.at(moved)
+            yield minor.astype(np.int64), major, values
+
+    entries = Triplets(*opened.shape, opened.nnz, opened.dtype, blocks)
+    return build_csr(call, opened.path, entries, place, overwrite)

@@ -1,0 +1,77 @@
+"""Taking arrays and sparse matrices apart in fixed memory, for whoever writes them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .array import PIECE, STAGING, Array
+from .config import Call
+from .imports import STEP, Reported
+from .sparse import SparseArray
+
+__all__ = ["copy", "row_blocks"]
+
+
+def _step(source: Array, target: _core.Array) -> list[int]:
+    """Return the box that is copied at a time: whole chunks of the target (a flat one: of the source)."""
+    shape, item = source.shape, source.dtype.itemsize
+    whole = tuple(shape)
+    step = list(target.chunks) if tuple(target.chunks) != whole else list(source.chunks)
+    if tuple(step) == whole:
+        step = [1] * len(shape)
+    step = [max(1, min(s, n)) for s, n in zip(step, shape, strict=True)]
+    while step and int(np.prod(step, dtype=object)) * item > PIECE:  # a chunk that is larger than that
+        largest = int(np.argmax(step))
+        step[largest] = -(-step[largest] // 2)
+    for d in reversed(range(len(step))):
+        while step[d] < shape[d] and 2 * int(np.prod(step, dtype=object)) * item <= PIECE:
+            step[d] = min(2 * step[d], shape[d])
+    return step
+
+
+def copy(call: Call, source: Array, target: _core.Array, report: Reported) -> None:
+    """Copy all elements, box by box; the target is built aside. Holds two boxes of 32 MiB at most."""
+    out = Array(target, "r+")
+    out._dirty = True  # built aside: no mark is needed
+    step, shape, moved = _step(source, target), source.shape, 0
+    chunk = int(np.prod(source.chunks, dtype=object)) * source.dtype.itemsize
+    packed = 2 * chunk if source._core.stored_bytes != source.nbytes else 0
+    call.room("two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + packed)
+    grid = [range(0, n, s) for n, s in zip(shape, step, strict=True)]
+    for first in np.ndindex(*[len(g) for g in grid]):
+        key = tuple(slice(g[i], g[i] + s) for g, i, s in zip(grid, first, step, strict=True))
+        part = source._take(call, key)
+        out._assign(call, key, part)
+        moved += part.nbytes
+        report.at(moved)
+    target.flush()
+
+
+def row_blocks(
+    call: Call, matrix: SparseArray
+) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Yield (first row, pointers from 0, columns, values) of stretches of stored rows, a few MiB each.
+
+    Of a transpose the stored rows are its columns.
+    """
+    core = matrix._matrix
+    data, indices, indptr = Array(core.data), Array(core.indices), Array(core.indptr)
+    call.room("rows of the matrix", 2 * STEP * (data.dtype.itemsize + 16) + 2 * STAGING)
+    row = 0
+    while row < core.rows:
+        pointers = indptr._take(call, np.s_[row : row + STEP + 1]).astype(np.int64)
+        first = 0
+        while first < len(pointers) - 1:
+            end = int(np.searchsorted(pointers, pointers[first] + STEP, side="right")) - 1
+            end = min(max(end, first + 1), len(pointers) - 1)
+            part = np.s_[int(pointers[first]) : int(pointers[end])]
+            columns = indices._take(call, part)
+            values = data._take(call, part).astype(matrix.dtype, copy=False)
+            yield row + first, pointers[first : end + 1] - pointers[first], columns, values
+            first = end
+        row += len(pointers) - 1

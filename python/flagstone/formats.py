@@ -1,0 +1,130 @@
+"""The list of file formats that `open`, `convert` and `info` share: who recognises, opens and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from .errors import FormatError
+
+__all__ = ["FORMATS", "Format", "for_writing", "of_file"]
+
+
+def _npy() -> ModuleType:
+    from . import npy
+
+    return npy
+
+
+def _npz() -> ModuleType:
+    from . import npz  # with zipfile, which most processes do not need
+
+    return npz
+
+
+def _hdf5() -> ModuleType:
+    from . import hdf5
+
+    return hdf5
+
+
+def _matrixmarket() -> ModuleType:
+    from . import matrixmarket
+
+    return matrixmarket
+
+
+def _svmlight() -> ModuleType:
+    from . import svmlight
+
+    return svmlight
+
+
+def _columns() -> ModuleType:
+    from . import columns
+
+    return columns
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format of single files; its module is loaded when a file asks for it.
+
+    The module has ``open_file(path, key, mode)``; where files are imported, ``import_to(call, path, target,
+    replace, key)``; where something is written, `write`; what `info` adds, ``about(path, key)``.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: Callable[[], ModuleType]
+    recognises: Callable[[bytes], bool]  # by the first bytes
+    imported: bool = False  # by streaming into scratch; else opened in place
+    members: bool = False  # `key` names a part
+
+    def offers(self, what: str) -> Any:
+        """Return a function of the module, or None."""
+        return getattr(self.module(), what, None)
+
+
+def _packed_text(head: bytes) -> bool:
+    return head[:2] == b"\x1f\x8b"
+
+
+def _signature(head: bytes) -> bool:
+    # Behind a block of the user's own, if there is one.
+    return any(head[at : at + 8] == b"\x89HDF\r\n\x1a\n" for at in (0, 512, 1024, 2048))
+
+
+def _banner(head: bytes) -> bool:
+    return head[:14] == b"%%MatrixMarket"
+
+
+def _svm_text(head: bytes) -> bool:
+    from . import svmlight
+
+    return svmlight.looks_like(head)
+
+
+#: In the order in which they are asked; text last.
+FORMATS = (
+    Format("npy", (".npy",), _npy, lambda head: head[:6] == b"\x93NUMPY"),
+    Format("SciPy npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True),
+    Format("HDF5", (".h5ad", ".h5", ".hdf5"), _hdf5, _signature, False, True),
+    Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
+    Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
+    Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
+    Format("SVMlight", (".svm", ".svmlight", ".libsvm"), _svmlight, _svm_text, True, True),
+)  # fmt: skip
+
+
+def of_file(place: str, head: bytes) -> Format:
+    """Return the format of a file by its first bytes; packed and doubtful text by its name."""
+    for one in FORMATS:
+        if one.recognises(head):
+            return one
+    stem = place.removesuffix(".gz")
+    for one in FORMATS:
+        text = one.name in ("MatrixMarket", "SVMlight")
+        if text and stem.endswith(one.suffixes) and (_packed_text(head) or one.name == "MatrixMarket"):
+            return one
+        if text and stem.endswith(".txt") and _packed_text(head) and one.name == "SVMlight":
+            return one
+    raise FormatError(
+        f"open: '{place}' is no format that is read here: Zarr (a directory), "
+        f"{', '.join(one.name for one in FORMATS)}; a flat binary file opens with fl.open_raw."
+    )
+
+
+def for_writing(place: str) -> Format | None:
+    """Return the format that a name asks for; None: a Zarr directory."""
+    for one in FORMATS:
+        if place.endswith(one.suffixes):
+            if one.offers("write") is None:
+                raise FormatError(
+                    f"convert: {one.name} files ('{place}') are read and not written here; write Zarr, "
+                    ".npy, .npz, .mtx or .h5."
+                )
+            return one
+    return None

@@ -1,0 +1,135 @@
+"""Zarr directories: arrays, groups with members, CSR and CSC matrices, AnnData."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import Any
+
+from . import _core
+from .array import Array, open_array
+from .errors import FormatError, storage_error
+from .sparse import SparseArray
+
+__all__ = ["about", "attributes", "open_directory"]
+
+
+def attributes(place: str) -> dict[str, Any]:
+    """Return the attributes of a group; {} where there is none that can be read."""
+    try:
+        found = json.loads(_core.open_group(place)[0])
+    except (FormatError, OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _stored_csc(place: str) -> SparseArray:
+    """Open a CSC matrix as what is stored: the CSR matrix of its transpose."""
+    shape = attributes(place).get("shape")
+    if (
+        not isinstance(shape, list)
+        or len(shape) != 2
+        or not all(isinstance(n, int) and n >= 0 for n in shape)
+    ):
+        raise FormatError(
+            f"open: '{place}': the attribute 'shape' must be two extents; the group is damaged."
+        )
+    parts = [_core.open_zarr(f"{place}/{name}") for name in ("data", "indices", "indptr")]
+    matrix = SparseArray(_core.csr_of(shape[1], shape[0], parts[0], parts[1], parts[2], place))
+    matrix._opened = (_stored_csc, (os.path.abspath(place),))
+    return matrix
+
+
+def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArray:
+    """Open an array, a sparse matrix or a member of a group; of AnnData's, X where no key is given."""
+    if key is not None:
+        inner = os.path.normpath(os.path.join(place, key))
+        if not inner.startswith(os.path.normpath(place) + os.sep) or not os.path.isdir(inner):
+            raise storage_error(
+                f"open: '{place}' has no member {key!r}{_members(place)}.", errno.ENOENT, inner
+            )
+        return open_directory(inner, None, mode)
+    if _core.is_csr_group(place):
+        return SparseArray(_core.open_csr(place))
+    if _core.is_zarr_array(place):
+        return open_array(place, mode)
+    if not _core.is_zarr_group(place):
+        if os.path.exists(f"{place}/zarr.json"):
+            return open_array(place, mode)  # says what is wrong with it
+        raise FormatError(
+            f"open: '{place}' is a directory without zarr.json (or .zarray, .zgroup), so it is no Zarr array "
+            "or group."
+        )
+    kind = attributes(place).get("encoding-type")
+    if kind == "csc_matrix":
+        return _stored_csc(place).T
+    if kind == "anndata" and os.path.isdir(f"{place}/X"):
+        return open_directory(f"{place}/X", None, mode)
+    _, arrays, groups = _core.open_group(place)
+    if len(arrays) == 1 and not groups:
+        return open_array(f"{place}/{arrays[0]}", mode)
+    if len(groups) == 1 and not arrays:
+        return open_directory(f"{place}/{groups[0]}", None, mode)
+    raise FormatError(f"open: '{place}' is a group{_members(place)}; name one with key=.")
+
+
+def _members(place: str) -> str:
+    try:
+        _, arrays, groups = _core.open_group(place)
+    except (FormatError, OSError):
+        return ""
+    names = [*arrays, *(f"{name}/" for name in groups)]
+    return f" that holds {', '.join(names) if names else 'nothing'}"
+
+
+# What people want to know -----------------------------------------------------------------------------------
+
+
+def about(opened: Array | SparseArray) -> dict[str, Any]:
+    """Return version, codecs and shards of a Zarr array, or of the parts of a sparse matrix."""
+    if isinstance(opened, SparseArray):
+        parts = {
+            "data": opened._matrix.data,
+            "indices": opened._matrix.indices,
+            "indptr": opened._matrix.indptr,
+        }
+        facts = {name: _codecs(part.path) for name, part in parts.items()}
+        return {
+            name: f"{parts[name].dtype}, {', '.join(map(str, f.values()))}" for name, f in facts.items() if f
+        }
+    return _codecs(opened.path or "")
+
+
+def _codecs(place: str) -> dict[str, Any]:
+    try:
+        if os.path.exists(f"{place}/zarr.json"):
+            with open(f"{place}/zarr.json", encoding="utf-8") as file:
+                return _v3(json.load(file))
+        with open(f"{place}/.zarray", encoding="utf-8") as file:
+            return _v2(json.load(file))
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _v3(root: dict[str, Any]) -> dict[str, Any]:
+    codecs = root["codecs"]
+    facts: dict[str, Any] = {"format": "Zarr v3"}
+    if codecs and codecs[0]["name"] == "sharding_indexed":
+        facts["shards"] = root["chunk_grid"]["configuration"]["chunk_shape"]
+        codecs = codecs[0]["configuration"]["codecs"]
+    names = []
+    for codec in codecs:
+        settings = codec.get("configuration", {})
+        detail = settings.get("cname") or ("big-endian" if settings.get("endian") == "big" else "")
+        names.append(codec["name"] + (f" ({detail})" if detail else ""))
+    facts["codecs"] = " + ".join(names)
+    return facts
+
+
+def _v2(root: dict[str, Any]) -> dict[str, Any]:
+    names = [one["id"] for one in root.get("filters") or []]
+    compressor = root.get("compressor")
+    if compressor:
+        names.append(compressor["id"] + (f" ({compressor['cname']})" if "cname" in compressor else ""))
+    return {"format": "Zarr v2", "order": root.get("order", "C"), "codecs": " + ".join(names) or "none"}

@@ -1,0 +1,117 @@
+"""SVMlight / libsvm text: rows of "label index:value ...", imported by streaming."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _core
+from .array import Array
+from .config import Call
+from .creation import Destination
+from .errors import FormatError, storage_error
+from .imports import STEP, Reported, cached
+from .lines import Lines
+from .scratch import whole_or_nothing
+from .sparse import CsrBuilder, SparseArray
+
+__all__ = ["import_to", "looks_like", "open_file"]
+
+LABELS = "labels"
+_ROWS = 1 << 16
+
+
+class _Rows:
+    """Buffers that the core's parser fills."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._make(STEP)
+
+    def _make(self, values: int) -> None:
+        self._call.room("rows of text", 32 * values + (24 << 20))
+        self.labels, self.pointers = np.empty(_ROWS), np.empty(_ROWS + 1, np.int64)
+        self.columns, self.values = np.empty(values, np.int64), np.empty(values)
+
+    def grow(self) -> None:
+        """Make room for a longer row."""
+        self._make(2 * len(self.values))
+
+    def parse(self, text: NDArray[Any]) -> _core.ParsedText:
+        """Parse a block of text."""
+        return _core.parse_svmlight(text, self.labels, self.pointers, self.columns, self.values)
+
+
+def _blocks(call: Call, path: str, start: int) -> Iterator[tuple[int, _Rows, int]]:
+    """Yield (rows, buffers, values) of blocks of rows; `start`: bytes read by earlier passes, for the bar."""
+    with Lines(path) as lines:
+        rows, report = _Rows(call), Reported(call, 2 * lines.nbytes)
+        for done in lines.parsed(rows.parse, rows.grow, report):
+            yield done.entries, rows, done.values
+
+
+def _labels(call: Call, path: str, target: str, replace: bool) -> Array:
+    number = sum(n for n, _, _ in _blocks(call, path, 0))
+    destination = Destination("open", target, (number,), "float64", None, replace)
+    out, at = Array(destination.core, "r+"), 0
+    out._dirty = True  # built aside: no mark is needed
+    with whole_or_nothing(destination):
+        for n, rows, _ in _blocks(call, path, 0):
+            out._assign(call, np.s_[at : at + n], rows.labels[:n])
+            at += n
+        return destination.publish()
+
+
+def import_to(
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
+) -> Array | SparseArray:
+    """Write the matrix of an SVMlight file to `target` as a CSR group (float64), or its labels."""
+    if key == LABELS:
+        return _labels(call, path, target, replace)
+    smallest, largest, seen = 1, -1, 0
+    for n, rows, values in _blocks(call, path, 0):
+        seen += n
+        if values:
+            smallest = min(smallest, int(rows.columns[:values].min()))
+            largest = max(largest, int(rows.columns[:values].max()))
+    if smallest < 0:
+        raise FormatError(f"open: '{path}' has the index {smallest}; indices count from 0 or 1.")
+    if not seen:
+        raise FormatError(f"open: '{path}' has no rows; lines of 'label index:value ...' are needed.")
+    shift = 0 if smallest == 0 else 1  # as scikit-learn decides
+    builder = CsrBuilder(
+        call, target, largest + 1 - shift, np.dtype(np.float64), replace,
+        beside=64 * STEP, narrow=narrow,
+    )  # fmt: skip
+    with whole_or_nothing(builder):
+        for n, rows, values in _blocks(call, path, 1):
+            builder.append(rows.pointers[: n + 1], rows.columns[:values] - shift, rows.values[:values])
+        return builder.publish()
+
+
+def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
+    """Return the matrix (key "labels": the labels) of an SVMlight file, imported into scratch once.
+
+    Notes
+    -----
+    Indices count from 0 where a 0 occurs, else from 1. Reads the text twice; holds about 60 MB.
+    """
+    if key not in (None, "X", LABELS):
+        raise storage_error(
+            f"open: '{place}' is SVMlight and has no {key!r}; X and labels are there.", 2, place
+        )
+    part = LABELS if key == LABELS else ""
+    return cached(place, part, lambda call, target: import_to(call, place, target, False, key, True), 2)
+
+
+def looks_like(head: bytes) -> bool:
+    """Say whether a file that begins like this is SVMlight text."""
+    for line in head.split(b"\n")[:-1]:
+        words = line.split(b"#")[0].split()
+        if not words:
+            continue
+        return len(words) > 1 and all(b":" in w for w in words[1:]) and words[0][:1] in b"+-0123456789."
+    return False
