@@ -29,6 +29,7 @@ void bind_gauge(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_matmul(nb::module_& m);
+void bind_tasks(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);
 

@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   bind_runtime(m);
   bind_elementwise(m);
   bind_matmul(m);
+  bind_tasks(m);
   bind_sparse(m);
   bind_pca(m);
 }

@@ -32,7 +32,9 @@ from .interop import dask_chunks, to_dask
 from .linalg import matmul
 from .obsm import write_obsm
 from .plan import Plan, Stats
+from .regions import Region
 from .sparse import SparseArray, from_blocks
+from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
 from .ufuncs import (
     abs,
     all,
@@ -105,10 +107,12 @@ __all__ = [
     "Error",
     "Expression",
     "FormatError",
+    "Graph",
     "NumericalError",
     "PcaResult",
     "Plan",
     "Reduced",
+    "Region",
     "Runtime",
     "ShapeError",
     "SparseArray",
@@ -149,6 +153,7 @@ __all__ = [
     "fmod",
     "from_blocks",
     "from_numpy",
+    "graph",
     "hypot",
     "imag",
     "isfinite",
@@ -162,6 +167,8 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "map_blocks",
+    "map_tiles",
     "matmul",
     "max",
     "maximum",
@@ -174,8 +181,10 @@ __all__ = [
     "pca",
     "power",
     "prod",
+    "read",
     "real",
     "reciprocal",
+    "reduce",
     "round",
     "sign",
     "signbit",
@@ -190,7 +199,9 @@ __all__ = [
     "tanh",
     "to_dask",
     "trunc",
+    "update",
     "var",
     "where",
+    "write",
     "write_obsm",
 ]

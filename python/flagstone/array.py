@@ -17,6 +17,7 @@ from .config import Call
 from .errors import Error, ShapeError, storage_error
 from .linear import Linear
 from .operators import Elementwise, operations
+from .regions import Tiles
 from .stamp import check_stamp, stamp
 
 __all__ = ["Array"]
@@ -101,9 +102,9 @@ class Array(Linear, Elementwise):
         return chunks[::-1] if self._transposed else chunks
 
     @property
-    def tiles(self) -> tuple[int, ...]:
-        """Number of chunks along every dimension."""
-        return tuple(-(-n // max(c, 1)) for n, c in zip(self.shape, self.chunks, strict=True))
+    def tiles(self) -> Tiles:
+        """Number of chunks along every dimension; ``A.tiles[i, j]`` is the region of one, for tasks."""
+        return Tiles(self, tuple(-(-n // max(c, 1)) for n, c in zip(self.shape, self.chunks, strict=True)))
 
     @property
     def path(self) -> str | None:

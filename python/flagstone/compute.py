@@ -173,7 +173,7 @@ def from_part(given: Expression, which: str) -> Expression:
 # One pass -------------------------------------------------------------------------------------------------
 
 
-class _Place:
+class Place:
     """Where one result goes: `plan()` for the planner, `open()` for the run, `close()` afterwards."""
 
     def __init__(
@@ -192,7 +192,7 @@ class _Place:
         elif isinstance(out, np.ndarray):
             if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
                 raise _unfit(out.shape, out.dtype, shape, dtype, "a writeable ndarray")
-        elif not (out is None or out is _MEMORY or isinstance(out, (str, os.PathLike))):
+        elif not (out is None or out is IN_MEMORY or isinstance(out, (str, os.PathLike))):
             raise TypeError(
                 f"compute: out is {type(out).__name__}; a path, an Array or an ndarray is needed."
             )
@@ -200,7 +200,7 @@ class _Place:
     @property
     def in_memory(self) -> bool:
         return (
-            self.out is _MEMORY
+            self.out is IN_MEMORY
             or isinstance(self.out, np.ndarray)
             or (isinstance(self.out, Array) and self.out.path is None)
         )
@@ -229,7 +229,7 @@ class _Place:
         return self.destination.core
 
     def close(self) -> Any:
-        if self.out is _MEMORY:
+        if self.out is IN_MEMORY:
             return self.values
         if isinstance(self.out, np.ndarray):
             self.out[...] = self.values
@@ -246,7 +246,8 @@ class _Place:
         return made
 
 
-_MEMORY = object()
+#: As `out`: an ndarray that nobody gave.
+IN_MEMORY = object()
 
 
 def _unfit(had: Any, of: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> ShapeError:
@@ -277,10 +278,10 @@ class _Pass:
     def __init__(self, call: Call, shape: tuple[int, ...]) -> None:
         self.call, self.shape = call, shape
         self.start = [0] * len(shape)
-        self.stores: list[tuple[Expression, _Place]] = []
-        self.reductions: list[tuple[Reduced, list[_Place]]] = []
+        self.stores: list[tuple[Expression, Place]] = []
+        self.reductions: list[tuple[Reduced, list[Place]]] = []
 
-    def build(self, arrays: Callable[[_Place], _core.Array]) -> _core.Pass:
+    def build(self, arrays: Callable[[Place], _core.Array]) -> _core.Pass:
         roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
         program, operands, values = lower(roots)
         directory = str(prepare(self.call.runtime.scratch))
@@ -316,7 +317,7 @@ class _Pass:
 
     def run(self) -> None:
         beside = self.beside()
-        self.call.check_memory(self.build(_Place.planned).job(), beside)
+        self.call.check_memory(self.build(Place.planned).job(), beside)
         with contextlib.ExitStack() as stack:
             job = self.build(lambda place: place.open(stack)).job()
             done = self.call.run(job)
@@ -328,7 +329,7 @@ class _Pass:
                     place.result = place.close()
 
     def plan(self) -> Plan:
-        built = self.build(_Place.planned)
+        built = self.build(Place.planned)
         note = f"tiles of {shape_text(tuple(built.tile()))}"
         return self.call.as_plan(built.job(), self.what, "one pass", 1, note)
 
@@ -381,7 +382,7 @@ class _Job:
         return list(out)
 
     def _expression(self, groups: dict[Any, _Pass], given: Expression, out: Any) -> None:
-        place = _Place(self.call, given.shape, given.dtype, out, _chunks_for(given))
+        place = Place(self.call, given.shape, given.dtype, out, _chunks_for(given))
         chunks = tuple(place.chunks) if not place.in_memory else None
         wanted = groups.get(given.shape)
         if wanted is None or any(
@@ -400,9 +401,9 @@ class _Job:
             len(item.parts) == 1 and item.parts[0][3] == item.dtype and isinstance(out, (str, os.PathLike))
         )
         if out is not None and not direct:
-            _Place(self.call, item.shape, item.dtype, out, item.shape)  # looks at it
+            Place(self.call, item.shape, item.dtype, out, item.shape)  # looks at it
         wanted = groups.get(shape) or self._new(groups, shape)
-        places = [_Place(self.call, item.shape, part[3], _MEMORY, None) for part in item.parts]
+        places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
         wanted.reductions.append((item, places))
         self.answers.append(lambda: _deliver(item.combine([p.result for p in places]), out))
 
@@ -516,7 +517,7 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
             leaf.payload.flush()
     item = _Pass(call, shape)
     item.start = list(start)
-    place = _Place(call, shape, given.dtype, _MEMORY, None)
+    place = Place(call, shape, given.dtype, IN_MEMORY, None)
     item.stores.append((given, place))
     item.run()
     found: NDArray[Any] = place.result

@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -38,8 +42,62 @@ Buffer::Buffer(std::size_t bytes) : size_(align_up(std::max<std::size_t>(bytes, 
   ::madvise(data_, size_ / huge_page * huge_page, MADV_HUGEPAGE);
 }
 
+namespace {
+
+struct Mapping {
+  void* data;
+  std::size_t size;
+  Mapping(void* at, std::size_t bytes) : data(at), size(bytes) {}
+  Mapping(const Mapping&) = delete;
+  ~Mapping() { ::munmap(data, size); }
+};
+
+/// Addresses that somebody looks at, and the mapping around each once its Buffer is gone.
+struct Kept {
+  std::mutex mutex;
+  std::multimap<const std::byte*, std::shared_ptr<Mapping>> places;
+  std::atomic<std::size_t> number = 0;  // of places: the destructor's quick look
+};
+Kept& kept() {
+  static auto* all = new Kept;  // never destroyed: views may outlive everything
+  return *all;
+}
+
+}  // namespace
+
+void keep_pages(const std::byte* inside) {
+  std::lock_guard lock(kept().mutex);
+  kept().places.emplace(inside, nullptr);
+  ++kept().number;
+}
+
+void release_pages(const std::byte* inside) {
+  std::shared_ptr<Mapping> last;  // unmapped without the lock
+  std::lock_guard lock(kept().mutex);
+  const auto found = kept().places.find(inside);
+  if (found == kept().places.end()) return;
+  last = std::move(found->second);
+  kept().places.erase(found);
+  --kept().number;
+}
+
+bool pages_kept(const Buffer& buffer) {
+  if (kept().number == 0) return false;
+  std::lock_guard lock(kept().mutex);
+  const auto first = kept().places.lower_bound(buffer.data());
+  return first != kept().places.end() && first->first < buffer.data() + buffer.size();
+}
+
 Buffer::~Buffer() {
-  if (data_) ::munmap(data_, size_);
+  if (!data_) return;
+  if (kept().number == 0) {
+    ::munmap(data_, size_);
+    return;
+  }
+  const auto mapping = std::make_shared<Mapping>(data_, size_);
+  std::lock_guard lock(kept().mutex);
+  auto place = kept().places.lower_bound(data_);
+  for (; place != kept().places.end() && place->first < data_ + size_; ++place) place->second = mapping;
 }
 
 namespace {

@@ -27,6 +27,13 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+/// Somebody outside still looks at the memory around `inside`: it stays mapped, and is not used for anything else, when
+/// its Buffer goes. Each call is undone by one of release_pages. Costs nothing while nothing is kept.
+void keep_pages(const std::byte* inside);
+void release_pages(const std::byte* inside);
+/// Is anybody looking at this buffer?
+bool pages_kept(const Buffer& buffer);
+
 std::uint64_t resident_bytes();       ///< VmRSS of this process
 std::uint64_t peak_resident_bytes();  ///< VmHWM of this process
 /// Starts VmHWM again from the present; false where the kernel refuses.

@@ -32,6 +32,7 @@ PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
 }
 
 void BufferPool::put(PooledBuffer buffer) {
+  if (pages_kept(buffer.buffer)) return destroy(std::move(buffer));  // not for the next tile
   const std::size_t size = buffer.buffer.size();
   kept_bytes_ += size;
   kept_.emplace(size, std::move(buffer));

@@ -138,9 +138,13 @@ void Executor::throw_if_failed() {
 /// Waits on the builder's thread; every tenth of a second the heartbeat may look for Ctrl-C and throw.
 template <class Ready>
 void Executor::wait_until(Lock& lock, Ready ready) {
+  constexpr auto beat = std::chrono::milliseconds(100);
+  auto next = Clock::now() + beat;  // by the clock: events that come faster must not keep Ctrl-C waiting
   while (!ready()) {
-    const bool timed_out = builder_ready_.wait_for(lock, std::chrono::milliseconds(100)) == std::cv_status::timeout;
-    if (timed_out && heartbeat_) {
+    builder_ready_.wait_until(lock, next);
+    if (Clock::now() < next) continue;
+    next = Clock::now() + beat;
+    if (heartbeat_) {
       lock.unlock();
       const Statistics now = statistics();
       std::exception_ptr cancelled;

@@ -1,0 +1,142 @@
+// Tasks whose bodies are Python functions. The lock is taken around the call only: functions that let go of it (NumPy's
+// own loops, Numba with nogil=True) run on all workers at once.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+
+#include "bindings/bindings.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+
+namespace flagstone::python {
+namespace {
+
+/// What a view of a tile holds. A view that outlives its task keeps its pages mapped: reading it is never an accident.
+struct Lease {
+  Array array;  // of an array in memory: keeps that alive
+  const std::byte* data;
+  std::shared_ptr<std::atomic<int>> alive;
+  std::atomic<bool> kept = false;
+
+  ~Lease() {
+    --*alive;
+    if (kept) release_pages(data);
+  }
+};
+
+nb::dlpack::dtype dlpack_of(Dtype dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const Code code = dtype == Dtype::boolean   ? Code::Bool
+                    : is_complex(dtype)       ? Code::Complex
+                    : dtype >= Dtype::float16 ? Code::Float
+                    : dtype >= Dtype::uint8   ? Code::UInt
+                                              : Code::Int;
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
+}
+
+struct PythonTask {
+  nb::object function;
+  std::vector<Access> accesses;
+};
+
+/// Tasks in program order. Bodies refer to them by number, so that no worker drops a reference to a Python object.
+struct TaskList {
+  std::vector<PythonTask> tasks;
+};
+
+nb::object view_of(const Access& access, const Tile& tile, const std::shared_ptr<std::atomic<int>>& alive,
+                   std::vector<Lease*>& leases) {
+  ++*alive;
+  auto* lease = new Lease{access.region.array, tile.data, alive};
+  leases.push_back(lease);
+  const nb::capsule owner(lease, [](void* held) noexcept { delete static_cast<Lease*>(held); });
+  std::vector<std::size_t> shape(tile.shape.begin(), tile.shape.end());
+  std::vector<std::int64_t> strides;
+  const auto item = static_cast<Index>(size_of(tile.dtype));
+  for (Index stride : tile.strides) strides.push_back(stride / item);
+  const nb::dlpack::dtype dtype = dlpack_of(tile.dtype);
+  if (access.mode == Mode::read)
+    return nb::cast(nb::ndarray<nb::numpy, nb::ro>(tile.data, shape.size(), shape.data(), owner, strides.data(), dtype),
+                    nb::rv_policy::reference);
+  return nb::cast(nb::ndarray<nb::numpy>(tile.data, shape.size(), shape.data(), owner, strides.data(), dtype),
+                  nb::rv_policy::reference);
+}
+
+void call(const PythonTask& task, std::span<const Tile> tiles) {
+  nb::gil_scoped_acquire lock;
+  const auto alive = std::make_shared<std::atomic<int>>(0);
+  std::vector<Lease*> leases;
+  const auto keep = [&leases] {  // by those who still look, of whom there may be none
+    for (Lease* lease : leases)
+      if (!lease->kept.exchange(true)) keep_pages(lease->data);
+  };
+  {
+    nb::list views;
+    for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(task.accesses[i], tiles[i], alive, leases));
+    try {
+      task.function(*nb::tuple(views));
+    } catch (nb::python_error&) {
+      keep();  // the traceback holds the function's arguments
+      throw;
+    }
+    keep();
+  }
+  if (*alive == 0) return;
+  PyGC_Collect();  // views in cycles
+  if (*alive != 0)
+    throw Error("graph: a task's function kept a view of its tile beyond its end; keep a copy (view.copy()) instead.");
+}
+
+Access access_of(const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
+  const Region region{array, {start, shape}};
+  if (mode == "read") return read(region);
+  if (mode == "write") return write(region);
+  if (mode == "update") return update(region);
+  return reduce(region);
+}
+
+Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, double touches) {
+  return {[list, name, touches](Graph& graph) {
+    for (std::size_t i = 0; i < list->tasks.size(); ++i) {
+      TaskSpec spec;
+      spec.name = name;
+      spec.accesses = list->tasks[i].accesses;
+      for (const Access& access : spec.accesses)
+        if (access.mode != Mode::scratch)
+          spec.cost.bytes_touched +=
+              touches * static_cast<double>(count(access.region.box.shape)) * size_of(access.region.array.dtype());
+      spec.body = [list = list.get(), i](std::span<const Tile> tiles) { call(list->tasks[i], tiles); };
+      graph.add(std::move(spec));
+    }
+  }};
+}
+
+}  // namespace
+
+void bind_tasks(nb::module_& m) {
+  nb::class_<TaskList>(m, "TaskList")
+      .def(nb::init<>())
+      .def("begin",
+           [](TaskList& list, nb::object function) {
+             list.tasks.push_back({std::move(function), {}});
+           })
+      .def("access",
+           [](TaskList& list, const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
+             list.tasks.back().accesses.push_back(access_of(mode, array, start, shape));
+           })
+      .def("scratch", [](TaskList& list, std::size_t bytes) { list.tasks.back().accesses.push_back(scratch(bytes)); })
+      .def("__len__", [](const TaskList& list) { return list.tasks.size(); })
+      // The list lives as long as the job: its Python objects are dropped by whoever drops the job, with the lock.
+      .def("job", [](nb::object self, const std::string& name, double touches) {
+        auto* list = nb::cast<TaskList*>(self);
+        std::shared_ptr<TaskList> shared(list, [held = new nb::object(self)](TaskList*) {
+          if (!Py_IsInitialized()) return;
+          nb::gil_scoped_acquire lock;
+          delete held;
+        });
+        return job_of(shared, name, touches);
+      });
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,399 @@
+"""Tasks whose bodies are your own Python functions: `graph`, `map_tiles`, `map_blocks`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .array import Array, shape_text
+from .compute import IN_MEMORY, Place
+from .config import Call
+from .errors import Error, ShapeError, storage_error
+from .plan import Plan, Stats, routine
+from .regions import Region
+
+__all__ = ["Access", "Graph", "graph", "map_blocks", "map_tiles", "read", "reduce", "update", "write"]
+
+_TOUCHES = 4.0  # how often a NumPy function goes over its tile, for plans: temporaries and all
+
+
+class Access:
+    """What a task does with a region; made by `read`, `write`, `update` and `reduce`."""
+
+    def __init__(self, mode: str, target: Region | Array) -> None:
+        region = target if isinstance(target, Region) else Region(target)
+        array = region.array
+        if not isinstance(array, Array):
+            raise TypeError(f"{mode}: {type(array).__name__} was given; a Region or an Array is needed.")
+        if array._conjugated:
+            raise ShapeError(f"{mode}: a conjugated view was given; give the array itself.")
+        if mode != "read" and any(region.halo):
+            raise ShapeError(f"{mode}: the region has a halo; halos are for reads only.")
+        if mode != "read" and array.mode != "r+":
+            raise storage_error(
+                f"{mode}: '{array.path}' is open for reading; open it with mode='r+'.",
+                errno.EACCES,
+                array.path or "",
+            )
+        if mode in ("write", "update", "reduce"):
+            _check_whole_chunks(mode, region)
+        self.mode, self.region = mode, region
+
+
+def _check_whole_chunks(mode: str, region: Region) -> None:
+    array = region.array
+    if array.path is None or array.chunks == array.shape:
+        return
+    for start, length, chunk, extent in zip(
+        region.start, region.shape, array.chunks, array.shape, strict=True
+    ):
+        if start % chunk or (start + length != extent and length % chunk):
+            raise ShapeError(
+                f"{mode}: the region {region.name} does not cover whole chunks of "
+                f"{shape_text(array.chunks)}; use X.tiles[...] or several whole chunks."
+            )
+
+
+def read(region: Region | Array) -> Access:
+    """Say that a task reads a region; its function gets a read-only view."""
+    return Access("read", region)
+
+
+def write(region: Region | Array) -> Access:
+    """Say that a task overwrites a whole region, which is therefore never loaded."""
+    return Access("write", region)
+
+
+def update(region: Region | Array) -> Access:
+    """Say that a task changes a region in place."""
+    return Access("update", region)
+
+
+def reduce(region: Region | Array) -> Access:
+    """Say that a task adds into a region: it gets zeros of its own, which are added in a fixed order."""
+    return Access("reduce", region)
+
+
+class _Body:
+    """The function of one task: assembles halos, turns transposed views, notes where exceptions came from."""
+
+    def __init__(self, function: Callable[..., Any], name: str, accesses: Sequence[Access]) -> None:
+        self.function, self.name, self.accesses = function, name, accesses
+
+    def __call__(self, *tiles: Any) -> None:
+        given = iter(tiles)
+        views = []
+        for access in self.accesses:
+            region = access.region
+            boxes = list(region.boxes())
+            if len(boxes) == 1:
+                view = next(given)
+                views.append(view.T if region.array._transposed else view)
+                continue
+            whole = np.empty(region.outer, region.array.dtype)
+            for _, _, place in boxes:
+                part = next(given)
+                whole[place] = part.T if region.array._transposed else part
+            whole.flags.writeable = False
+            views.append(whole)
+        try:
+            self.function(*views)
+        except BaseException as error:
+            _note(error, self._where())
+            raise
+
+    def _where(self) -> str:
+        changed = [a for a in self.accesses if a.mode != "read"] or list(self.accesses)
+        return f"in task '{self.name}'" + (f" (tile {changed[0].region.name})" if changed else "")
+
+
+def _note(error: BaseException, text: str) -> None:
+    if hasattr(error, "add_note"):
+        error.add_note(text)
+    elif error.__cause__ is None:  # Python 3.10
+        error.__cause__ = Error(text)
+
+
+class Graph:
+    """Tasks in program order; each starts when what it reads and changes is there. Made by `graph`."""
+
+    def __init__(self, memory: int | str | None = None) -> None:
+        self._call = Call("graph", memory)
+        self._list = _core.TaskList()
+        self._changed: dict[int, Array] = {}
+        self._touched: dict[int, Array] = {}
+        self._done = False
+        self.stats: Stats | None = None
+
+    def add(
+        self, function: Callable[..., Any], /, *accesses: Access, scratch: int = 0, name: str = ""
+    ) -> None:
+        """Add one task.
+
+        Parameters
+        ----------
+        function : callable
+            Called with one NumPy view for each access, on a worker thread. Views of what it reads are
+            read-only; what it returns is ignored. Views end with the call: copy what is to stay.
+        *accesses : Access
+            ``fl.read(...)``, ``fl.write(...)``, ``fl.update(...)``, ``fl.reduce(...)``.
+        scratch : int
+            Bytes that the function allocates itself, charged to the limit while it runs.
+        name : str
+            For messages; default: the function's name.
+
+        Notes
+        -----
+        About 1 KiB of ordinary memory a task, until the graph has run.
+        """
+        if self._done:
+            raise Error("graph: it has run; make a new one.")
+        if not callable(function):
+            raise TypeError(f"graph: {type(function).__name__} was given; a function is needed.")
+        for access in accesses:
+            if not isinstance(access, Access):
+                raise TypeError(
+                    f"graph: {type(access).__name__} was given; say what the task does with it: "
+                    "fl.read(...), fl.write(...), fl.update(...) or fl.reduce(...)."
+                )
+        self._list.begin(_Body(function, name or getattr(function, "__name__", "task"), accesses))
+        extra = int(scratch)
+        for access in accesses:
+            region = access.region
+            array = region.array._owner
+            (self._touched if access.mode == "read" else self._changed)[id(array)] = array
+            turn = -1 if region.array._transposed else 1
+            boxes = list(region.boxes())
+            if len(boxes) > 1:
+                extra += int(np.prod(region.outer, dtype=object)) * region.array.dtype.itemsize
+            for start, shape, _ in boxes:
+                self._list.access(access.mode, array._core, list(start[::turn]), list(shape[::turn]))
+        if extra:
+            self._list.scratch(extra)
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def plan(self) -> Plan:
+        """Count the tasks added so far on a virtual clock."""
+        return self._call.as_plan(self._job(), f"graph of {len(self)} tasks", "as added", 1)
+
+    def run(self) -> Stats:
+        """Run all tasks; called by the end of the ``with`` block."""
+        self._done = True
+        job = self._job()
+        for array in self._touched.values():
+            array.flush()
+        self._call.check_memory(job)
+        for array in self._changed.values():
+            array._mark_dirty()
+        done = self._call.run(job)
+        for array in self._changed.values():
+            array.flush()
+        self.stats = self._call.record(done, f"graph of {len(self)} tasks", "as added", 1)
+        return self.stats
+
+    def _job(self) -> _core.Job:
+        return self._list.job("python", _TOUCHES)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self._done:
+            self.run()
+
+
+def graph(*, memory: int | str | None = None) -> Graph:
+    """Return a graph of tasks that runs at the end of its ``with`` block.
+
+    >>> with fl.graph(memory="2GiB") as g:  # doctest: +SKIP
+    ...     for i in range(X.tiles[0]):
+    ...         g.add(scale, fl.read(X.tiles[i, 0]), fl.write(Y.tiles[i, 0]))
+
+    Dependencies follow from program order and from what tasks say they read, write and update; independent
+    tasks run on all workers. The lock of the interpreter is held only inside the functions: those that
+    release it (NumPy's loops, Numba with ``nogil=True``) run at once. The first exception stops the graph and
+    leaves as itself, with a note that names task and tile.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Most resident memory of the whole process; what functions allocate themselves belongs into `scratch=`
+        of `Graph.add`.
+    """
+    return Graph(memory)
+
+
+# One function over all tiles --------------------------------------------------------------------------------
+
+
+class _Map:
+    """The checked arguments of map_blocks."""
+
+    def __init__(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], block: Any, halo: Any, edge: str,
+        out: Any, dtype: Any, scratch: int | None, memory: Any, who: str,
+    ) -> None:  # fmt: skip
+        if not arrays:
+            raise TypeError(f"{who}: give at least one Array.")
+        if not all(isinstance(a, Array) for a in arrays):
+            raise TypeError(f"{who}: all operands must be Arrays (flagstone.from_numpy wraps an ndarray).")
+        self.arrays, self.function = arrays, function
+        shape = arrays[0].shape
+        for other in arrays[1:]:
+            if other.shape != shape:
+                raise ShapeError(
+                    f"{who}: arrays are {shape_text(shape)} and {shape_text(other.shape)}; "
+                    "they must be equal."
+                )
+        self.graph = Graph(memory)
+        self.graph._call.who = who
+        kind = np.dtype(arrays[0].dtype if dtype is None else dtype)
+        self.block = self._block(who, block, out, shape)
+        self.place = Place(self.graph._call, shape, kind, out, self.block)
+        chunks = self.place.chunks
+        if not self.place.in_memory and any(
+            b % c and b < n for b, c, n in zip(self.block, chunks, shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{who}: blocks are {shape_text(self.block)} and out has chunks of "
+                f"{shape_text(tuple(chunks))}; blocks must be whole chunks of out."
+            )
+        self.regions = (halo, edge)
+        self.scratch = scratch
+
+    def _block(self, who: str, block: Any, out: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if block is None:
+            source = out if isinstance(out, Array) and out.chunks != out.shape else self.arrays[0]
+            block = source.chunks
+            if tuple(block) == shape and out is not IN_MEMORY:
+                block = _core.default_chunks(list(shape), source.dtype.name)
+        given = tuple(int(b) for b in block)
+        if len(given) != len(shape) or any(b < 1 for b in given):
+            raise ShapeError(
+                f"{who}: blocks are {given} and arrays {shape_text(shape)}; give one positive extent for "
+                "each dimension."
+            )
+        return tuple(min(b, max(n, 1)) for b, n in zip(given, shape, strict=True))
+
+    def add_to(self, graph: Graph, target: Array) -> None:
+        halo, edge = self.regions
+        shape = self.arrays[0].shape
+        if not all(shape):
+            return
+        for start in itertools.product(*(range(0, n, b) for n, b in zip(shape, self.block, strict=True))):
+            key = tuple(slice(s, min(s + b, n)) for s, b, n in zip(start, self.block, shape, strict=True))
+            inputs = [Region(a, key, halo, edge) for a in self.arrays]
+            output = Region(target, key)
+            own = int(np.prod(inputs[0].outer, dtype=object)) * target.dtype.itemsize
+            graph.add(
+                _Store(self.function, inputs[0]),
+                *(read(r) for r in inputs),
+                write(output),
+                scratch=2 * own if self.scratch is None else self.scratch,
+                name=getattr(self.function, "__name__", "function"),
+            )
+
+    def run(self) -> Any:
+        call = self.graph._call
+        planned = Graph(call.memory)
+        planned._call = call
+        self.add_to(planned, Array(self.place.planned(), "r+"))
+        call.check_memory(planned._job(), self.place.nbytes if self.place.in_memory else 0)
+        with contextlib.ExitStack() as stack:
+            built = Array(self.place.open(stack), "r+")
+            built._dirty = True  # built aside: no mark is needed
+            self.add_to(self.graph, built)
+            self.graph.run()
+            return self.place.close()
+
+    def plan(self) -> Plan:
+        self.add_to(self.graph, Array(self.place.planned(), "r+"))
+        return self.graph.plan()
+
+
+class _Store:
+    """Call the function and store what it returns, without the halo."""
+
+    def __init__(self, function: Callable[..., Any], region: Region) -> None:
+        self.function, self.region = function, region
+
+    def __call__(self, *views: Any) -> None:
+        *inputs, output = views
+        result = np.asarray(self.function(*inputs))
+        region = self.region
+        if result.shape == region.outer and result.shape != region.shape:
+            result = result[tuple(slice(b, b + n) for b, n in zip(region.before, region.shape, strict=True))]
+        if result.shape != output.shape and result.shape != ():
+            raise ShapeError(
+                f"map_blocks: the function returned {shape_text(result.shape)} for a block of "
+                f"{shape_text(output.shape)}; return an array of the block's shape."
+            )
+        np.copyto(output, result, casting="same_kind")
+
+
+def _plan_blocks(
+    function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
+    out: Any = None, dtype: Any = None, scratch: int | None = None, memory: int | str | None = None,
+) -> Plan:  # fmt: skip
+    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks").plan()
+
+
+@routine(_plan_blocks)
+def map_blocks(
+    function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
+    out: Any = None, dtype: Any = None, scratch: int | None = None, memory: int | str | None = None,
+) -> Any:  # fmt: skip
+    """Return the array that a function makes of blocks, each with a halo around it if wanted.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one read-only ndarray for each array and returns the block's values; with a halo either the
+        block's or the grown shape, of which the halo is cut off.
+    *arrays : Array
+        Of one shape.
+    block : tuple of int, optional
+        Shape of the blocks; default: chunks of `out`, else of the first array.
+    halo : int or tuple of int
+        Elements that the function sees beyond its block, along each dimension.
+    edge : {"clip", "periodic"}
+        What is beyond the array's edge: nothing, or its other side.
+    out, dtype
+        As in `compute`; dtype of the result, default that of the first array.
+    scratch : int, optional
+        Bytes that the function allocates; default: twice its grown block.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Notes
+    -----
+    Reads every array once (halos twice) and writes the result once.
+    """
+    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks").run()
+
+
+def _plan_tiles(
+    function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
+    scratch: int | None = None, memory: int | str | None = None,
+) -> Plan:  # fmt: skip
+    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles").plan()
+
+
+@routine(_plan_tiles)
+def map_tiles(
+    function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
+    scratch: int | None = None, memory: int | str | None = None,
+) -> Any:  # fmt: skip
+    """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks."""
+    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles").run()

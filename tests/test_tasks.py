@@ -1,0 +1,228 @@
+"""Tasks from Python: views, dependencies, exceptions with notes, halos, workers without the lock, Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flagstone as fl
+
+
+@pytest.fixture
+def pair(tmp_path):
+    x = np.random.default_rng(0).standard_normal((700, 500))
+    X = fl.from_numpy(x, tmp_path / "x.zarr")
+    Z = fl.create(tmp_path / "z.zarr", x.shape, x.dtype, chunks=(256, 128))
+    Z[...] = X
+    Z.flush()
+    return x, Z
+
+
+def test_tiles_are_counts_and_regions(pair):
+    _, X = pair
+    assert tuple(X.tiles) == (3, 4)
+    region = X.tiles[2, -1]
+    assert region.start == (512, 384)
+    assert region.shape == (188, 116)
+    with pytest.raises(IndexError, match="out of bounds"):
+        X.tiles[3, 0]
+
+
+def test_reads_writes_and_updates_keep_program_order(pair, tmp_path):
+    x, X = pair
+    Y = fl.create(tmp_path / "y.zarr", x.shape, x.dtype, chunks=X.chunks)
+
+    def double(a, b):
+        assert not a.flags.writeable
+        b[...] = 2 * a
+
+    def increment(b):
+        b += 1
+
+    with fl.graph(memory="2GiB") as g:
+        for i in range(3):
+            for j in range(4):
+                g.add(double, fl.read(X.tiles[i, j]), fl.write(Y.tiles[i, j]))
+                for _ in range(3):
+                    g.add(increment, fl.update(Y.tiles[i, j]))
+        assert g.plan().bytes_written > 0
+    np.testing.assert_array_equal(fl.open(tmp_path / "y.zarr")[...], 2 * x + 1 + 1 + 1)
+    assert g.stats.tasks == 48
+    assert g.stats.peak_memory <= 2 << 30
+
+
+def test_reduce_adds_in_a_fixed_order(pair):
+    x, X = pair
+    total = np.zeros((1, 500))
+    results = set()
+    for workers in (1, 2, 4):
+        total = np.zeros((1, 128))
+        T = fl.from_numpy(total)
+        with fl.Runtime(workers=workers), fl.graph() as g:
+            for i in range(3):
+                g.add(lambda a, t: np.add(t, a.sum(0), out=t), fl.read(X.tiles[i, 0]), fl.reduce(T))
+        np.testing.assert_allclose(total[0], x[:, :128].sum(0), rtol=1e-12)
+        results.add(total.tobytes())
+    assert len(results) == 1
+
+
+def test_a_transposed_array_gives_transposed_views(pair):
+    x, X = pair
+    seen = {}
+    with fl.graph() as g:
+        g.add(lambda a: seen.update(a=a.copy()), fl.read(X.T.tiles[1, 2]))
+    np.testing.assert_array_equal(seen["a"], x.T[128:256, 512:700])
+
+
+class Special(Exception):
+    pass
+
+
+def test_the_users_exception_arrives_as_itself_with_a_note(pair):
+    x, X = pair
+
+    def fails(a):
+        raise Special("mine")
+
+    with pytest.raises(Special, match="mine") as caught, fl.graph() as g:
+        g.add(fails, fl.read(X.tiles[1, 2]))
+    notes = getattr(caught.value, "__notes__", None) or [str(caught.value.__cause__)]
+    assert "in task 'fails'" in notes[0]
+    assert "256 x 128 at 256 x 256" in notes[0]
+    # The traceback holds the function's arguments: their memory must still be there.
+    frame = caught.value.__traceback__
+    while frame.tb_next:
+        frame = frame.tb_next
+    np.testing.assert_array_equal(frame.tb_frame.f_locals["a"], x[256:512, 256:384])
+
+
+def test_a_view_that_is_kept_is_an_error_and_stays_readable(pair):
+    x, X = pair
+    kept = []
+    with pytest.raises(fl.Error, match=r"kept a view of its tile .* copy"), fl.graph() as g:
+        g.add(lambda a: kept.append(a), fl.read(X.tiles[0, 0]))
+    gc.collect()
+    np.testing.assert_array_equal(kept[0], x[:256, :128])
+    del kept[:]
+    fl.compute(X + 1)
+
+
+def test_writing_to_an_input_is_refused(pair):
+    _, X = pair
+
+    def careless(a):
+        a += 1
+
+    with pytest.raises(ValueError, match="read-only"), fl.graph() as g:
+        g.add(careless, fl.read(X.tiles[0, 0]))
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda X, g: fl.write(fl.Region(X, (slice(0, 100), slice(0, 128)))), "whole chunks"),
+    (lambda X, g: fl.write(X.tiles[0, 0].grow(1)), "halos are for reads"),
+    (lambda X, g: fl.Region(X, (slice(0, 10, 2),)), "steps"),
+    (lambda X, g: fl.Region(X, ..., edge="mirror"), "periodic"),
+    (lambda X, g: g.add(print, X), "say what the task does"),
+    (lambda X, g: g.add(3, fl.read(X)), "a function is needed"),
+])  # fmt: skip
+def test_bad_input(pair, call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(pair[1], fl.graph())
+
+
+def test_workers_wait_for_one_another_only_through_the_lock(pair):
+    """Two functions that wait for each other without the lock: they can only end together."""
+    _, X = pair
+    meet = threading.Barrier(2, timeout=30)
+    with fl.Runtime(workers=2), fl.graph() as g:
+        g.add(lambda a: meet.wait() and None, fl.read(X.tiles[0, 0]))
+        g.add(lambda a: meet.wait() and None, fl.read(X.tiles[1, 0]))
+
+
+def test_numba_without_the_lock_runs_at_once(pair):
+    numba = pytest.importorskip("numba")
+
+    @numba.njit(nogil=True)
+    def scale(a, b):
+        for i in range(a.shape[0]):
+            for j in range(a.shape[1]):
+                b[i, j] = 3 * a[i, j]
+
+    x, X = pair
+    Y = fl.from_numpy(np.zeros_like(x))
+    with fl.graph() as g:
+        for i in range(3):
+            for j in range(4):
+                region = X.tiles[i, j]
+                key = tuple(slice(s, s + n) for s, n in zip(region.start, region.shape, strict=True))
+                g.add(scale, fl.read(region), fl.write(fl.Region(Y, key)))
+    np.testing.assert_array_equal(Y[...], 3 * x)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_ctrl_c_ends_a_graph_of_python_tasks(pair):
+    _, X = pair
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), fl.graph() as g:
+        for _ in range(400):
+            g.add(lambda a: time.sleep(0.05), fl.read(X.tiles[0, 0]))
+    assert time.monotonic() - began < 5
+    np.testing.assert_array_equal(fl.compute(X + 0)[:2, :2], X[:2, :2])
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_map_blocks_with_halos(data):
+    shape = (data.draw(st.integers(1, 40)), data.draw(st.integers(1, 30)))
+    block = (data.draw(st.integers(1, 40)), data.draw(st.integers(1, 30)))
+    halo = (data.draw(st.integers(0, min(3, shape[0]))), data.draw(st.integers(0, min(3, shape[1]))))
+    edge = data.draw(st.sampled_from(["clip", "periodic"]))
+    x = np.random.default_rng(1).integers(0, 99, shape).astype(float)
+
+    def windows(a):
+        """Sum over the window of the halo, for elements whose window lies inside what is seen."""
+        padded = np.pad(a, [(h, h) for h in halo])
+        return sum(
+            padded[i : i + a.shape[0], j : j + a.shape[1]]
+            for i in range(2 * halo[0] + 1)
+            for j in range(2 * halo[1] + 1)
+        )
+
+    mode = "wrap" if edge == "periodic" else "constant"
+    grown = np.pad(x, [(h, h) for h in halo], mode=mode)
+    wanted = windows(grown)[halo[0] : halo[0] + shape[0], halo[1] : halo[1] + shape[1]]
+    got = fl.map_blocks(windows, fl.from_numpy(x), block=block, halo=halo, edge=edge, out=np.zeros(shape))
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_map_tiles(pair, tmp_path):
+    x, X = pair
+    Y = fl.map_tiles(lambda a, b: a * b > 0, X, X, dtype=bool, out=tmp_path / "y.zarr")
+    assert Y.dtype == bool
+    assert Y.chunks == X.chunks
+    np.testing.assert_array_equal(Y[...], x * x > 0)
+    np.testing.assert_array_equal(fl.map_tiles(np.negative, X)[...], -x)
+    assert fl.map_tiles.plan(np.negative, X, memory="1GiB").bytes_read >= x.nbytes
+    with pytest.raises(fl.ShapeError, match="returned 3 for a block"):
+        fl.map_tiles(lambda a: np.zeros(3), X)
+    with pytest.raises(TypeError, match="same_kind"):
+        fl.map_tiles(lambda a: a * 1j, X)
+
+
+def test_the_limit_holds_while_python_tasks_run(tmp_path):
+    X = fl.from_numpy(np.ones((4000, 3000)), tmp_path / "x.zarr")
+    with pytest.raises(fl.BudgetError) as refused:
+        fl.map_tiles(np.sqrt, X, memory="30MiB")
+    Y = fl.map_tiles(np.sqrt, X, memory=refused.value.least)
+    assert fl.stats().peak_memory <= refused.value.least
+    assert float(Y.sum()) == X.size
