@@ -36,7 +36,7 @@ std::vector<Box> chunk_boxes(const Array& array) {
 
 void issue(Ring& ring, const Array& array, Slot& slot, std::size_t number, const Box& box, bool write) {
   slot.box = box;
-  slot.transfer = write ? array.store().write(box) : array.store().read(box);
+  slot.transfer = in_pieces(write ? array.store().write(box) : array.store().read(box));
   slot.waiting = slot.transfer.segments.size();
   ring.submit(requests_of(slot.transfer, slot.buffer.data(), write, number * requests_per_slot, slot.registered));
 }

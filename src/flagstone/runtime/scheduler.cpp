@@ -4,6 +4,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
 namespace {
@@ -215,7 +216,7 @@ void Scheduler::drop(TileState& tile) {
 }
 
 void Scheduler::store(TileState& tile) {
-  Transfer transfer = tile.array.store().write(tile.box);
+  Transfer transfer = in_pieces(tile.array.store().write(tile.box));
   tile.storing = true;
   tile.dirty = false;
   cache_.requeue(tile);
@@ -237,7 +238,7 @@ bool Scheduler::admit(TaskState& task) {
   std::uint64_t staging = 0;
   for (auto& held : task.held)
     if (held.tile->where == Where::absent && held.reads) {
-      loads.push_back({held.tile, held.tile->array.store().read(held.tile->box)});
+      loads.push_back({held.tile, in_pieces(held.tile->array.store().read(held.tile->box))});
       staging += align_up(loads.back().transfer.staging_bytes);
     }
   if (make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) {

@@ -208,7 +208,7 @@ class Reading final : public Traffic {
  private:
   void prepare(Flight& flight) override {
     flight.unit = flight.part;
-    flight.transfer = array_.store().read(flight.part);
+    flight.transfer = in_pieces(array_.store().read(flight.part));
   }
   bool arrived(Flight& flight) override {
     if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
@@ -227,7 +227,7 @@ class Writing final : public Traffic {
   void prepare(Flight& flight) override {
     flight.unit = flat_ ? flight.part : chunk_around(array_, flight.part);
     flight.write = flight.unit == flight.part;
-    flight.transfer = flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit);
+    flight.transfer = in_pieces(flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit));
   }
   void fill(Flight& flight) override {
     copy(in_memory(flight), part_in_buffer(flight));
@@ -239,7 +239,7 @@ class Writing final : public Traffic {
       return false;
     }
     if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
-    flight.transfer = array_.store().write(flight.unit);  // same geometry; its staging may be larger
+    flight.transfer = in_pieces(array_.store().write(flight.unit));  // same geometry; its staging may be larger
     flight.write = true;
     replace_memory(flight, flight.bytes());
     fill(flight);

@@ -16,8 +16,6 @@
 namespace flagstone {
 namespace {
 
-constexpr std::uint64_t most_request_bytes = 2 * MiB;
-
 /// Extents with their padding, slowest dimension first.
 Shape padded_shape(const RawLayout& layout) {
   Shape padded = layout.shape;
@@ -185,20 +183,16 @@ Transfer RawStore::geometry(const Plan& plan) const {
   return transfer;
 }
 
-/// Direct requests for [begin, end) and the blocks around it; `at`: where `begin` goes (aligned alike). In pieces, so
-/// that tiles arrive one after the other in the order they were asked for, each at the disk's full depth.
+/// A direct request for [begin, end) and the blocks around it; `at`: where `begin` goes (aligned alike).
 void RawStore::add_read(Transfer& transfer, std::uint64_t begin, std::uint64_t end, std::size_t at) const {
-  const std::uint64_t first = align_down(begin, granule_), last = align_up(end, granule_);
-  for (std::uint64_t from = first; from < last; from += most_request_bytes) {
-    Segment segment;
-    segment.file = file_;
-    segment.offset = from;
-    segment.at = at - (begin - first) + (from - first);
-    segment.row_bytes = std::min(most_request_bytes, last - from);
-    const std::uint64_t stop = from + segment.row_bytes;
-    segment.slack = stop > file_bytes_ ? stop - file_bytes_ : 0;
-    transfer.segments.push_back(std::move(segment));
-  }
+  Segment segment;
+  segment.file = file_;
+  segment.offset = align_down(begin, granule_);
+  segment.at = at - (begin - segment.offset);
+  segment.row_bytes = align_up(end, granule_) - segment.offset;
+  const std::uint64_t stop = segment.offset + segment.row_bytes;
+  segment.slack = stop > file_bytes_ ? stop - file_bytes_ : 0;
+  transfer.segments.push_back(std::move(segment));
 }
 
 Transfer RawStore::read(const Box& box) const {

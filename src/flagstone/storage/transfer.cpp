@@ -2,11 +2,47 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <string>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
+
+namespace {
+
+/// Rows [first, end) of a segment, or bytes [first, end) of one that is a single row.
+Segment part_of(const Segment& whole, std::size_t first, std::size_t end) {
+  const std::size_t step = whole.rows > 1 ? whole.row_bytes : 1;
+  Segment part = whole;
+  part.offset += first * step;
+  part.at += first * (whole.rows > 1 ? whole.pitch : 1);
+  (whole.rows > 1 ? part.rows : part.row_bytes) = end - first;
+  const std::size_t behind = whole.bytes() - end * step;
+  part.slack = std::min(part.bytes(), whole.slack - std::min(whole.slack, behind));
+  return part;
+}
+
+}  // namespace
+
+Transfer in_pieces(Transfer transfer) {
+  const auto is_long = [](const Segment& segment) { return segment.bytes() > most_request_bytes; };
+  if (std::none_of(transfer.segments.begin(), transfer.segments.end(), is_long)) return transfer;
+  std::vector<Segment> pieces;
+  for (Segment& segment : transfer.segments) {
+    const bool rows = segment.rows > 1;
+    const std::size_t count = rows ? segment.rows : segment.row_bytes;
+    // Direct requests begin at whole pages of the file.
+    const std::size_t unit = rows ? page_bytes / std::gcd(page_bytes, segment.row_bytes) : page_bytes;
+    const std::size_t most = rows ? most_request_bytes / segment.row_bytes : most_request_bytes;
+    const std::size_t step = std::max(unit, most / unit * unit);
+    for (std::size_t first = 0; first < count; first += step)
+      pieces.push_back(part_of(segment, first, std::min(count, first + step)));
+  }
+  transfer.segments = std::move(pieces);
+  return transfer;
+}
 
 std::vector<Request> requests_of(const Transfer& transfer, std::byte* base, bool write, std::uint64_t tag,
                                  int registered) {

@@ -8,6 +8,11 @@
 
 namespace flagstone {
 
+/// The same transfer with no request longer than most_request_bytes: the ring's depth then bounds the bytes under way,
+/// and tiles arrive one after the other in the order they were asked for.
+Transfer in_pieces(Transfer transfer);
+inline constexpr std::size_t most_request_bytes = std::size_t{1} << 20;
+
 /// One request for each segment, in order: request i carries `tag` + i. `base` is the staging buffer where
 /// staging_bytes > 0, else the tile's buffer; `registered` is what the ring's register_buffer gave for it, or -1.
 /// Direct segments use the file's O_DIRECT descriptor, the others the buffered one.

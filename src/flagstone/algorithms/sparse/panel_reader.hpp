@@ -10,7 +10,7 @@ namespace flagstone::sparse {
 
 // The planner knows one rate for what is not bound by flops: copying. Seconds measured per value on one of two busy
 // cores (README.md) are stated as the bytes that the same machine copies meanwhile.
-inline constexpr double reference_bytes_per_second = 18e9;
+inline constexpr double reference_bytes_per_second = 30e9;
 
 /// Elements [first, last) of a one-dimensional array, spread over chunks (packed or not) or one plain range.
 class RangeReader {
