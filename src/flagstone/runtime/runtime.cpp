@@ -25,8 +25,8 @@ namespace {
 // ring buffers, and what an interpreter may still load while we run.
 constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
-// Between a refusal and the next try the process may have grown a little.
-constexpr std::uint64_t drift = 4 * MiB;
+// Between a refusal and the next try the process may have grown: what a first plan's probe and first BLAS calls leave.
+constexpr std::uint64_t drift = 7 * MiB;
 
 std::string default_scratch() {
   if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
