@@ -24,6 +24,7 @@ SCRIPTS = (
     "sparse_stream",
     "limits",
     "plan",
+    "formats",
 )
 
 

@@ -16,7 +16,7 @@ from .errors import storage_error
 from .export import copy, row_blocks
 from .files import head_of, open_path
 from .formats import for_writing, of_file
-from .imports import Block, Built, Reported, Triplets, build_csr
+from .imports import Block, Built, Reported, Triplets, ahead, build_csr
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
@@ -117,7 +117,7 @@ def _to_zarr(call: Call, opened: Built, place: str, overwrite: bool) -> Built:
     builder = CsrBuilder(call, place, opened.shape[1], kept, overwrite)
     moved = 0
     with whole_or_nothing(builder):
-        for _, pointers, columns, values in row_blocks(call, opened):
+        for _, pointers, columns, values in ahead(row_blocks(call, opened)):
             builder.append(pointers, columns.astype(np.int64), values)
             moved += values.nbytes
             report.at(moved)

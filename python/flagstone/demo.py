@@ -11,8 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from . import _core, config, decomposition, files, report
 from .errors import storage_error
+from .imports import ahead
 from .plan import Plan, Stats, comparison, format_seconds
 from .progress import Bar
 from .scratch import whole_or_nothing
@@ -214,21 +214,12 @@ def separation(scores: NDArray[Any], labels: NDArray[Any]) -> float:
 # Synthetic cells --------------------------------------------------------------------------------------------
 
 
-def _ahead(blocks: Iterator[Any]) -> Iterator[Any]:
-    """Make the next block in another thread while this one is written."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(next, blocks, None)
-        while (block := waiting.result()) is not None:
-            waiting = pool.submit(next, blocks, None)
-            yield block
-
-
 def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = None) -> SparseArray:
     """Write the synthetic matrix by row blocks."""
     builder = CsrBuilder(config.Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
     written = 0
     with whole_or_nothing(builder):
-        for indptr, indices, data in _ahead(cells.blocks()):
+        for indptr, indices, data in ahead(cells.blocks()):
             builder.append(indptr, indices, data)
             written += len(data)
             if tick is not None:

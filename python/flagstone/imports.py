@@ -9,9 +9,10 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,24 @@ from .errors import Error, ExistsError, FormatError
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
-__all__ = ["STEP", "Reported", "Triplets", "build_csr", "build_dense", "cached", "reopen"]
+__all__ = ["STEP", "Reported", "Triplets", "ahead", "build_csr", "build_dense", "cached", "reopen"]
 
 STEP = 1 << 19  #: entries held at a time
 Block = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 Built = Array | SparseArray
+
+
+T = TypeVar("T")
+
+
+def ahead(blocks: Iterator[T]) -> Iterator[T]:
+    """Make the next block in another thread while this one is used: two blocks are held."""
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, blocks, end)
+        while (block := waiting.result()) is not end:
+            waiting = pool.submit(next, blocks, end)
+            yield block  # type: ignore[misc]
 
 
 # What was imported already ----------------------------------------------------------------------------------
@@ -164,8 +178,9 @@ class _Buckets:
         order = np.argsort(bucket.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
         entries = np.empty(len(order), self.record)
         entries["row"], entries["column"], entries["value"] = row[order], column[order], value[order]
-        ends = np.cumsum(np.bincount(bucket, minlength=len(self._files)))
-        for i in np.unique(bucket):
+        counts = np.bincount(bucket, minlength=len(self._files))
+        ends = np.cumsum(counts)
+        for i in np.flatnonzero(counts):
             self._files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
 
     def sorted(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:

@@ -17,7 +17,7 @@ from .config import Call
 from .errors import Error, FormatError
 from .export import row_blocks
 from .imports import STEP as _STEP
-from .imports import Reported, Triplets, build_csr, cached
+from .imports import Reported, Triplets, ahead, build_csr, cached
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
@@ -144,10 +144,17 @@ def _import_csr(
     kept = value_dtype(data.dtype, f"open: '{path}'")
     builder = CsrBuilder(call, target, cols, kept, replace, beside=64 * _STEP, narrow=narrow)
     with whole_or_nothing(builder):
-        for _, pointers in runs:
-            count = int(pointers[-1] - pointers[0])
-            builder.append(pointers, indices.take(count), data.take(count))
+        for block in ahead(_rows(runs, indices, data)):
+            builder.append(*block)
         return builder.publish()
+
+
+def _rows(
+    runs: Iterator[tuple[int, NDArray[Any]]], indices: _Member, data: _Member
+) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    for _, pointers in runs:
+        count = int(pointers[-1] - pointers[0])
+        yield pointers, indices.take(count), data.take(count)
 
 
 def _check_data(data: _Member, nnz: int, path: str) -> None:
