@@ -194,7 +194,7 @@ def test_products_check_shapes(tmp_path, rng):
 
 def test_a_sparse_array_is_not_loaded_by_accident(tmp_path, rng):
     a = fl.from_blocks([counts(rng, 50, 20)], str(tmp_path / "a.zarr"))
-    for function in (np.sum, np.sqrt, lambda x: np.ones((2, 50)) + x):
+    for function in (np.sum, np.exp, lambda x: np.ones((2, 50)) + x):
         with pytest.raises(TypeError):
             function(a)
 

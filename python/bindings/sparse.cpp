@@ -1,8 +1,14 @@
 // Products with a streamed CSR matrix.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
 
 #include "bindings/bindings.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/spectral/sparse_statistics.hpp"
+#include "flagstone/kernel/expression.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -26,6 +32,30 @@ void bind_product(nb::module_& m, const char* name) {
 }  // namespace
 
 void bind_sparse(nb::module_& m) {
+  using sparse::Transform;
+  nb::class_<Transform>(m, "CsrTransform")
+      .def(nb::init<>())
+      .def("scale",
+           [](Transform& t, const std::string& kind, std::vector<double> factors) {
+             using Kind = Transform::Step::Kind;
+             const Kind which = kind == "rows" ? Kind::rows : kind == "columns" ? Kind::columns : Kind::scale;
+             t.steps.push_back({which, std::move(factors)});
+           })
+      .def("map",
+           [](Transform& t, const std::string& verb) {
+             t.steps.push_back({Transform::Step::Kind::map, {}, kernel::verb_from_name(verb)});
+           })
+      .def("select", [](Transform& t, std::vector<Index> place) { t.place = std::move(place); });
+  m.def("transformed_csr", [](const CsrOperand& a, const Transform& t) { return sparse::transformed(a, t); });
+  m.def("csr_statistics_job", [](const CsrOperand& a, const Array& moments) {
+    return Job{[a = sparse::read_once(a), moments](Graph& graph) {
+      const CsrStatistics found = spectral::stream_statistics(graph, a);
+      if (graph.planning() || !moments.in_memory()) return;
+      auto* to = reinterpret_cast<double*>(moments.store().memory());
+      std::copy(found.column_sums.begin(), found.column_sums.end(), to);
+      std::copy(found.column_squares.begin(), found.column_squares.end(), to + found.column_sums.size());
+    }};
+  });
   bind_product<sparse::multiply>(m, "csr_multiply_job");
   bind_product<sparse::multiply_transposed>(m, "csr_multiply_transposed_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");

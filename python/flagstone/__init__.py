@@ -32,6 +32,7 @@ from .interop import dask_chunks, to_dask
 from .linalg import matmul
 from .obsm import write_obsm
 from .plan import Plan, Stats
+from .recipes import SingleCell, single_cell
 from .regions import Region
 from .sparse import SparseArray, from_blocks
 from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
@@ -115,6 +116,7 @@ __all__ = [
     "Region",
     "Runtime",
     "ShapeError",
+    "SingleCell",
     "SparseArray",
     "Stats",
     "StorageError",
@@ -189,6 +191,7 @@ __all__ = [
     "sign",
     "signbit",
     "sin",
+    "single_cell",
     "sinh",
     "sqrt",
     "square",

@@ -1,4 +1,4 @@
-"""The command line: ``flagstone info | convert | matmul | pca | scratch | calibrate | demo``."""
+"""The command line: ``flagstone info | convert | matmul | pca | recipe | scratch | calibrate | demo``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,21 @@ from typing import Any
 
 import click
 
-from . import _core, about, array, config, decomposition, errors, files, gauge, linalg, obsm, scratch, sparse
+from . import (
+    _core,
+    about,
+    array,
+    config,
+    decomposition,
+    errors,
+    files,
+    gauge,
+    linalg,
+    obsm,
+    recipes,
+    scratch,
+    sparse,
+)
 from .convert import convert as convert_file
 from .plan import Plan, Stats, comparison, format_seconds
 
@@ -227,6 +241,45 @@ def pca(
             _print_json({"out": f"{x}:obsm/X_pca", "plan": plan.as_dict(), "stats": stats.as_dict()})
         else:
             click.echo(f"{comparison(plan, stats)}\nWrote obsm/X_pca of {x}.")
+
+
+# recipes ----------------------------------------------------------------------------------------------------
+
+
+@cli.group()
+def recipe() -> None:
+    """Chains of routines, without intermediate matrices on disk."""
+
+
+@recipe.command("single-cell")
+@click.argument("x", metavar="X")
+@click.option(
+    "-k", "--components", "k", type=int, default=50, show_default=True, help="Number of components."
+)
+@click.option("-o", "--out", required=True, help="Zarr group for scores, components, genes and the rest.")
+@click.option("--genes", type=int, default=2000, show_default=True, help="How many genes to choose.")
+@click.option("--target", type=float, default=1e4, show_default=True, help="Counts of a cell, normalised.")
+@click.option("--key", help="Member of a group or a file.")
+@_common
+def single_cell(
+    x: str, k: int, out: str, genes: int, target: float, key: str | None,
+    memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Normalise counts, log1p, choose genes by dispersion (seurat), principal components."""
+    with _runtime(memory, scratch_directory, as_json) as runtime:
+        matrix = _open(x, key, as_json)
+        plan = recipes.single_cell.plan(matrix, k, genes=genes, out=out)
+        if only_plan:
+            _print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
+        if not as_json:
+            click.echo(f"{plan}\nbefore that: two reads of X for cells and genes")
+        with _bar(runtime, "single-cell", plan, as_json):
+            found = recipes.single_cell(matrix, k, genes=genes, target=target, out=out)
+        stats = config.stats()
+    if not as_json:
+        click.echo(f"Chose {len(found.genes):,} of {matrix.shape[1]:,} genes.")
+    finish_pca(found.pca, plan, stats, out, Path(x).name, as_json)
 
 
 def finish_pca(

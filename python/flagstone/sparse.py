@@ -15,6 +15,7 @@ from .array import Array, shape_text
 from .config import Call, current
 from .creation import in_group
 from .errors import FormatError, ShapeError, StorageError, storage_error
+from .lazy_sparse import LazySparse
 from .linear import Linear
 from .plan import Plan
 from .scratch import whole_or_nothing
@@ -25,21 +26,22 @@ __all__ = ["SparseArray", "from_blocks"]
 Floats = NDArray[Any]
 
 
-class SparseArray(Linear):
+class SparseArray(LazySparse, Linear):
     """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
 
     Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the
     matrix each, never more than a few panels in memory.
     """
 
-    __array_ufunc__ = None
     __hash__ = object.__hash__
 
     def __init__(
         self, core: _core.CsrMatrix, *, transposed: bool = False, root: SparseArray | None = None,
         import_seconds: float = 0.0,
     ) -> None:  # fmt: skip
-        self._matrix = core
+        self._stored = core
+        self._steps = ()
+        self._columns = None
         self._transposed = transposed
         self._root = root
         self._prepared: _core.CsrOperand | None = None
@@ -53,9 +55,20 @@ class SparseArray(Linear):
         return self if self._root is None else self._root
 
     @property
+    def _matrix(self) -> _core.CsrMatrix:
+        """The matrix as it is stored, for those that copy it."""
+        if self.lazy:
+            raise TypeError(
+                "sparse: this is a view with pending scaling, maps or a choice of columns; it can be "
+                "multiplied, summed and decomposed, not exported. to_scipy() loads it."
+            )
+        return self._stored
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        shape = (self._matrix.rows, self._matrix.cols)
+        cols = self._stored.cols if self._columns is None else len(self._columns)
+        shape = (self._stored.rows, cols)
         return shape[::-1] if self._transposed else shape
 
     @property
@@ -66,36 +79,42 @@ class SparseArray(Linear):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of the values (an import may hold small counts in a byte each)."""
-        return np.dtype(self._matrix.value_dtype)
+        stored = np.dtype(self._stored.value_dtype)
+        if not self._steps:
+            return stored
+        return np.dtype(np.float32 if stored.itemsize <= 4 else np.float64)
 
     @property
     def nnz(self) -> int:
         """Number of stored values."""
-        return int(self._matrix.nnz)
+        return int(self._stored.nnz)
 
     @property
     def nbytes(self) -> int:
         """Bytes that values, indices and pointers take in memory as SciPy holds them."""
         index = 4 if max(self.nnz, *self.shape) < 2**31 else 8
-        return self.nnz * (self.dtype.itemsize + index) + (self._matrix.rows + 1) * index
+        return self.nnz * (self.dtype.itemsize + index) + (self._stored.rows + 1) * index
 
     @property
     def stored_bytes(self) -> int:
         """Bytes of one read of the matrix, as packed on disk."""
-        return int(self._matrix.stored_bytes)
+        return int(self._stored.stored_bytes)
 
     @property
     def path(self) -> str:
         """The directory that holds it."""
-        return str(self._matrix.path)
+        return str(self._stored.path)
 
     @property
     def T(self) -> SparseArray:
         """The transpose: a view for products, nothing is moved."""
-        return SparseArray(self._matrix, transposed=not self._transposed, root=self._owner)
+        view: SparseArray = self._seen()
+        view._transposed = not self._transposed
+        return view
 
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
+        view += " view" if self.lazy else ""
         density = self.nnz / max(1, self.shape[0] * self.shape[1])
         return (
             f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {self.nnz:,} stored "
@@ -127,8 +146,12 @@ class SparseArray(Linear):
         """Return the matrix prepared for streaming (made once)."""
         owner = self._owner
         if owner._prepared is None:
-            owner._prepared = _core.prepare_csr(owner._matrix)
-        return owner._prepared
+            owner._prepared = _core.prepare_csr(owner._stored)
+        if not self.lazy:
+            return owner._prepared
+        if self._prepared is None:
+            self._prepared = self._transformed(owner._prepared)
+        return self._prepared
 
     def to_scipy(self) -> Any:
         """Return a SciPy CSR (of a transpose: CSC) matrix; refuses what would go beyond the memory limit."""
@@ -137,15 +160,17 @@ class SparseArray(Linear):
         call = Call("to_scipy")
         call.room(f"the whole matrix ({self.nnz:,} stored values)", self.nbytes)
         index = np.dtype(np.int32 if max(self.nnz, *self.shape) < 2**31 else np.int64)
-        parts = [Array(part)[...] for part in (self._matrix.data, self._matrix.indices, self._matrix.indptr)]
+        parts = [Array(part)[...] for part in (self._stored.data, self._stored.indices, self._stored.indptr)]
         data, indices, indptr = (
             parts[0].astype(self.dtype, copy=False),
             parts[1].astype(index, copy=False),
             parts[2].astype(index, copy=False),
         )
         matrix = sparse.csr_matrix(
-            (data, indices, indptr), (self._matrix.rows, self._matrix.cols), copy=False
+            (data, indices, indptr), (self._stored.rows, self._stored.cols), copy=False
         )
+        if self.lazy:
+            matrix = self._apply_to_scipy(matrix)
         return matrix.T if self._transposed else matrix
 
     # Products -----------------------------------------------------------------------------------------------
@@ -184,6 +209,10 @@ class SparseArray(Linear):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same matrix, and hears when it went away or was replaced."""
+        if self.lazy:
+            raise TypeError(
+                "pickle: a view with pending steps does not travel; pickle the matrix and repeat them."
+            )
         if self._owner._opened is not None:
             return _view_of, (*self._owner._opened, self._transposed)
         path = os.path.abspath(self.path)

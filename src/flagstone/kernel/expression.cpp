@@ -73,6 +73,16 @@ Dtype result_of(Verb verb, Dtype operand) {
 Verb verb_from_name(std::string_view name) { return static_cast<Verb>(place_of(verb_names, name, "operation")); }
 Fold fold_from_name(std::string_view name) { return static_cast<Fold>(place_of(fold_names, name, "reduction")); }
 
+void map_values(Verb verb, Dtype dtype, const std::byte* from, Index n, std::byte* to) {
+  const Loop loop =
+      verb < Verb::add && result_of(verb, dtype) == dtype ? loops().loop(verb, static_cast<int>(dtype)) : nullptr;
+  if (!loop)
+    throw ShapeError(std::string(verb_names[static_cast<std::size_t>(verb)]) + ": values of " +
+                     std::string(name_of(dtype)) + " are not mapped by it.");
+  bool unused = false;
+  loop({from, nullptr, nullptr, to, n, &unused});
+}
+
 int Program::input(Dtype dtype) {
   values_.push_back({.dtype = dtype, .input = inputs_++});
   return static_cast<int>(values_.size()) - 1;

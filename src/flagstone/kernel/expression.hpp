@@ -15,6 +15,9 @@ namespace flagstone::kernel {
 Verb verb_from_name(std::string_view name);
 Fold fold_from_name(std::string_view name);
 
+/// to[i] := verb(from[i]), for a verb of one operand that keeps the dtype. The two do not overlap.
+void map_values(Verb verb, Dtype dtype, const std::byte* from, Index n, std::byte* to);
+
 /// Values are numbered in the order in which they are made: inputs, constants, results of instructions. A value has a
 /// dtype; operands of one instruction have the same (select: a boolean first). Immutable once it is used.
 class Program {

@@ -1,5 +1,6 @@
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -244,11 +245,30 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
   if (pointers != Dtype::int64 && pointers != Dtype::uint64 && pointers != Dtype::int32 && pointers != Dtype::uint32)
     throw FormatError("csr: " + matrix.path + ": row pointers are " + std::string(name_of(pointers)) +
                       "; int64 or int32 is needed.");
-  return {matrix, std::move(panels), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr)};
+  return {matrix, std::move(panels), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr),
+          nullptr};
 }
 
 CsrOperand read_once(CsrOperand a) {
   a.values.once = a.columns.once = a.pointers.once = true;
+  return a;
+}
+
+CsrOperand transformed(CsrOperand a, Transform transform) {
+  using Kind = Transform::Step::Kind;
+  const auto rows = static_cast<std::size_t>(a.matrix.rows), cols = static_cast<std::size_t>(a.matrix.cols);
+  for (const auto& step : transform.steps) {
+    const std::size_t needed = step.kind == Kind::rows ? rows : step.kind == Kind::columns ? cols : 1;
+    if (step.kind != Kind::map && step.factors.size() != needed)
+      throw ShapeError("csr: " + std::to_string(step.factors.size()) + " factors were given and the matrix is " +
+                       to_string({a.matrix.rows, a.matrix.cols}) + "; give one for each row or column.");
+  }
+  transform.stored_cols = a.matrix.cols;
+  if (!transform.place.empty()) {
+    if (transform.place.size() != cols) throw ShapeError("csr: the selection does not name every column.");
+    a.matrix.cols = std::count_if(transform.place.begin(), transform.place.end(), [](Index p) { return p >= 0; });
+  }
+  a.transform = std::make_shared<const Transform>(std::move(transform));
   return a;
 }
 

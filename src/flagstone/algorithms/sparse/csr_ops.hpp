@@ -1,5 +1,6 @@
 #pragma once
 // Products with a CSR matrix that stays on disk: row panels stream, one read of A each.
+#include "flagstone/algorithms/sparse/transform.hpp"
 #include "flagstone/runtime/graph.hpp"
 #include "flagstone/storage/csr.hpp"
 
@@ -18,6 +19,7 @@ struct CsrOperand {
   CsrMatrix matrix;
   std::vector<CsrPanelRange> panels;
   ElementStream values, columns, pointers;
+  std::shared_ptr<const Transform> transform;  // null: the matrix as it is stored
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
@@ -25,6 +27,9 @@ CsrOperand prepare(const CsrMatrix& matrix);
 CsrOperand read_once(CsrOperand a);
 /// The same with panels of one's own: they must cover all rows in order.
 CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
+
+/// The same matrix seen through a transform; its columns are those that stay. ShapeError where factors do not fit.
+CsrOperand transformed(CsrOperand a, Transform transform);
 
 // In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array), row-major; X's dtype
 // (float32 or float64) is the precision of the products; sums over panels are float64 in a fixed order, so the bits do

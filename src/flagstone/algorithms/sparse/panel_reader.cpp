@@ -85,15 +85,17 @@ PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype 
     : path_(a.matrix.path),
       panel_(panel),
       cols_(a.matrix.cols),
+      stored_cols_(a.transform ? a.transform->stored_cols : cols_),
+      transform_(a.transform),
       real_(real),
-      column_(kernel::column_dtype_for(a.matrix.cols)),
+      column_(kernel::column_dtype_for(stored_cols_)),
       whole_(whole),
       values_(a.values, panel.first, panel.last),
       columns_(a.columns, panel.first, panel.last),
       pointers_(a.pointers, panel.row, panel.row_end + 1) {
   // A row that is still incomplete has fewer values than the matrix has columns: they are unique within a row.
   step_ = std::min(nnz(), kernel::decode_step);
-  capacity_ = whole ? nnz() : std::min(nnz(), kernel::decode_step + cols_);
+  capacity_ = whole ? nnz() : std::min(nnz(), kernel::decode_step + stored_cols_);
 }
 
 void PanelReader::access(std::vector<Access>& accesses) {
@@ -106,8 +108,10 @@ std::size_t PanelReader::scratch_bytes() const {
   const auto elements = static_cast<std::size_t>(capacity_), step = static_cast<std::size_t>(step_);
   const auto rows = static_cast<std::size_t>(panel_.row_end - panel_.row + 1);
   return align_up(elements * size_of(real_), 64) + align_up(elements * size_of(column_), 64) +
-         align_up(std::max(step * std::max(values_.item(), columns_.item()), rows * pointers_.item()), 64) +
-         align_up(rows * sizeof(Index), 64) + (values_.packed() || columns_.packed() ? kernel::decode_workspace : 0);
+         align_up(std::max(step * std::max({values_.item(), columns_.item(), size_of(real_)}), rows * pointers_.item()),
+                  64) +
+         (selects() ? 2 : 1) * align_up(rows * sizeof(Index), 64) +
+         (values_.packed() || columns_.packed() ? kernel::decode_workspace : 0);
 }
 
 double PanelReader::decoded_bytes() const {
@@ -164,10 +168,10 @@ void PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, I
   std::byte* columns = at.columns + static_cast<std::size_t>(offset) * size_of(column_);
   std::byte* stored = columns_.item() == size_of(column_) ? columns : at.staging;
   columns_.fetch(tiles, from, to, stored);
-  const Index bad = kernel::unpack_columns(stored, columns_.dtype(), to - from, cols_, columns);
+  const Index bad = kernel::unpack_columns(stored, columns_.dtype(), to - from, stored_cols_, columns);
   if (bad >= 0)
     throw FormatError("csr: " + path_ + ": the column index of stored value " + std::to_string(from + bad) +
-                      " is outside the matrix's " + std::to_string(cols_) +
+                      " is outside the matrix's " + std::to_string(stored_cols_) +
                       " columns; the file is damaged, write or copy it again.");
 }
 
@@ -179,29 +183,54 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
   at.values = take(elements * size_of(real_));
   at.columns = take(elements * size_of(column_));
   at.pointers = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
+  at.kept = at.pointers;
+  if (selects()) at.kept = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
   at.staging = scratch;
   load_pointers(tiles, at);
+  if (selects()) std::fill(at.kept, at.kept + rows() + 1, Index{0});  // rows before the first value are empty
 
-  Index row = 0, start = panel_.first, decoded = panel_.first;  // [start, decoded) is in the buffers
+  Index row = 0, decoded = panel_.first;  // rows before `row` were used, values before `decoded` are decoded
+  Index held = 0, stayed = 0;             // values in the buffers; all that stayed so far
+  Index open = 0;                         // the row that holds value `decoded`
   for (;;) {
     Index ready = row;  // rows [row, ready) are complete
     if (!whole_ || decoded == panel_.last)
       ready = std::upper_bound(at.pointers + row, at.pointers + rows() + 1, decoded) - at.pointers - 1;
     if (ready > row) {
-      use(row, {ready - row, cols_, at.pointers + row, at.values, at.columns, column_});
-      const Index done = at.pointers[ready] - start;
-      const auto left = static_cast<std::size_t>(decoded - start - done);
+      use(row, {ready - row, cols_, at.kept + row, at.values, at.columns, column_});
+      const Index done = at.kept[ready] - at.kept[row];
+      const auto left = static_cast<std::size_t>(held - done);
       std::memmove(at.values, at.values + static_cast<std::size_t>(done) * size_of(real_), left * size_of(real_));
       std::memmove(at.columns, at.columns + static_cast<std::size_t>(done) * size_of(column_), left * size_of(column_));
-      start += done, row = ready;
+      held -= done, row = ready;
     }
     if (decoded == panel_.last) return;
     const Index end = std::min(values_.step_end(decoded, panel_.last), decoded + step_);
-    if (end - start > capacity_)
+    if (held + end - decoded > capacity_)
       throw FormatError("csr: " + path_ + ": row " + std::to_string(panel_.row + row) + " has more values than the " +
-                        std::to_string(cols_) + " columns allow; sum its duplicates first (fl.from_blocks does).");
-    load_elements(tiles, at, decoded, end, decoded - start);
+                        std::to_string(stored_cols_) +
+                        " columns allow; sum its duplicates first (fl.from_blocks does).");
+    load_elements(tiles, at, decoded, end, held);
+    Index count = end - decoded;
+    if (transform_) {
+      while (at.pointers[open + 1] <= decoded) ++open;
+      const Stretch stretch{count,
+                            at.values + static_cast<std::size_t>(held) * size_of(real_),
+                            at.columns + static_cast<std::size_t>(held) * size_of(column_),
+                            real_,
+                            column_,
+                            decoded,
+                            at.pointers,
+                            open,
+                            panel_.row};
+      count = apply(*transform_, stretch, stayed, at.kept, at.staging);
+      stayed += count;
+    }
+    held += count;
     decoded = end;
+    if (selects())  // rows without values that follow
+      for (Index next = open; next < rows() && at.pointers[next + 1] <= decoded; ++next)
+        if (at.pointers[next + 1] == decoded) at.kept[next + 1] = stayed;
   }
 }
 

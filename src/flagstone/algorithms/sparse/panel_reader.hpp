@@ -62,14 +62,16 @@ class PanelReader {
  private:
   struct Places {
     std::byte *values, *columns, *staging;
-    Index* pointers;
+    Index *pointers, *kept;  // kept: ends of rows in values that stay; the pointers where all do
   };
+  bool selects() const { return transform_ && !transform_->place.empty(); }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
   void load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset) const;
 
   std::string path_;
   CsrPanelRange panel_;
-  Index cols_;
+  Index cols_, stored_cols_;
+  std::shared_ptr<const Transform> transform_;
   Dtype real_, column_;
   bool whole_;
   Index capacity_;  // elements decoded at a time, the beginning of an unfinished row included

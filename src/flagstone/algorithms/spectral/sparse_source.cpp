@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "flagstone/algorithms/spectral/basis.hpp"
 #include "flagstone/algorithms/spectral/source.hpp"
@@ -19,7 +20,8 @@ class SparseSource final : public Source {
     rows = x.matrix.rows, cols = x.matrix.cols, side = cols;
     mean.assign(cols, 0.0);
     if (center) shift_ = graph.allocate({1, cols}, Dtype::float64);
-    auto statistics = csr_statistics(x.matrix);
+    std::optional<CsrStatistics> statistics;  // what ingest learned is of the matrix as it is stored
+    if (!x.transform) statistics = csr_statistics(x.matrix);
     if (!statistics) statistics = stream_statistics(graph, x);
     check_finite(*statistics);
     if (graph.planning()) return;

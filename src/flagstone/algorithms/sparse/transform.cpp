@@ -1,0 +1,93 @@
+#include "flagstone/algorithms/sparse/transform.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flagstone/kernel/expression.hpp"
+
+namespace flagstone::sparse {
+namespace {
+
+template <class F>
+decltype(auto) visit_column(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::uint16:
+      return f(std::uint16_t{});
+    case Dtype::uint32:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
+}
+
+/// Calls f(row of the panel, from, to) for the rows that the stretch touches; from and to count within it.
+template <class F>
+void for_each_row(const Stretch& s, F&& f) {
+  const Index last = s.first + s.count;
+  for (Index row = s.row, at = s.first; at < last; ++row) {
+    const Index end = std::min(s.pointers[row + 1], last);
+    if (end > at) f(row, at - s.first, end - s.first);
+    at = std::max(at, end);
+  }
+}
+
+template <class Real>
+void scale(const Transform::Step& step, const Stretch& s) {
+  Real* values = reinterpret_cast<Real*>(s.values);
+  if (step.kind == Transform::Step::Kind::scale) {
+    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(values[i] * step.factors[0]);
+  } else if (step.kind == Transform::Step::Kind::rows) {
+    for_each_row(s, [&](Index row, Index from, Index to) {
+      const double factor = step.factors[static_cast<std::size_t>(s.first_row + row)];
+      for (Index i = from; i < to; ++i) values[i] = static_cast<Real>(values[i] * factor);
+    });
+  } else {
+    visit_column(s.column, [&](auto sample) {
+      const auto* columns = reinterpret_cast<const decltype(sample)*>(s.columns);
+      for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(values[i] * step.factors[columns[i]]);
+    });
+  }
+}
+
+template <class Real, class Column>
+Index select(const Transform& transform, const Stretch& s, Index before, Index* kept) {
+  Real* values = reinterpret_cast<Real*>(s.values);
+  Column* columns = reinterpret_cast<Column*>(s.columns);
+  Index stay = 0, at = 0;
+  for (Index row = s.row;; ++row) {
+    const Index end = std::min(s.pointers[row + 1] - s.first, s.count);
+    for (; at < end; ++at) {
+      const Index place = transform.place[columns[at]];
+      values[stay] = values[at];
+      columns[stay] = static_cast<Column>(place);
+      stay += place >= 0;
+    }
+    if (s.pointers[row + 1] - s.first > s.count) break;
+    kept[row + 1] = before + stay;
+    if (at == s.count) break;
+  }
+  return stay;
+}
+
+}  // namespace
+
+Index apply(const Transform& transform, const Stretch& s, Index before, Index* kept, std::byte* scratch) {
+  for (const auto& step : transform.steps) {
+    if (step.kind == Transform::Step::Kind::map) {
+      kernel::map_values(step.verb, s.real, s.values, s.count, scratch);
+      std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.real));
+    } else if (s.real == Dtype::float32) {
+      scale<float>(step, s);
+    } else {
+      scale<double>(step, s);
+    }
+  }
+  if (transform.place.empty()) return s.count;
+  return visit_column(s.column, [&](auto sample) {
+    using Column = decltype(sample);
+    return s.real == Dtype::float32 ? select<float, Column>(transform, s, before, kept)
+                                    : select<double, Column>(transform, s, before, kept);
+  });
+}
+
+}  // namespace flagstone::sparse

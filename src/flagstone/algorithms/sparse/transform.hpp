@@ -1,0 +1,40 @@
+#pragma once
+// What becomes of a matrix's values while its panels are decoded: scaled, mapped, some columns left out. Nothing is
+// written; every product sees the matrix as it would be.
+#include <memory>
+#include <vector>
+
+#include "flagstone/kernel/sparse.hpp"
+#include "flagstone/kernel/verbs.hpp"
+
+namespace flagstone::sparse {
+
+/// Steps apply in order. Maps keep zero zero: values that are not stored stay so.
+struct Transform {
+  struct Step {
+    enum class Kind : std::uint8_t { rows, columns, scale, map } kind;
+    std::vector<double> factors;  // one for each row, each stored column, or one
+    kernel::Verb verb{};          // map
+  };
+  std::vector<Step> steps;
+  std::vector<Index> place;  // of each stored column among those that stay, or -1; empty: all stay
+  Index stored_cols = 0;     // of the matrix as it lies on disk
+};
+
+/// A stretch of decoded values, as yet without whole rows: element i of it is stored value `first` + i.
+struct Stretch {
+  Index count = 0;
+  std::byte* values;   // float32 or float64
+  std::byte* columns;  // unsigned integers
+  Dtype real, column;
+  Index first;            // stored value
+  const Index* pointers;  // of the panel's rows, in stored values
+  Index row;              // of the panel: the one that holds the first element
+  Index first_row;        // the panel's first row in the matrix
+};
+
+/// Applies the steps in place and drops columns that do not stay. `kept`: for each row of the panel that ends in this
+/// stretch, its end in values that stay (kept[row + 1] := ...), counting from `before`. Returns how many stay.
+Index apply(const Transform& transform, const Stretch& stretch, Index before, Index* kept, std::byte* scratch);
+
+}  // namespace flagstone::sparse

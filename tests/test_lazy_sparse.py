@@ -1,0 +1,106 @@
+"""Sparse matrices seen through scaling, maps and a choice of columns, against SciPy in memory."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import flagstone as fl
+
+
+def counts(rows, cols, density, seed, dtype="float32"):
+    m = sp.random(rows, cols, density, format="csr", random_state=seed, dtype="float64")
+    m.data = np.ceil(m.data * 7)
+    return m.astype(dtype)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_steps_in_any_order_are_scipys(data, tmp_path_factory):
+    rows, cols = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 60))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int32", "uint8"]))
+    m = counts(rows, cols, data.draw(st.sampled_from([0.0, 0.05, 0.5])), 3, dtype)
+    A = fl.from_blocks([m], tmp_path_factory.mktemp("sparse") / "a.zarr")
+    rng = np.random.default_rng(4)
+    real = np.float32 if np.dtype(dtype).itemsize <= 4 else np.float64
+    dense, view = m.toarray().astype(np.float64), A
+    for step in data.draw(
+        st.lists(st.sampled_from(["rows", "columns", "log1p", "factor", "select"]), max_size=5)
+    ):
+        if step == "rows":
+            f = rng.uniform(0.1, 2, rows)
+            dense, view = dense * f[:, None], view * f[:, None]
+        elif step == "columns":
+            f = rng.uniform(0.1, 2, dense.shape[1])
+            dense, view = dense * f, view.scale(columns=f)
+        elif step == "log1p":
+            dense, view = np.log1p(dense), np.log1p(view)
+        elif step == "factor":
+            dense, view = dense / 3, view / 3
+        else:
+            keep = rng.random(dense.shape[1]) < 0.6
+            keep[rng.integers(0, len(keep))] = True
+            dense, view = dense[:, keep], view[:, keep]
+    assert view.shape == dense.shape
+    eps = 8 * np.finfo(real).eps
+    x, y = rng.standard_normal((dense.shape[1], 3)), rng.standard_normal((rows, 2))
+    size = np.abs(dense) @ np.abs(x) + 1e-300
+    assert (np.abs(view @ x - dense @ x) <= eps * size + 1e-300).all()
+    np.testing.assert_allclose(view.T @ y, dense.T @ y, atol=eps * np.abs(dense).sum() * 4 + 1e-300)
+    np.testing.assert_allclose(
+        view.gram(x), dense.T @ (dense @ x), atol=eps * (np.abs(dense) ** 2).sum() * 50 + 1e-300
+    )
+    np.testing.assert_allclose(view.to_scipy().toarray(), dense, rtol=eps * 4)
+    np.testing.assert_allclose(view.sum(0), dense.sum(0), rtol=eps)
+    np.testing.assert_allclose(view.sum(1), dense.sum(1), rtol=eps)
+    np.testing.assert_allclose(view.T.sum(0), dense.sum(1), rtol=eps)
+    np.testing.assert_allclose(view.mean(), dense.mean(), rtol=eps)
+    np.testing.assert_allclose(view.var(0), dense.var(0), rtol=1e-5, atol=eps)
+    np.testing.assert_allclose(view.var(1), dense.var(1), rtol=1e-5, atol=eps)
+    np.testing.assert_array_equal(view.count_nonzero(0), np.count_nonzero(dense, axis=0))
+    np.testing.assert_array_equal(view.count_nonzero(1), np.count_nonzero(dense, axis=1))
+
+
+def test_several_panels_and_pca(tmp_path):
+    blocks = [counts(20_000, 300, 0.2, i) for i in range(4)]
+    A = fl.from_blocks(iter(blocks), tmp_path / "a.zarr")
+    whole = sp.vstack(blocks, format="csr")
+    totals = np.asarray(whole.sum(1)).ravel()
+    totals[totals == 0] = 1
+    keep = np.sort(np.random.default_rng(0).choice(300, 120, replace=False))
+    view = np.log1p(A * (1e4 / totals)[:, None])[:, keep]
+    dense = np.log1p(whole.toarray().astype(np.float64) * (1e4 / totals)[:, None])[:, keep]
+    np.testing.assert_allclose(view.sum(0), dense.sum(0), rtol=1e-6)
+    bits = set()
+    for workers, memory in ((1, "600MiB"), (2, "2GiB")):
+        with fl.Runtime(workers=workers, memory=memory):
+            for method in ("gram", "krylov"):
+                r = fl.pca(view, 5, method=method)
+                exact = np.linalg.svd(dense - dense.mean(0), compute_uv=False)[:5]
+                np.testing.assert_allclose(r.singular_values, exact, rtol=1e-5)
+                np.testing.assert_allclose(r.mean, dense.mean(0), rtol=1e-6)
+                assert fl.stats().peak_memory <= fl.stats().memory
+                bits.add((method, r.singular_values.tobytes(), np.asarray(r.scores).tobytes()))
+    assert len(bits) == 2
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda A: A.scale(rows=np.ones(3)), "one factor for each"),
+    (lambda A: A / np.zeros(20), "NaN or Inf"),
+    (lambda A: np.exp(A), "to_scipy"),
+    (lambda A: A + 1, "unsupported operand"),
+    (lambda A: A.map("cos"), "keep zero zero"),
+    (lambda A: A[:, [3, 1]], "increasing"),
+    (lambda A: A[3], "columns"),
+    (lambda A: A.T.select([1]), "before transposing"),
+    (lambda A: pickle.dumps(A.log1p()), "does not travel"),
+])  # fmt: skip
+def test_bad_input(tmp_path, call, message):
+    A = fl.from_blocks([counts(50, 20, 0.3, 1)], tmp_path / "a.zarr")
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(A)
