@@ -13,7 +13,7 @@ from flagstone.cli import cli
 
 @pytest.fixture(scope="module")
 def counts():
-    """3,000 cells of three kinds, 1,500 genes, means over four orders of magnitude; some cells and genes empty."""
+    """3,000 cells of three kinds, 1,500 genes, means over four orders of magnitude; some are empty."""
     rng = np.random.default_rng(0)
     means = np.geomspace(1e-3, 8, 1500)
     kinds = rng.gamma(0.6, 1 / 0.6, (3, 1500))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import config
 from .creation import from_numpy
 from .decomposition import PcaResult, pca
 from .errors import ShapeError
@@ -51,8 +52,8 @@ def dispersion(
     """Return (log1p mean, log dispersion, dispersion normalised within bins of the mean) of every gene.
 
     The published formulas of Satija et al. (2015) as scanpy states them: dispersion = variance / mean, both
-    logged; genes fall into `bins` equally wide bins of the mean; within a bin the dispersion is centred by its
-    mean and divided by its standard deviation (n - 1). A bin of one gene gives 1.
+    logged; genes fall into `bins` equally wide bins of the mean; within a bin the dispersion is centred by
+    its mean and divided by its standard deviation (n - 1). A bin of one gene gives 1.
     """
     size = np.where(mean == 0, 1e-12, mean)
     spread = variance / size
@@ -152,8 +153,10 @@ def single_cell(
     means, dispersions, relative = dispersion(mean, variance)
     chosen = choose_genes(relative, genes)
     result = pca(scaled.log1p().select(chosen), k, out=out, memory=memory, **options)
+    done = config.stats()
     if out is not None:
         members = {"genes": chosen, "means": means, "dispersions": dispersions, "dispersions_norm": relative}
         for name, values in members.items():
             from_numpy(values, f"{os.fspath(out)}/{name}", overwrite=True)
+    config._last = done  # what was done is the PCA, not its small members
     return SingleCell(result, chosen, totals, means, dispersions, relative)
