@@ -1,5 +1,6 @@
 // Reads or writes a whole float32 Zarr array chunk by chunk through the ring, nothing else: one line of JSON.
 //   ring_throughput write|read PATH GIBIBYTES [io] [depth]
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -71,7 +72,9 @@ int run(const std::string& verb, const std::string& path, double gibibytes, cons
   const Shape shape{static_cast<Index>(gibibytes * static_cast<double>(GiB)) / (columns * 4), columns};
   const auto started = std::chrono::steady_clock::now();
   const Array array = write ? create_zarr_array(path, shape, Dtype::float32) : open_zarr_array(path);
-  std::vector<Slot> slots(options.depth);
+  // As many chunks as keep the ring full, and one that is being replaced: more memory than that is slower to fill.
+  const std::size_t under_way = options.depth * most_request_bytes / chunk_bytes(array);
+  std::vector<Slot> slots(std::max<std::size_t>(2, under_way + 1));
   for (Slot& slot : slots) {
     slot.buffer = Buffer(align_up(chunk_bytes(array)));
     slot.registered = ring->register_buffer(slot.buffer.data(), slot.buffer.size());
