@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parent.parent
 MARK = "@result "
 #: Options that choose what is run or how often, not the size that a target is about.
 NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}
-NEUTRAL |= {"npy_memory", "zarr_memory"}
+NEUTRAL |= {"npy_memory", "zarr_memory", "install", "chunks", "block"}
 
 
 class ChildFailed(RuntimeError):
@@ -87,11 +87,16 @@ def main(script: str, run: Callable[[], int], *children: Callable[..., dict]) ->
 
 
 def child(
-    script: str, function: Callable | str, timeout: float = 900, wrap: Sequence[str] = (), **arguments
+    script: str,
+    function: Callable | str,
+    timeout: float = 900,
+    wrap: Sequence[str] = (),
+    python: str = sys.executable,
+    **arguments,
 ) -> dict:
     """Runs `function(**arguments)` of `script` in a fresh process and returns its dictionary."""
     name = function if isinstance(function, str) else function.__name__
-    command = [*wrap, sys.executable, script, "--child", name, json.dumps(arguments, default=str)]
+    command = [*wrap, python, script, "--child", name, json.dumps(arguments, default=str)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -25,6 +25,7 @@ SCRIPTS = (
     "limits",
     "plan",
     "formats",
+    "peers",
 )
 
 
