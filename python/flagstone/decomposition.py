@@ -163,6 +163,7 @@ class _Pca:
         self.k, self.center, self.out = int(k), bool(center), out
         self.call = Call("pca", memory)
         self.call.on(self.X.path)
+        self.call.outputs = 1 + len(_SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
         self.input = self._input()
         _core.check_pca(self.input, self.options)

@@ -79,6 +79,7 @@ class _Matmul:
         self.c_in = self._existing(out)
         self.call = Call("matmul", memory)
         self.call.on(self.a.core.path, self.b.core.path)
+        self.call.outputs = 0 if self._in_memory() else 1
 
     def _existing(self, out: Any) -> _core.Array | None:
         """Return the old content of `out` where it is needed, or whose shape and dtype must fit."""

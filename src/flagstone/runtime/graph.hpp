@@ -46,7 +46,7 @@ Access last(Access access);
 
 struct Cost {
   double flops = 0;
-  double bytes_touched = 0;  // of memory traffic, for kernels that are bound by it (0: compute-bound)
+  double bytes_touched = 0;  // of memory traffic beside the arithmetic: conversions, copies, skinny products
   bool float64 = false;      // the arithmetic is in double precision (the planner's flop rate)
   double bytes_decoded = 0;  // unpacked bytes that come from a codec
 };

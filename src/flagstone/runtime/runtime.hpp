@@ -29,7 +29,7 @@ struct MachineProfile {
   double sync_seconds = 2e-3;              // one fdatasync
   double flops_float32 = 1e11;             // one worker while all are busy, as what follows
   double flops_float64 = 5e10;
-  double memory_bytes_per_second = 18e9;  // read plus written by a copy
+  double memory_bytes_per_second = 28e9;  // read plus written by a copy
   double decode_bytes_per_second = 2e9;   // unpacked bytes of blosc lz4
 };
 

@@ -66,7 +66,7 @@ void Simulator::start() {
 
 double Simulator::seconds_of(const Cost& cost) const {
   const double rate = cost.float64 ? profile_.flops_float64 : profile_.flops_float32;
-  return std::max(cost.flops / rate, cost.bytes_touched / profile_.memory_bytes_per_second) +
+  return cost.flops / rate + cost.bytes_touched / profile_.memory_bytes_per_second +
          cost.bytes_decoded / profile_.decode_bytes_per_second;
 }
 
