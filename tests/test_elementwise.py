@@ -451,3 +451,23 @@ def test_plans_count_what_runs_move(tmp_path):
     # One tile more in the cache, which timing decides, is some per cent of so few.
     assert fl.stats().bytes_read == pytest.approx(plan.bytes_read, rel=0.1)
     assert fl.stats().bytes_written == pytest.approx(plan.bytes_written, rel=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("value", [300, -1, 2**40, -(2**63) - 1, 2**63, 2**64])
+def test_python_integers_beyond_the_dtype_compare_and_divide_as_in_numpy(tmp_path, dtype, value):
+    a = np.array([0, 1, 5, 100]).astype(dtype)
+    x = fl.from_numpy(a, str(tmp_path / "x.zarr"))
+    for f in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal, np.true_divide):
+        expected, found = f(a, value), np.asarray(f(x, value))
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+    if not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        with pytest.raises(OverflowError):
+            np.add(x, value)
+
+
+def test_messages_name_the_function_that_was_called(tmp_path):
+    z = fl.from_numpy(np.ones(3, complex), str(tmp_path / "z.zarr"))
+    with pytest.raises(TypeError, match="greater_equal: complex"):
+        np.greater_equal(z, 1)

@@ -6,6 +6,7 @@ NumPy 2 (a Python number takes the dtype of what it meets), shapes broadcast as 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -187,14 +188,23 @@ def node(verb: str, *operands: Expression, dtype: Any = None) -> Expression:
 # Python numbers take the dtype of what they meet (NEP 50) -------------------------------------------------
 
 
-def _weak(value: complex, strong: np.dtype[Any]) -> Expression:
+def _beyond(who: str, value: int, strong: np.dtype[Any]) -> Expression:
+    """Return an integer that `strong` cannot hold, where NumPy does without holding it."""
+    if who in _COMPARISONS or who in _SWAPPED:  # anything beyond the range compares alike
+        return constant(math.copysign(math.inf, value))
+    if who in _IN_FLOATS or who.startswith("logical_"):
+        return constant(value, np.float64)
+    raise OverflowError(f"Python integer {value} out of bounds for {strong.name}")
+
+
+def _weak(who: str, value: complex, strong: np.dtype[Any]) -> Expression:
     if isinstance(value, int):
         if strong.kind == "b":
             return constant(value, np.int64)
         if strong.kind in "iu":
             info = np.iinfo(strong)
             if not info.min <= value <= info.max:
-                raise OverflowError(f"Python integer {value} out of bounds for {strong.name}")
+                return _beyond(who, value, strong)
         return constant(value, strong)
     if isinstance(value, float):
         return constant(value, strong if strong.kind in "fc" else np.float64)
@@ -211,7 +221,7 @@ def operands_of(who: str, given: tuple[Any, ...]) -> list[Expression]:
     strong = np.result_type(*dtypes) if dtypes else _BOOL
     if not dtypes:
         return [as_expression(np.asarray(x), who) for x in given]
-    return [_weak(x, strong) if n is None else n for x, n in zip(given, nodes, strict=True)]
+    return [_weak(who, x, strong) if n is None else n for x, n in zip(given, nodes, strict=True)]
 
 
 # From NumPy's ufuncs to nodes -----------------------------------------------------------------------------
@@ -229,6 +239,7 @@ _VERBS = {
 }  # fmt: skip
 _ORDERED = {"fmax", "fmin", "less", "less_equal", "maximum", "minimum"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal"}
+_IN_FLOATS = {"divide", "true_divide", "float_power", "hypot", "arctan2", "copysign"}
 
 
 def from_ufunc(ufunc: np.ufunc, given: tuple[Any, ...]) -> Expression:
@@ -240,7 +251,8 @@ def from_ufunc(ufunc: np.ufunc, given: tuple[Any, ...]) -> Expression:
         quick = _quick_power(given[0], given[1])
         if quick is not None:
             return quick
-    operands = operands_of(ufunc.__name__, given)
+    asked = ufunc.__name__
+    operands = operands_of(asked, given)
     if name in _SWAPPED:
         name, operands, ufunc = _SWAPPED[name], operands[::-1], getattr(np, _SWAPPED[name])
     if name.startswith("logical_"):
@@ -259,7 +271,7 @@ def from_ufunc(ufunc: np.ufunc, given: tuple[Any, ...]) -> Expression:
     if name == "positive" or (name == "conjugate" and loop[0].kind != "c"):
         return cast(operands[0], loop[0])
     if loop[0].kind == "c" and name in _ORDERED:
-        raise TypeError(f"{name}: complex numbers have no order; compare real parts or absolute values.")
+        raise TypeError(f"{asked}: complex numbers have no order; compare real parts or absolute values.")
     if name in _COMPARISONS and loop[0] != loop[1]:
         return _compare_signs(name, operands)
     return _apply(name, [cast(o, d) for o, d in zip(operands, loop, strict=False)], loop[-1])
