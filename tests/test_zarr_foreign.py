@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -223,6 +224,50 @@ def test_random_damage_never_crashes(tmp_path):
             said.append(str(error))
     assert said
     assert not any("\n" in text for text in said)
+
+
+def test_metadata_cannot_ask_for_any_amount_of_memory(tmp_path):
+    """Chunks of many TiB, a chunk file far longer than its chunk: refused before memory is taken."""
+    zarr.create_array(
+        str(tmp_path / "a"), shape=(4, 4), dtype="f8", chunks=(4, 4), zarr_format=2, fill_value=0
+    )[...] = np.ones((4, 4))
+    file = tmp_path / "a" / ".zarray"
+    text = file.read_text()
+    about = json.loads(text)
+    file.write_text(json.dumps({**about, "chunks": [1 << 20, 1 << 20]}))
+    for use in (lambda a: a[...], lambda a: fl.pca(a, 2)):
+        with fails(fl.BudgetError, "needs at least"):
+            use(fl.open(str(tmp_path / "a")))
+    file.write_text(json.dumps({**about, "chunks": [1 << 40, 1 << 40]}))
+    with fails(fl.FormatError, "larger than"):
+        fl.open(str(tmp_path / "a"))
+    file.write_text(text)
+    with open(tmp_path / "a" / "0.0", "r+b") as chunk:
+        chunk.truncate(1 << 40)
+    with fails(fl.FormatError, "1 TiB|1024 GiB", "damaged"):
+        fl.open(str(tmp_path / "a"))[...]
+
+
+def test_slices_of_large_chunks_stay_within_the_limit(tmp_path, isolated):
+    x = np.random.default_rng(0).random((2048, 4096))
+    zarr.create_array(str(tmp_path / "a"), shape=x.shape, dtype="f8", chunks=x.shape)[...] = x
+    code = """
+    from helpers import peak_memory, reset_peak
+    X = fl.open("a")
+    X[:1]
+    reset_peak()
+    with fl.Runtime(memory=limit):
+        try:
+            X[:4]
+            result = ["ran", peak_memory()]
+        except fl.BudgetError as error:
+            result = ["refused", error.least]
+    """
+    said, least = isolated(code, limit=100 << 20)
+    assert said == "refused"
+    said, peak = isolated(code, limit=least + (4 << 20))
+    assert said == "ran"
+    assert peak <= least + (4 << 20)
 
 
 def test_staging_is_part_of_the_limit(tmp_path, isolated):

@@ -70,6 +70,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("path", &Array::path)
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
+      .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
       .def_prop_ro("stored_bytes",
                    [](const Array& a) {
                      nb::gil_scoped_release unlocked;  // may read the index of every shard

@@ -165,7 +165,7 @@ class Array(Linear, Elementwise):
     def _read(self, call: Call, box: Box, what: str) -> NDArray[Any]:
         nbytes = box.count * self.dtype.itemsize
         if nbytes:
-            call.room(what, nbytes + min(nbytes, STAGING))
+            call.room(what, nbytes + min(nbytes, STAGING) + self._core.unpack_bytes)
         out = np.empty(box.kept, self.dtype)
         if nbytes:
             target = out.reshape(box.shape)

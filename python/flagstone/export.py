@@ -39,9 +39,9 @@ def copy(call: Call, source: Array, target: _core.Array, report: Reported) -> No
     out = Array(target, "r+")
     out._dirty = True  # built aside: no mark is needed
     step, shape, moved = _step(source, target), source.shape, 0
-    chunk = int(np.prod(source.chunks, dtype=object)) * source.dtype.itemsize
-    packed = 2 * chunk if source._core.stored_bytes != source.nbytes else 0
-    call.room("two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + packed)
+    call.room(
+        "two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + source._core.unpack_bytes
+    )
     grid = [range(0, n, s) for n, s in zip(shape, step, strict=True)]
     for first in np.ndindex(*[len(g) for g in grid]):
         key = tuple(slice(g[i], g[i] + s) for g, i, s in zip(grid, first, step, strict=True))

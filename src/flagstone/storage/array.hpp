@@ -58,6 +58,8 @@ class ArrayStore {
   virtual std::size_t run_bytes(const Shape& box) const = 0;
   /// What reading every stored chunk once moves; 0: no chunks, as many bytes as elements.
   virtual std::uint64_t pass_bytes() const { return 0; }
+  /// Memory that unpacking one chunk takes beside the box that is read; 0: chunks are raw, or there are none.
+  virtual std::uint64_t unpack_bytes() const { return 0; }
   /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
   virtual std::byte* memory() const { return nullptr; }
   virtual Shape memory_strides() const { return {}; }

@@ -31,6 +31,7 @@ class ChunkTableStore final : public ArrayStore {
     for (const ChunkTable::Entry& entry : entries_) sum += align_up(entry.bytes);
     return sum;
   }
+  std::uint64_t unpack_bytes() const override { return layout_.unpack_bytes(); }
 
  private:
   void check(const std::string& name, bool raw) const {

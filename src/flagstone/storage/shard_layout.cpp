@@ -335,6 +335,12 @@ void ChunkLayout::decode_with(const CodecChain& chain, const std::string& where)
   };
 }
 
+std::uint64_t ChunkLayout::most_packed() const { return chunk_bytes + chunk_bytes / 16 + 64 * KiB; }
+
+std::uint64_t ChunkLayout::unpack_bytes() const {
+  return decode ? align_up(most_packed()) + page_bytes + align_up(chunk_bytes) + decode_scratch : 0;
+}
+
 std::uint64_t ChunkLayout::slot_bytes() const { return align_up(chunk_bytes + (encode || decode ? page_bytes : 0)); }
 
 bool ChunkLayout::covers_whole_chunks(const Box& box) const {
@@ -370,8 +376,17 @@ Box ChunkLayout::chunk_box(const Shape& chunk) const {
   return box;
 }
 
-Transfer ChunkLayout::read(const Box& box, const Locate& locate) const {
+Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
   check_box(shape, box);
+  // A damaged index or a file that is no chunk must not decide how much memory is taken.
+  const Locate locate = [&](const Shape& chunk) {
+    StoredChunk stored = find(chunk);
+    if (decode && stored.bytes > most_packed())
+      throw FormatError("read: " + (stored.file ? stored.file->path() : std::string("chunk")) + ": a chunk of " +
+                        format_bytes(chunk_bytes) + " takes " + format_bytes(stored.bytes) +
+                        "; it is damaged, write or copy it again.");
+    return stored;
+  };
   Geometry g = geometry_of(*this, box);
   Transfer transfer = std::move(g.transfer);
   if (count(box.shape) == 0) return transfer;

@@ -40,10 +40,13 @@ struct ChunkLayout {
 
   /// Takes order and steps from a chain; errors name `where`. Nothing to unpack: no decode.
   void decode_with(const CodecChain& chain, const std::string& where);
+  /// Longest stored chunk that is no damage, and what unpacking one takes (0: nothing to unpack).
+  std::uint64_t most_packed() const;
+  std::uint64_t unpack_bytes() const;
   /// Raw chunks take align_up(chunk_bytes); packed ones a page more, so that incompressible data fits.
   std::uint64_t slot_bytes() const;
   bool covers_whole_chunks(const Box& box) const;
-  Transfer read(const Box& box, const Locate& locate) const;
+  Transfer read(const Box& box, const Locate& find) const;
   /// ShapeError unless the box covers whole chunks.
   Transfer write(const Box& box, const Locate& locate) const;
   std::size_t run_bytes(const Shape& box) const;

@@ -36,6 +36,7 @@ class ZarrStore final : public ArrayStore {
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
   std::uint64_t stored_bytes() const;
   std::uint64_t pass_bytes() const override;
+  std::uint64_t unpack_bytes() const override { return layout_.unpack_bytes(); }
 
  private:
   struct Shard {
