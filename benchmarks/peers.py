@@ -61,7 +61,8 @@ class Peers:
             if ours:
                 raise
             harness.note(f"{function if isinstance(function, str) else function.__name__}: {failed}")
-            return {"seconds": float("inf"), "failed": "killed" if failed.killed else str(failed)[:60]}
+            late = f"not done in {self.args.timeout:g} s" if "not done" in str(failed) else "killed"
+            return {"seconds": float("inf"), "failed": late if failed.killed else str(failed)[:60]}
 
 
 def environment(folder: Path) -> str:

@@ -173,7 +173,8 @@ def pca_dask(x: str, k: int, memory: int, out: str) -> dict:
         matrix = da.from_array(values, chunks=(rows, -1), inline_array=True)
         mean = matrix.mean(axis=0).compute()
         centred = matrix - mean
-        _, s, v = da.linalg.svd_compressed(centred, k, n_power_iter=4, seed=1)
+        # compute=True reads the matrix again at each use, as Dask advises where it is larger than memory
+        _, s, v = da.linalg.svd_compressed(centred, k, n_power_iter=4, seed=1, compute=True)
         s, v = dask.compute(s, v)
         scores = np.lib.format.open_memmap(out, mode="w+", dtype=np.float32, shape=(len(values), k))
         da.store((centred @ v.T).astype(np.float32), scores, lock=False)
