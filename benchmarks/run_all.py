@@ -22,6 +22,7 @@ SCRIPTS = (
     "ring",
     "pca",
     "sparse_stream",
+    "elementwise",
     "limits",
     "plan",
     "formats",

@@ -7,34 +7,20 @@
 #include <numeric>
 #include <type_traits>
 
+#include "flagstone/base/real_types.hpp"
+
 namespace flagstone {
 namespace {
 
 /// Calls f with a value of the C++ type of a dtype for which is_csr_value holds.
 template <class F>
 decltype(auto) visit_value(Dtype dtype, F&& f) {
-  switch (dtype) {
-    case Dtype::int8:
-      return f(std::int8_t{});
-    case Dtype::int16:
-      return f(std::int16_t{});
-    case Dtype::int32:
-      return f(std::int32_t{});
-    case Dtype::int64:
-      return f(std::int64_t{});
-    case Dtype::uint16:
-      return f(std::uint16_t{});
-    case Dtype::uint32:
-      return f(std::uint32_t{});
-    case Dtype::uint64:
-      return f(std::uint64_t{});
-    case Dtype::float32:
-      return f(float{});
-    case Dtype::float64:
-      return f(double{});
-    default:
-      return f(std::uint8_t{});  // bool is stored as uint8
-  }
+  return visit_real_type(dtype, [&](auto value) -> decltype(auto) {
+    if constexpr (std::is_same_v<decltype(value), Half>)
+      return f(std::uint8_t{});  // never: no CSR value
+    else
+      return f(value);
+  });
 }
 
 template <class F>
