@@ -19,6 +19,7 @@ from .creation import Destination
 from .errors import Error, ShapeError, storage_error
 from .expression import Expression, as_expression, cast, leaves, lower
 from .operators import Elementwise, operations
+from .outputs import check_apart, check_path, check_replaceable
 from .plan import Plan, routine
 from .scratch import Result, prepare, whole_or_nothing
 
@@ -185,17 +186,11 @@ class Place:
         self.values: NDArray[Any] | None = None
         self.destination: Destination | None = None
         self.scratch: Result | None = None
+        _check_out(call.who, out, shape, dtype)
         if isinstance(out, Array):
-            _check_out(out, shape, dtype)
+            check_replaceable(call.who, out)
             if out.path is not None and not out.path.endswith(".npy"):
                 self.chunks = out.chunks
-        elif isinstance(out, np.ndarray):
-            if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
-                raise _unfit(out.shape, out.dtype, shape, dtype, "a writeable ndarray")
-        elif not (out is None or out is IN_MEMORY or isinstance(out, (str, os.PathLike))):
-            raise TypeError(
-                f"compute: out is {type(out).__name__}; a path, an Array or an ndarray is needed."
-            )
 
     @property
     def in_memory(self) -> bool:
@@ -224,7 +219,7 @@ class Place:
             self.scratch = self.call.result("compute", self.nbytes)
             stack.enter_context(whole_or_nothing(self.scratch))
             path = self.scratch.path
-        self.destination = Destination("compute", path, self.shape, self.dtype.name, self.chunks, True)
+        self.destination = Destination(self.call.who, path, self.shape, self.dtype.name, self.chunks, True)
         stack.enter_context(whole_or_nothing(self.destination))
         return self.destination.core
 
@@ -250,26 +245,34 @@ class Place:
 IN_MEMORY = object()
 
 
-def _unfit(had: Any, of: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> ShapeError:
+def _unfit(who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> ShapeError:
     return ShapeError(
-        f"compute: out is {shape_text(had)} {of} and the result is {shape_text(shape)} {dtype.name}; "
-        f"give {what} "
-        "that agrees (astype converts the expression)."
+        f"{who}: out is {shape_text(out.shape)} {out.dtype} and the result is {shape_text(shape)} "
+        f"{dtype.name}; give {what} that agrees (astype converts the expression)."
     )
 
 
-def _check_out(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if out._transposed or out._conjugated:
-        raise ShapeError("compute: out is a transposed or conjugated view; give the array itself.")
-    if out.mode != "r+":
-        raise storage_error(
-            f"compute: out '{out.path}' is open for reading; open it with mode='r+'.",
-            errno.EACCES,
-            out.path or "",
-        )
-    if out.shape != shape or out.dtype != dtype:
-        raise _unfit(out.shape, out.dtype, shape, dtype, "an Array")
-    out.flush()
+def _check_out(who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse a place that cannot hold a result of this shape and dtype."""
+    if isinstance(out, Array):
+        if out._transposed or out._conjugated:
+            raise ShapeError(f"{who}: out is a transposed or conjugated view; give the array itself.")
+        if out.mode != "r+":
+            raise storage_error(
+                f"{who}: out '{out.path}' is open for reading; open it with mode='r+'.",
+                errno.EACCES,
+                out.path or "",
+            )
+        if out.shape != shape or out.dtype != dtype:
+            raise _unfit(who, out, shape, dtype, "an Array")
+        out.flush()
+    elif isinstance(out, np.ndarray):
+        if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
+            raise _unfit(who, out, shape, dtype, "a writeable ndarray")
+    elif isinstance(out, (str, os.PathLike)):
+        check_path(who, out)
+    elif not (out is None or out is IN_MEMORY):
+        raise TypeError(f"{who}: out is {type(out).__name__}; a path, an Array or an ndarray is needed.")
 
 
 class _Pass:
@@ -315,18 +318,24 @@ class _Pass:
         places = [p for _, p in self.stores] + [p for _, ps in self.reductions for p in ps]
         return sum(p.nbytes for p in places if p.in_memory)
 
-    def run(self) -> None:
-        beside = self.beside()
-        self.call.check_memory(self.build(Place.planned).job(), beside)
-        with contextlib.ExitStack() as stack:
-            job = self.build(lambda place: place.open(stack)).job()
-            done = self.call.run(job)
-            self.call.record(done, self.what, "one pass", 1)
-            for _, place in self.stores:
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that cannot work; return the bytes held with it, `beside` by passes before."""
+        held = beside + self.beside()
+        self.call.check_memory(self.build(Place.planned).job(), held)
+        return held
+
+    def run(self, stack: contextlib.ExitStack) -> None:
+        """Compute what is stored, aside; `close` publishes it."""
+        job = self.build(lambda place: place.open(stack)).job()
+        done = self.call.run(job)
+        self.call.record(done, self.what, "one pass", 1)
+
+    def close(self) -> None:
+        for _, place in self.stores:
+            place.result = place.close()
+        for _, places in self.reductions:
+            for place in places:
                 place.result = place.close()
-            for _, places in self.reductions:
-                for place in places:
-                    place.result = place.close()
 
     def plan(self) -> Plan:
         built = self.build(Place.planned)
@@ -356,6 +365,7 @@ class _Job:
             raise TypeError("compute: nothing to compute; give expressions or reductions.")
         self.call = Call("compute", memory)
         outs = self._outs(out, len(given))
+        check_apart("compute", outs)
         self.passes: list[_Pass] = []
         self.answers: list[Callable[[], Any]] = []
         groups: dict[Any, _Pass] = {}
@@ -397,11 +407,7 @@ class _Job:
         if item.source.size == 0:
             self.answers.append(lambda: _of_nothing(item, out))
             return
-        direct = (
-            len(item.parts) == 1 and item.parts[0][3] == item.dtype and isinstance(out, (str, os.PathLike))
-        )
-        if out is not None and not direct:
-            Place(self.call, item.shape, item.dtype, out, item.shape)  # looks at it
+        _check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
         places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
         wanted.reductions.append((item, places))
@@ -413,8 +419,14 @@ class _Job:
         return groups[shape]
 
     def run(self) -> Any:
+        held = 0
         for item in self.passes:
-            item.run()
+            held = item.check(held)
+        with contextlib.ExitStack() as stack:
+            for item in self.passes:
+                item.run(stack)
+            for item in self.passes:  # now: a result may lie over what a later pass reads
+                item.close()
         answers = [answer() for answer in self.answers]
         return answers[0] if len(answers) == 1 else tuple(answers)
 
@@ -470,8 +482,9 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     *expressions : Expression, Reduced or Array
         ``a * x + 1``, ``np.exp(a)``, ``a.mean(0)``. Those of one shape share one pass over their operands.
     out : path, Array or ndarray, or a list of them for several expressions, optional
-        Where results go. A path is replaced at once and whole (Zarr, or `.npy`); an existing Array, even an
-        operand, gets a new version that is built aside and exchanged. Default: an expression becomes an Array
+        Where results go. A path is replaced at once and whole (Zarr, or `.npy`; anything else there is
+        refused); an existing Array, even an operand, gets a new version that is built aside and exchanged
+        (flat files: assign, ``out[...] = expression``). Default: an expression becomes an Array
         in scratch that is deleted with its last handle, a reduction an ndarray or a number.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
@@ -519,7 +532,10 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
     item.start = list(start)
     place = Place(call, shape, given.dtype, IN_MEMORY, None)
     item.stores.append((given, place))
-    item.run()
+    item.check()
+    with contextlib.ExitStack() as stack:
+        item.run(stack)
+        item.close()
     found: NDArray[Any] = place.result
     return found
 

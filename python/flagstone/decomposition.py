@@ -16,6 +16,7 @@ from .config import Call
 from .creation import Destination, from_numpy, in_group
 from .errors import ShapeError, storage_error
 from .expression import Expression
+from .outputs import check_path
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
 from .sparse import SparseArray, from_blocks
@@ -161,6 +162,8 @@ class _Pca:
                 f"{min(shape, default=0)}."
             )
         self.k, self.center, self.out = int(k), bool(center), out
+        if out is not None:
+            check_path("pca", out)
         self.call = Call("pca", memory)
         self.call.on(self.X.path)
         self.call.outputs = 1 + len(_SMALL)
@@ -299,8 +302,10 @@ def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Arra
 
 
 def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:
-    nbytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    return call.result("transform", nbytes) if out is None else None
+    if out is not None:
+        check_path("transform", out)
+        return None
+    return call.result("transform", shape[0] * shape[1] * np.dtype(dtype).itemsize)
 
 
 def _finish(destination: Destination, place: scratch.Result | None) -> Array:

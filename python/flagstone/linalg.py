@@ -16,6 +16,7 @@ from .creation import Destination
 from .errors import ShapeError, storage_error
 from .expression import Expression
 from .operators import operations
+from .outputs import check_path, check_replaceable
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
 from .sparse import Product, SparseArray
@@ -95,6 +96,7 @@ class _Matmul:
                     f"matmul: out '{out.path}' is open for reading; open it with mode='r+'.",
                     errno.EACCES, out.path or "",
                 )  # fmt: skip
+            check_replaceable("matmul", out)
             out.flush()
             old = out._owner._core
         elif isinstance(out, np.ndarray):
@@ -102,6 +104,7 @@ class _Matmul:
                 raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
             old = _core.memory_array(out)
         elif isinstance(out, (str, os.PathLike)):
+            check_path("matmul", out)
             if not self.beta:
                 return None
             path = os.fspath(out)
@@ -241,7 +244,7 @@ def matmul(
         ndarray B and returns an ndarray.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
-        ``.npy``). An existing Array, even an operand, gets a new version that is built aside and exchanged.
+        ``.npy``; anything else there is refused). An existing Array, even an operand, gets a new version that is built aside and exchanged.
         Default: scratch; the result is deleted when the last handle on it dies, at the latest with the
         process.
     alpha, beta : number

@@ -12,6 +12,7 @@ from . import config
 from .creation import from_numpy
 from .decomposition import PcaResult, pca
 from .errors import ShapeError
+from .outputs import check_path
 from .plan import Plan, routine
 from .sparse import SparseArray
 
@@ -142,6 +143,8 @@ def single_cell(
     (``fl.stats().passes``). Beside the PCA: 8 bytes a cell, 40 bytes a gene.
     """
     _check(X, k, genes)
+    if out is not None:
+        check_path("single_cell", out)
     totals = np.asarray(X.sum(1, memory=memory))
     if (totals < 0).any():
         raise ShapeError("single_cell: a cell's counts sum to less than 0; X must hold counts.")

@@ -1,0 +1,75 @@
+"""What `out=` may replace, looked at before any work starts: never what is no result."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from .array import Array
+from .errors import ShapeError, storage_error
+
+__all__ = ["check_apart", "check_path", "check_replaceable"]
+
+
+def check_replaceable(who: str, out: Array) -> None:
+    """Refuse an Array whose file is not ours to exchange: a flat file has offsets and readers of its own."""
+    path, opened = out.path, out._owner._opened
+    if path is None or (opened is None and (os.path.isdir(path) or path.endswith(".npy"))):
+        return
+    raise storage_error(
+        f"{who}: out '{path}' is a file that is written in place, and a result is built aside and exchanged; "
+        "give another out and assign it (out[...] = result).",
+        errno.EINVAL,
+        path,
+    )
+
+
+def check_path(who: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a path where something lies that is neither Zarr nor a `.npy`, nor an empty directory."""
+    place = os.fspath(path)
+    if not os.path.exists(place):
+        return
+    if os.path.isdir(place):
+        known = _core.is_zarr_group(place) or _core.is_zarr_array(place) or not os.listdir(place)
+    else:
+        known = place.endswith(".npy") and _is_npy(place)
+    if not known:
+        raise storage_error(
+            f"{who}: out '{place}' exists and is no Zarr directory or .npy file, so it is not replaced; "
+            "remove it or name another place.",
+            errno.EEXIST,
+            place,
+        )
+
+
+def _is_npy(place: str) -> bool:
+    with open(place, "rb") as file:
+        return file.read(6) in (b"\x93NUMPY", b"")
+
+
+def check_apart(who: str, outs: Iterable[Any]) -> None:
+    """Refuse results of one call that would lie on, or inside, each other."""
+    paths: list[str] = []
+    memory: list[np.ndarray[Any, Any]] = []
+    for out in outs:
+        path = out.path if isinstance(out, Array) else out
+        values = out._owner._values if isinstance(out, Array) else out
+        if isinstance(path, (str, os.PathLike)):
+            place = os.path.realpath(os.fspath(path))
+            for other in paths:
+                if os.path.commonpath([place, other]) in (place, other):
+                    raise ShapeError(
+                        f"{who}: two results would go to '{other}' and '{place}'; give each its own place."
+                    )
+            paths.append(place)
+        elif isinstance(values, np.ndarray):
+            if any(np.may_share_memory(values, other) for other in memory):
+                raise ShapeError(
+                    f"{who}: two results would go to the same memory; give each an array of its own."
+                )
+            memory.append(values)
