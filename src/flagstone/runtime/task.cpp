@@ -42,11 +42,9 @@ TaskId Graph::add(std::shared_ptr<Task> task) { return add(std::move(task), {});
 
 TaskId Graph::add(std::shared_ptr<Task> task, std::vector<TaskId> after) {
   if (!task) throw Error("graph: a null task was added; make one with std::make_shared.");
-  Task& added = *task;
-  TaskSpec spec = added.spec(std::move(task));
+  TaskSpec spec = task->spec(task);
   spec.after.insert(spec.after.end(), after.begin(), after.end());
-  added.id_ = add(std::move(spec));
-  return added.id_;
+  return task->id_ = add(std::move(spec));  // it may have run by now; `task` keeps it
 }
 
 Composition serial(std::vector<Composition> parts) { return {Composition::Kind::serial, std::move(parts)}; }

@@ -27,7 +27,7 @@ class Task {
   /// Higher first among startable tasks.
   void set_priority(int priority) { priority_ = priority; }
   const std::string& name() const { return name_; }
-  /// Once it was added; 0 before.
+  /// Once it was added; 0 before. For who adds, not for execute().
   TaskId id() const { return id_; }
 
  protected:
