@@ -314,3 +314,39 @@ def test_features_and_stats(tmp_path, rng):
     assert stats.flops == pytest.approx(2 * 300**3, rel=0.05)
     for name in ("bytes_read", "bytes_written", "seconds", "peak_memory"):
         assert getattr(stats, name) >= 0
+
+
+@pytest.mark.parametrize("how", ["npy", "zarr", "memory", "created"])
+def test_arrays_without_dimensions(tmp_path, how):
+    if how == "npy":
+        np.save(tmp_path / "n.npy", np.array(7.0))
+        a = fl.open(tmp_path / "n.npy", mode="r+")
+    elif how == "created":
+        a = fl.create(tmp_path / "c.zarr", (), "f8")
+        a[()] = 7
+    else:
+        a = fl.from_numpy(np.array(7.0), tmp_path / "z.zarr" if how == "zarr" else None)
+    assert (a.shape, a[()], a[...], float(np.asarray(a))) == ((), 7, 7, 7)
+    a[...] = 8.5
+    a.flush()
+    assert a[()] == 8.5
+    assert (a + 1)[()] == 9.5
+    assert float(fl.compute(a * 2)[()]) == 17
+    assert float(a.sum()) == 8.5
+    assert a.T[()] == 8.5
+    if how == "zarr":
+        assert fl.open(tmp_path / "z.zarr")[()] == 8.5
+
+
+@pytest.mark.parametrize(("dtype", "value", "error"), [
+    ("i1", 300, OverflowError), ("u1", [1, -1], OverflowError), ("i4", np.nan, ValueError),
+    ("f8", 1 + 2j, TypeError), ("i8", 2**70, OverflowError),
+])  # fmt: skip
+def test_assigned_numbers_that_the_dtype_cannot_hold_are_refused_as_by_numpy(tmp_path, dtype, value, error):
+    with pytest.raises(error):
+        np.zeros((3, 2), dtype)[...] = value
+    a = fl.create(tmp_path / "a.zarr", (3, 2), dtype)
+    with pytest.raises(error):
+        a[...] = value
+    a[...] = [3, 4]
+    assert a[2, 1] == 4

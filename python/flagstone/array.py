@@ -186,6 +186,8 @@ class Array(Linear, Elementwise):
 
     def _piece_rows(self, box: Box) -> int:
         """Rows of one transfer: about PIECE bytes, whole chunks."""
+        if not self.shape:
+            return 1
         row = max(1, box.bounding_row * self.dtype.itemsize)
         rows = max(1, PIECE // row)
         chunk = self.chunks[0] if self.chunks else 1
@@ -230,7 +232,7 @@ class Array(Linear, Elementwise):
                 self.path or "",
             )
         box = Box(key, self.shape)
-        given = np.asarray(value)
+        given = _checked(value, self.dtype)
         try:
             source = np.broadcast_to(given, box.kept).reshape(box.shape)
         except ValueError:
@@ -325,6 +327,13 @@ class Array(Linear, Elementwise):
             )
         values = values.T if self._transposed else values
         return values.conj() if self._conjugated else values
+
+
+def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return what is assigned; Python's numbers raise what NumPy raises where `dtype` cannot hold them."""
+    if type(value) in (bool, int, float, complex, list, tuple):
+        return np.array(value, dtype)
+    return np.asarray(value)
 
 
 def open_core(path: str, mode: str) -> _core.Array:

@@ -77,7 +77,7 @@ class Box:
     def pieces(self, rows: int) -> Any:
         """Yield boxes of about `rows` rows: (start, shape, where in the result, steps inside the box)."""
         if not self.shape:
-            yield [], [], (), ()
+            yield [], [], (...,), ()  # an ellipsis: a view, where () would give a number
             return
         per = max(1, rows // self.step[0])
         steps = tuple(slice(None, None, s) for s in self.step)
