@@ -568,3 +568,33 @@ def test_what_is_no_result_is_not_replaced(tmp_path):
     for name in ("empty", "old.npy"):
         assert fl.compute(X + 1, out=tmp_path / name).shape == X.shape
         assert fl.compute(X + 2, out=tmp_path / name).shape == X.shape
+
+
+@pytest.mark.parametrize("options", [
+    {"initial": 100}, {"where": np.ones((3, 4), bool)}, {"out": np.zeros(4)}, {"initial": 0},
+])  # fmt: skip
+def test_arguments_of_reductions_are_taken_or_refused(options):
+    X = fl.from_numpy(np.ones((3, 4)))
+    name = next(iter(options))
+    for call in (np.add.reduce, np.sum, fl.sum):
+        with pytest.raises(TypeError, match=f"^sum: {name} is not possible here"):
+            call(X, axis=0, **options)
+    with pytest.raises(TypeError, match="dtype is not possible"):
+        fl.max(X, dtype="f4")
+    np.testing.assert_array_equal(np.add.reduce(X, 0, None, None, True), np.full((1, 4), 3.0))
+    assert np.add.reduce(X, axis=None, where=True)[()] == 12
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean"])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u8", "?", "f4", "f8"])
+@pytest.mark.parametrize("source", ["i1", "i8", "f8"])
+def test_the_dtype_asked_for_is_the_dtype_got(name, dtype, source):
+    a = np.random.default_rng(0).integers(1, 100, (12, 5)).astype(source)
+    got = np.asarray(getattr(fl.from_numpy(a), name)(0, dtype=dtype))
+    expected = getattr(a, name)(0, dtype=dtype)
+    assert got.dtype == np.dtype(dtype).newbyteorder("=")
+    if name == "mean" and dtype in ("i1", "u1", "?"):  # NumPy's own sum wraps around before it divides
+        return
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    with pytest.raises(TypeError, match="a floating one is needed"):
+        fl.var(fl.from_numpy(a), dtype="i4")

@@ -104,3 +104,9 @@ def test_bad_input(tmp_path, call, message):
     A = fl.from_blocks([counts(50, 20, 0.3, 1)], tmp_path / "a.zarr")
     with pytest.raises((TypeError, ValueError), match=message):
         call(A)
+
+
+def test_counting_among_nan_is_refused():
+    A = fl.from_blocks([np.array([[1.0, np.nan], [0, 2]])])
+    with pytest.raises(fl.NumericalError, match="count_nonzero: the values hold NaN"):
+        A.count_nonzero()

@@ -43,10 +43,15 @@ class Reduced(Elementwise):
         self.axes = _axes(name, axis, given.ndim)
         self.keepdims = bool(keepdims)
         self.ddof = ddof
-        if dtype is not None:
-            given = cast(given, dtype)
+        asked = None if dtype is None else np.dtype(dtype)
+        if asked is not None:
+            if asked.kind not in ("fc" if name in ("var", "std") else "biufc"):
+                raise TypeError(f"{name}: dtype is {asked}; a floating one is needed (numbers, for sums).")
+            given = cast(given, asked.newbyteorder("="))
         self.source = given
         self.parts, self.dtype = _parts(given, name)
+        if asked is not None and asked.kind in "biu":  # folded in 64 bits: the same modulo 2^bits
+            self.dtype = asked.newbyteorder("=")
         reduced = [d in self.axes for d in range(given.ndim)]
         self.reduced = reduced
         self.shape = tuple(

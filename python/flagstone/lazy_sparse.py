@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .config import Call
-from .errors import ShapeError
+from .errors import NumericalError, ShapeError
 
 __all__ = ["LazySparse"]
 
@@ -253,5 +253,7 @@ class LazySparse:
     def count_nonzero(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return the number of values that are not zero, along `axis`; one read."""
         counts = np.asarray(self.map("sign").map("square").sum(axis, memory=memory))
+        if not np.isfinite(counts).all():
+            raise NumericalError("count_nonzero: the values hold NaN; replace or remove them first.")
         whole: Any = np.rint(counts).astype(np.int64)
         return whole if axis is not None else int(whole)

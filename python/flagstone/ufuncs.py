@@ -79,6 +79,9 @@ __all__ = [
     "where",
 ]
 
+_TYPED = ("sum", "prod", "mean", "var", "std")
+_DDOF = {"ddof"}
+_NO_VALUE = getattr(np, "_NoValue", None)  # what NumPy passes for `initial` where nothing was given
 _REDUCTIONS = ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all")
 
 
@@ -133,7 +136,17 @@ def _ufunc(name: str) -> Callable[..., Expression]:
 
 
 def _reduction(name: str) -> Callable[..., Reduced]:
+    takes = (
+        {"keepdims"} | ({"dtype"} if name in _TYPED else set()) | (_DDOF if name in ("var", "std") else set())
+    )
+
     def function(x: Any, /, axis: Any = None, **options: Any) -> Reduced:
+        unknown = sorted(set(options) - takes)
+        if unknown:
+            raise TypeError(
+                f"{name}: {', '.join(unknown)} is not possible here; leave it out ({name} takes axis, "
+                f"{', '.join(sorted(takes))})."
+            )
         method: Reduced = operations["reduce"](x, name, axis, options.pop("keepdims", False), **options)
         return method
 
@@ -226,10 +239,12 @@ def _numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
     if ufunc is np.matmul and method == "__call__" and not options:
         return operations["matmul"](*inputs)
     if method == "reduce" and ufunc.__name__ in _UFUNC_REDUCTIONS:
-        options = {
-            k: v for k, v in options.items() if v is not None and k in ("axis", "keepdims", "dtype")
-        } | ({} if "axis" in options else {"axis": 0})
-        return _FUNCTIONS[_UFUNC_REDUCTIONS[ufunc.__name__]](inputs[0], **options)
+        given = dict(zip(("axis", "dtype", "out", "keepdims", "initial", "where"), inputs[1:], strict=False))
+        given = {"axis": 0} | given | options
+        if given.get("where") is True:
+            del given["where"]
+        kept = {k: v for k, v in given.items() if k == "axis" or (v is not None and v is not _NO_VALUE)}
+        return _FUNCTIONS[_UFUNC_REDUCTIONS[ufunc.__name__]](inputs[0], **kept)
     if method != "__call__":
         raise TypeError(
             f"numpy.{ufunc.__name__}.{method}: not possible on a flagstone.Array; load a part first."
