@@ -212,3 +212,33 @@ def test_result_without_out_is_gone_with_its_handle(isolated):
         """
     )
     assert leftover < 100_000
+
+
+@pytest.mark.parametrize("of", [
+    lambda x: x[::2, ::2], lambda x: x[::-1, ::-1], lambda x: x[:, ::-1],
+    lambda x: np.broadcast_to(x[0], x.shape),
+    lambda x: x[::3], lambda x: x.T[::2, 1:],
+])  # fmt: skip
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_matrices_in_memory_of_any_strides(rng, of, wrapped):
+    x = of(rng.random((60, 60)))
+    y = rng.random((x.shape[1], 7))
+    a = fl.from_numpy(x) if wrapped else x
+    np.testing.assert_allclose(np.asarray(fl.matmul(a, y)), x @ y, rtol=1e-13)
+    np.testing.assert_allclose(np.asarray(fl.matmul(y.T, a.T)), y.T @ x.T, rtol=1e-13)
+    whole = np.ones((2 * x.shape[0], 14))
+    fl.matmul(a, y, out=whole[::2, ::2], beta=2)
+    np.testing.assert_allclose(whole[::2, ::2], x @ y + 2, rtol=1e-13)
+    assert (whole[1::2] == 1).all()
+
+
+def test_long_doubles_are_refused():
+    with pytest.raises(TypeError, match="longdouble|float128"):
+        fl.matmul(np.ones((2, 2), np.longdouble), np.ones((2, 2)))
+
+
+def test_beta_reads_the_result_that_a_path_holds(tmp_path, rng):
+    x, y = rng.random((5, 6)), rng.random((6, 4))
+    fl.matmul(x, y, out=tmp_path / "c.zarr")
+    fl.matmul(x, y, out=tmp_path / "c.zarr", beta=1)
+    np.testing.assert_allclose(fl.open(tmp_path / "c.zarr")[...], 2 * (x @ y), rtol=1e-13)

@@ -26,6 +26,15 @@ __all__ = ["matmul"]
 Matrix: TypeAlias = Array | NDArray[Any]
 
 
+def _plain(values: NDArray[Any]) -> bool:
+    """Say whether BLAS takes the matrix as it lies: one dimension contiguous, the other of a whole step."""
+    item = values.itemsize
+    if values.ndim != 2 or any(s % item for s in values.strides):
+        return values.flags.c_contiguous
+    (rows, cols), (row, col) = values.shape, values.strides
+    return (col == item and row >= cols * item) or (row == item and col >= rows * item)
+
+
 class _Side:
     """One operand: what the core gets; `values` is the ndarray behind it where it lies in memory."""
 
@@ -34,6 +43,9 @@ class _Side:
             given.flush()
             self.core, self.flags = given._core, (given._transposed, given._conjugated)
             self.values: NDArray[Any] | None = given._owner._values
+            if self.values is not None and not _plain(self.values):
+                self.values = np.ascontiguousarray(self.values)
+                self.core = _core.memory_array(self.values)
         elif isinstance(given, Expression):
             raise TypeError(
                 f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, "
@@ -42,11 +54,12 @@ class _Side:
         else:
             values = np.asarray(given)
             values = values.astype(values.dtype.newbyteorder("="), copy=False)
-            if any(s % values.itemsize for s in values.strides):
+            if not _plain(values):
                 values = np.ascontiguousarray(values)
-            if values.dtype.kind not in "biufc":
+            if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
                 raise TypeError(
-                    f"matmul: {name} is {type(given).__name__}; an Array or a NumPy matrix is needed."
+                    f"matmul: {name} is {type(given).__name__} of {values.dtype}; an Array or a "
+                    "NumPy matrix of numbers that can be stored is needed."
                 )
             self.core, self.flags, self.values = _core.memory_array(values), (False, False), values
         if len(self.core.shape) != 2:
@@ -61,6 +74,14 @@ class _Side:
     def shape(self) -> tuple[int, int]:
         rows, cols = self.core.shape
         return (cols, rows) if self.flags[0] else (rows, cols)
+
+
+def _inside(path: str) -> str:
+    """Return where the only array of a group lies, such as our own results are."""
+    if not os.path.isdir(path) or not _core.is_zarr_group(path):
+        return path
+    _, arrays, groups = _core.open_group(path)
+    return f"{path}/{arrays[0]}" if len(arrays) == 1 and not groups else path
 
 
 class _Matmul:
@@ -102,7 +123,7 @@ class _Matmul:
         elif isinstance(out, np.ndarray):
             if not out.flags.writeable:
                 raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
-            old = _core.memory_array(out)
+            old = _core.memory_array(out if _plain(out) else np.ascontiguousarray(out))
         elif isinstance(out, (str, os.PathLike)):
             check_path("matmul", out)
             if not self.beta:
@@ -113,7 +134,7 @@ class _Matmul:
                     f"matmul: beta needs the old content of out, and '{path}' does not exist.",
                     errno.ENOENT, path,
                 )  # fmt: skip
-            old = open_core(path, "r")
+            old = open_core(_inside(path), "r")
         else:
             raise TypeError(f"matmul: out is {type(out).__name__}; a path, an Array or an ndarray is needed.")
         if tuple(old.shape) != self.shape or old.dtype != self.dtype:
@@ -184,7 +205,11 @@ class _Matmul:
     def _into_memory(self) -> Matrix:
         target = self.out if isinstance(self.out, np.ndarray) else self.out._owner._values
         read = [side.values for side in (self.a, self.b) if side.values is not None]
-        aside = self.beta != 0 or any(np.may_share_memory(target, values) for values in read)
+        aside = (
+            self.beta != 0
+            or not _plain(target)
+            or any(np.may_share_memory(target, values) for values in read)
+        )
         built = target
         if aside:  # the core writes C while it still reads its operands
             self.call.room("the result", self.nbytes)
@@ -244,9 +269,9 @@ def matmul(
         ndarray B and returns an ndarray.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
-        ``.npy``; anything else there is refused). An existing Array, even an operand, gets a new version that is built aside and exchanged.
-        Default: scratch; the result is deleted when the last handle on it dies, at the latest with the
-        process.
+        ``.npy``; anything else there is refused). An existing Array, even an operand, gets a new version that
+        is built aside and exchanged (a flat file: ``out[...] = A @ B``). Default: scratch;
+        the result is deleted when the last handle on it dies, at the latest with the process.
     alpha, beta : number
         beta needs an `out` that holds C.
     memory : int or str, optional
