@@ -394,3 +394,15 @@ def test_real_matrixmarket_files(shared_data):
         assert ours.shape == theirs.shape
         difference = abs(ours.to_scipy() - sp.csr_matrix(theirs)) if sp.issparse(theirs) else None
         assert difference is None or difference.max() <= 1e-12 * abs(theirs).max()
+
+
+def test_a_damaged_header_inside_npz_is_a_format_error(tmp_path):
+    import zipfile
+
+    sp.save_npz(tmp_path / "a.npz", sp.random(20, 10, 0.3, format="csr", random_state=0), compressed=False)
+    with zipfile.ZipFile(tmp_path / "a.npz") as source, zipfile.ZipFile(tmp_path / "b.npz", "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            target.writestr(name, content.replace(b"), }", b"(, }") if name == "indices.npy" else content)
+    with pytest.raises(fl.FormatError, match="header of 'indices' of .* cannot be read"):
+        fl.open(tmp_path / "b.npz")

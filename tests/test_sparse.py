@@ -207,3 +207,23 @@ def test_real_sets(tmp_path, rng, shared_data):
         x = rng.standard_normal((m.shape[1], 4))
         wide = m.astype("float64")
         assert np.all(np.abs(numbers(a @ x) - wide @ x) <= bound(wide, x, "float64"))
+
+
+@pytest.mark.parametrize("member", ["data", "indices", "indptr"])
+def test_a_lost_shard_of_a_matrix_made_here_is_damage(tmp_path, member):
+    import shutil
+
+    fl.from_blocks([np.eye(40), np.zeros((3, 40))], tmp_path / "a.zarr")
+    shutil.rmtree(tmp_path / "a.zarr" / member / "c")
+    with pytest.raises(fl.FormatError, match=f"{member}: the stored chunk .* is missing"):
+        fl.open(tmp_path / "a.zarr")
+
+
+def test_matrices_of_zeros_are_whole(tmp_path):
+    for name, block in (("first", np.eye(1, 9)), ("none", np.zeros((5, 9))), ("empty", np.zeros((0, 9)))):
+        A = fl.from_blocks([block], tmp_path / f"{name}.zarr")
+        assert fl.open(tmp_path / f"{name}.zarr").nnz == A.nnz == np.count_nonzero(block)
+    column = np.zeros((500, 3))
+    column[:, 0] = 1  # all stored column numbers are 0
+    assert fl.from_blocks([column], tmp_path / "c.zarr").nnz == 500
+    assert fl.from_blocks([(np.zeros(4), [0, 1, 0, 2], [0, 2, 4], 3)], tmp_path / "z.zarr").nnz == 4

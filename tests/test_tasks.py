@@ -226,3 +226,12 @@ def test_the_limit_holds_while_python_tasks_run(tmp_path):
     Y = fl.map_tiles(np.sqrt, X, memory=refused.value.least)
     assert fl.stats().peak_memory <= refused.value.least
     assert float(Y.sum()) == X.size
+
+
+@pytest.mark.parametrize("scratch", [-5, 1 << 70])
+def test_scratch_that_is_no_size_is_refused_before_the_task_is_added(scratch):
+    Z = fl.from_numpy(np.zeros((4, 4)))
+    g = fl.graph()
+    with pytest.raises(ValueError, match="graph: scratch is"):
+        g.add(lambda z: None, fl.write(Z), scratch=scratch)
+    assert len(g) == 0

@@ -6,6 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -36,9 +37,15 @@ class _Member:
             )
         self.name, self.path = name, path
         self._file: IO[bytes] = archive.open(f"{name}.npy")
-        version = npy_format.read_magic(self._file)
-        read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-        self.shape, fortran, self.dtype = read(self._file)
+        try:
+            version = npy_format.read_magic(self._file)
+            read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+            self.shape, fortran, self.dtype = read(self._file)
+        except (ValueError, SyntaxError, TokenError) as error:  # NumPy parses the header as Python
+            raise FormatError(
+                f"open: the header of '{name}' of '{path}' cannot be read ({type(error).__name__}); the file "
+                "is damaged, copy it again."
+            ) from None
         if self.dtype.hasobject or self.dtype.fields is not None:
             raise FormatError(f"open: '{name}' of '{path}' holds {self.dtype}, not plain numbers.")
         if fortran and len(self.shape) > 1:

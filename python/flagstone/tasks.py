@@ -163,8 +163,10 @@ class Graph:
                     f"graph: {type(access).__name__} was given; say what the task does with it: "
                     "fl.read(...), fl.write(...), fl.update(...) or fl.reduce(...)."
                 )
-        self._list.begin(_Body(function, name or getattr(function, "__name__", "task"), accesses))
         extra = int(scratch)
+        if not 0 <= extra < 1 << 62:
+            raise ValueError(f"graph: scratch is {scratch}; bytes that the function allocates are needed.")
+        self._list.begin(_Body(function, name or getattr(function, "__name__", "task"), accesses))
         for access in accesses:
             region = access.region
             array = region.array._owner

@@ -81,6 +81,16 @@ void check(const std::string& directory, const CsrMatrix& matrix) {
     refuse("indptr ends at " + std::to_string(last) + " and there are " + std::to_string(matrix.nnz) + " values");
 }
 
+/// Our writer stores every chunk, zeros too: one that is absent was lost, and would read as zeros.
+void check_all_there(const Array& array) {
+  const auto* store = dynamic_cast<const ZarrStore*>(&array.store());
+  if (store == nullptr) return;
+  for (const Shape& chunk : store->layout().touched(whole(array.shape())))
+    if (store->locate(chunk).bytes == 0)
+      throw FormatError("open: " + array.path() + ": the stored chunk " + to_string(chunk) +
+                        " is missing; the group is damaged, copy it again.");
+}
+
 }  // namespace
 
 std::vector<Index> read_integers(const Array& array, Index first, Index n) {
@@ -140,7 +150,10 @@ CsrMatrix open_csr(const std::string& directory) {
   matrix.indices = member(directory, "indices", "indices_1");
   matrix.indptr = member(directory, "indptr", "pointers_to_1");
   const std::string values = text_in(attributes, value_dtype_key);
-  if (!values.empty()) matrix.given = dtype_from_name(values);
+  if (!values.empty()) {
+    matrix.given = dtype_from_name(values);
+    for (const Array* part : {&matrix.data, &matrix.indices, &matrix.indptr}) check_all_there(*part);
+  }
   return csr_of(std::move(matrix));
 }
 
