@@ -280,3 +280,15 @@ def test_command_line(annotated, capsys):
     done = CliRunner().invoke(cli, ["pca", str(annotated), "-k", "4", "--into-obsm"])
     assert done.exit_code == 0, done.output
     assert anndata.read_h5ad(annotated).obsm["X_pca"].shape == (700, 4)
+
+
+def test_pca_into_what_is_no_anndata_is_refused_before_work(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from flagstone.cli import cli
+
+    sp.save_npz(tmp_path / "c.npz", sp.random(60, 20, 0.3, format="csr", random_state=0))
+    monkeypatch.setattr("flagstone.decomposition.pca", lambda *_, **__: pytest.fail("computed"))
+    done = CliRunner().invoke(cli, ["pca", str(tmp_path / "c.npz"), "-k", "3", "--into-obsm"])
+    assert done.exit_code == 1
+    assert "is no AnnData" in done.output + str(done.exception)

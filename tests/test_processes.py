@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -206,3 +207,53 @@ def test_threads_share_handles_and_one_runtime(tmp_path, rng):
         list(pool.map(work, range(16)))
     b.flush()
     np.testing.assert_array_equal(b[...], x)
+
+
+def test_a_lock_swept_before_it_was_taken_is_made_again(tmp_path, monkeypatch):
+    from flagstone import scratch
+
+    real, swept = scratch.fcntl.flock, []
+
+    def flock(descriptor, operation):
+        if not swept:
+            (lock,) = (tmp_path / "results").glob("*.lock")
+            swept.append(lock)
+            lock.unlink()  # as another process's sweep does
+        real(descriptor, operation)
+
+    monkeypatch.setattr(scratch.fcntl, "flock", flock)
+    place = scratch.Result(tmp_path, "one")
+    assert swept
+    assert Path(place.path).with_suffix(".lock").exists()
+    place.discard()
+
+
+def test_a_journal_committed_before_the_lock_was_had_is_not_overwritten(tmp_path, monkeypatch):
+    from flagstone import journal
+
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"old" * 5000)
+    first = journal.Journal(str(path))
+    first.write(b"new" * 5000)
+    real, apply = journal.fcntl.flock, journal._apply
+    died = []
+
+    def dies(*arguments):
+        raise KeyboardInterrupt
+
+    def flock(descriptor, operation):
+        if not died:
+            died.append(True)
+            journal._apply = dies
+            with pytest.raises(KeyboardInterrupt), first:
+                first.commit()  # renamed, and its process ends before the pages are in the file
+            journal._apply = apply
+        real(descriptor, operation)
+
+    monkeypatch.setattr(journal.fcntl, "flock", flock)
+    with journal.Journal(str(path)) as second:
+        second.write(b"end")
+        second.commit()
+    assert died
+    assert path.read_bytes() == b"end" + b"new" * 4999
+    assert [p.name for p in tmp_path.iterdir()] == ["file.bin"]

@@ -224,6 +224,8 @@ def pca(
     options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
     with _runtime(memory, scratch_directory, as_json) as runtime:
         matrix = _open(x, key, as_json)
+        if into_obsm:
+            obsm.check_target(x, "X_pca", matrix.shape[0], True)
         plan = decomposition.pca.plan(matrix, k, **options)
         if only_plan:
             _print_json(plan.as_dict()) if as_json else click.echo(str(plan))

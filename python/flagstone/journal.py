@@ -17,6 +17,7 @@ import zlib
 from types import TracebackType
 
 from .errors import FormatError, storage_error
+from .scratch import is_at
 
 __all__ = ["Journal", "recover"]
 
@@ -42,7 +43,6 @@ class Journal(io.RawIOBase):
     """A file as a library sees it: what that writes is in the journal, the file itself is untouched."""
 
     def __init__(self, path: str) -> None:
-        recover(path)
         self._path, self._journal = os.path.realpath(path), _name(path)
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
@@ -50,21 +50,35 @@ class Journal(io.RawIOBase):
             raise storage_error(
                 f"write: '{path}' cannot be opened for writing ({error.strerror}).", error.errno or 0, path
             ) from None
-        self._pages = os.open(f"{self._journal}.part", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._pages, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._pages)
+            self._pages = self._begin(path)
+        except BaseException:
             os.close(self._file)
-            raise storage_error(
-                f"write: another process is writing into '{path}'; try again when it is done.",
-                errno.EBUSY,
-                path,
-            ) from None
+            raise
         os.ftruncate(self._pages, 0)
         self._slots: dict[int, int] = {}  # page of the file -> page of the journal
         self._old = self._size = os.fstat(self._file).st_size
         self._at, self._done = 0, False
+
+    def _begin(self, path: str) -> int:
+        """Return the uncommitted journal, locked: ours, and with no committed one beside it."""
+        part = f"{self._journal}.part"
+        while True:
+            recover(path)
+            pages = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(pages, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(pages)
+                raise storage_error(
+                    f"write: another process is writing into '{path}'; try again when it is done.",
+                    errno.EBUSY,
+                    path,
+                ) from None
+            # What was opened may have been committed, or removed, by its writer before the lock was had.
+            if is_at(pages, part) and not os.path.exists(self._journal):
+                return pages
+            os.close(pages)
 
     # What h5py asks of a file -------------------------------------------------------------------------------
 

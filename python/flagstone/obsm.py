@@ -16,7 +16,7 @@ from .creation import check_new
 from .errors import FormatError, ShapeError, storage_error
 from .groups import attributes
 from .hdf5 import h5py_module, reading
-from .journal import Journal
+from .journal import Journal, recover
 
 __all__ = ["write_obsm"]
 
@@ -82,6 +82,26 @@ def _check(place: str, name: str, rows: int, wanted: int | None, there: bool, ov
         )
 
 
+def check_target(place: str, name: str, rows: int, overwrite: bool) -> None:
+    """Refuse what `write_obsm` would refuse, before the values are computed."""
+    if not os.access(place, os.W_OK):
+        raise storage_error(f"write_obsm: '{place}' cannot be written by you.", errno.EACCES, place)
+    if not os.path.isdir(place):
+        recover(place)
+        if not h5py_module("write_obsm").is_hdf5(place):
+            raise FormatError(
+                f"write_obsm: '{place}' is no AnnData; a .h5ad file or its Zarr form is needed."
+            )
+        with reading(place) as file:
+            _check(place, name, rows, _observations(file), f"obsm/{name}" in file, overwrite)
+        return
+    wanted = None
+    if attributes(place).get("encoding-type") == "anndata":
+        index = attributes(f"{place}/obs").get("_index", "_index")
+        wanted = _length(f"{place}/obs/{index}")
+    _check(place, name, rows, wanted, os.path.lexists(f"{place}/obsm/{name}"), overwrite)
+
+
 # HDF5 -------------------------------------------------------------------------------------------------------
 
 
@@ -97,9 +117,7 @@ def _observations(file: Any) -> int | None:
 
 def _into_hdf5(call: Call, place: str, name: str, values: Any, dtype: str, overwrite: bool) -> None:
     h5py = h5py_module("write_obsm")
-    with reading(place) as file:
-        there = f"obsm/{name}" in file
-        _check(place, name, values.shape[0], _observations(file), there, overwrite)
+    check_target(place, name, values.shape[0], overwrite)
     with Journal(place) as journal:
         with h5py.File(journal, "r+") as file:
             obsm = file.require_group("obsm")
@@ -119,12 +137,8 @@ def _into_hdf5(call: Call, place: str, name: str, values: Any, dtype: str, overw
 
 def _into_zarr(call: Call, place: str, name: str, values: Any, dtype: str, overwrite: bool) -> None:
     v2 = os.path.exists(f"{place}/.zgroup")
-    wanted = None
-    if attributes(place).get("encoding-type") == "anndata":
-        index = attributes(f"{place}/obs").get("_index", "_index")
-        wanted = _length(f"{place}/obs/{index}")
     target = f"{place}/obsm/{name}"
-    _check(place, name, values.shape[0], wanted, os.path.lexists(target), overwrite)
+    check_target(place, name, values.shape[0], overwrite)
     _forget_consolidated(place)
     if not os.path.isdir(f"{place}/obsm"):
         _make_obsm(f"{place}/obsm", v2)

@@ -96,6 +96,15 @@ def whole_or_nothing(*built: Any) -> Iterator[None]:
         raise
 
 
+def is_at(descriptor: int, path: str) -> bool:
+    """Say whether an open file still has this name."""
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
+
+
 # Results ----------------------------------------------------------------------------------------------------
 
 
@@ -128,12 +137,15 @@ class Result:
             results.mkdir(exist_ok=True)
             _sweep(results)
             place = results / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.zarr"
+            lock = str(place.with_suffix(".lock"))
             try:
-                descriptor = os.open(place.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                break
+                descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
                 continue  # another process found the folder empty and removed it
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if is_at(descriptor, lock):
+                break
+            os.close(descriptor)  # another process swept it before it was locked
         self.path = str(place)
         self._descriptor = descriptor
         self._end = weakref.finalize(self, _discard, os.getpid(), self.path, descriptor)
