@@ -598,3 +598,27 @@ def test_the_dtype_asked_for_is_the_dtype_got(name, dtype, source):
     np.testing.assert_allclose(got, expected, rtol=1e-5)
     with pytest.raises(TypeError, match="a floating one is needed"):
         fl.var(fl.from_numpy(a), dtype="i4")
+
+
+def test_groups_that_are_no_result_are_not_replaced(tmp_path):
+    x = np.random.default_rng(0).random((30, 30))
+    A = fl.from_numpy(x, tmp_path / "data.zarr" / "a")
+    fl.from_numpy(x, tmp_path / "data.zarr" / "b")
+    S = fl.from_blocks([x], tmp_path / "s.zarr")
+    fl.from_numpy(x, tmp_path / "noted.zarr")
+    (tmp_path / "noted.zarr" / "notes.txt").write_text("precious")
+    for name in ("data.zarr", "s.zarr", "noted.zarr"):
+        for call in (
+            lambda out: fl.matmul(A, A, out=out), lambda out: fl.pca(S, 2, out=out),
+            lambda out: fl.compute(A + 1, out=out), lambda out: fl.single_cell(S, 2, genes=9, out=out),
+        ):  # fmt: skip
+            with pytest.raises(FileExistsError, match="so it is not replaced"):
+                call(tmp_path / name)
+    np.testing.assert_array_equal(fl.open(tmp_path / "data.zarr", key="b")[...], x)
+    np.testing.assert_array_equal(fl.open(tmp_path / "noted.zarr", key="array")[...], x)
+    assert fl.open(tmp_path / "s.zarr").nnz == 900
+    fl.pca(S, 2, out=tmp_path / "r.zarr")  # a result is: by another, and by an array
+    fl.pca(S, 3, out=tmp_path / "r.zarr")
+    fl.compute(A + 1, out=tmp_path / "r.zarr")
+    fl.compute(A + 1, out=tmp_path / "data.zarr" / "b")
+    np.testing.assert_array_equal(fl.open(tmp_path / "data.zarr", key="b")[...], x + 1)

@@ -242,3 +242,12 @@ def test_beta_reads_the_result_that_a_path_holds(tmp_path, rng):
     fl.matmul(x, y, out=tmp_path / "c.zarr")
     fl.matmul(x, y, out=tmp_path / "c.zarr", beta=1)
     np.testing.assert_allclose(fl.open(tmp_path / "c.zarr")[...], 2 * (x @ y), rtol=1e-13)
+
+
+def test_copies_of_strided_matrices_are_inside_the_limit(rng):
+    x, y = np.zeros((6000, 6000))[::2, ::2], np.ones((3000, 4))
+    resident = fl.stats().resident_at_entry if fl.matmul(y.T, y) is not None else 0
+    with pytest.raises(fl.BudgetError, match="a contiguous copy of A"):
+        fl.matmul(x, y, memory=resident + (40 << 20))
+    with pytest.raises(fl.BudgetError, match="a contiguous copy of out"):
+        fl.matmul(y, y.T, out=x, beta=1, memory=resident + (40 << 20))

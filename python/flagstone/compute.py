@@ -487,10 +487,10 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     *expressions : Expression, Reduced or Array
         ``a * x + 1``, ``np.exp(a)``, ``a.mean(0)``. Those of one shape share one pass over their operands.
     out : path, Array or ndarray, or a list of them for several expressions, optional
-        Where results go. A path is replaced at once and whole (Zarr, or `.npy`; anything else there is
-        refused); an existing Array, even an operand, gets a new version that is built aside and exchanged
-        (flat files: assign, ``out[...] = expression``). Default: an expression becomes an Array
-        in scratch that is deleted with its last handle, a reduction an ndarray or a number.
+        Where results go. A path is replaced at once and whole (an array, an earlier result; anything else
+        there is refused); an existing Array, even an operand, gets a new version that is built aside and
+        exchanged (flat files: assign, ``out[...] = expression``). Default: an expression becomes an Array in
+        scratch that is deleted with its last handle, a reduction an ndarray or a number.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 

@@ -35,16 +35,22 @@ def _plain(values: NDArray[Any]) -> bool:
     return (col == item and row >= cols * item) or (row == item and col >= rows * item)
 
 
+def _packed(call: Call, values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return a contiguous copy in native byte order, inside the limit."""
+    call.room(f"a contiguous copy of {name}", values.nbytes)
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
 class _Side:
     """One operand: what the core gets; `values` is the ndarray behind it where it lies in memory."""
 
-    def __init__(self, given: Any, name: str) -> None:
+    def __init__(self, call: Call, given: Any, name: str) -> None:
         if isinstance(given, Array):
             given.flush()
             self.core, self.flags = given._core, (given._transposed, given._conjugated)
             self.values: NDArray[Any] | None = given._owner._values
             if self.values is not None and not _plain(self.values):
-                self.values = np.ascontiguousarray(self.values)
+                self.values = _packed(call, self.values, name)
                 self.core = _core.memory_array(self.values)
         elif isinstance(given, Expression):
             raise TypeError(
@@ -53,14 +59,13 @@ class _Side:
             )
         else:
             values = np.asarray(given)
-            values = values.astype(values.dtype.newbyteorder("="), copy=False)
-            if not _plain(values):
-                values = np.ascontiguousarray(values)
             if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
                 raise TypeError(
                     f"matmul: {name} is {type(given).__name__} of {values.dtype}; an Array or a "
                     "NumPy matrix of numbers that can be stored is needed."
                 )
+            if not _plain(values) or not values.dtype.isnative:
+                values = _packed(call, values, name)
             self.core, self.flags, self.values = _core.memory_array(values), (False, False), values
         if len(self.core.shape) != 2:
             raise ShapeError(
@@ -88,7 +93,8 @@ class _Matmul:
     """The checked arguments of one product."""
 
     def __init__(self, a: Any, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> None:
-        self.a, self.b = _Side(a, "A"), _Side(b, "B")
+        self.call = Call("matmul", memory)
+        self.a, self.b = _Side(self.call, a, "A"), _Side(self.call, b, "B")
         self.alpha, self.beta = complex(alpha), complex(beta)
         _core.check_matmul(self.a.operand, self.b.operand, None)
         self.shape = (self.a.shape[0], self.b.shape[1])
@@ -99,7 +105,6 @@ class _Matmul:
             )
         self.out = out
         self.c_in = self._existing(out)
-        self.call = Call("matmul", memory)
         self.call.on(self.a.core.path, self.b.core.path)
         self.call.outputs = 0 if self._in_memory() else 1
 
@@ -119,11 +124,14 @@ class _Matmul:
                 )  # fmt: skip
             check_replaceable("matmul", out)
             out.flush()
+            held = out._owner._values
             old = out._owner._core
+            if held is not None and not _plain(held):
+                old = _core.memory_array(_packed(self.call, held, "out"))
         elif isinstance(out, np.ndarray):
             if not out.flags.writeable:
                 raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
-            old = _core.memory_array(out if _plain(out) else np.ascontiguousarray(out))
+            old = _core.memory_array(out if _plain(out) else _packed(self.call, out, "out"))
         elif isinstance(out, (str, os.PathLike)):
             check_path("matmul", out)
             if not self.beta:
@@ -269,9 +277,9 @@ def matmul(
         ndarray B and returns an ndarray.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
-        ``.npy``; anything else there is refused). An existing Array, even an operand, gets a new version that
-        is built aside and exchanged (a flat file: ``out[...] = A @ B``). Default: scratch;
-        the result is deleted when the last handle on it dies, at the latest with the process.
+        ``.npy``; what is there must be an array or a result). An existing Array, even an operand, gets a new
+        version that is built aside and exchanged (a flat file: ``out[...] = A @ B``). Default: scratch; the
+        result is deleted when the last handle on it dies, at the latest with the process.
     alpha, beta : number
         beta needs an `out` that holds C.
     memory : int or str, optional

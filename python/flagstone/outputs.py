@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -30,21 +31,32 @@ def check_replaceable(who: str, out: Array) -> None:
 
 
 def check_path(who: str, path: str | os.PathLike[str]) -> None:
-    """Refuse a path where something lies that is neither Zarr nor a `.npy`, nor an empty directory."""
+    """Refuse a path where something lies that is no array, no result and no empty directory."""
     place = os.fspath(path)
     if not os.path.exists(place):
         return
     if os.path.isdir(place):
-        known = _core.is_zarr_group(place) or _core.is_zarr_array(place) or not os.listdir(place)
+        known = _core.is_zarr_array(place) or not os.listdir(place) or _is_result(place)
     else:
         known = place.endswith(".npy") and _is_npy(place)
     if not known:
         raise storage_error(
-            f"{who}: out '{place}' exists and is no Zarr directory or .npy file, so it is not replaced; "
-            "remove it or name another place.",
+            f"{who}: out '{place}' exists and is no single array and no earlier result, so it is not "
+            "replaced; remove it or name another place.",
             errno.EEXIST,
             place,
         )
+
+
+def _is_result(place: str) -> bool:
+    """Say whether a directory is a group of one array, or of what a decomposition wrote, and nothing else."""
+    if not _core.is_zarr_group(place):
+        return False
+    text, arrays, groups = _core.open_group(place)
+    attributes = json.loads(text or "{}")
+    ours = isinstance(attributes, dict) and "flagstone" in attributes
+    others = {name for name in os.listdir(place) if not name.startswith(".")}
+    return (ours or (len(arrays) <= 1 and not groups)) and others <= {"zarr.json", *arrays, *groups}
 
 
 def _is_npy(place: str) -> bool:
