@@ -438,3 +438,17 @@ def test_read_only_destination(tmp_path, isolated):
         if os.geteuid() == 0:
             subprocess.run(["umount", str(folder)], check=True)
         shutil.rmtree(folder)
+
+
+def test_paths_that_are_no_text(tmp_path):
+    import os
+
+    x = np.ones((2, 2))
+    fl.from_numpy(x, os.fsencode(tmp_path / "a.zarr"))
+    np.testing.assert_array_equal(fl.open(os.fsencode(tmp_path / "a.zarr"))[...], x)
+    for name, words in (("b\udcff.zarr", "is not UTF-8"), ("b\0.zarr", "holds a zero byte")):
+        for call in (fl.open, lambda p: fl.from_numpy(x, p), lambda p: fl.create(p, 3, "f4"),
+                     lambda p: fl.open_raw(p, "f4", 3)):  # fmt: skip
+            with pytest.raises(fl.FormatError, match=words):
+                call(f"{tmp_path}/{name}")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]

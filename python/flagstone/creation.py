@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from . import _core
 from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
 from .config import Call
-from .errors import ShapeError, storage_error
+from .errors import ShapeError, path_text, storage_error
 from .scratch import whole_or_nothing
 
 __all__ = ["Destination", "create", "from_numpy", "in_group"]
@@ -30,7 +30,7 @@ class Destination:
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        self.path = os.fspath(path)
+        self.path = path_text(who, path)
         self._place = self.path
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
@@ -164,8 +164,9 @@ def create(
         Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
     """
     extents, name, pieces = check_new("create", shape, dtype, chunks)
-    check_dims("create", dims, extents, os.fspath(path))
-    nbytes = None if os.fspath(path).endswith(".npy") else 0
+    place = path_text("create", path)
+    check_dims("create", dims, extents, place)
+    nbytes = None if place.endswith(".npy") else 0
     return Destination("create", path, extents, name, pieces, overwrite, nbytes, dims).publish()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,18 @@ _PLAIN = {kind.__name__: kind for kind in (Error, ShapeError, FormatError, Numer
 def storage_error(message: str, number: int, filename: str, offset: int = 0) -> StorageError:
     """Return the StorageError that is also Python's own class for this error number."""
     return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
+
+
+def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
+    """Return a path as text that the core takes, or say why it is none."""
+    place = os.fsdecode(path)
+    try:
+        place.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FormatError(f"{who}: the path {place!r} is not UTF-8; rename it.") from None
+    if "\0" in place:
+        raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
+    return place
 
 
 def _translate(kind: str, message: str, detail: Any) -> Error:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from . import _core
 from .array import Array
-from .errors import FormatError, ShapeError, storage_error
+from .errors import FormatError, ShapeError, path_text, storage_error
 from .formats import of_file
 from .groups import open_directory
 from .sparse import SparseArray
@@ -41,7 +41,7 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
-    place = os.fspath(path)
+    place = path_text("open", path)
     if not os.path.exists(place):
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
@@ -97,7 +97,7 @@ def open_raw(
         raise ValueError(f"open_raw: mode is {mode!r}; choose 'r' or 'r+'.")
     if order not in ("C", "F"):
         raise ValueError(f"open_raw: order is {order!r}; choose 'C' or 'F'.")
-    place = os.fspath(path)
+    place = path_text("open_raw", path)
     kind = np.dtype(dtype)
     if kind.kind not in "biufc" or kind.name not in _core_dtypes:
         raise ShapeError(f"open_raw: dtype {kind} is not supported; use bool, integers, floats or complex.")
