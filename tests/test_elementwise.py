@@ -622,3 +622,10 @@ def test_groups_that_are_no_result_are_not_replaced(tmp_path):
     fl.compute(A + 1, out=tmp_path / "r.zarr")
     fl.compute(A + 1, out=tmp_path / "data.zarr" / "b")
     np.testing.assert_array_equal(fl.open(tmp_path / "data.zarr", key="b")[...], x + 1)
+
+
+@pytest.mark.parametrize("axis", [0, -1, None, ()])
+def test_reductions_of_arrays_without_dimensions(axis):
+    assert fl.from_numpy(np.array(5.0)).sum(axis)[()] == 5
+    with pytest.raises(np.exceptions.AxisError):
+        fl.from_numpy(np.array(5.0)).sum(1)

@@ -110,3 +110,10 @@ def test_counting_among_nan_is_refused():
     A = fl.from_blocks([np.array([[1.0, np.nan], [0, 2]])])
     with pytest.raises(fl.NumericalError, match="count_nonzero: the values hold NaN"):
         A.count_nonzero()
+
+
+def test_rows_are_no_index():
+    A = fl.from_blocks([np.eye(4)])
+    for key in (np.s_[np.arange(3), :], np.s_[0, :], np.s_[:2, :]):
+        with pytest.raises(TypeError, match="takes A\\[:, columns\\] only"):
+            A[key]

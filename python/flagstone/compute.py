@@ -133,6 +133,8 @@ def _axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     found = []
     for item in given:
         number = item.__index__()
+        if ndim == 0 and number in (0, -1):  # NumPy takes both
+            continue
         if not -ndim <= number < ndim:
             raise np.exceptions.AxisError(number, ndim)
         found.append(number % ndim)

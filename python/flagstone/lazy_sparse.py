@@ -121,7 +121,8 @@ class LazySparse:
 
     def __getitem__(self, key: Any) -> Any:
         """Return ``A[:, columns]``, lazily."""
-        if not (isinstance(key, tuple) and len(key) == 2 and key[0] == slice(None)):
+        whole = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)
+        if not whole or key[0] != slice(None):
             raise TypeError("index: a SparseArray takes A[:, columns] only; to_scipy() loads it.")
         columns = key[1]
         if isinstance(columns, slice):
