@@ -406,3 +406,11 @@ def test_a_damaged_header_inside_npz_is_a_format_error(tmp_path):
             target.writestr(name, content.replace(b"), }", b"(, }") if name == "indices.npy" else content)
     with pytest.raises(fl.FormatError, match="header of 'indices' of .* cannot be read"):
         fl.open(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv", "q.xlsx", "q.parquet"])
+def test_convert_refuses_endings_that_it_cannot_write(tmp_path, name):
+    np.save(tmp_path / "d.npy", np.ones((3, 2)))
+    with pytest.raises(fl.FormatError, match=r"write|written"):
+        fl.convert(str(tmp_path / "d.npy"), str(tmp_path / name))
+    assert not (tmp_path / name).exists()

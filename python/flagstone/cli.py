@@ -299,6 +299,10 @@ def finish_pca(
         return
     relative = result.residual.max() / max(result.singular_values[0], 1e-300)
     click.echo(comparison(plan, stats))
+    shown = ", ".join(f"{value:.4g}" for value in result.singular_values[:5])
+    more = ", ..." if len(result.singular_values) > 5 else ""
+    click.echo(f"  singular values   {shown}{more}")
+    click.echo(f"  explained         {report.variance_text(result.explained_variance_ratio)}")
     click.echo(f"  largest residual  {relative:.1e} of σ₁")
     click.echo(f"Wrote {out}, {picture} and {written}.")
 

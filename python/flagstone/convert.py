@@ -39,7 +39,7 @@ def convert(
         Whatever `open` opens, or what it returned.
     dst : path
         Ends in ``.npy`` (dense), ``.npz`` (sparse, as SciPy's `save_npz`), ``.mtx``, ``.mtx.gz``, ``.h5`` or
-        ``.hdf5``; any other name is a Zarr directory (a CSR group for sparse matrices).
+        ``.hdf5``; ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse matrices).
     key : str, optional
         Which member of `src`.
     overwrite : bool

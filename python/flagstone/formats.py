@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -127,4 +128,10 @@ def for_writing(place: str) -> Format | None:
                     ".npy, .npz, .mtx or .h5."
                 )
             return one
+    suffix = os.path.splitext(place.rstrip("/"))[1]
+    if suffix != ".zarr" and suffix[1:].isalpha():
+        raise FormatError(
+            f"convert: '{place}' asks for a {suffix} file, which is not written here; end it in .zarr, .npy, "
+            ".npz, .mtx or .h5, or leave the ending out for a Zarr directory."
+        )
     return None

@@ -73,17 +73,23 @@ def _draw(path: str, result: PcaResult, labels: NDArray[Any] | None, title: str)
     figure.savefig(path)
 
 
+def variance_text(ratio: NDArray[Any]) -> str:
+    """Return "50 components, 12.3 % of the variance"."""
+    plural = "" if len(ratio) == 1 else "s"
+    return f"{len(ratio)} component{plural}, {100 * ratio.sum():.1f} % of the variance"
+
+
 def _scree(axes: Any, ratio: NDArray[Any]) -> None:
     order = np.arange(1, len(ratio) + 1)
     axes.bar(order, 100 * ratio, color="#4c78a8", width=0.8)
     axes.set(
-        xlabel="component", ylabel="variance explained, %", title="Scree plot", xlim=(0.3, len(ratio) + 0.7)
+        xlabel="component",
+        ylabel="variance explained, %",
+        title=f"Scree plot: {variance_text(ratio)}",
+        xlim=(0.3, len(ratio) + 0.7),
     )
+    axes.locator_params(axis="x", integer=True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.annotate(
-        f"{len(ratio)} components: {100 * ratio.sum():.1f} % of the variance",
-        (0.98, 0.95), xycoords="axes fraction", ha="right", va="top", fontsize=9,
-    )  # fmt: skip
 
 
 def _scores(
@@ -98,8 +104,9 @@ def _scores(
     else:
         axes.scatter(first, second, c=labels, cmap="tab20", **look)
     axes.set_xlabel(f"component 1 ({ratio[0]:.1f} %)")
-    axes.set_ylabel(f"component 2 ({ratio[1]:.1f} %)" if len(ratio) > 1 else "")
+    axes.set_ylabel(f"component 2 ({ratio[1]:.1f} %)" if len(ratio) > 1 else "nothing: k is 1")
     every = "" if step == 1 else f", one row in {step}"
     colour = "" if labels is None else ", coloured by planted type"
-    axes.set_title(f"First two scores{every}{colour}")
+    which = "First two scores" if len(ratio) > 1 else "First score"
+    axes.set_title(f"{which}{every}{colour}")
     axes.spines[["top", "right"]].set_visible(False)
