@@ -16,6 +16,15 @@ namespace {
 using sparse::CsrOperand;
 using Product = void (*)(Graph&, const CsrOperand&, const Array&, const Array*, const Array&);
 
+/// Not Python lists: one number a row would take 32 bytes there.
+template <class T>
+using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> vector_of(const Numbers<T>& numbers) {
+  return {numbers.data(), numbers.data() + numbers.shape(0)};
+}
+
 template <Product product>
 Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, const Array& y) {
   return {[=, a = sparse::read_once(a)](Graph& graph) {
@@ -36,16 +45,16 @@ void bind_sparse(nb::module_& m) {
   nb::class_<Transform>(m, "CsrTransform")
       .def(nb::init<>())
       .def("scale",
-           [](Transform& t, const std::string& kind, std::vector<double> factors) {
+           [](Transform& t, const std::string& kind, const Numbers<double>& factors) {
              using Kind = Transform::Step::Kind;
              const Kind which = kind == "rows" ? Kind::rows : kind == "columns" ? Kind::columns : Kind::scale;
-             t.steps.push_back({which, std::move(factors)});
+             t.steps.push_back({which, vector_of(factors)});
            })
       .def("map",
            [](Transform& t, const std::string& verb) {
              t.steps.push_back({Transform::Step::Kind::map, {}, kernel::verb_from_name(verb)});
            })
-      .def("select", [](Transform& t, std::vector<Index> place) { t.place = std::move(place); });
+      .def("select", [](Transform& t, const Numbers<Index>& place) { t.place = vector_of(place); });
   m.def("transformed_csr", [](const CsrOperand& a, const Transform& t) { return sparse::transformed(a, t); });
   m.def("csr_statistics_job", [](const CsrOperand& a, const Array& moments) {
     return Job{[a = sparse::read_once(a), moments](Graph& graph) {

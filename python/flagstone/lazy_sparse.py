@@ -74,7 +74,7 @@ class LazySparse:
         for axis, (name, values) in enumerate(given.items()):
             if values is None:
                 continue
-            factors = np.asarray(values, np.float64)
+            factors = np.ascontiguousarray(values, np.float64)
             if factors.shape != (self.shape[axis],):
                 raise ShapeError(
                     f"scale: {name} is {factors.shape} and the matrix {self.shape}; give one factor for each."
@@ -135,11 +135,11 @@ class LazySparse:
             if kind == "map":
                 transform.map(what)
             else:
-                transform.scale(kind, what.tolist())
+                transform.scale(kind, what)
         if self._columns is not None:
             place = np.full(self._stored.cols, -1, np.int64)
             place[self._columns] = np.arange(len(self._columns))
-            transform.select(place.tolist())
+            transform.select(place)
         return _core.transformed_csr(base, transform)
 
     def _apply_to_scipy(self, matrix: Any) -> Any:
