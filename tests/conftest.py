@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,12 @@ ROOT = Path(__file__).resolve().parent.parent
 _scratch = tempfile.TemporaryDirectory(prefix="flagstone-tests-")
 os.environ["FLAGSTONE_SCRATCH"] = _scratch.name
 os.environ.pop("FLAGSTONE_MEMORY", None)
+
+
+def pytest_configure(config):
+    """Ctrl-C is tested: a shell that starts a job in the background has it ignored, in children too."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
