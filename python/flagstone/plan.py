@@ -91,7 +91,7 @@ class Plan(_Costs):
         Reads of the input. Where the count depends on the data: what a spectrum that falls like a power
         needs.
     most_passes : int
-        Reads of an input that is noise without any structure; hardly any needs more. 0 where the count is
+        Reads of an input that is noise without any structure; a model, not a bound. 0 where the count is
         certain.
     bytes_read, bytes_written : int
         Bytes submitted to the disk.

@@ -21,12 +21,4 @@ struct Statistics {
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
 };
 
-/// What plan() returns to users.
-struct Plan {
-  std::string method;
-  int passes = 0;  // reads of the input; an upper bound where the count depends on data
-  Statistics cost;
-  std::string note;  // why this method
-};
-
 }  // namespace flagstone

@@ -40,9 +40,9 @@ Index krylov_block(Index k, Index n);
 /// exp(-4 sqrt(g)) (Chebyshev polynomials of the block Krylov space) and the first two leave about 0.05. One more is
 /// added, because k often reaches into noise, whose tail is flatter than that.
 int krylov_steps(Index k, Index block, Index n, double tol);
-/// The same where nothing falls: the spectrum of independent noise in a square X (the flattest of the Marchenko-Pastur
-/// laws at its edge that data have; a taller X converges in fewer), where the first two leave 0.5. Hardly any matrix
-/// needs more.
+/// The same where nothing falls: the edge of the spectrum of independent noise, where the first two applications leave
+/// 0.5. Held against Marchenko and Pastur's law for square X in krylov_test; a model, no proof: other spectra may need
+/// more, up to krylov_most_steps.
 int krylov_steps_of_noise(Index k, Index block, Index n, double tol);
 /// Bytes that block_krylov holds at most.
 std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
