@@ -81,21 +81,6 @@ class Array(Linear, Elementwise):
         return np.dtype(self._core.dtype)
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self._core.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=object))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, unpacked."""
-        return int(self._core.nbytes)
-
-    @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of the stored unit; the whole shape for `.npy` and memory."""
         chunks = tuple(self._core.chunks)
@@ -134,11 +119,6 @@ class Array(Linear, Elementwise):
             conjugated=self._conjugated if conjugated is None else conjugated,
             root=self._owner,
         )
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
 
     def __repr__(self) -> str:
         if self._root is None and self._handle is None:

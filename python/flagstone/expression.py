@@ -46,21 +46,6 @@ class Expression(Elementwise):
         self.payload = payload  #: of a leaf: Array or ndarray; of a constant: a 0-d ndarray
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=object))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, once computed."""
-        return self.size * self.dtype.itemsize
-
-    @property
     def T(self) -> Expression:
         """The transpose (all dimensions reversed); still lazy."""
         return _transposed(self)
@@ -78,11 +63,6 @@ class Expression(Elementwise):
     def conj(self) -> Any:
         """Return the complex conjugate; still lazy."""
         return from_ufunc(np.conjugate, (self,))
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an expression without dimensions")
-        return self.shape[0]
 
     def __repr__(self) -> str:
         return (

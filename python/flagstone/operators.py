@@ -6,8 +6,9 @@ The operators build lazy expressions; the modules above fill in how (`flagstone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,10 +22,42 @@ def _of(ufunc: np.ufunc, *operands: Any) -> Any:
     return operations["ufunc"](ufunc, operands)
 
 
+class Shaped(Protocol):
+    """What `Elementwise` needs to know."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of every dimension."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the elements."""
+
+
 class Elementwise:
     """Operators and NumPy functions of something lazy. Nothing here loads an element."""
 
     __hash__ = object.__hash__
+
+    @property
+    def ndim(self: Shaped) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self: Shaped) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self: Shaped) -> int:
+        """Bytes of all elements, once computed and unpacked."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __len__(self: Shaped) -> int:
+        if not self.shape:
+            raise TypeError("len() of something without dimensions")
+        return self.shape[0]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Return the lazy expression of ``np.exp(A)``, ``ndarray + A``, ...; never loads by accident."""

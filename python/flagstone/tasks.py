@@ -13,9 +13,9 @@ import numpy as np
 
 from . import _core
 from .array import Array, shape_text
-from .compute import IN_MEMORY, Place
 from .config import Call
 from .errors import Error, ShapeError, storage_error
+from .places import IN_MEMORY, Place
 from .plan import Plan, Stats, routine
 from .regions import Region
 

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from . import expression
-from .compute import Reduced
 from .creation import from_numpy
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .operators import operations
+from .reduced import Reduced
 
+#: The one list of these names: the package and the test of the array-API names read it.
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
+    "add",
     "all",
     "any",
     "arccos",
@@ -27,6 +31,17 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
     "cbrt",
     "ceil",
     "clip",
@@ -34,18 +49,26 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "count_nonzero",
+    "divide",
+    "equal",
     "exp",
     "exp2",
     "expm1",
     "floor",
+    "floor_divide",
     "fmax",
     "fmin",
     "fmod",
+    "greater",
+    "greater_equal",
     "hypot",
     "imag",
     "isfinite",
     "isinf",
     "isnan",
+    "less",
+    "less_equal",
     "log",
     "log1p",
     "log2",
@@ -59,10 +82,16 @@ __all__ = [
     "mean",
     "min",
     "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "pow",
     "power",
     "prod",
     "real",
     "reciprocal",
+    "remainder",
     "round",
     "sign",
     "signbit",
@@ -71,6 +100,7 @@ __all__ = [
     "sqrt",
     "square",
     "std",
+    "subtract",
     "sum",
     "tan",
     "tanh",
@@ -124,8 +154,14 @@ def round(x: Any, /, decimals: int = 0) -> Expression:
     return from_ufunc(back, (from_ufunc(np.rint, (from_ufunc(scale, (given, factor)),)), factor))
 
 
-def _ufunc(name: str) -> Callable[..., Expression]:
-    ufunc = getattr(np, name)
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Reduced:
+    """Return the number of elements that are not zero (NaN is not) along `axis`, pending until needed."""
+    given = as_expression(x, "count_nonzero")
+    return _reductions["sum"](cast(given, np.dtype(bool)), axis, keepdims=keepdims)
+
+
+def _ufunc(name: str, numpy_name: str | None = None) -> Callable[..., Expression]:
+    ufunc = getattr(np, numpy_name or name)
 
     def function(*operands: Any) -> Expression:
         return from_ufunc(ufunc, operands)
@@ -141,6 +177,8 @@ def _reduction(name: str) -> Callable[..., Reduced]:
     )
 
     def function(x: Any, /, axis: Any = None, **options: Any) -> Reduced:
+        if name in ("var", "std") and "correction" in options:  # the array API's word, and NumPy 2's
+            options.setdefault("ddof", options.pop("correction"))
         unknown = sorted(set(options) - takes)
         if unknown:
             raise TypeError(
@@ -159,6 +197,7 @@ def _reduction(name: str) -> Callable[..., Reduced]:
 
 
 abs = _ufunc("abs")
+add = _ufunc("add")
 arccos = _ufunc("arccos")
 arccosh = _ufunc("arccosh")
 arcsin = _ufunc("arcsin")
@@ -166,23 +205,33 @@ arcsinh = _ufunc("arcsinh")
 arctan = _ufunc("arctan")
 arctan2 = _ufunc("arctan2")
 arctanh = _ufunc("arctanh")
+bitwise_and = _ufunc("bitwise_and")
+bitwise_or = _ufunc("bitwise_or")
+bitwise_xor = _ufunc("bitwise_xor")
 cbrt = _ufunc("cbrt")
 ceil = _ufunc("ceil")
 conj = _ufunc("conj")
 copysign = _ufunc("copysign")
 cos = _ufunc("cos")
 cosh = _ufunc("cosh")
+divide = _ufunc("divide")
+equal = _ufunc("equal")
 exp = _ufunc("exp")
 exp2 = _ufunc("exp2")
 expm1 = _ufunc("expm1")
 floor = _ufunc("floor")
+floor_divide = _ufunc("floor_divide")
 fmax = _ufunc("fmax")
 fmin = _ufunc("fmin")
 fmod = _ufunc("fmod")
+greater = _ufunc("greater")
+greater_equal = _ufunc("greater_equal")
 hypot = _ufunc("hypot")
 isfinite = _ufunc("isfinite")
 isinf = _ufunc("isinf")
 isnan = _ufunc("isnan")
+less = _ufunc("less")
+less_equal = _ufunc("less_equal")
 log = _ufunc("log")
 log10 = _ufunc("log10")
 log1p = _ufunc("log1p")
@@ -193,28 +242,48 @@ logical_or = _ufunc("logical_or")
 logical_xor = _ufunc("logical_xor")
 maximum = _ufunc("maximum")
 minimum = _ufunc("minimum")
+multiply = _ufunc("multiply")
+negative = _ufunc("negative")
+not_equal = _ufunc("not_equal")
+positive = _ufunc("positive")
 power = _ufunc("power")
 reciprocal = _ufunc("reciprocal")
+remainder = _ufunc("remainder")
 sign = _ufunc("sign")
 signbit = _ufunc("signbit")
 sin = _ufunc("sin")
 sinh = _ufunc("sinh")
 sqrt = _ufunc("sqrt")
 square = _ufunc("square")
+subtract = _ufunc("subtract")
 tan = _ufunc("tan")
 tanh = _ufunc("tanh")
 trunc = _ufunc("trunc")
-sum = _reduction("sum")
-prod = _reduction("prod")
-mean = _reduction("mean")
-var = _reduction("var")
-std = _reduction("std")
-min = _reduction("min")
-max = _reduction("max")
-argmin = _reduction("argmin")
-argmax = _reduction("argmax")
-any = _reduction("any")
-all = _reduction("all")
+bitwise_invert = _ufunc("bitwise_invert", "invert")
+bitwise_left_shift = _ufunc("bitwise_left_shift", "left_shift")
+bitwise_right_shift = _ufunc("bitwise_right_shift", "right_shift")
+# The names of the array-API standard.
+acos = arccos
+acosh = arccosh
+asin = arcsin
+asinh = arcsinh
+atan = arctan
+atan2 = arctan2
+atanh = arctanh
+pow = power
+
+_reductions = {name: _reduction(name) for name in _REDUCTIONS}
+sum = _reductions["sum"]
+prod = _reductions["prod"]
+mean = _reductions["mean"]
+var = _reductions["var"]
+std = _reductions["std"]
+min = _reductions["min"]
+max = _reductions["max"]
+argmin = _reductions["argmin"]
+argmax = _reductions["argmax"]
+any = _reductions["any"]
+all = _reductions["all"]
 
 
 # NumPy's functions ----------------------------------------------------------------------------------------
@@ -229,9 +298,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "imag": imag,
     "round": round,
     "around": round,
-    "amin": _reduction("min"),
-    "amax": _reduction("max"),
-    **{name: _reduction(name) for name in _REDUCTIONS},
+    "amin": _reductions["min"],
+    "amax": _reductions["max"],
+    "count_nonzero": count_nonzero,
+    **_reductions,
 }
 
 
