@@ -221,6 +221,7 @@ def _of_nothing(item: Reduced, out: Any) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = getattr(np, item.name)(np.empty(item.source.shape, item.source.dtype), **options)
+            value = value.astype(item.dtype)  # the dtype that was asked for
     return _deliver(value, out)
 
 

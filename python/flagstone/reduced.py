@@ -47,7 +47,7 @@ class Reduced(Elementwise):
             1 if r else n for n, r in zip(given.shape, reduced, strict=True) if self.keepdims or not r
         )
         nothing = any(given.shape[d] == 0 for d in self.axes)
-        if nothing and (name in ("argmin", "argmax") or (name in ("min", "max") and self.size)):
+        if nothing and name in ("argmin", "argmax", "min", "max"):
             raise ShapeError(
                 f"{name}: {shape_text(given.shape)} has no elements to choose from; give at least one."
             )
