@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import shutil
+import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -414,3 +416,43 @@ def test_convert_refuses_endings_that_it_cannot_write(tmp_path, name):
     with pytest.raises(fl.FormatError, match=r"write|written"):
         fl.convert(str(tmp_path / "d.npy"), str(tmp_path / name))
     assert not (tmp_path / name).exists()
+
+
+# Large members of .npz: read straight, checked by our own checksum
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("index", ["i4", "i8"])
+def test_large_npz_members_of_any_alignment(tmp_path, rng, order, index):
+    m = sp.random(3000, 700, 0.2, format="csr", random_state=rng)
+    m.data = np.floor(9 * m.data) + 0.5
+    parts = {
+        "format": np.array(b"csr"), "shape": np.array(m.shape), "data": m.data.astype(order + "f8"),
+        "indices": m.indices.astype(order + index), "indptr": m.indptr.astype(order + index),
+    }  # fmt: skip
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number, (name, values) in enumerate(parts.items()):
+            text = io.BytesIO()
+            np.save(text, values)
+            info = zipfile.ZipInfo(f"{name}.npy")
+            info.extra = struct.pack("<HH", 0x9999, 3 + number) + bytes(3 + number)  # odd places
+            archive.writestr(info, text.getvalue())
+    opened = fl.open(str(path))
+    assert (opened.dtype, opened.nnz) == (np.float64, m.nnz)
+    assert abs(opened.to_scipy() - m).nnz == 0
+
+
+def test_a_flipped_bit_in_a_large_npz_is_noticed(tmp_path, rng):
+    m = sp.random(2000, 600, 0.5, format="csr", dtype=np.float32, random_state=rng)
+    sp.save_npz(tmp_path / "a.npz", m, compressed=False)
+    whole_file = (tmp_path / "a.npz").read_bytes()
+    for at in rng.integers(2000, len(whole_file) - 20_000, 12):
+        damaged = bytearray(whole_file)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        (tmp_path / "b.npz").write_bytes(damaged)
+        with fails(fl.FormatError, "b.npz"):
+            fl.open(str(tmp_path / "b.npz"))
+    (tmp_path / "b.npz").write_bytes(whole_file[: len(whole_file) // 2] + whole_file[-2000:])
+    with fails(fl.FormatError, "b.npz"):
+        fl.open(str(tmp_path / "b.npz"))

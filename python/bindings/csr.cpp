@@ -64,6 +64,10 @@ void bind_csr(nb::module_& m) {
   nb::class_<CsrWriter>(m, "CsrWriter")
       .def("__init__", [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype,
                           bool narrow) { new (self) CsrWriter(directory, cols, dtype_from_name(value_dtype), narrow); })
+      .def_static("memory_bytes",
+                  [](Index cols, const std::string& value_dtype) {
+                    return CsrWriter::memory_bytes(cols, dtype_from_name(value_dtype));
+                  })
       .def("append", &append)
       .def("finish", &CsrWriter::finish, unlocked());
 

@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.hpp"
 #include "flagstone/storage/chunk_table.hpp"
+#include "flagstone/storage/crc32.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/zarr.hpp"
@@ -87,6 +88,14 @@ void bind_storage(nb::module_& m) {
         nb::arg("dimension_names") = std::vector<std::string>{}, unlocked());
   m.def("open_chunk_table", &chunk_table, nb::arg("file"), nb::arg("name"), nb::arg("shape"), nb::arg("chunks"),
         nb::arg("dtype"), nb::arg("big_endian"), nb::arg("steps"), nb::arg("fill"), nb::arg("places"));
+  m.def(
+      "crc32",
+      [](const nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& bytes,
+         std::uint32_t before) {
+        nb::gil_scoped_release unlocked;
+        return crc32(bytes.data(), bytes.shape(0), before);
+      },
+      nb::arg("bytes"), nb::arg("before") = 0);
   m.def("missing_library", [](const std::string& codec) {
     const char* library = missing_library(codec_named(codec));
     return std::string(library ? library : "");

@@ -328,7 +328,7 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
 
 
-#: What the writer holds: panels being packed, chunks, sums of columns (measured: 12 to 17 MiB).
+#: What the writer of a matrix holds, before its dtypes are known (more with many cores: asked again then).
 _WRITER = 32 << 20
 #: What making the blocks may take, temporaries included.
 _BLOCKS = 128 << 20
@@ -350,7 +350,8 @@ class CsrBuilder:
     ) -> None:
         self.path = path
         self._call = call
-        call.room("the writer", _WRITER + 64 * max(cols, 0) + beside)
+        held = _core.CsrWriter.memory_bytes(cols, dtype.name)
+        call.room("the writer", held + 64 * max(cols, 0) + beside)
         self._dtype = dtype
         output = _core.Output(path, replace)
         self._output: _core.Output | None = output

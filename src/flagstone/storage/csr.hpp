@@ -57,6 +57,8 @@ class CsrWriter {
   /// another dtype, so this is for scratch.
   CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow = false);
   ~CsrWriter();
+  /// What one holds at most, beside sums and squares of the columns (16 bytes each, twice that while they grow).
+  static std::uint64_t memory_bytes(Index cols, Dtype value_dtype);
   /// One block of rows: pointers (rows + 1, relative: pointers[0] == 0), column indices, values of value_dtype.
   /// FormatError names the global row when an index is out of range or pointers decrease.
   void append(Index rows, const Index* pointers, const Index* columns, const void* values);

@@ -6,19 +6,14 @@
 #include <filesystem>
 #include <span>
 
-#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
 
 namespace flagstone {
 
 ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bool may_stay_raw)
-    : directory_(std::move(directory)),
-      chunk_elements_(chunk),
-      item_(size_of(dtype)),
-      may_stay_raw_(may_stay_raw),
-      chunk_(static_cast<std::size_t>(chunk) * item_),
-      packed_(static_cast<std::size_t>(chunk) * item_ + page_bytes) {
+    : directory_(std::move(directory)), chunk_elements_(chunk), item_(size_of(dtype)), may_stay_raw_(may_stay_raw) {
+  chunk_ = Buffer(chunk_bytes());
   metadata_.dtype = dtype;
   metadata_.chunks = {chunk};
   metadata_.codec.steps = {{Codec::blosc}};
@@ -28,21 +23,29 @@ ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bo
 }
 
 std::uint64_t ChunkAppender::slot_bytes() const {
-  return align_up(static_cast<std::uint64_t>(chunk_elements_) * item_ +
-                  (metadata_.codec.blosc_alone() ? page_bytes : 0));
+  return align_up(chunk_bytes() + (metadata_.codec.blosc_alone() ? page_bytes : 0));
+}
+
+/// The first chunk, padded, is in memory.
+void ChunkAppender::decide() {
+  if (!may_stay_raw_) return;
+  Buffer packed(packed_bytes());
+  const std::size_t bytes = encode_blosc({chunk_.data(), chunk_bytes()}, item_, {packed.data(), packed.size()});
+  if (bytes > chunk_bytes() - chunk_bytes() * 2 / 5) metadata_.codec.steps.clear();
 }
 
 void ChunkAppender::open_shard() {
   per_shard_ = std::clamp<Index>(static_cast<Index>(GiB / slot_bytes()), 1, 4095);
-  shard_ = File::open(directory_ + "/c/" + std::to_string(stored_ / per_shard_), File::Mode::create);
-  entries_.clear();
+  shard_ = File::open(directory_ + "/c/" + std::to_string(left_ / per_shard_), File::Mode::create);
+  entries_.assign(static_cast<std::size_t>(per_shard_), {});
 }
 
 /// The index goes behind the last slot in use; a matrix of one shard gets an index of just its chunks.
 void ChunkAppender::close_shard(bool last) {
   if (!shard_) return;
-  const std::uint64_t used = entries_.size() * slot_bytes();
-  if (last && stored_ <= per_shard_) per_shard_ = stored_;
+  const Index before = (left_ - 1) / per_shard_ * per_shard_;
+  const std::uint64_t used = static_cast<std::uint64_t>(left_ - before) * slot_bytes();
+  if (last && left_ <= per_shard_) per_shard_ = left_;
   entries_.resize(static_cast<std::size_t>(per_shard_));
   const std::uint64_t length = align_up(used + 16 * entries_.size() + 4);
   shard_->truncate(length);
@@ -51,32 +54,39 @@ void ChunkAppender::close_shard(bool last) {
   shard_.reset();
 }
 
-void ChunkAppender::store() {
-  if (filled_ == 0) return;
-  const std::size_t bytes = static_cast<std::size_t>(chunk_elements_) * item_;
-  std::memset(next(), 0, bytes - static_cast<std::size_t>(filled_) * item_);
-  const std::byte* from = chunk_.data();
-  std::size_t stored_bytes = bytes;
-  if (metadata_.codec.blosc_alone()) {
-    stored_bytes = encode_blosc({chunk_.data(), bytes}, item_, {packed_.data(), packed_.size()});
-    from = packed_.data();
-    if (stored_ == 0 && may_stay_raw_ && stored_bytes > bytes - bytes * 2 / 5) {
-      metadata_.codec.steps.clear();
-      from = chunk_.data();
-      stored_bytes = bytes;
-    }
-  }
-  if (stored_ == 0 || stored_ % per_shard_ == 0) {
+ChunkAppender::Filled ChunkAppender::leave(Buffer empty) {
+  std::memset(next(), 0, chunk_bytes() - static_cast<std::size_t>(filled_) * item_);
+  if (left_ == 0) decide();
+  if (left_ % per_shard_ == 0 || !shard_) {
     close_shard(false);
     open_shard();
   }
-  const std::size_t pages = align_up(stored_bytes);
-  if (from == packed_.data()) std::memset(packed_.data() + stored_bytes, 0, pages - stored_bytes);
-  const std::uint64_t offset = entries_.size() * slot_bytes();
-  write_exactly(shard_->direct(), *shard_, from, pages, offset);
-  entries_.push_back({offset, stored_bytes});
-  ++stored_;
+  Filled filled{std::move(chunk_), filled_, static_cast<std::size_t>(left_ % per_shard_), shard_};
+  chunk_ = empty ? std::move(empty) : Buffer(chunk_bytes());
   filled_ = 0;
+  ++left_;
+  return filled;
+}
+
+void ChunkAppender::store(const Filled& filled, Buffer& packed) {
+  const std::byte* from = filled.memory.data();
+  std::size_t bytes = chunk_bytes();
+  if (metadata_.codec.blosc_alone()) {
+    if (packed.size() < packed_bytes()) packed = Buffer(packed_bytes());
+    bytes = encode_blosc({from, bytes}, item_, {packed.data(), packed.size()});
+    from = packed.data();
+    std::memset(packed.data() + bytes, 0, align_up(bytes) - bytes);
+  }
+  const std::uint64_t offset = filled.entry * slot_bytes();
+  write_exactly(filled.file->direct(), *filled.file, from, align_up(bytes), offset);
+  entries_[filled.entry] = {offset, bytes};
+}
+
+void ChunkAppender::store() {
+  if (filled_ == 0) return;
+  Filled filled = leave();
+  store(filled, packed_);
+  chunk_ = std::move(filled.memory);
 }
 
 void ChunkAppender::finish(const std::string& attributes) {

@@ -1,9 +1,11 @@
 #pragma once
-// Writes a 1-D array chunk by chunk, in order, without knowing its length beforehand, in the memory of two chunks.
+// Writes a 1-D array chunk by chunk without knowing its length beforehand: chunks are filled in order on one thread,
+// packed and stored on any.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
@@ -16,18 +18,38 @@ class ChunkAppender {
   /// mantissas, 16-bit columns) is stored as it is, because unpacking costs a core more than reading costs the disk.
   ChunkAppender(std::string directory, Dtype dtype, Index chunk, bool may_stay_raw);
 
-  /// Where the next elements go, and how many fit before store() is due.
+  /// A chunk that is full (the last one: zero-padded), and where it goes.
+  struct Filled {
+    Buffer memory;
+    Index elements = 0;
+    std::size_t entry = 0;  // in its shard
+    std::shared_ptr<File> file;
+  };
+
+  /// Where the next elements go, and how many fit before the chunk leaves.
   std::byte* next() { return chunk_.data() + static_cast<std::size_t>(filled_) * item_; }
   Index room() const { return chunk_elements_ - filled_; }
   void advance(Index n) { filled_ += n, total_ += n; }
-  /// Packs and writes the chunk in memory (zero-padded if it is the last). Direct I/O, no page cache.
+  /// The next chunk begins another shard: all that left before must be stored by then.
+  bool ends_shard() const { return left_ > 0 && left_ % per_shard_ == 0; }
+  /// Takes the chunk away; the next one is filled in `empty` (of chunk_bytes(); made here where it is none).
+  /// Decides with the first chunk what stays raw.
+  Filled leave(Buffer empty = {});
+  /// Packs into `packed` (of packed_bytes(); not where chunks stay raw) and writes. Direct I/O, no page cache. Chunks
+  /// may be stored at the same time.
+  void store(const Filled& filled, Buffer& packed);
+  /// leave() and store() at once.
   void store();
-  /// Stores what is left, writes the index and zarr.json. `attributes`: JSON object text.
+  /// Stores what is left, writes the index and zarr.json. `attributes`: JSON object text. All chunks must be stored.
   void finish(const std::string& attributes);
+
   Index total() const { return total_; }
+  std::size_t chunk_bytes() const { return static_cast<std::size_t>(chunk_elements_) * item_; }
+  std::size_t packed_bytes() const { return chunk_bytes() + page_bytes; }
 
  private:
   std::uint64_t slot_bytes() const;
+  void decide();
   void open_shard();
   void close_shard(bool last);
 
@@ -36,11 +58,11 @@ class ChunkAppender {
   Index chunk_elements_;
   std::size_t item_;
   bool may_stay_raw_;
-  Index filled_ = 0, total_ = 0, stored_ = 0;  // elements in memory, elements in all, chunks written
-  Index per_shard_ = 0;
+  Index filled_ = 0, total_ = 0, left_ = 0;  // elements in memory, elements in all, chunks that left
+  Index per_shard_ = 1;
   Buffer chunk_, packed_;
   std::shared_ptr<File> shard_;
-  std::vector<ShardEntry> entries_;
+  std::vector<ShardEntry> entries_;  // of the shard; long enough from the start: store() writes one each
 };
 
 }  // namespace flagstone

@@ -28,24 +28,40 @@ decltype(auto) visit_columns(ColumnsView columns, F&& f) {
   return columns.wide ? f(columns.wide) : f(columns.narrow);
 }
 
-/// Values may lie anywhere: NumPy does not promise alignment.
+/// Calls f with columns as store_columns left them.
+template <class Bytes, class F>
+decltype(auto) visit_stored(Bytes* columns, Dtype dtype, F&& f) {
+  const auto as = [&](auto kind) {
+    using T = std::conditional_t<std::is_const_v<Bytes>, const decltype(kind), decltype(kind)>;
+    return f(reinterpret_cast<T*>(columns));
+  };
+  switch (dtype) {
+    case Dtype::uint8:
+      return as(std::uint8_t{});
+    case Dtype::uint16:
+      return as(std::uint16_t{});
+    case Dtype::uint32:
+      return as(std::uint32_t{});
+    default:
+      return as(Index{});
+  }
+}
+
 template <class V>
 V value_at(const std::byte* values, Index i) {
-  V value;
-  std::memcpy(&value, values + static_cast<std::size_t>(i) * sizeof(V), sizeof value);
-  return value;
+  return reinterpret_cast<const Loose<V>*>(values)[i];
 }
 
 template <class C>
-bool increasing(const C* columns, Index n) {
+bool increasing(const Loose<C>* columns, Index n) {
   bool wrong = false;
-  for (Index i = 1; i < n; ++i) wrong |= columns[i] <= columns[i - 1];
+  for (Index i = 1; i < n; ++i) wrong |= C{columns[i]} <= C{columns[i - 1]};
   return !wrong;
 }
 
 template <class C, class T>
-void convert(const C* from, Index n, T* to) {
-  for (Index i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+void convert(const Loose<C>* from, Index n, T* to) {
+  for (Index i = 0; i < n; ++i) to[i] = static_cast<T>(C{from[i]});
 }
 
 template <class V, class C>
@@ -88,18 +104,8 @@ Index canonical_until(const Index* pointers, ColumnsView columns, Index row, Ind
 }
 
 void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to) {
-  visit_columns(columns, [&](const auto* from) {
-    switch (dtype) {
-      case Dtype::uint8:
-        return convert(from, n, reinterpret_cast<std::uint8_t*>(to));
-      case Dtype::uint16:
-        return convert(from, n, reinterpret_cast<std::uint16_t*>(to));
-      case Dtype::uint32:
-        return convert(from, n, reinterpret_cast<std::uint32_t*>(to));
-      default:
-        return convert(from, n, reinterpret_cast<Index*>(to));
-    }
-  });
+  visit_columns(columns,
+                [&](const auto* from) { visit_stored(to, dtype, [&](auto* stored) { convert(from, n, stored); }); });
 }
 
 bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to) {
@@ -127,10 +133,11 @@ void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to) {
   });
 }
 
-Index add_totals(const std::byte* values, Dtype dtype, ColumnsView columns, Index n, ColumnTotals* totals) {
+Index add_totals(const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
+                 ColumnTotals* totals) {
   return visit_value(dtype, [&](auto value) {
-    return visit_columns(columns,
-                         [&](const auto* from) { return accumulate<decltype(value)>(values, from, n, totals); });
+    return visit_stored(columns, index,
+                        [&](const auto* from) { return accumulate<decltype(value)>(values, from, n, totals); });
   });
 }
 

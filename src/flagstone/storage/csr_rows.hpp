@@ -1,7 +1,8 @@
 #pragma once
 // Checks and sums over CSR rows while they are written: the typed loops of the writer.
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <cstring>
 #include <vector>
 
 #include "flagstone/base/dtype.hpp"
@@ -12,13 +13,35 @@ struct ColumnTotals {
   double sum = 0, squares = 0;
 };
 
+/// A number that may lie anywhere: neither NumPy nor a file promises alignment.
+template <class T>
+struct Loose {
+  std::byte bytes[sizeof(T)];
+  operator T() const {
+    T value;
+    std::memcpy(&value, bytes, sizeof value);
+    return value;
+  }
+};
+
 /// Column indices as they arrive.
 struct ColumnsView {
-  const Index* wide = nullptr;
-  const std::int32_t* narrow = nullptr;  // where `wide` is null
+  const Loose<Index>* wide = nullptr;
+  const Loose<std::int32_t>* narrow = nullptr;  // where `wide` is null
 
-  Index operator[](Index i) const { return wide ? wide[i] : narrow[i]; }
-  ColumnsView from(Index i) const { return wide ? ColumnsView{wide + i, nullptr} : ColumnsView{nullptr, narrow + i}; }
+  ColumnsView() = default;
+  explicit ColumnsView(const Index* columns) : wide(reinterpret_cast<const Loose<Index>*>(columns)) {}
+  explicit ColumnsView(const std::int32_t* columns) : narrow(reinterpret_cast<const Loose<std::int32_t>*>(columns)) {}
+
+  Index operator[](Index i) const { return wide ? Index{wide[i]} : Index{narrow[i]}; }
+  ColumnsView from(Index i) const {
+    ColumnsView rest;
+    if (wide)
+      rest.wide = wide + i;
+    else
+      rest.narrow = narrow + i;
+    return rest;
+  }
 };
 
 /// The first row in [row, rows) whose columns do not increase strictly; `rows` if all do.
@@ -29,8 +52,10 @@ void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to);
 bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to);
 /// The inverse: `n` bytes as values of `dtype`.
 void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to);
-/// Adds value and value² to its column's totals; returns the position of the first NaN or Inf, or -1.
-Index add_totals(const std::byte* values, Dtype dtype, ColumnsView columns, Index n, ColumnTotals* totals);
+/// Adds value and value² to its column's totals, columns as stored; returns the position of the first NaN or Inf, or
+/// -1.
+Index add_totals(const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
+                 ColumnTotals* totals);
 
 /// One row, sorted by column, equal columns summed (booleans or-ed) in the order they were given.
 struct CanonicalRow {

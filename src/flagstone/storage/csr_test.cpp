@@ -1,13 +1,17 @@
 #include "flagstone/storage/csr.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <map>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array_test_io.hpp"
 #include "flagstone/storage/csr_sidecar.hpp"
@@ -254,6 +258,67 @@ TEST(Csr, TheFirstNanOrInfinityIsRemembered) {
   const auto statistics = csr_statistics(open_csr(directory / "g"));
   EXPECT_EQ(statistics->bad_row, 2);
   EXPECT_EQ(statistics->bad_column, 3);
+}
+
+TEST(Csr, SumsOfManyChunksAreAddedInOrder) {
+  const Index chunk = Index{1} << 19, n = 700, rows = 4 * chunk / n + 1;  // rows that cross chunks
+  for (const bool narrow : {false, true}) {
+    SCOPED_TRACE(narrow);
+    TemporaryDirectory directory;
+    CsrWriter writer(directory / "g", -1, Dtype::float32, narrow);
+    std::vector<double> sums(static_cast<std::size_t>(n));
+    std::vector<float> values(sums.size());
+    std::vector<std::int32_t> columns(sums.size());
+    const Index pointers[] = {0, n};
+    for (Index i = 0; i < rows; ++i) {
+      for (std::size_t j = 0; j < values.size(); ++j) {
+        columns[j] = static_cast<std::int32_t>(j);
+        values[j] =
+            narrow ? static_cast<float>((static_cast<std::size_t>(i) + j) % 9) : 1.f / static_cast<float>(i + 3);
+        if (i == rows - 2 && j == 5 && !narrow) values[j] = INFINITY;
+        sums[j] += static_cast<double>(values[j]);
+      }
+      writer.append(1, pointers, columns.data(), values.data());
+    }
+    const CsrMatrix matrix = writer.finish();
+    const auto statistics = csr_statistics(matrix);
+    ASSERT_TRUE(statistics);
+    EXPECT_EQ(statistics->column_sums, sums);  // the same additions in the same order
+    EXPECT_EQ(statistics->bad_row, narrow ? -1 : rows - 2);
+    EXPECT_EQ(statistics->bad_column, narrow ? -1 : 5);
+    EXPECT_EQ(matrix.nnz, rows * n);
+    EXPECT_EQ(read_integers(matrix.indices, matrix.nnz - 2, 2), (std::vector<Index>{n - 2, n - 1}));
+  }
+}
+
+TEST(Csr, AFullDiskIsAnErrorOfTheCallThatNoticesIt) {
+  TemporaryDirectory directory;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!mount_small(directory.path(), 8 * MiB)) ::_exit(2);
+    try {
+      CsrWriter writer(directory / "g", 100, Dtype::float64);
+      std::vector<Index> columns(100);
+      std::vector<double> values(100);
+      for (std::size_t j = 0; j < 100; ++j) columns[j] = static_cast<Index>(j);
+      const Index pointers[] = {0, 100};
+      double random = 1;
+      for (int i = 0; i < 60'000; ++i) {
+        for (double& value : values) value = random = std::fmod(random * 997.123456789, 10.0);
+        writer.append(1, pointers, columns.data(), values.data());
+      }
+      writer.finish();
+    } catch (const StorageError& error) {
+      ::_exit(error.number == ENOSPC ? 0 : 3);
+    }
+    ::_exit(4);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "no mounts here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Csr, StatisticsOfChangedArraysAreUnknownNotWrong) {

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
-#include <future>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/crew.hpp"
 #include "flagstone/storage/csr.hpp"
 #include "flagstone/storage/csr_append.hpp"
 #include "flagstone/storage/csr_rows.hpp"
@@ -16,6 +20,9 @@ namespace flagstone {
 namespace {
 
 constexpr Index chunk_values = Index{1} << 19;
+
+/// Threads that add up, pack and write; a chunk waits beside those that they have at hand.
+std::size_t crew_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 4); }
 
 Dtype index_dtype(Index cols) {
   if (cols < 0) return Dtype::uint32;  // not known before the end
@@ -29,6 +36,57 @@ void link(const std::string& directory, const char* target, const char* name) {
   std::filesystem::create_directory_symlink(target, directory + "/" + name, error);
   if (error) throw StorageError("create: cannot make the link", error.value(), directory + "/" + name);
 }
+
+/// Sums by column, chunk after chunk whatever thread brings them: the order of additions is that of the values.
+class Totals {
+ public:
+  explicit Totals(Index cols) : columns_(static_cast<std::size_t>(std::max<Index>(cols, 0))) {}
+
+  /// Waits for the chunks before `number`. `widest`: columns are below it.
+  void add(Index number, const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
+           Index widest) {
+    std::unique_lock lock(mutex_);
+    turned_.wait(lock, [&] { return turn_ >= number; });
+    turn_ = number + 1;  // whatever happens: others wait for it, once this lock is free
+    turned_.notify_all();
+    if (columns_.size() < static_cast<std::size_t>(widest))
+      columns_.resize(std::max(static_cast<std::size_t>(widest), 2 * columns_.size()));
+    const Index bad = add_totals(values, dtype, columns, index, n, columns_.data());
+    if (bad >= 0 && bad_position_ < 0) bad_position_ = before_ + bad;
+    before_ += n;
+  }
+
+  /// Read when nobody adds.
+  std::vector<ColumnTotals>& columns() { return columns_; }
+  Index bad_position() const { return bad_position_; }  // of the first NaN or Inf among all values, or -1
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turned_;
+  std::vector<ColumnTotals> columns_;
+  Index turn_ = 0, before_ = 0, bad_position_ = -1;
+};
+
+/// Buffers of chunks that were stored, for the next ones.
+class Shelf {
+ public:
+  Buffer take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return {};
+    Buffer buffer = std::move(idle_.back());
+    idle_.pop_back();
+    return buffer;
+  }
+  void give(Buffer buffer) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(buffer));
+  }
+  void clear() { idle_.clear(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Buffer> idle_;
+};
 
 }  // namespace
 
@@ -44,7 +102,9 @@ struct CsrWriter::Impl {
         data(where + "/data", narrow ? Dtype::uint8 : exact, chunk_values, true),
         indices(where + "/indices", index, chunk_values, true),
         indptr(where + "/indptr", Dtype::int64, chunk_values, false),
-        totals(static_cast<std::size_t>(std::max<Index>(n, 0))) {
+        totals(n),
+        packed(crew_threads()),
+        crew(crew_threads(), 1) {
     put_pointer(0);
   }
 
@@ -53,11 +113,13 @@ struct CsrWriter::Impl {
   void check_row(Index row, Index smallest, Index largest);
   void put(ColumnsView columns, const std::byte* values, Index n);
   void put_values(const std::byte* values, Index n);
+  void hand_over();
   void widen();
   void put_rows(const Index* pointers, ColumnsView columns, const std::byte* values, Index row, Index end);
   void put_pointer(Index pointer);
   void end_row(Index row_values);
   void write_attributes();
+  void locate_bad(const CsrMatrix& matrix);
   CsrMatrix finish();
 
   std::string directory;
@@ -67,11 +129,14 @@ struct CsrWriter::Impl {
   Dtype index;
   Index limit;  // columns are below it
   ChunkAppender data, indices, indptr;
-  std::vector<ColumnTotals> totals;
+  Totals totals;
   CsrStatistics statistics;
   PanelChooser chooser;
   CanonicalRow canonical;
-  Index rows = 0, nnz = 0, widest = 0, bad_position = -1;
+  Index rows = 0, nnz = 0, widest = 0, pairs = 0;
+  Shelf data_shelf, indices_shelf;
+  std::vector<Buffer> packed;  // one a thread
+  Crew crew;                   // last: it ends first
 };
 
 void CsrWriter::Impl::check_pointers(Index count, const Index* pointers) const {
@@ -88,10 +153,7 @@ void CsrWriter::Impl::check_row(Index row, Index smallest, Index largest) {
     throw FormatError("csr: row " + std::to_string(row) + " holds column " +
                       std::to_string(smallest < 0 ? smallest : largest) + "; columns must be 0 to " +
                       std::to_string(limit - 1) + ", fix the input or give more columns.");
-  if (largest < widest) return;
-  widest = largest + 1;
-  if (cols < 0 && totals.size() < static_cast<std::size_t>(widest))
-    totals.resize(std::max(static_cast<std::size_t>(widest), 2 * totals.size()));
+  widest = std::max(widest, largest + 1);
 }
 
 void CsrWriter::Impl::put_pointer(Index pointer) {
@@ -108,28 +170,37 @@ void CsrWriter::Impl::end_row(Index row_values) {
   statistics.sum_row_nnz_squared += static_cast<double>(row_values) * static_cast<double>(row_values);
 }
 
-/// Elements whose columns are checked: statistics, then into the chunks; a full pair is packed on two threads.
+/// Elements whose columns are checked.
 void CsrWriter::Impl::put(ColumnsView columns, const std::byte* values, Index n) {
-  const std::size_t item = size_of(exact);
-  const Index bad = add_totals(values, exact, columns, n, totals.data());
-  if (bad >= 0 && bad_position < 0) {
-    bad_position = data.total() + bad;
-    statistics.bad_column = columns[bad];
-  }
   while (n > 0) {
-    if (data.room() == 0) {
-      auto packing = std::async(std::launch::async, [&] { data.store(); });
-      indices.store();
-      packing.get();
-    }
+    if (data.room() == 0) hand_over();
     const Index part = std::min(n, data.room());
     put_values(values, part);
     store_columns(columns, part, index, indices.next());
     indices.advance(part);
-    values += static_cast<std::size_t>(part) * item;
+    values += static_cast<std::size_t>(part) * size_of(exact);
     columns = columns.from(part);
     n -= part;
   }
+}
+
+/// Gives a pair of chunks to the crew: sums, packing and writing overlap with filling the next one.
+void CsrWriter::Impl::hand_over() {
+  struct Pair {
+    ChunkAppender::Filled data, indices;
+  };
+  if (data.ends_shard() || indices.ends_shard()) crew.drain();
+  const auto pair = std::make_shared<Pair>();
+  pair->data = data.leave(data_shelf.take());
+  pair->indices = indices.leave(indices_shelf.take());
+  crew.give([this, pair, number = pairs++, dtype = narrow ? Dtype::uint8 : exact, widest = widest](std::size_t thread) {
+    totals.add(number, pair->data.memory.data(), dtype, pair->indices.memory.data(), index, pair->data.elements,
+               widest);
+    data.store(pair->data, packed[thread]);
+    indices.store(pair->indices, packed[thread]);
+    data_shelf.give(std::move(pair->data.memory));
+    indices_shelf.give(std::move(pair->indices.memory));
+  });
 }
 
 /// At most data.room() values.
@@ -142,6 +213,8 @@ void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
 /// A value does not fit a byte: what was written so far is written again as it was given.
 void CsrWriter::Impl::widen() {
   const std::string path = directory + "/data", aside = directory + "/data.bytes";
+  crew.drain();
+  data_shelf.clear();
   data.finish("{}");
   std::filesystem::rename(path, aside);
   data = ChunkAppender(path, exact, chunk_values, true);
@@ -161,16 +234,10 @@ void CsrWriter::Impl::widen() {
 void CsrWriter::Impl::put_rows(const Index* pointers, ColumnsView columns, const std::byte* values, Index row,
                                Index end) {
   const Index first = pointers[row];
-  const Index before = nnz;
   for (Index i = row; i < end; ++i)
     if (pointers[i] < pointers[i + 1]) check_row(rows + i - row, columns[pointers[i]], columns[pointers[i + 1] - 1]);
   put(columns.from(first), values + static_cast<std::size_t>(first) * size_of(exact), pointers[end] - first);
-  for (Index i = row; i < end; ++i) {
-    const Index start = before + pointers[i] - first;
-    if (statistics.bad_row < 0 && bad_position >= start && bad_position < start + pointers[i + 1] - pointers[i])
-      statistics.bad_row = rows;
-    end_row(pointers[i + 1] - pointers[i]);
-  }
+  for (Index i = row; i < end; ++i) end_row(pointers[i + 1] - pointers[i]);
 }
 
 void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values) {
@@ -186,7 +253,7 @@ void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView col
       throw FormatError("csr: row " + std::to_string(rows) + ": repeated columns add up to more than " +
                         std::string(name_of(given)) + " holds; convert the values to a wider type.");
     const Index whole_row[2] = {0, static_cast<Index>(canonical.columns.size())};
-    put_rows(whole_row, {canonical.columns.data(), nullptr}, canonical.values.data(), 0, 1);
+    put_rows(whole_row, ColumnsView(canonical.columns.data()), canonical.values.data(), 0, 1);
     ++row;
   }
 }
@@ -211,23 +278,40 @@ void CsrWriter::Impl::write_attributes() {
   write_group(directory, attributes.dump());
 }
 
+/// Row and column of the first NaN or Inf: by halves through the pointers.
+void CsrWriter::Impl::locate_bad(const CsrMatrix& matrix) {
+  const Index position = totals.bad_position();
+  if (position < 0) return;
+  Index row = 0, end = rows;  // pointer(row) <= position < pointer(end)
+  while (end - row > 1) {
+    const Index middle = row + (end - row) / 2;
+    (read_integers(matrix.indptr, middle, 1)[0] <= position ? row : end) = middle;
+  }
+  statistics.bad_row = row;
+  statistics.bad_column = read_integers(matrix.indices, position, 1)[0];
+}
+
 CsrMatrix CsrWriter::Impl::finish() {
   const std::string plain = R"({"encoding-type": "array", "encoding-version": "0.2.0"})";
-  data.finish(plain);
-  indices.finish(plain);
+  if (data.room() < chunk_values) hand_over();
+  crew.drain();
+  crew.give([&](std::size_t) { data.finish(plain); });
+  crew.give([&](std::size_t) { indices.finish(plain); });
   indptr.finish(plain);
+  crew.drain();
   if (cols < 0) cols = widest;
-  totals.resize(static_cast<std::size_t>(cols));
+  totals.columns().resize(static_cast<std::size_t>(cols));
   link(directory, "data", "values");
   link(directory, "indices", "indices_1");
   link(directory, "indptr", "pointers_to_1");
   write_attributes();
-  for (const ColumnTotals& column : totals) {
+  for (const ColumnTotals& column : totals.columns()) {
     statistics.column_sums.push_back(column.sum);
     statistics.column_squares.push_back(column.squares);
     statistics.sum_squares += column.squares;
   }
   const CsrMatrix matrix = open_csr(directory);
+  locate_bad(matrix);
   save_panels(matrix, panels_of(matrix, chooser.panel_rows()));
   save_statistics(matrix, statistics);
   return matrix;
@@ -242,12 +326,18 @@ CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype
 
 CsrWriter::~CsrWriter() = default;
 
+/// Pairs of chunks: being filled, waiting, with each thread; a packed chunk a thread; twice that of the pointers.
+std::uint64_t CsrWriter::memory_bytes(Index cols, Dtype value_dtype) {
+  const std::uint64_t value = size_of(value_dtype), column = size_of(index_dtype(cols)), threads = crew_threads();
+  return chunk_values * ((threads + 2) * (value + column) + threads * std::max(value, column) + 2 * sizeof(Index));
+}
+
 void CsrWriter::append(Index rows, const Index* pointers, const Index* columns, const void* values) {
-  impl_->append(rows, pointers, {columns, nullptr}, static_cast<const std::byte*>(values));
+  impl_->append(rows, pointers, ColumnsView(columns), static_cast<const std::byte*>(values));
 }
 
 void CsrWriter::append(Index rows, const Index* pointers, const std::int32_t* columns, const void* values) {
-  impl_->append(rows, pointers, {nullptr, columns}, static_cast<const std::byte*>(values));
+  impl_->append(rows, pointers, ColumnsView(columns), static_cast<const std::byte*>(values));
 }
 
 CsrMatrix CsrWriter::finish() { return impl_->finish(); }
