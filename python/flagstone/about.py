@@ -37,8 +37,10 @@ def describe(path: str, key: str | None = None, check: bool = False) -> dict[str
     Reads metadata and the indexes of shards; with `check`, all of it. Files that are opened by import are
     imported only with `check`, or where that was done before.
     """
-    facts: dict[str, Any] = {"path": path, "bytes_on_disk": disk_bytes(path)}
+    facts: dict[str, Any] = {"path": path}
     try:
+        if os.path.exists(path):
+            facts["bytes_on_disk"] = disk_bytes(path)
         if os.path.isfile(path):
             one = of_file(path, head_of(path))
             facts["format"], facts["opened"] = one.name, "by import" if one.imported else "in place"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,23 @@ def _arrow(who: str) -> Any:
     return pyarrow
 
 
+@contextlib.contextmanager
+def _judged(path: str) -> Iterator[None]:
+    """Make a sentence of what pyarrow says of a damaged file, wherever it notices."""
+    pa = _arrow("open")
+    try:
+        yield
+    except Error:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise storage_error(
+                f"open: '{path}' cannot be read ({os.strerror(error.errno)}).", error.errno, path
+            ) from None
+        reason = " ".join(str(error).split())[:200]
+        raise FormatError(f"open: '{path}' is damaged or no Parquet or Arrow file ({reason}).") from None
+
+
 class _Table:
     """A file of columns: its schema, its rows, and batches of it."""
 
@@ -38,22 +57,16 @@ class _Table:
         self.path = path
         self._arrow = _arrow("open")
         pa = self._arrow
-        try:
-            with open(path, "rb") as file:
-                self._parquet = file.read(4) == b"PAR1"
-            if self._parquet:
-                # No buffers read ahead: a row group would lie in memory twice.
-                self._file: Any = pa.parquet.ParquetFile(path, pre_buffer=False, memory_map=False)
-                self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
-            else:
-                self._file = pa.ipc.open_file(pa.OSFile(path))
-                self.schema = self._file.schema
-                self.rows = sum(
-                    self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)
-                )
-        except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FormatError(f"open: '{path}' is damaged or no Parquet or Arrow file ({reason}).") from None
+        with open(path, "rb") as file:
+            self._parquet = file.read(4) == b"PAR1"
+        if self._parquet:
+            # No buffers read ahead: a row group would lie in memory twice.
+            self._file: Any = pa.parquet.ParquetFile(path, pre_buffer=False, memory_map=False)
+            self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
+        else:
+            self._file = pa.ipc.open_file(pa.OSFile(path))
+            self.schema = self._file.schema
+            self.rows = sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
 
     def numeric(self) -> list[str]:
         """Names of the columns that hold plain numbers."""
@@ -123,22 +136,22 @@ class _Table:
 
     def batches(self, names: list[str]) -> Iterator[Any]:
         """Yield record batches of the columns."""
-        pa = self._arrow
-        try:
-            if self._parquet:
-                yield from self._file.iter_batches(_ROWS, columns=names, use_threads=False)
-                return
-            for i in range(self._file.num_record_batches):
-                batch = self._file.get_batch(i).select(names)
-                for first in range(0, batch.num_rows, _ROWS):
-                    yield batch.slice(first, _ROWS)
-        except (pa.ArrowInvalid, pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FormatError(f"open: '{self.path}' is damaged ({reason}); copy it again.") from None
+        if self._parquet:
+            yield from self._file.iter_batches(_ROWS, columns=names, use_threads=False)
+            return
+        for i in range(self._file.num_record_batches):
+            batch = self._file.get_batch(i).select(names)
+            for first in range(0, batch.num_rows, _ROWS):
+                yield batch.slice(first, _ROWS)
 
 
 def import_to(call: Call, path: str, target: str, replace: bool = False, key: str | None = None) -> Array:
     """Write numeric columns to `target` as a dense array, rows x columns."""
+    with _judged(path):
+        return _import(call, path, target, replace, key)
+
+
+def _import(call: Call, path: str, target: str, replace: bool, key: str | None) -> Array:
     table = _Table(path)
     names = table.chosen(key)
     dtype = table.dtype(names)
@@ -149,12 +162,18 @@ def import_to(call: Call, path: str, target: str, replace: bool = False, key: st
     out._dirty = True  # built aside: no mark is needed
     with whole_or_nothing(destination):
         for batch in table.batches(names):
+            if at + batch.num_rows > table.rows:
+                raise FormatError(f"open: '{path}' has more rows than it says ({table.rows}); it is damaged.")
             block = np.empty((batch.num_rows, len(names)), dtype)
             for j in range(len(names)):
                 block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
             out._assign(call, np.s_[at : at + len(block)], block)
             at += len(block)
             report.at(at * len(names) * dtype.itemsize)
+        if at != table.rows:
+            raise FormatError(
+                f"open: '{path}' has {at} of the {table.rows} rows that it says; it is damaged."
+            )
         return destination.publish()
 
 
@@ -172,8 +191,9 @@ def open_file(place: str, key: str | None, mode: str) -> Array:
 
 def about(place: str, key: str | None) -> dict[str, Any]:
     """Return the columns of a file, with those that are left out."""
-    table = _Table(place)
-    numeric = table.numeric()
-    others = [name for name in table.schema.names if name not in numeric]
+    with _judged(place):
+        table = _Table(place)
+        numeric = table.numeric()
+        others = [name for name in table.schema.names if name not in numeric]
     facts: dict[str, Any] = {"rows": table.rows, "numeric_columns": ", ".join(numeric[:20]) or "none"}
     return facts | ({"other_columns": ", ".join(others[:20])} if others else {})

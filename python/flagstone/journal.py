@@ -23,7 +23,7 @@ __all__ = ["Journal", "recover"]
 
 _PAGE = 4096
 _END = struct.Struct("<8sQQQQI")  # magic, pages, size of the file, device, inode, checksum of the table
-_MAGIC = b"FLAGJRN1"
+_MAGIC = b"FLAGJRN2"
 
 
 def _name(path: str) -> str:
@@ -156,7 +156,8 @@ class Journal(io.RawIOBase):
         status = os.fstat(self._file)
         used = max(self._slots.values(), default=-1) + 1
         table = b"".join(struct.pack("<QQ", page, slot) for page, slot in self._slots.items())
-        end = _END.pack(_MAGIC, len(self._slots), self._size, status.st_dev, status.st_ino, zlib.crc32(table))
+        end = _END.pack(_MAGIC, len(self._slots), self._size, status.st_dev, status.st_ino, 0)
+        end = _with_checksum(table, end)
         _write(self._pages, table + end, used * _PAGE)
         os.ftruncate(self._pages, used * _PAGE + len(table) + len(end))
         os.fsync(self._pages)
@@ -186,17 +187,29 @@ def _write(descriptor: int, data: bytes, offset: int) -> None:
         data, offset = data[put:], offset + put
 
 
-def _apply(pages: int, file: int, path: str) -> None:
-    """Copy the pages of a committed journal into the file; may be repeated."""
+def _with_checksum(table: bytes, end: bytes) -> bytes:
+    """Return the end with the checksum of the table and of all that it says itself."""
+    return end[:-4] + struct.pack("<I", zlib.crc32(table + end[:-4]))
+
+
+def _table(pages: int, path: str) -> tuple[bytes, int, int, int]:
+    """Return table, length of the file, device and inode of a committed journal."""
     size = os.fstat(pages).st_size
-    magic, count, length, device, inode, checksum = _END.unpack(
-        os.pread(pages, _END.size, max(0, size - _END.size))
-    )
-    table = os.pread(pages, 16 * count, max(0, size - _END.size - 16 * count)) if magic == _MAGIC else b""
-    if magic != _MAGIC or len(table) != 16 * count or zlib.crc32(table) != checksum:
+    end = os.pread(pages, _END.size, max(0, size - _END.size)).ljust(_END.size, b"\0")
+    magic, count, length, device, inode, _ = _END.unpack(end)
+    room = size - _END.size - 16 * count
+    table = os.pread(pages, 16 * count, room) if magic == _MAGIC and room >= 0 else b""
+    whole = magic == _MAGIC and len(table) == 16 * count and _with_checksum(table, end) == end
+    if not whole or any((slot + 1) * _PAGE > room for _, slot in struct.iter_unpack("<QQ", table)):
         raise FormatError(
             f"open: '{_name(path)}' is damaged; remove it, and '{path}' may need to be copied again."
         )
+    return table, length, device, inode
+
+
+def _apply(pages: int, file: int, path: str) -> None:
+    """Copy the pages of a committed journal into the file; may be repeated."""
+    table, length, device, inode = _table(pages, path)
     status = os.fstat(file)
     if (status.st_dev, status.st_ino) != (device, inode):
         return  # of a file that was replaced since

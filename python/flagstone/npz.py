@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from .array import Array
 from .config import Call
-from .errors import Error, FormatError
+from .errors import Error, FormatError, storage_error
 from .export import row_blocks
 from .imports import STEP as _STEP
 from .imports import Reported, Triplets, ahead, build_csr, cached
@@ -251,6 +252,12 @@ def import_to(
         raise
     except _DAMAGE as error:
         raise FormatError(f"open: '{path}' is damaged or no SciPy .npz ({error}).") from None
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # a place that no file has
+            raise FormatError(f"open: '{path}' is damaged: a member lies outside the file.") from None
+        raise storage_error(
+            f"open: '{path}' cannot be read ({error.strerror}).", error.errno or 0, path
+        ) from None
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
