@@ -155,6 +155,27 @@ def test_one_sentence_errors(tmp_path, rng):
     assert not (tmp_path / "c.zarr").exists()
 
 
+def test_interrupted_while_it_starts(tmp_path):
+    """Ctrl-C before the package is loaded: one sentence and 130, no traceback."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import builtins, os, signal\n"
+        "real = builtins.__import__\n"
+        "def stopping(name, *a, **k):\n"
+        "    if name == 'flagstone.cli':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *a, **k)\n"
+        "builtins.__import__ = stopping\n"
+    )
+    done = run("info", folder=tmp_path, code=130, PYTHONPATH=str(tmp_path))
+    assert done.stderr == "flagstone: interrupted; nothing half-written is left.\n"
+
+
+def test_convert_names_its_own_option(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones(3))
+    fails("convert", "x.npy", "x.npy", folder=tmp_path, words=["--overwrite"])
+    fails("convert", "nope", "x.npy", folder=tmp_path, words=["nope", "does not exist"])
+
+
 def test_json_of_an_error_keeps_stdout_clean(tmp_path):
     done = subprocess.run(
         [FLAGSTONE, "info", "absent.npy", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False

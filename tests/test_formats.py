@@ -353,9 +353,9 @@ def test_info(tmp_path, rng):
         )
         file["y"] = np.arange(3)
     code, facts = info(tmp_path / "a.h5")
-    assert code == 1
+    assert code == 0
     assert facts["members"] == ["g/x", "y"]
-    assert "key=" in facts["problem"]
+    assert "--key" in facts["note"]
     code, facts = info(tmp_path / "a.h5", "--key", "g/x", "--check")
     assert code == 0
     assert (facts["shape"], facts["filters"], facts["opened"]) == ([500, 400], "shuffle + zlib", "in place")
@@ -367,6 +367,91 @@ def test_info(tmp_path, rng):
     code, facts = info(tmp_path / "c.mtx")
     assert (code, facts["shape"], facts["opened"]) == (0, [3, 3], "by import")
     assert facts["stored_as"] == "coordinate real symmetric"
+
+
+def test_info_does_not_import(tmp_path):
+    m = sp.random(500, 80, 0.1, format="csc", random_state=0, dtype=np.float32)
+    sp.save_npz(tmp_path / "c.npz", m)
+    code, facts = info(tmp_path / "c.npz")
+    assert (code, facts["shape"], facts["stored_as"]) == (0, [500, 80], "csc, deflated")
+    assert facts["bytes_on_disk"] == (tmp_path / "c.npz").stat().st_size
+    assert (facts["stored_values"], facts["dtype"]) == (m.nnz, "float32")
+    assert "not imported" in facts["note"]
+    (tmp_path / "s.svm").write_text("1 1:2 7:3\n0 2:5\n")
+    assert info(tmp_path / "s.svm")[1]["bytes_on_disk"] == 16
+    fl.open(str(tmp_path / "s.svm"))
+    code, facts = info(tmp_path / "s.svm")
+    assert (code, facts["shape"], facts["bytes_on_disk"]) == (0, [2, 7], 16)
+    assert facts["bytes_of_import"] > 16
+    assert "note" not in facts
+
+
+def test_info_of_a_group_of_several_arrays(tmp_path, rng):
+    fl.pca(rng.random((90, 40)), 3, out=str(tmp_path / "p.zarr"))
+    code, facts = info(tmp_path / "p.zarr", "--check")
+    assert (code, facts["kind"]) == (0, "result of pca")
+    assert "scores: 90 x 3 float64" in facts["members"]
+    assert "scores" in facts["checked"]
+    code, facts = info(tmp_path / "p.zarr", "--key", "scores")
+    assert (code, facts["shape"]) == (0, [90, 3])
+    assert facts["bytes_on_disk"] < info(tmp_path / "p.zarr")[1]["bytes_on_disk"]
+    shard = next((tmp_path / "p.zarr" / "scores" / "c").rglob("0"))
+    while shard.is_dir():
+        shard /= "0"
+    shard.write_bytes(shard.read_bytes()[:-8])
+    code, facts = info(tmp_path / "p.zarr", "--check")
+    assert code == 1
+    assert "scores" in facts["problem"]
+
+
+def test_overwrite_replaces_stores_and_files_and_nothing_else(tmp_path, rng):
+    x = rng.random((20, 10))
+    for name in ("a.zarr", "b.npy", "c.h5"):
+        fl.convert(fl.from_numpy(x), str(tmp_path / name))
+        fl.convert(fl.from_numpy(x + 1), str(tmp_path / name), overwrite=True)
+        np.testing.assert_array_equal(whole(fl.open(str(tmp_path / name))), x + 1)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "p.txt").write_text("mine")
+    shutil.copytree(tmp_path / "a.zarr", tmp_path / "mixed.zarr")
+    (tmp_path / "mixed.zarr" / "notes.txt").write_text("mine")
+    (tmp_path / "note.zarr").write_text("mine")
+    m = sp.random(30, 20, 0.2, format="csr", random_state=1)
+    for make in (
+        lambda place: fl.convert(fl.from_numpy(x), place, overwrite=True),
+        lambda place: fl.from_numpy(x, place, overwrite=True),
+        lambda place: fl.create(place, (3, 3), "f4", overwrite=True),
+        lambda place: fl.from_blocks([m], place, overwrite=True),
+    ):
+        for name in ("d", "mixed.zarr", "note.zarr"):
+            with fails(FileExistsError, name, "not replaced"):
+                make(str(tmp_path / name))
+        make(str(tmp_path / "a.zarr"))
+        make(str(tmp_path / "a.zarr"))
+    assert (tmp_path / "d" / "p.txt").read_text() == "mine"
+    assert (tmp_path / "mixed.zarr" / "notes.txt").read_text() == "mine"
+    shutil.copytree(tmp_path / "a.zarr", tmp_path / "odd.h5")
+    with fails(FileExistsError, "odd.h5", "is a directory"):
+        fl.convert(fl.from_numpy(x), str(tmp_path / "odd.h5"), overwrite=True)
+    with fails(FileNotFoundError, "nope"):
+        fl.convert(str(tmp_path / "nope"), str(tmp_path / "a.zarr"))
+
+
+def test_out_keeps_attributes_and_names_of_dimensions(tmp_path, rng):
+    x = rng.random((40, 30))
+    for name in ("g.zarr/a", "h.zarr"):
+        a = fl.create(str(tmp_path / name), (40, 30), "f8", dims=("cells", "genes"))
+        a[...] = x
+        a.flush()
+        about = tmp_path / name / ("zarr.json" if name == "g.zarr/a" else "array/zarr.json")
+        told = json.loads(about.read_text()) | {"attributes": {"unit": "counts", "deep": {"n": [1, 2]}}}
+        about.write_text(json.dumps(told))
+        a = fl.open(str(tmp_path / name), mode="r+")
+        fl.compute(a * 2, out=a)
+        fl.matmul(np.eye(40), a, out=a)
+        np.testing.assert_allclose(a[...], 2 * x)
+        told = json.loads(about.read_text())
+        assert told["attributes"] == {"unit": "counts", "deep": {"n": [1, 2]}}
+        assert told["dimension_names"] == ["cells", "genes"]
 
 
 def test_info_of_damage(tmp_path):

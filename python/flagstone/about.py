@@ -13,6 +13,8 @@ from .errors import Error
 from .files import head_of, open_path
 from .formats import of_file
 from .groups import about as about_group
+from .groups import listing
+from .imports import imported
 from .sparse import SparseArray
 
 __all__ = ["describe"]
@@ -39,24 +41,52 @@ def describe(path: str, key: str | None = None, check: bool = False) -> dict[str
     """
     facts: dict[str, Any] = {"path": path}
     try:
-        if os.path.exists(path):
-            facts["bytes_on_disk"] = disk_bytes(path)
         if os.path.isfile(path):
-            one = of_file(path, head_of(path))
-            facts["format"], facts["opened"] = one.name, "by import" if one.imported else "in place"
-            if about := one.offers("about"):
-                facts |= about(path, key)
-            if one.imported and about is not None and not check:
-                return facts
-        opened = open_path(path, key)
-        facts |= _of_opened(opened)
-        if os.path.isdir(path):
-            facts |= {"opened": "in place"} | about_group(opened)
-        if check:
-            facts["checked"] = _read_all(opened)
+            facts["bytes_on_disk"] = disk_bytes(path)
+            _of_file(facts, path, key, check)
+        else:
+            _of_directory(facts, path, key, check)
     except (Error, OSError, MemoryError) as error:
         facts["problem"] = str(error)
     return facts
+
+
+def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> None:
+    one = of_file(path, head_of(path))
+    facts["format"], facts["opened"] = one.name, "by import" if one.imported else "in place"
+    if about := one.offers("about"):
+        facts |= about(path, key)
+    if one.imported and not check and not imported(path):
+        facts["note"] = "it was not imported yet; opening it does that, and so does --check"
+        return
+    if key is None and len(facts.get("members", [])) > 1 and "member" not in facts:
+        facts["note"] = "it has several members; name one with --key to hear more of it"
+        return
+    opened = open_path(path, key)
+    told = _of_opened(opened)
+    if one.imported:  # what it takes in scratch is not what the file takes
+        told = {name: value for name, value in told.items() if name not in ("kind", "packed")}
+        told["bytes_of_import"] = told.pop("bytes_of_one_read")
+    facts |= told
+    if check:
+        facts["checked"] = _read_all(opened)
+
+
+def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool) -> None:
+    inner = os.path.join(path, key) if key else path
+    facts["bytes_on_disk"] = disk_bytes(inner if os.path.isdir(inner) else path)
+    if key is None and (told := listing(path)):
+        facts |= {"opened": "in place"} | told
+        if check:
+            arrays = [name.partition(":")[0] for name in told["members"] if not name.endswith("/")]
+            for name in arrays:
+                _read_all(open_path(path, name))
+            facts["checked"] = f"every chunk of {', '.join(arrays)} was read and unpacked"
+        return
+    opened = open_path(path, key)
+    facts |= _of_opened(opened) | {"opened": "in place"} | about_group(opened)
+    if check:
+        facts["checked"] = _read_all(opened)
 
 
 def disk_bytes(path: str) -> int:
@@ -76,7 +106,7 @@ def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
         return {
             "kind": kind, "shape": list(opened.shape), "dtype": opened.dtype.name,
             "stored_values": opened.nnz, "density": f"{density:.3%}", "bytes_in_memory": opened.nbytes,
-            "bytes_on_disk": opened.stored_bytes, "packed": _ratio(opened.nbytes, opened.stored_bytes),
+            "bytes_of_one_read": opened.stored_bytes, "packed": _ratio(opened.nbytes, opened.stored_bytes),
         }  # fmt: skip
     stored = int(opened._core.stored_bytes)
     return {
@@ -87,7 +117,11 @@ def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
 
 
 def _ratio(unpacked: int, stored: int) -> str:
-    return f"{unpacked / stored:.2f} to 1" if stored else "nothing is stored"
+    if not stored:
+        return "nothing is stored"
+    return (
+        f"{unpacked / stored:.2f} to 1" if unpacked >= stored else "not worth while: whole pages are stored"
+    )
 
 
 def _read_all(opened: Array | SparseArray) -> str:

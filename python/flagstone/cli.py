@@ -127,7 +127,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
         text = _core.format_bytes(value) if sized else value
         text = f"{value:,}" if name in ("stored_values", "entries", "rows") else text
         if isinstance(value, (list, tuple)):
-            text = (", " if name == "members" else " x ").join(map(str, value))
+            text = ("\n".ljust(width + 5) if name == "members" else " x ").join(map(str, value))
         click.echo(f"  {name.replace('_', ' ').ljust(width)}  {text}")
 
 
@@ -147,6 +147,8 @@ def convert(
     quiet: bool,
 ) -> None:  # fmt: skip
     """Write SRC (whatever opens) as DST, whose name chooses: .npy .npz .mtx[.gz] .h5, else Zarr."""
+    if not overwrite and os.path.exists(src) and os.path.lexists(dst):
+        raise errors.storage_error(f"convert: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     with _runtime(memory, scratch_directory, quiet) as runtime:
         size = about.disk_bytes(src) if os.path.lexists(src) else 0
         plan = Plan("convert", "streaming", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)

@@ -17,6 +17,7 @@ from .export import copy, row_blocks
 from .files import head_of, open_path
 from .formats import for_writing, of_file
 from .imports import Block, Built, Reported, Triplets, ahead, build_csr
+from .outputs import check_overwrite
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
@@ -43,7 +44,8 @@ def convert(
     key : str, optional
         Which member of `src`.
     overwrite : bool
-        Replace, at once and whole, what is there.
+        Replace, at once and whole, what is there: a file by a file, a Zarr store by a Zarr store. Other
+        directories, and stores that hold foreign files, are refused.
     memory : int or str, optional
         Most resident memory of the process during the call.
 
@@ -56,11 +58,14 @@ def convert(
     """
     place = os.fspath(dst)
     call = Call("convert", memory)
+    if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
+        raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
     if not overwrite and os.path.lexists(place):
         raise storage_error(
             f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
         )
     one = for_writing(place)
+    check_overwrite("convert", place, one is not None)
     if one is None:
         in_group("convert", place)
     elif not os.path.isdir(os.path.dirname(os.path.abspath(place))):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +16,7 @@ from . import _core
 from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
 from .config import Call
 from .errors import ShapeError, path_text, storage_error
+from .outputs import check_overwrite
 from .scratch import whole_or_nothing
 
 __all__ = ["Destination", "create", "from_numpy", "in_group"]
@@ -28,8 +31,9 @@ class Destination:
     def __init__(
         self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
-        dims: Sequence[str] | None = None,
+        dims: Sequence[str] | None = None, like: Array | None = None,
     ) -> None:  # fmt: skip
+        """`like`: the array that is replaced, whose attributes and names of dimensions are kept."""
         self.path = path_text(who, path)
         self._place = self.path
         self._npy = self.path.endswith(".npy")
@@ -47,8 +51,11 @@ class Destination:
         if not member:
             _core.write_group(built, "{}")
             built = f"{built}/{MEMBER}"
-        names = list(dims) if dims is not None else _dimension_names(self.path if member else "", shape)
-        self.core = _core.create_zarr(built, list(shape), dtype, list(chunks or ()), dimension_names=names)
+        kept, old = _kept(like)
+        names = list(dims or old) or _dimension_names(self.path if member else "", shape)
+        self.core = _core.create_zarr(
+            built, list(shape), dtype, list(chunks or ()), attributes=kept, dimension_names=names
+        )
         self._place = self.path if member else f"{self.path}/{MEMBER}"
 
     def discard(self) -> None:
@@ -61,6 +68,25 @@ class Destination:
         if self._output is not None:
             self._output.publish()
         return Array(open_core(self._place, "r+"), "r+")
+
+
+def _kept(array: Array | None) -> tuple[str, list[str]]:
+    """Return attributes (JSON text) and names of dimensions of an array that is about to be replaced."""
+    if array is None or array.path is None:
+        return "", []
+    about: Any = {}
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.exists(f"{array.path}/zarr.json"):
+            with open(f"{array.path}/zarr.json", encoding="utf-8") as file:
+                about = json.load(file)
+        else:
+            with open(f"{array.path}/.zattrs", encoding="utf-8") as file:
+                about = {"attributes": json.load(file)}
+    attributes = about.get("attributes") if isinstance(about, dict) else None
+    attributes = attributes if isinstance(attributes, dict) else {}
+    names = about.get("dimension_names") or attributes.pop("_ARRAY_DIMENSIONS", None) or []
+    named = len(names) == len(array.shape) and all(isinstance(name, str) for name in names)
+    return json.dumps(attributes) if attributes else "", names if named else []
 
 
 def _dimension_names(member: str, shape: tuple[int, ...]) -> list[str]:
@@ -166,6 +192,8 @@ def create(
     extents, name, pieces = check_new("create", shape, dtype, chunks)
     place = path_text("create", path)
     check_dims("create", dims, extents, place)
+    if overwrite:
+        check_overwrite("create", place, place.endswith(".npy"))
     nbytes = None if place.endswith(".npy") else 0
     return Destination("create", path, extents, name, pieces, overwrite, nbytes, dims).publish()
 
@@ -190,6 +218,8 @@ def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwri
     with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
         if path is None:
             return from_memory(values, False, False)
+        if overwrite:
+            check_overwrite("from_numpy", path, os.fspath(path).endswith(".npy"))
         destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
         built = Array(destination.core, "r+")
         built._dirty = True  # built aside: no mark is needed

@@ -8,11 +8,11 @@ import os
 from typing import Any
 
 from . import _core
-from .array import Array, open_array
-from .errors import FormatError, storage_error
+from .array import Array, open_array, shape_text
+from .errors import Error, FormatError, storage_error
 from .sparse import SparseArray
 
-__all__ = ["about", "attributes", "open_directory"]
+__all__ = ["about", "attributes", "listing", "open_directory"]
 
 
 def attributes(place: str) -> dict[str, Any]:
@@ -84,6 +84,31 @@ def _members(place: str) -> str:
 
 
 # What people want to know -----------------------------------------------------------------------------------
+
+
+def listing(place: str) -> dict[str, Any]:
+    """Return the members of a group that holds several and has none that opens by itself, else {}."""
+    if _core.is_zarr_array(place) or _core.is_csr_group(place) or not _core.is_zarr_group(place):
+        return {}
+    about = attributes(place)
+    if about.get("encoding-type") == "csc_matrix" or os.path.isdir(f"{place}/X"):
+        return {}
+    _, arrays, groups = _core.open_group(place)
+    if len(arrays) + len(groups) < 2:
+        return {}
+    made = about.get("flagstone")
+    facts: dict[str, Any] = {"kind": "group"}
+    if isinstance(made, dict) and "routine" in made:
+        facts["kind"] = f"result of {made['routine']}"
+        facts["made_with"] = ", ".join(f"{name} {value}" for name, value in made.items() if name != "routine")
+    members = []
+    for name in arrays:
+        try:
+            one = _core.open_zarr(f"{place}/{name}")
+            members.append(f"{name}: {shape_text(tuple(one.shape))} {one.dtype}")
+        except Error as error:
+            members.append(f"{name}: {error}")
+    return facts | {"members": members + [f"{name}/" for name in groups]}
 
 
 def about(opened: Array | SparseArray) -> dict[str, Any]:

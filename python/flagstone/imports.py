@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 
 from . import _core, scratch
 from .array import Array, open_core
-from .config import Call
+from .config import Call, current
 from .creation import MEMBER, Destination
 from .errors import Error, ExistsError, FormatError
 from .scratch import whole_or_nothing
 from .sparse import CsrBuilder, SparseArray, value_dtype
 
-__all__ = ["STEP", "Reported", "Triplets", "ahead", "build_csr", "build_dense", "cached", "reopen"]
+__all__ = [
+    "STEP", "Reported", "Triplets", "ahead", "build_csr", "build_dense", "cached", "imported", "reopen",
+]  # fmt: skip
 
 STEP = 1 << 19  #: entries held at a time
 Block = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -94,6 +96,13 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
     built.import_seconds = time.perf_counter() - start
     scratch.describe_import(target, source, built.import_seconds)
     return built
+
+
+def imported(path: str) -> bool:
+    """Say whether an import of this very file, as it is now, is in scratch."""
+    with contextlib.suppress(OSError):
+        return bool(scratch.import_path(current().scratch, Path(path)).exists())
+    return False
 
 
 def remove(target: Path) -> None:

@@ -196,7 +196,7 @@ class _Matmul:
         if isinstance(self.out, Array):
             owner = self.out._owner
             # Built aside and exchanged: `out` may be an operand, and a crash leaves the old version.
-            owner._handle = self._into_path(str(owner.path))._handle
+            owner._handle = self._into_path(str(owner.path), owner)._handle
             return self.out
         return self._into_path(os.fspath(self.out))
 
@@ -204,8 +204,8 @@ class _Matmul:
         done = self.call.run(self.job(c_out))
         self.call.record(done, self.what, "superblocks", 1)
 
-    def _into_path(self, path: str) -> Array:
-        destination = Destination("matmul", path, self.shape, self.dtype, self.chunks, True)
+    def _into_path(self, path: str, like: Array | None = None) -> Array:
+        destination = Destination("matmul", path, self.shape, self.dtype, self.chunks, True, like=like)
         with whole_or_nothing(destination):
             self._execute(destination.core)
             return destination.publish()

@@ -28,7 +28,8 @@ from .straight import StraightReader
 __all__ = ["import_to", "open_file", "write"]
 
 _LARGE = 1 << 20
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, NotImplementedError)
+#: RuntimeError, of which NotImplementedError is one: members that are encrypted, or packed in an unknown way.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, RuntimeError)
 
 
 def _lies_open(member: zipfile.ZipInfo) -> bool:
@@ -269,6 +270,23 @@ def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
     bytes a stored value, holds about 100 MB. `flagstone scratch` lists imports and clears them.
     """
     return cached(place, "", lambda call, target: import_to(call, place, target, narrow=True))
+
+
+def about(place: str, key: str | None) -> dict[str, Any]:
+    """Return what the headers say; nothing is imported."""
+    try:
+        with zipfile.ZipFile(place) as archive:
+            kind, rows, cols = _format_and_shape(archive, place)
+            data = _Member(archive, "data", place)
+            packed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
+    except Error:
+        raise
+    except (*_DAMAGE, OSError) as error:
+        raise FormatError(f"info: '{place}' is damaged or no SciPy .npz ({error}).") from None
+    return {
+        "kind": "sparse matrix", "stored_as": f"{kind}{', deflated' if packed else ''}",
+        "shape": [rows, cols], "dtype": data.dtype.name, "stored_values": data.length,
+    }  # fmt: skip
 
 
 # Writing ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from . import _core
 from .array import Array
 from .errors import ShapeError, storage_error
 
-__all__ = ["check_apart", "check_path", "check_replaceable"]
+__all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable"]
 
 
 def check_replaceable(who: str, out: Array) -> None:
@@ -46,6 +46,47 @@ def check_path(who: str, path: str | os.PathLike[str]) -> None:
             errno.EEXIST,
             place,
         )
+
+
+def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) -> None:
+    """Refuse to replace, even where somebody says overwrite=True, a directory that is no array store.
+
+    `file`: what is written is a single file, which may replace a file.
+    """
+    place = os.fspath(path)
+    if not os.path.lexists(place):
+        return
+    if os.path.isdir(place):
+        known = _core.is_zarr_array(place) or _core.is_zarr_group(place) or not os.listdir(place)
+        foreign = _foreign(place) if known else ""
+        if known and not foreign and not file:
+            return
+        what = (
+            f"holds '{foreign}', which is no part of a Zarr store" if foreign else "is no Zarr array or group"
+        )
+        what = "is a directory" if known and not foreign else what
+    elif file or (os.path.isfile(place) and place.endswith(".npy") and _is_npy(place)):
+        return
+    else:
+        what = "is a file, and a Zarr directory would take its place"
+    raise storage_error(
+        f"{who}: '{place}' {what}, so it is not replaced; remove it or name another place.",
+        errno.EEXIST,
+        place,
+    )
+
+
+def _foreign(place: str) -> str:
+    """Return a file in a Zarr directory that no Zarr writer puts there, "" where there is none."""
+    for folder, folders, names in os.walk(place):
+        if os.path.exists(f"{folder}/zarr.json") or any(name.startswith(".z") for name in names):
+            if _core.is_zarr_array(folder):
+                folders.clear()  # chunks
+                continue
+            names = [name for name in names if name != "zarr.json" and not name.startswith(".")]
+        if names:
+            return os.path.relpath(os.path.join(folder, names[0]), place)
+    return ""
 
 
 def _is_result(place: str) -> bool:

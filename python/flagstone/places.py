@@ -70,7 +70,10 @@ class Place:
             self.scratch = self.call.result("compute", self.nbytes)
             stack.enter_context(whole_or_nothing(self.scratch))
             path = self.scratch.path
-        self.destination = Destination(self.call.who, path, self.shape, self.dtype.name, self.chunks, True)
+        like = self.out if isinstance(self.out, Array) else None
+        self.destination = Destination(
+            self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=like
+        )
         stack.enter_context(whole_or_nothing(self.destination))
         return self.destination.core
 

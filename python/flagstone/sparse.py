@@ -17,6 +17,7 @@ from .creation import in_group
 from .errors import FormatError, ShapeError, StorageError, storage_error
 from .lazy_sparse import LazySparse
 from .linear import Linear
+from .outputs import check_overwrite
 from .plan import Plan
 from .scratch import whole_or_nothing
 from .stamp import check_stamp, stamp
@@ -115,13 +116,15 @@ class SparseArray(LazySparse, Linear):
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
         view += " view" if self.lazy else ""
-        density = self.nnz / max(1, self.shape[0] * self.shape[1])
+        if self._columns is None:
+            density = self.nnz / max(1, self.shape[0] * self.shape[1])
+            values = f"{self.nnz:,} stored values ({density:.2%})"
+        else:
+            values = f"chosen columns of {self._stored.cols:,}, {self.nnz:,} stored values in all of them"
         return (
-            f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {self.nnz:,} stored "
-            "values "
-            f"({density:.2%}), {_core.format_bytes(self.nbytes)} in memory, "
-            f"{_core.format_bytes(self.stored_bytes)} "
-            f"on disk, '{self.path}'>"
+            f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {values}, "
+            f"{_core.format_bytes(self.nbytes)} in memory, {_core.format_bytes(self.stored_bytes)} on disk, "
+            f"'{self.path}'>"
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
@@ -421,6 +424,7 @@ def from_blocks(
             raise storage_error(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
             )
+        check_overwrite(who, target)
         in_group(who, target)
     call = Call(who)
     call.room("making the blocks", _WRITER + _BLOCKS)
