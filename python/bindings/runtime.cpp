@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.hpp"
 #include "flagstone/kernel/dense.hpp"
+#include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/ring.hpp"
 
 namespace flagstone::python {
@@ -63,6 +64,17 @@ void write(Engine& engine, const Array& array, const Shape& start, const nb::nda
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
   write_box(*engine.ring, array, {start, tile.shape}, tile, staging);
+}
+
+/// Reads a Zarr array; `progress` hears the bytes read so far.
+CheckReport check(Engine& engine, const std::string& directory, std::size_t staging, nb::handle progress) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  return check_array(*engine.ring, directory, staging, [progress](std::uint64_t bytes) {
+    nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress.is_none()) progress(bytes);
+  });
 }
 
 void bind_statistics(nb::module_& m) {
@@ -126,6 +138,7 @@ void bind_runtime(nb::module_& m) {
       .def("run", &run, nb::arg("job"), nb::arg("progress").none())
       .def("plan", &plan)
       .def("least_memory", &least_memory)
+      .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
       .def("read_box", &read, nb::arg("array"), nb::arg("start"), nb::arg("to"), nb::arg("staging"))
       .def("write_box", &write, nb::arg("array"), nb::arg("start"), nb::arg("from_"), nb::arg("staging"));
 }

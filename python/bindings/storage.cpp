@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "flagstone/storage/chunk_table.hpp"
 #include "flagstone/storage/crc32.hpp"
+#include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/zarr.hpp"
@@ -25,9 +26,12 @@ std::shared_ptr<void> keep_alive(nb::object object) {
 
 Array create_zarr(const std::string& directory, const Shape& shape, const std::string& dtype, const Shape& chunks,
                   const std::string& codec, const std::string& attributes,
-                  const std::vector<std::string>& dimension_names) {
-  const ZarrOptions options{
-      .chunks = chunks, .codec = codec, .attributes = attributes, .dimension_names = dimension_names};
+                  const std::vector<std::string>& dimension_names, const std::string& checksum) {
+  const ZarrOptions options{.chunks = chunks,
+                            .codec = codec,
+                            .checksum = checksum,
+                            .attributes = attributes,
+                            .dimension_names = dimension_names};
   return create_zarr_array(directory, shape, dtype_from_name(dtype), options);
 }
 
@@ -85,7 +89,7 @@ void bind_storage(nb::module_& m) {
   m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, unlocked());
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
-        nb::arg("dimension_names") = std::vector<std::string>{}, unlocked());
+        nb::arg("dimension_names") = std::vector<std::string>{}, nb::arg("checksum") = "sidecar", unlocked());
   m.def("open_chunk_table", &chunk_table, nb::arg("file"), nb::arg("name"), nb::arg("shape"), nb::arg("chunks"),
         nb::arg("dtype"), nb::arg("big_endian"), nb::arg("steps"), nb::arg("fill"), nb::arg("places"));
   m.def(
@@ -129,6 +133,22 @@ void bind_storage(nb::module_& m) {
   m.def("write_group", &write_group);
   m.def("mark_dirty", &mark_dirty, unlocked());
   m.def("is_dirty", &is_dirty);
+
+  nb::class_<Damage>(m, "Damage")
+      .def_ro("file", &Damage::file)
+      .def_ro("chunk", &Damage::chunk)
+      .def_ro("what", &Damage::what);
+  nb::class_<CheckReport>(m, "CheckReport")
+      .def_ro("chunks", &CheckReport::chunks)
+      .def_ro("stored", &CheckReport::stored)
+      .def_ro("verified", &CheckReport::verified)
+      .def_ro("bytes", &CheckReport::bytes)
+      .def_ro("damages", &CheckReport::damages)
+      .def_ro("notes", &CheckReport::notes);
+  nb::class_<RepairReport>(m, "RepairReport")
+      .def_ro("repaired", &RepairReport::repaired)
+      .def_ro("lost", &RepairReport::lost);
+  m.def("repair", &repair_array, nb::arg("directory"), nb::arg("accept") = false, unlocked());
 
   nb::class_<Output>(m, "Output")
       .def(nb::init<const std::string&, bool, std::uint64_t>(), nb::arg("path"), nb::arg("replace"),

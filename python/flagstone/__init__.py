@@ -29,6 +29,7 @@ from .expression import Expression
 from .files import open_path as open
 from .files import open_raw
 from .gauge import calibrate
+from .integrity import CheckReport, RepairReport, check, repair
 from .interop import dask_chunks, to_dask
 from .linalg import matmul
 from .obsm import write_obsm
@@ -44,6 +45,7 @@ from .ufuncs import __all__ as _functions
 __all__ = [
     "Array",
     "BudgetError",
+    "CheckReport",
     "ConvergenceError",
     "Error",
     "Expression",
@@ -54,6 +56,7 @@ __all__ = [
     "Plan",
     "Reduced",
     "Region",
+    "RepairReport",
     "Runtime",
     "ShapeError",
     "SingleCell",
@@ -62,6 +65,7 @@ __all__ = [
     "StorageError",
     "__version__",
     "calibrate",
+    "check",
     "compute",
     "convert",
     "create",
@@ -79,6 +83,7 @@ __all__ = [
     "pca",
     "read",
     "reduce",
+    "repair",
     "single_cell",
     "stats",
     "to_dask",

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import numpy as np
-
 from .array import Array
 from .config import Call
-from .errors import Error
+from .errors import Error, FormatError
 from .files import head_of, open_path
 from .formats import of_file
 from .groups import about as about_group
 from .groups import listing
 from .imports import imported
+from .integrity import check as find_damage
+from .integrity import read_all
 from .sparse import SparseArray
 
 __all__ = ["describe"]
-
-_PIECE = 16 << 20
 
 
 def describe(path: str, key: str | None = None, check: bool = False) -> dict[str, Any]:
@@ -69,7 +67,7 @@ def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> 
         told["bytes_of_import"] = told.pop("bytes_of_one_read")
     facts |= told
     if check:
-        facts["checked"] = _read_all(opened)
+        facts["checked"] = f"everything was read and unpacked ({read_all(Call('info'), opened):,} bytes)"
 
 
 def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool) -> None:
@@ -78,15 +76,19 @@ def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool
     if key is None and (told := listing(path)):
         facts |= {"opened": "in place"} | told
         if check:
-            arrays = [name.partition(":")[0] for name in told["members"] if not name.endswith("/")]
-            for name in arrays:
-                _read_all(open_path(path, name))
-            facts["checked"] = f"every chunk of {', '.join(arrays)} was read and unpacked"
+            facts["checked"] = _verified(path, key)
         return
     opened = open_path(path, key)
     facts |= _of_opened(opened) | {"opened": "in place"} | about_group(opened)
     if check:
-        facts["checked"] = _read_all(opened)
+        facts["checked"] = _verified(path, key)
+
+
+def _verified(path: str, key: str | None) -> str:
+    report = find_damage(path, key)
+    if not report.ok:
+        raise FormatError("; ".join(map(str, report.damages)))
+    return str(report).partition(": ")[2].partition("\n")[0]
 
 
 def disk_bytes(path: str) -> int:
@@ -122,22 +124,3 @@ def _ratio(unpacked: int, stored: int) -> str:
     return (
         f"{unpacked / stored:.2f} to 1" if unpacked >= stored else "not worth while: whole pages are stored"
     )
-
-
-def _read_all(opened: Array | SparseArray) -> str:
-    """Read every element; the first damage is an exception that names the place."""
-    call = Call("info")
-    if isinstance(opened, SparseArray):
-        parts = [Array(p) for p in (opened._matrix.data, opened._matrix.indices, opened._matrix.indptr)]
-        opened.operand()  # looks at all row pointers
-    else:
-        parts = [opened]
-    read = 0
-    for part in parts:
-        row = max(1, part.nbytes // max(1, part.shape[0])) if part.shape else 1
-        rows = max(1, _PIECE // row)
-        chunk = part.chunks[0] if part.chunks else 1
-        rows = max(chunk, rows // max(1, chunk) * chunk) if part.shape and chunk < part.shape[0] else rows
-        for first in range(0, part.shape[0] if part.shape else 1, rows):
-            read += part._take(call, np.s_[first : first + rows] if part.shape else ...).nbytes
-    return f"every chunk was read and unpacked ({read:,} bytes)"

@@ -1,8 +1,9 @@
-"""The command line: ``flagstone info | convert | matmul | pca | recipe | scratch | calibrate | demo``."""
+"""The command line: ``flagstone info | check | convert | matmul | pca | recipe | scratch | ...``."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ from . import (
     errors,
     files,
     gauge,
+    integrity,
     linalg,
     obsm,
     recipes,
@@ -103,9 +105,7 @@ def cli() -> None:
 @cli.command()
 @click.argument("path", required=False)
 @click.option("--key", help="Member of a group or a file.")
-@click.option(
-    "--check", is_flag=True, help="Read and unpack everything; dense chunks made here carry no checksum."
-)
+@click.option("--check", is_flag=True, help="Read and verify everything, as 'flagstone check' does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def info(path: str | None, key: str | None, check: bool, as_json: bool) -> None:
     """Say what a file holds and what is wrong with it; without PATH, what this machine and build offer."""
@@ -129,6 +129,32 @@ def _print_facts(facts: dict[str, Any]) -> None:
         if isinstance(value, (list, tuple)):
             text = ("\n".ljust(width + 5) if name == "members" else " x ").join(map(str, value))
         click.echo(f"  {name.replace('_', ' ').ljust(width)}  {text}")
+
+
+# check ------------------------------------------------------------------------------------------------------
+
+
+@cli.command("check")
+@click.argument("path")
+@click.option("--key", help="Only this member.")
+@click.option("--repair", "mend", is_flag=True, help="Recover what can be recovered first.")
+@click.option("--accept", is_flag=True, help="With --repair: chunks are right as they are.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check_command(path: str, key: str | None, mend: bool, accept: bool, as_json: bool) -> None:
+    """Read everything that PATH holds and say what is damaged; exit with 1 if something is."""
+    if accept and not mend:
+        raise click.UsageError("--accept goes with --repair.")
+    mended = integrity.repair(path, accept=accept) if mend else None
+    report = integrity.check(path, key)
+    if as_json:
+        facts = dataclasses.asdict(report) | {"ok": report.ok}
+        _print_json(facts if mended is None else facts | {"repair": dataclasses.asdict(mended)})
+    else:
+        if mended is not None:
+            click.echo(str(mended))
+        click.echo(str(report))
+    if not report.ok:
+        raise click.exceptions.Exit(1)
 
 
 # convert ----------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ __all__ = ["Destination", "create", "from_numpy", "in_group"]
 
 #: Name of the only array of a group: xarray opens arrays in groups only.
 MEMBER = "array"
+#: Where the checksums of a new array's chunks go; a .npy file has none.
+CHECKSUMS = ("sidecar", "inner", "none")
 
 
 class Destination:
@@ -31,9 +33,11 @@ class Destination:
     def __init__(
         self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
-        dims: Sequence[str] | None = None, like: Array | None = None,
+        dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
     ) -> None:  # fmt: skip
         """`like`: the array that is replaced, whose attributes and names of dimensions are kept."""
+        if checksum not in CHECKSUMS:
+            raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
         self.path = path_text(who, path)
         self._place = self.path
         self._npy = self.path.endswith(".npy")
@@ -54,7 +58,13 @@ class Destination:
         kept, old = _kept(like)
         names = list(dims or old) or _dimension_names(self.path if member else "", shape)
         self.core = _core.create_zarr(
-            built, list(shape), dtype, list(chunks or ()), attributes=kept, dimension_names=names
+            built,
+            list(shape),
+            dtype,
+            list(chunks or ()),
+            attributes=kept,
+            dimension_names=names,
+            checksum=checksum,
         )
         self._place = self.path if member else f"{self.path}/{MEMBER}"
 
@@ -164,6 +174,7 @@ def create(
     chunks: tuple[int, ...] | None = None,
     overwrite: bool = False,
     dims: Sequence[str] | None = None,
+    checksum: str = "sidecar",
 ) -> Array:
     """Create an array of zeros on disk and return it, open for assignment.
 
@@ -183,6 +194,10 @@ def create(
     dims : sequence of str, optional
         Names of the dimensions, for xarray. Arrays of one group that share a name must agree in its extent;
         default: ``dim_0, dim_1, ...``, in a group of several arrays ``NAME_dim_0, ...``.
+    checksum : {"sidecar", "inner", "none"}
+        Where the crc32c of every chunk goes, which is looked at whenever a whole chunk is read: beside the
+        chunks, or, for archives, behind each of them (Zarr's crc32c codec: other programs verify it too, and
+        reading takes one more copy). A `.npy` file has none.
 
     Returns
     -------
@@ -195,10 +210,15 @@ def create(
     if overwrite:
         check_overwrite("create", place, place.endswith(".npy"))
     nbytes = None if place.endswith(".npy") else 0
-    return Destination("create", path, extents, name, pieces, overwrite, nbytes, dims).publish()
+    return Destination(
+        "create", path, extents, name, pieces, overwrite, nbytes, dims, checksum=checksum
+    ).publish()
 
 
-def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False) -> Array:
+def from_numpy(
+    a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False,
+    checksum: str = "sidecar",
+) -> Array:  # fmt: skip
     """Return an Array of a NumPy array: written to `path`, or without a path the same memory, not a copy.
 
     Parameters
@@ -209,6 +229,8 @@ def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwri
         As for `create`. Writes ``a.nbytes``; appears whole.
     overwrite : bool
         Replace what is there.
+    checksum : {"sidecar", "inner", "none"}
+        As for `create`.
     """
     values = np.asarray(a)
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
@@ -220,7 +242,7 @@ def from_numpy(a: ArrayLike, path: str | os.PathLike[str] | None = None, overwri
             return from_memory(values, False, False)
         if overwrite:
             check_overwrite("from_numpy", path, os.fspath(path).endswith(".npy"))
-        destination = Destination("from_numpy", path, shape, dtype, None, overwrite)
+        destination = Destination("from_numpy", path, shape, dtype, None, overwrite, checksum=checksum)
         built = Array(destination.core, "r+")
         built._dirty = True  # built aside: no mark is needed
         with whole_or_nothing(destination):

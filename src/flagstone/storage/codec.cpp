@@ -141,4 +141,25 @@ std::size_t encode_blosc(std::span<const std::byte> decoded, std::size_t item_by
   return static_cast<std::size_t>(packed);
 }
 
+bool can_encode(const CodecChain& chain) {
+  if (!chain.order.empty() || chain.big_endian || chain.steps.size() > 2) return false;
+  std::vector<CodecStep> known;
+  if (!chain.steps.empty() && chain.steps.front().codec == Codec::blosc) known.push_back({Codec::blosc});
+  if (chain.summed_inside()) known.push_back({Codec::crc32c});
+  return chain.steps == known;
+}
+
+std::size_t encode_chunk(const CodecChain& chain, std::span<const std::byte> decoded, std::size_t item_bytes,
+                         std::span<std::byte> encoded) {
+  std::size_t bytes = decoded.size();
+  if (!chain.steps.empty() && chain.steps.front().codec == Codec::blosc)
+    bytes = encode_blosc(decoded, item_bytes, encoded.first(encoded.size() - sizeof(std::uint32_t)));
+  else
+    std::memcpy(encoded.data(), decoded.data(), bytes);
+  if (!chain.summed_inside()) return bytes;
+  const std::uint32_t sum = crc32c(encoded.data(), bytes);
+  std::memcpy(encoded.data() + bytes, &sum, sizeof sum);
+  return bytes + sizeof sum;
+}
+
 }  // namespace flagstone

@@ -30,6 +30,11 @@ void decode_chunk(const CodecChain& chain, Dtype dtype, const EncodedChunk& enco
                   std::byte* scratch, const std::string& where);
 /// blosc lz4 + shuffle of one chunk; returns the packed size, at most decoded.size() + 16. One thread, no state.
 std::size_t encode_blosc(std::span<const std::byte> decoded, std::size_t item_bytes, std::span<std::byte> encoded);
+/// Whether encode_chunk knows the steps: blosc, crc32c, both or none.
+bool can_encode(const CodecChain& chain);
+/// The stored bytes of one chunk; returns how many. `encoded` must hold decoded.size() and a page.
+std::size_t encode_chunk(const CodecChain& chain, std::span<const std::byte> decoded, std::size_t item_bytes,
+                         std::span<std::byte> encoded);
 /// Reverses the bytes of every element (of every part of a complex one).
 void swap_bytes(std::byte* data, std::size_t bytes, Dtype dtype);
 

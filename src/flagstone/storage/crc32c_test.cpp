@@ -27,5 +27,16 @@ TEST(Crc32c, TableAndInstructionAgreeAtEveryLengthAndAlignment) {
       ASSERT_EQ(crc32c(bytes.data() + start, size), crc32c_by_table(bytes.data() + start, size));
 }
 
+TEST(Crc32c, RunsInThreePartsGiveTheSame) {
+  std::mt19937 random(2);
+  std::vector<unsigned char> bytes(40'000);
+  for (auto& byte : bytes) byte = static_cast<unsigned char>(random());
+  for (const std::size_t size : {767u, 768u, 769u, 1536u, 12287u, 12288u, 12289u, 13056u, 24576u, 39'999u})
+    for (const std::uint32_t before : {0u, 0xDEADBEEFu})
+      for (const std::size_t start : {0u, 1u})
+        ASSERT_EQ(crc32c(bytes.data() + start, size, before), crc32c_by_table(bytes.data() + start, size, before))
+            << size;
+}
+
 }  // namespace
 }  // namespace flagstone

@@ -1,13 +1,18 @@
 #include "flagstone/storage/csr_append.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/crc32c.hpp"
 
 namespace flagstone {
 
@@ -38,6 +43,7 @@ void ChunkAppender::open_shard() {
   per_shard_ = std::clamp<Index>(static_cast<Index>(GiB / slot_bytes()), 1, 4095);
   shard_ = File::open(directory_ + "/c/" + std::to_string(left_ / per_shard_), File::Mode::create);
   entries_.assign(static_cast<std::size_t>(per_shard_), {});
+  sums_.assign(static_cast<std::size_t>(per_shard_), {});
 }
 
 /// The index goes behind the last slot in use; a matrix of one shard gets an index of just its chunks.
@@ -51,6 +57,8 @@ void ChunkAppender::close_shard(bool last) {
   shard_->truncate(length);
   write_shard_index(*shard_, entries_, length);
   shard_->sync();
+  sums_.resize(entries_.size());
+  blocks_.push_back({ShardSums::State::known, 1, stamp_of(*shard_, crc_of(entries_)), std::exchange(sums_, {})});
   shard_.reset();
 }
 
@@ -80,6 +88,7 @@ void ChunkAppender::store(const Filled& filled, Buffer& packed) {
   const std::uint64_t offset = filled.entry * slot_bytes();
   write_exactly(filled.file->direct(), *filled.file, from, align_up(bytes), offset);
   entries_[filled.entry] = {offset, bytes};
+  sums_[filled.entry] = {crc32c(from, bytes), 1};
 }
 
 void ChunkAppender::store() {
@@ -89,6 +98,17 @@ void ChunkAppender::store() {
   chunk_ = std::move(filled.memory);
 }
 
+/// Behind the last shard: only then is it known how many chunks the shards have.
+void ChunkAppender::save_sums() const {
+  const int directory = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) throw StorageError("create: cannot open the directory", errno, directory_);
+  const std::shared_ptr<void> closing(nullptr, [directory](void*) { ::close(directory); });
+  ChunkSums file(directory, directory_, metadata_);
+  file.make();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) file.save(i, blocks_[i]);
+  file.sync();
+}
+
 void ChunkAppender::finish(const std::string& attributes) {
   store();
   close_shard(true);
@@ -96,6 +116,7 @@ void ChunkAppender::finish(const std::string& attributes) {
   metadata_.shards = {chunk_elements_ * std::max<Index>(1, per_shard_)};
   metadata_.fill.assign(item_, std::byte{});
   metadata_.attributes = attributes;
+  save_sums();
   write_text(directory_ + "/zarr.json", to_json(metadata_));
 }
 

@@ -7,6 +7,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/chunk_sums.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
 
@@ -52,6 +53,7 @@ class ChunkAppender {
   void decide();
   void open_shard();
   void close_shard(bool last);
+  void save_sums() const;
 
   std::string directory_;
   ArrayMetadata metadata_;
@@ -63,6 +65,8 @@ class ChunkAppender {
   Buffer chunk_, packed_;
   std::shared_ptr<File> shard_;
   std::vector<ShardEntry> entries_;  // of the shard; long enough from the start: store() writes one each
+  std::vector<ChunkSum> sums_;       // the same
+  std::vector<ShardSums> blocks_;
 };
 
 }  // namespace flagstone

@@ -139,7 +139,7 @@ ArrayMetadata parse_array_metadata(const std::string& text, const std::string& f
 std::string to_json(const ArrayMetadata& metadata) {
   const Json little = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
   Json inner = Json::array({little});
-  if (metadata.codec.blosc_alone())
+  if (!metadata.codec.steps.empty() && metadata.codec.steps.front().codec == Codec::blosc)
     inner.push_back({{"name", "blosc"},
                      {"configuration",
                       {{"typesize", size_of(metadata.dtype)},
@@ -147,6 +147,7 @@ std::string to_json(const ArrayMetadata& metadata) {
                        {"clevel", 5},
                        {"shuffle", "shuffle"},
                        {"blocksize", 0}}}});
+  if (metadata.codec.summed_inside()) inner.push_back({{"name", "crc32c"}});
   Json fill = 0;
   if (metadata.dtype == Dtype::boolean) fill = false;
   if (!is_integer(metadata.dtype)) fill = 0.0;

@@ -25,6 +25,8 @@ struct CodecChain {
   std::vector<CodecStep> steps;  // as they are applied when a chunk is written
 
   bool raw() const { return !big_endian && steps.empty(); }
+  /// Zarr's crc32c behind every chunk.
+  bool summed_inside() const { return !steps.empty() && steps.back().codec == Codec::crc32c; }
   /// One blosc buffer of elements in C order: what is written here, and what kernels unpack themselves.
   bool blosc_alone() const { return order.empty() && !big_endian && steps == std::vector<CodecStep>{{Codec::blosc}}; }
 };

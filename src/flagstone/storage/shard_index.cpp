@@ -64,9 +64,11 @@ void write_shard_index(const File& file, const std::vector<ShardEntry>& entries,
   static_assert(sizeof(ShardEntry) == 16);
   std::vector<std::byte> text(16 * entries.size() + 4);
   std::memcpy(text.data(), entries.data(), 16 * entries.size());
-  const std::uint32_t checksum = crc32c(text.data(), 16 * entries.size());
+  const std::uint32_t checksum = crc_of(entries);
   std::memcpy(text.data() + 16 * entries.size(), &checksum, sizeof checksum);
   write_exactly(file.buffered(), file, text.data(), text.size(), file_bytes - text.size());
 }
+
+std::uint32_t crc_of(const std::vector<ShardEntry>& entries) { return crc32c(entries.data(), 16 * entries.size()); }
 
 }  // namespace flagstone

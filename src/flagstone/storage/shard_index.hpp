@@ -20,6 +20,7 @@ struct ShardEntry {
 std::vector<ShardEntry> read_shard_index(const File& file, const ArrayMetadata& metadata);
 /// Writes it (with its crc32c) as the last bytes of a file of `file_bytes`.
 void write_shard_index(const File& file, const std::vector<ShardEntry>& entries, std::uint64_t file_bytes);
+std::uint32_t crc_of(const std::vector<ShardEntry>& entries);
 /// pread and pwrite of everything, through the buffered descriptor; StorageError, FormatError at the end of the file.
 void read_exactly(const File& file, void* to, std::size_t bytes, std::uint64_t offset);
 void write_exactly(int descriptor, const File& file, const void* from, std::size_t bytes, std::uint64_t offset);

@@ -6,6 +6,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/crc32c.hpp"
 
 namespace flagstone {
 namespace {
@@ -111,6 +112,20 @@ Segment segment_for_packed(const StoredChunk& chunk, std::size_t& at) {
 /// Staging that a packed chunk takes at most, wherever it lies in its file.
 std::uint64_t staging_for(const StoredChunk& chunk) { return align_up(chunk.bytes + chunk.offset % page_bytes); }
 
+/// A whole chunk in memory: `rows` runs, `pitch` apart.
+std::uint32_t crc_of(const std::byte* data, const Rows& rows) {
+  std::uint32_t crc = 0;
+  for (std::size_t row = 0; row < rows.rows; ++row) crc = crc32c(data + row * rows.pitch, rows.row_bytes, crc);
+  return crc;
+}
+
+/// One chunk of a transfer whose buffer holds it as it is stored.
+struct Summed {
+  Shape chunk;
+  std::size_t at = 0;  // in the buffer
+  std::uint32_t crc = 0;
+};
+
 struct Geometry {
   Placing placing = Placing::staging;
   Transfer transfer;
@@ -170,11 +185,12 @@ struct Piece {
   std::uint64_t bytes = 0;    // stored; 0: absent
   std::uint32_t mask = 0;     // EncodedChunk::skipped
   Shape chunk;
+  std::optional<std::uint32_t> crc = {};  // of the stored bytes, where all of them are fetched
 };
 
 Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
   const Box common = intersect(box, layout.chunk_box(chunk));
-  Piece piece{common, common, 0, 0, 0, 0, chunk};
+  Piece piece{common, common, 0, 0, 0, 0, chunk, {}};
   for (std::size_t d = 0; d < chunk.size(); ++d) {
     piece.in_box.start[d] -= box.start[d];
     piece.in_chunk.start[d] -= chunk[d] * layout.chunks[d];
@@ -182,8 +198,8 @@ Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
   return piece;
 }
 
-void fill_absent(const ChunkLayout& layout, const Tile& tile, const std::vector<Box>& absent) {
-  for (const Box& box : absent) flagstone::fill(subtile(tile, box), layout.fill.data());
+void fill_absent(const std::vector<std::byte>& fill, const Tile& tile, const std::vector<Box>& absent) {
+  for (const Box& box : absent) flagstone::fill(subtile(tile, box), fill.data());
 }
 
 Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
@@ -199,12 +215,15 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
       piece.staged = staging;
       staging += staging_for(stored);
       transfer.segments.push_back(segment_for_packed(stored, piece.staged));
+      piece.crc = stored.crc;
     } else if (stored.bytes > 0) {
-      const Range range = byte_range(piece.in_chunk, layout.chunk_strides, item);
+      Range range = byte_range(piece.in_chunk, layout.chunk_strides, item);
+      if (piece.in_chunk.shape == layout.chunk_box(chunk).shape) range = {0, layout.chunk_bytes};  // to be verified
       piece.skipped = align_down(range.begin);
       piece.staged = staging;
       transfer.segments.push_back(segment_for(stored, range.begin, range.end, staging));
       staging += align_up(range.end) - piece.skipped;
+      if (range.begin == 0 && range.end == layout.chunk_bytes) piece.crc = stored.crc;
     }
     pieces.push_back(std::move(piece));
   }
@@ -224,6 +243,8 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
         continue;
       }
       std::byte* chunk = staging + piece.staged - piece.skipped;
+      if (piece.crc && crc32c(staging + piece.staged, piece.bytes) != *piece.crc)
+        layout.mismatch(piece.chunk, *piece.crc);
       if (layout.decode) {
         layout.decode({staging + piece.staged, piece.bytes, piece.mask}, staging + unpacked, staging + beside);
         chunk = staging + unpacked;
@@ -235,13 +256,15 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
 }
 
 /// A whole packed chunk: unpacked straight into the tile's buffer.
-Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const StoredChunk& stored) {
+Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const Shape& chunk,
+                           const StoredChunk& stored) {
   std::size_t at = 0;
   transfer.segments.push_back(segment_for_packed(stored, at));
   const std::size_t beside = staging_for(stored);
   transfer.staging_bytes = beside + layout.decode_scratch;
-  transfer.convert = [decode = layout.decode, bytes = stored.bytes, mask = stored.skipped, at, beside](
-                         std::byte* buffer, std::byte* staging) {
+  transfer.convert = [decode = layout.decode, mismatch = layout.mismatch, chunk, crc = stored.crc, bytes = stored.bytes,
+                      mask = stored.skipped, at, beside](std::byte* buffer, std::byte* staging) {
+    if (crc && crc32c(staging + at, bytes) != *crc) mismatch(chunk, *crc);
     decode({staging + at, bytes, mask}, buffer, staging + beside);
   };
   return transfer;
@@ -271,10 +294,18 @@ Transfer write_staged(const ChunkLayout& layout, const Box& box, Transfer transf
       if (layout.encode) std::memset(chunk, 0, layout.chunk_bytes);
       const Tile target{chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0};
       copy(subtile(from, piece.in_box), subtile(target, piece.in_chunk));
-      if (layout.encode) layout.encode(piece.chunk, chunk, staging + piece.staged);
+      if (layout.encode)
+        layout.encode(piece.chunk, chunk, staging + piece.staged);
+      else if (layout.summed)
+        layout.summed(piece.chunk, crc32c(chunk, layout.chunk_bytes));
     }
   };
   return transfer;
+}
+
+/// How a stored chunk lies in the buffer of a box that is chunks as they are.
+Rows rows_of(const ChunkLayout& layout, const Geometry& g) {
+  return g.placing == Placing::scatter ? g.rows : Rows{layout.chunk_bytes, 1, 0};
 }
 
 /// Where a chunk starts in the padded buffer of a scattered box.
@@ -394,27 +425,34 @@ Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
 
   const std::size_t item = size_of(dtype);
   std::vector<Box> absent;
+  std::vector<Summed> known;
   for (const Shape& chunk : touched(box)) {
     const StoredChunk stored = locate(chunk);
     const Piece piece = piece_of(*this, box, chunk);
     if (stored.bytes == 0) {
       absent.push_back(piece.in_box);
     } else if (g.placing == Placing::scatter) {
-      transfer.segments.push_back(scattered(stored, g.rows, position(*this, box, chunk, transfer.strides)));
+      const std::size_t at = position(*this, box, chunk, transfer.strides);
+      transfer.segments.push_back(scattered(stored, g.rows, at));
+      if (stored.crc) known.push_back({chunk, at, *stored.crc});
     } else if (decode) {
-      return read_packed_chunk(*this, std::move(transfer), stored);
+      return read_packed_chunk(*this, std::move(transfer), chunk, stored);
     } else {
       Range range{0, chunk_bytes};
       if (g.placing == Placing::part) range = byte_range(piece.in_chunk, chunk_strides, item);
       transfer.segments.push_back(segment_for(stored, range.begin, range.end, 0));
+      if (stored.crc && g.placing == Placing::chunk) known.push_back({chunk, 0, *stored.crc});
     }
   }
-  if (!absent.empty())
-    transfer.convert = [layout = *this, absent, tile = Tile{nullptr, dtype, box.shape, transfer.strides, 0},
+  if (!absent.empty() || !known.empty())
+    transfer.convert = [fill = fill, mismatch = mismatch, absent = std::move(absent), known = std::move(known),
+                        tile = Tile{nullptr, dtype, box.shape, transfer.strides, 0}, rows = rows_of(*this, g),
                         origin = transfer.origin](std::byte* buffer, std::byte*) {
+      for (const Summed& chunk : known)
+        if (crc_of(buffer + chunk.at, rows) != chunk.crc) mismatch(chunk.chunk, chunk.crc);
       Tile to = tile;
       to.data = buffer + origin;
-      fill_absent(layout, to, absent);
+      fill_absent(fill, to, absent);
     };
   return transfer;
 }
@@ -429,19 +467,23 @@ Transfer ChunkLayout::write(const Box& box, const Locate& locate) const {
   if (count(box.shape) == 0) return transfer;
   if (encode || g.placing == Placing::staging) return write_staged(*this, box, std::move(transfer), locate);
 
+  std::vector<Summed> chunks_to_sum;
   for (const Shape& chunk : touched(box)) {
     const StoredChunk stored = locate(chunk);
-    if (g.placing == Placing::scatter)
-      transfer.segments.push_back(scattered(stored, g.rows, position(*this, box, chunk, transfer.strides)));
-    else
-      transfer.segments.push_back(segment_for(stored, 0, slot_bytes(), 0));
+    const bool scatter = g.placing == Placing::scatter;
+    const std::size_t at = scatter ? position(*this, box, chunk, transfer.strides) : 0;
+    transfer.segments.push_back(scatter ? scattered(stored, g.rows, at) : segment_for(stored, 0, slot_bytes(), 0));
+    if (summed) chunks_to_sum.push_back({chunk, at, 0});
   }
   const std::size_t used = static_cast<std::size_t>(count(g.padded)) * size_of(dtype);
-  if (g.padded != box.shape || used < transfer.buffer_bytes)
+  if (g.padded != box.shape || used < transfer.buffer_bytes || summed)
     transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
-                        bytes = transfer.buffer_bytes, item = size_of(dtype)](std::byte* buffer, std::byte*) {
-      zero_pad(buffer, shape, padded, strides, item);
+                        bytes = transfer.buffer_bytes, item = size_of(dtype), tell = summed,
+                        chunks_to_sum = std::move(chunks_to_sum),
+                        rows = rows_of(*this, g)](std::byte* buffer, std::byte*) {
+      if (padded != shape) zero_pad(buffer, shape, padded, strides, item);
       std::memset(buffer + used, 0, bytes - used);
+      for (const Summed& chunk : chunks_to_sum) tell(chunk.chunk, crc_of(buffer + chunk.at, rows));
     };
   return transfer;
 }

@@ -2,6 +2,7 @@
 // Which chunks a box touches and how they travel: shared by arrays on disk and arrays that are only planned.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "flagstone/storage/array.hpp"
@@ -13,9 +14,10 @@ namespace flagstone {
 struct StoredChunk {
   std::shared_ptr<File> file;  // null in a planned array
   std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;      // as stored
-  std::uint64_t available = 0;  // bytes from `offset` to the file's end (writing: to the slot's)
-  std::uint32_t skipped = 0;    // EncodedChunk::skipped
+  std::uint64_t bytes = 0;                // as stored
+  std::uint64_t available = 0;            // bytes from `offset` to the file's end (writing: to the slot's)
+  std::uint32_t skipped = 0;              // EncodedChunk::skipped
+  std::optional<std::uint32_t> crc = {};  // of the stored bytes, where it is known
 };
 
 /// The grid of an array's chunks and what a decoded chunk looks like.
@@ -25,6 +27,8 @@ struct ChunkLayout {
   using Decode = std::function<void(const EncodedChunk& encoded, std::byte* decoded, std::byte* scratch)>;
   /// Packs a whole chunk into at most chunk_bytes + page_bytes; called with the chunk's coordinates.
   using Encode = std::function<void(const Shape& chunk, const std::byte* decoded, std::byte* encoded)>;
+  /// Told the crc32c of a chunk's stored bytes: before it is written, or after it was read and did not match.
+  using Sum = std::function<void(const Shape& chunk, std::uint32_t crc)>;
 
   ChunkLayout() = default;
   ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype);
@@ -36,7 +40,9 @@ struct ChunkLayout {
   std::vector<std::byte> fill;  // one element
   Decode decode;                // empty: stored raw
   std::size_t decode_scratch = 0;
-  Encode encode;
+  Encode encode;  // sums what it packs itself
+  Sum summed;     // raw chunks on their way to the disk; empty: no checksums are kept
+  Sum mismatch;   // `crc` is what was expected; throws unless the chunk was replaced meanwhile
 
   /// Takes order and steps from a chain; errors name `where`. Nothing to unpack: no decode.
   void decode_with(const CodecChain& chain, const std::string& where);

@@ -13,10 +13,10 @@
 namespace flagstone {
 namespace {
 
-Array array_of(const std::string& directory, ArrayMetadata metadata, bool writable) {
+Array array_of(const std::string& directory, ArrayMetadata metadata, const ZarrStore::Options& options) {
   const Shape shape = metadata.shape, chunks = metadata.chunks;
   const Dtype dtype = metadata.dtype;
-  return Array(shape, dtype, chunks, std::make_shared<ZarrStore>(directory, std::move(metadata), writable), directory);
+  return Array(shape, dtype, chunks, std::make_shared<ZarrStore>(directory, std::move(metadata), options), directory);
 }
 
 /// Why an array cannot be written in place; null when it can.
@@ -24,7 +24,9 @@ const char* not_writable(const ArrayMetadata& metadata) {
   if (!metadata.sharded) return "it is not sharded";
   if (!metadata.index_at_end || !metadata.index_checksum) return "its index is not at the end with a checksum";
   if (metadata.codec.blosc_alone()) return "its chunks are packed";
-  if (!metadata.codec.raw() || !metadata.codec.order.empty()) return "its codecs are not bytes (little) alone";
+  const bool inner = metadata.codec.steps == std::vector<CodecStep>{{Codec::crc32c}} && !metadata.codec.big_endian;
+  if (!(metadata.codec.raw() || inner) || !metadata.codec.order.empty())
+    return "its codecs are not bytes (little) alone";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
   return nullptr;
 }
@@ -39,6 +41,8 @@ std::string metadata_file(const std::string& directory) {
 void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
   if (options.codec != "raw" && options.codec != "blosc-lz4")
     throw FormatError("create: codec '" + options.codec + "' is unknown; use raw or blosc-lz4.");
+  if (options.checksum != "sidecar" && options.checksum != "inner" && options.checksum != "none")
+    throw FormatError("create: checksum '" + options.checksum + "' is unknown; use sidecar, inner or none.");
   if (chunks.size() != shape.size())
     throw ShapeError("create: chunks of " + to_string(chunks) + " do not fit an array of " + to_string(shape) +
                      "; give one extent for each dimension.");
@@ -62,7 +66,7 @@ Array open_zarr_array(const std::string& directory, bool writable) {
     if (const char* reason = not_writable(metadata))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
                         "; open it for reading, or copy it.");
-  return array_of(directory, std::move(metadata), writable);
+  return array_of(directory, std::move(metadata), {.writable = writable});
 }
 
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options) {
@@ -72,6 +76,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
   check_new(directory, shape, metadata.chunks, options);
   if (options.codec == "blosc-lz4") metadata.codec.steps = {{Codec::blosc}};
+  if (options.checksum == "inner") metadata.codec.steps.push_back({Codec::crc32c});
   metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
   metadata.dimension_names = options.dimension_names;
@@ -90,7 +95,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   std::filesystem::create_directories(directory, error);
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory);
   write_text(name, text);
-  return array_of(directory, std::move(metadata), true);
+  return array_of(directory, std::move(metadata), {.writable = true, .new_sums = options.checksum == "sidecar"});
 }
 
 std::size_t chunk_bytes(const Array& array) {

@@ -11,7 +11,10 @@ namespace flagstone {
 struct ZarrOptions {
   Shape chunks;               // empty: default_chunks
   std::string codec = "raw";  // raw | blosc-lz4 (shuffle)
-  std::string attributes;     // JSON object text, empty for none
+  /// sidecar: beside the chunks, in a file of ours; inner: behind every chunk, Zarr's crc32c (packed and slower to
+  /// read, but peers verify it too); none.
+  std::string checksum = "sidecar";
+  std::string attributes;  // JSON object text, empty for none
   std::vector<std::string> dimension_names;
 };
 

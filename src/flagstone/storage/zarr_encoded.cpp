@@ -2,6 +2,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
@@ -39,6 +40,11 @@ class EncodedStore final : public ArrayStore {
       segment.direct = false;
     }
     transfer.buffer_bytes = align_up(segment.row_bytes);
+    if (stored.crc)
+      transfer.convert = [this, chunk = coordinates(box.start[0]), crc = *stored.crc, bytes = stored.bytes,
+                          at = transfer.origin](std::byte* buffer, std::byte*) {
+        if (crc32c(buffer + at, bytes) != crc) store_.layout().mismatch(chunk, crc);
+      };
     transfer.segments.push_back(std::move(segment));
     return transfer;
   }

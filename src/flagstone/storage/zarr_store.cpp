@@ -11,6 +11,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/crc32c.hpp"
 
 namespace flagstone {
 namespace {
@@ -25,22 +26,33 @@ std::string name_of_chunk(const Shape& chunk) {
 
 }  // namespace
 
-ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, bool writable)
+ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Options& options)
     : directory_(std::move(directory)),
       opened_(::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)),
       metadata_(std::move(metadata)),
       layout_(metadata_.shape, metadata_.chunks, metadata_.dtype),
-      writable_(writable) {
+      options_(options),
+      sums_(opened_, directory_, metadata_) {
   layout_.fill = metadata_.fill;
   layout_.decode_with(metadata_.codec, directory_);
+  layout_.mismatch = [this](const Shape& chunk, std::uint32_t expected) { mismatched(chunk, expected); };
+  if (options_.new_sums) sums_.make();
+  keeps_sums_ = options_.writable && sums_.there();
   hold_existing();
-  if (metadata_.codec.blosc_alone() && writable_)
+  if (!options_.writable) return;
+  if (!metadata_.codec.raw() && can_encode(metadata_.codec))
     layout_.encode = [this](const Shape& chunk, const std::byte* decoded, std::byte* encoded) {
-      const std::size_t packed =
-          encode_blosc({decoded, layout_.chunk_bytes}, size_of(metadata_.dtype), {encoded, layout_.slot_bytes()});
-      std::lock_guard lock(mutex_);
-      packed_[chunk] = packed;
+      const std::size_t packed = encode_chunk(metadata_.codec, {decoded, layout_.chunk_bytes}, size_of(metadata_.dtype),
+                                              {encoded, layout_.slot_bytes()});
+      pend(chunk, {packed, keeps_sums_ ? crc32c(encoded, packed) : 0});
     };
+  else if (keeps_sums_)
+    layout_.summed = [this](const Shape& chunk, std::uint32_t crc) { pend(chunk, {layout_.chunk_bytes, crc}); };
+}
+
+void ZarrStore::pend(const Shape& chunk, const Pending& pending) {
+  std::lock_guard lock(mutex_);
+  pending_[chunk] = pending;
 }
 
 ZarrStore::~ZarrStore() {
@@ -102,7 +114,7 @@ ZarrStore::Place ZarrStore::place_of(const Shape& chunk) const {
 
 void ZarrStore::hold(const Shape& shard, Shard& loaded) const {
   if (loaded.file) return;
-  loaded.file = open_file(shard, writable_ ? File::Mode::update : File::Mode::read);
+  loaded.file = open_file(shard, options_.writable ? File::Mode::update : File::Mode::read);
   open_.push_back(shard);
   if (open_.size() <= files_held_open) return;
   if (const auto oldest = shards_.find(open_.front()); oldest != shards_.end())
@@ -120,8 +132,7 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
   try {
     hold(shard, loaded);
     loaded.exists = true;
-    loaded.file_bytes = loaded.file->size();
-    loaded.entries = read_shard_index(*loaded.file, metadata_);
+    read_index(shard, loaded);
     loaded.indexed = true;
   } catch (const std::exception& error) {
     const auto* storage = dynamic_cast<const StorageError*>(&error);
@@ -134,6 +145,42 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
     throw;
   }
   return loaded;
+}
+
+void ZarrStore::read_index(const Shape& shard, Shard& loaded) const {
+  loaded.file_bytes = loaded.file->size();
+  loaded.entries = read_shard_index(*loaded.file, metadata_);
+  loaded.sums = sums_.load(sums_.number_of(shard), stamp_of(*loaded.file, crc_of(loaded.entries)));
+}
+
+void ZarrStore::check_sums(const Shard& shard) const {
+  if (shard.sums.state != ShardSums::State::damaged || options_.ignore_damage) return;
+  throw FormatError("open: " + sums_.path() + ": the checksums of " + shard.file->path() +
+                    " are damaged themselves; fl.check tells what is whole, fl.repair writes them anew.");
+}
+
+/// A chunk was read and is not what was written; or it was replaced between looking it up and reading it.
+void ZarrStore::mismatched(const Shape& chunk, std::uint32_t expected) const {
+  const Place place = place_of(chunk);
+  std::lock_guard lock(mutex_);
+  Shard& shard = load(place.shard);
+  const auto replaced = [&] {
+    return !shard.exists || shard.sums.state != ShardSums::State::known ||
+           shard.sums.chunks[place.entry].crc != expected;
+  };
+  if (replaced()) return;
+  hold(place.shard, shard);
+  Shard now;
+  now.file = shard.file;
+  now.exists = now.indexed = true;
+  read_index(place.shard, now);
+  const ShardStamp before = shard.sums.stamp;
+  const bool touched = stamp_of(*shard.file, 0).modified != before.modified;
+  if (!shard.unsynced) shard = std::move(now);
+  if (replaced()) return;
+  throw FormatError("read: " + shard.file->path() + ": " + name_of_chunk(chunk) + " does not match its checksum" +
+                    (touched ? " (the file was changed after it was written)" : "") +
+                    "; it is damaged: restore it from a copy or write it again (fl.check lists all that are).");
 }
 
 /// An unsharded chunk is a file of its own; nothing is remembered of it, there may be millions.
@@ -157,13 +204,24 @@ StoredChunk ZarrStore::locate(const Shape& chunk) const {
   const Place place = place_of(chunk);
   std::lock_guard lock(mutex_);
   const Shard& shard = load(place.shard);
+  check_sums(shard);
   if (!shard.exists || shard.entries[place.entry].absent()) return {};
   const ShardEntry& entry = shard.entries[place.entry];
   if (metadata_.codec.raw() && entry.bytes != layout_.chunk_bytes)
     throw FormatError("open: " + shard.file->path() + ": " + name_of_chunk(chunk) + " has " +
                       std::to_string(entry.bytes) + " bytes, " + std::to_string(layout_.chunk_bytes) +
                       " are needed; the file is damaged, write or copy it again.");
-  return {shard.file, entry.offset, entry.bytes, shard.file_bytes - entry.offset};
+  StoredChunk stored{shard.file, entry.offset, entry.bytes, shard.file_bytes - entry.offset};
+  if (shard.sums.state == ShardSums::State::known && shard.sums.chunks[place.entry].epoch > 0)
+    stored.crc = shard.sums.chunks[place.entry].crc;
+  return stored;
+}
+
+ZarrStore::ShardFacts ZarrStore::facts(const Shape& shard) const {
+  std::lock_guard lock(mutex_);
+  const Shard& loaded = load(shard);
+  if (!loaded.exists) return {};
+  return {loaded.file, loaded.entries, loaded.sums};
 }
 
 std::uint64_t ZarrStore::stored_bytes() const {
@@ -226,13 +284,20 @@ StoredChunk ZarrStore::slot(const Shape& chunk) {
     hold(place.shard, shard);
   } else if (!shard.unsynced) {
     check_layout(place.shard, shard);
+    check_sums(shard);
+    if (keeps_sums_) sums_.invalidate(sums_.number_of(place.shard));
+  }
+  if (!shard.unsynced && keeps_sums_) {
+    shard.sums.state = ShardSums::State::known;
+    shard.sums.chunks.resize(shard.entries.size());
+    ++shard.sums.epoch;
   }
   shard.unsynced = true;
   return {shard.file, place.entry * layout_.slot_bytes(), layout_.slot_bytes(), layout_.slot_bytes()};
 }
 
 Transfer ZarrStore::write(const Box& box) {
-  if (!writable_)
+  if (!options_.writable)
     throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
   return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
 }
@@ -242,15 +307,6 @@ std::size_t ZarrStore::write_staging(const Box& box) {
   return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; }).staging_bytes;
 }
 
-/// The entry of a packed chunk that has just been written; its slot's tail goes back to the file system.
-ShardEntry ZarrStore::encoded_entry(const Shape& chunk, std::uint64_t offset) {
-  const auto at = packed_.find(chunk);
-  if (at == packed_.end()) throw Error("storage: " + name_of_chunk(chunk) + " was written without being packed.");
-  const ShardEntry entry{offset, at->second};
-  packed_.erase(at);
-  return entry;
-}
-
 void ZarrStore::written(const Box& box) {
   std::lock_guard lock(mutex_);
   const std::uint64_t slot = layout_.slot_bytes();
@@ -258,8 +314,16 @@ void ZarrStore::written(const Box& box) {
     const Place place = place_of(chunk);
     Shard& shard = shards_.at(place.shard);
     const std::uint64_t offset = place.entry * slot;
-    shard.entries[place.entry] =
-        layout_.encode ? encoded_entry(chunk, offset) : ShardEntry{offset, layout_.chunk_bytes};
+    Pending pending{layout_.chunk_bytes, 0};
+    if (layout_.encode || layout_.summed) {
+      const auto at = pending_.find(chunk);
+      if (at == pending_.end()) throw Error("storage: " + name_of_chunk(chunk) + " was written without being packed.");
+      pending = at->second;
+      pending_.erase(at);
+    }
+    shard.entries[place.entry] = {offset, pending.bytes};
+    if (keeps_sums_) shard.sums.chunks[place.entry] = {pending.crc, shard.sums.epoch};
+    // The tail of a packed chunk's slot goes back to the file system.
     const std::uint64_t used = align_up(shard.entries[place.entry].bytes);
     if (used == slot || !layout_.encode) continue;
     hold(place.shard, shard);
@@ -278,7 +342,11 @@ void ZarrStore::flush() {
     write_shard_index(*shard.file, shard.entries, shard.file_bytes);
     shard.file->sync();
     shard.unsynced = false;
+    if (!keeps_sums_) continue;
+    shard.sums.stamp = stamp_of(*shard.file, crc_of(shard.entries));
+    sums_.save(sums_.number_of(name), shard.sums);
   }
+  sums_.sync();
   for (const std::string& path : new_directories_) sync_directory(path);
   new_directories_.clear();
 }

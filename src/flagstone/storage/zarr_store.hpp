@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "flagstone/storage/chunk_sums.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
 #include "flagstone/storage/shard_layout.hpp"
@@ -17,9 +18,14 @@ namespace flagstone {
 
 class ZarrStore final : public ArrayStore {
  public:
+  struct Options {
+    bool writable = false;
+    bool new_sums = false;       // a new array, whose checksums are kept
+    bool ignore_damage = false;  // of the checksums' file: they count as unknown then
+  };
   /// Opens the shards that exist, up to as many as are held open: who has an array open keeps it when its path is
   /// replaced. Shards beyond those are looked for in the same directory (not path); where it is gone, that is said.
-  ZarrStore(std::string directory, ArrayMetadata metadata, bool writable);
+  ZarrStore(std::string directory, ArrayMetadata metadata, const Options& options);
   ~ZarrStore() override;
 
   Transfer read(const Box& box) const override;
@@ -33,6 +39,15 @@ class ZarrStore final : public ArrayStore {
   const ChunkLayout& layout() const { return layout_; }
   /// Where a chunk is stored now; FormatError when its shard is damaged.
   StoredChunk locate(const Shape& chunk) const;
+  /// File, index and checksums of a shard; no file where it is absent. FormatError where its index is damaged.
+  struct ShardFacts {
+    std::shared_ptr<File> file;
+    std::vector<ShardEntry> entries;
+    ShardSums sums;
+  };
+  ShardFacts facts(const Shape& shard) const;
+  std::string path_of(const Shape& shard) const { return directory_ + "/" + metadata_.key(shard); }
+  const std::string& sums_path() const { return sums_.path(); }
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
   std::uint64_t stored_bytes() const;
   std::uint64_t pass_bytes() const override;
@@ -42,6 +57,7 @@ class ZarrStore final : public ArrayStore {
   struct Shard {
     std::shared_ptr<File> file;  // let go when many are open
     std::vector<ShardEntry> entries;
+    ShardSums sums;
     std::uint64_t file_bytes = 0;
     bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
@@ -53,7 +69,6 @@ class ZarrStore final : public ArrayStore {
   };
 
   Place place_of(const Shape& chunk) const;
-  std::string path_of(const Shape& shard) const { return directory_ + "/" + metadata_.key(shard); }
   bool still_there() const;  // directory_ is the directory that was opened
   std::shared_ptr<File> open_file(const Shape& shard, File::Mode mode) const;
   void hold_existing();
@@ -63,18 +78,28 @@ class ZarrStore final : public ArrayStore {
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
   void check_layout(const Shape& shard, const Shard& loaded) const;
-  ShardEntry encoded_entry(const Shape& chunk, std::uint64_t offset);
+  /// What is known of a chunk between packing (or summing) and the completion of its write.
+  struct Pending {
+    std::uint64_t bytes = 0;
+    std::uint32_t crc = 0;
+  };
+  void pend(const Shape& chunk, const Pending& pending);
+  void read_index(const Shape& shard, Shard& loaded) const;
+  void check_sums(const Shard& shard) const;
+  void mismatched(const Shape& chunk, std::uint32_t expected) const;
 
   std::string directory_;
   int opened_ = -1;  // descriptor of the directory
   ArrayMetadata metadata_;
   ChunkLayout layout_;
-  bool writable_;
+  const Options options_;
+  mutable ChunkSums sums_;
+  bool keeps_sums_ = false;
   mutable std::mutex mutex_;
   mutable std::map<Shape, Shard> shards_;
   mutable std::deque<Shape> open_;  // oldest first
   std::set<std::string> new_directories_;
-  std::map<Shape, std::uint64_t> packed_;  // sizes of chunks that were encoded and not yet written
+  std::map<Shape, Pending> pending_;
 };
 
 /// The Zarr store behind a handle; null for other kinds of arrays.

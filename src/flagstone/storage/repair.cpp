@@ -1,0 +1,199 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+#include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+class Repairing {
+ public:
+  Repairing(const std::string& directory, bool accept) : accept_(accept), directory_(directory) {
+    const Array array = open_zarr_array(directory);
+    metadata_ = zarr_store(array)->metadata();
+    layout_ = ChunkLayout(metadata_.shape, metadata_.chunks, metadata_.dtype);
+    slot_ = align_up(layout_.chunk_bytes + (metadata_.codec.raw() ? 0 : page_bytes));
+    opened_ = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    sums_ = std::make_unique<ChunkSums>(opened_, directory, metadata_);
+  }
+  ~Repairing() {
+    sums_.reset();
+    if (opened_ >= 0) ::close(opened_);
+  }
+  Repairing(const Repairing&) = delete;
+
+  RepairReport run() {
+    if (!metadata_.sharded) return {};
+    had_sums_ = sums_->there();
+    const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
+    for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
+      const std::string path = directory_ + "/" + metadata_.key(shard);
+      struct stat status;
+      if (::stat(path.c_str(), &status) == 0) repair(shard, path);
+    }
+    sums_->sync();
+    return std::move(report_);
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t offset = 0, bytes = 0;
+    std::uint32_t crc = 0;
+  };
+
+  void repair(const Shape& shard, const std::string& path) {
+    auto file = File::open(path, File::Mode::update);
+    const std::size_t number = sums_->number_of(shard);
+    std::vector<ShardEntry> entries;
+    try {
+      entries = read_shard_index(*file, metadata_);
+    } catch (const FormatError& error) {
+      rebuild_index(shard, *file, number, error.what());
+      return;
+    }
+    ShardSums sums = sums_->load(number, stamp_of(*file, crc_of(entries)));
+    if (sums.state == ShardSums::State::known) {
+      keep_or_accept(shard, *file, number, entries, sums);
+    } else if (sums.state == ShardSums::State::damaged || (accept_ && had_sums_)) {
+      record(*file, number, entries, sums);
+      report_.repaired.push_back(path + ": checksums were written anew for the chunks as they are now" +
+                                 (sums.state == ShardSums::State::damaged ? " (the old ones were damaged)" : ""));
+    }
+  }
+
+  /// What is stored in place of an index entry; false where it cannot be read.
+  bool load(const File& file, const ShardEntry& entry) {
+    if (entry.bytes > layout_.most_packed()) return false;
+    if (buffer_.size() < entry.bytes) buffer_ = Buffer(align_up(entry.bytes));
+    try {
+      read_exactly(file, buffer_.data(), entry.bytes, entry.offset);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  }
+
+  void keep_or_accept(const Shape& shard, const File& file, std::size_t number, const std::vector<ShardEntry>& entries,
+                      ShardSums& sums) {
+    std::size_t accepted = 0;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (entries[i].absent() || sums.chunks[i].epoch == 0) continue;
+      const bool readable = load(file, entries[i]);
+      if (readable && crc32c(buffer_.data(), entries[i].bytes) == sums.chunks[i].crc) continue;
+      if (!accept_ || !readable) {
+        report_.lost.push_back(
+            {file.path(), chunk_of(shard, i), readable ? "it does not match its checksum" : "it cannot be read"});
+        continue;
+      }
+      sums.chunks[i].crc = crc32c(buffer_.data(), entries[i].bytes);
+      ++accepted;
+    }
+    if (accepted == 0) return;
+    sums_->save(number, sums);
+    report_.repaired.push_back(file.path() + ": " + std::to_string(accepted) + " chunks count as right as they are");
+  }
+
+  void record(const File& file, std::size_t number, const std::vector<ShardEntry>& entries, const ShardSums& old) {
+    ShardSums sums;
+    sums.epoch = old.epoch + 1;
+    sums.chunks.resize(entries.size());
+    for (std::size_t i = 0; i < entries.size(); ++i)
+      if (!entries[i].absent() && load(file, entries[i]))
+        sums.chunks[i] = {crc32c(buffer_.data(), entries[i].bytes), sums.epoch};
+    sums.stamp = stamp_of(file, crc_of(entries));
+    sums_->save(number, sums);
+  }
+
+  /// What lies in slot `i`, if it can be a chunk: packed ones begin with a header that says how long they are.
+  bool slot_at(const File& file, std::uint64_t i, Slot& slot) {
+    ShardEntry entry{i * slot_, layout_.chunk_bytes};
+    if (!metadata_.codec.raw()) {
+      const bool inner = metadata_.codec.summed_inside();
+      std::uint32_t packed = static_cast<std::uint32_t>(layout_.chunk_bytes);
+      if (metadata_.codec.steps.front().codec == Codec::blosc) {
+        if (!load(file, {i * slot_, 16})) return false;
+        std::memcpy(&packed, buffer_.data() + 12, sizeof packed);
+      }
+      entry.bytes = packed + (inner ? 4u : 0u);
+      if (packed < 16 || entry.bytes > slot_) return false;
+    }
+    if (!load(file, entry)) return false;
+    slot = {entry.offset, entry.bytes, crc32c(buffer_.data(), entry.bytes)};
+    return true;
+  }
+
+  void rebuild_index(const Shape& shard, File& file, std::size_t number, const std::string& why) {
+    const ShardSums sums = sums_->last_known(number);
+    if (sums.state != ShardSums::State::known) {
+      report_.lost.push_back(
+          {file.path(), {}, "its index is damaged and no checksums tell which chunk is where: " + why});
+      return;
+    }
+    file.truncate(sums.stamp.bytes);  // of a file that was cut, zeros come back: they may have been zeros
+    std::multimap<std::uint32_t, Slot> found;
+    const std::uint64_t slots = ceil_div(static_cast<Index>(file.size()), static_cast<Index>(slot_));
+    for (std::uint64_t i = 0; i < slots; ++i)
+      if (Slot slot; slot_at(file, i, slot)) found.emplace(slot.crc, slot);
+    std::vector<ShardEntry> entries(sums.chunks.size());
+    std::size_t whole_ones = 0;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (sums.chunks[i].epoch == 0) continue;  // it was never written
+      const auto [first, last] = found.equal_range(sums.chunks[i].crc);
+      const auto own = std::find_if(first, last, [&](const auto& at) { return at.second.offset == i * slot_; });
+      const auto at = own != last ? own : first;
+      if (at == last) {
+        entries[i] = {i * slot_, layout_.chunk_bytes};
+        report_.lost.push_back({file.path(), chunk_of(shard, i), "it is in no slot of the shard"});
+        continue;
+      }
+      entries[i] = {at->second.offset, at->second.bytes};
+      ++whole_ones;
+    }
+    write_shard_index(file, entries, sums.stamp.bytes);
+    file.sync();
+    ShardSums fresh = sums;
+    fresh.stamp = stamp_of(file, crc_of(entries));
+    sums_->save(number, fresh);
+    report_.repaired.push_back(file.path() + ": the index was written anew; " + std::to_string(whole_ones) +
+                               " chunks were found by their checksums");
+  }
+
+  Shape chunk_of(const Shape& shard, std::size_t entry) const {
+    Shape chunk = shard;
+    for (std::size_t d = shard.size(); d-- > 0;) {
+      const Index per_shard = metadata_.shards[d] / metadata_.chunks[d];
+      chunk[d] = shard[d] * per_shard + static_cast<Index>(entry) % per_shard;
+      entry /= static_cast<std::size_t>(per_shard);
+    }
+    return chunk;
+  }
+
+  bool accept_, had_sums_ = false;
+  std::string directory_;
+  ArrayMetadata metadata_;
+  ChunkLayout layout_;
+  std::uint64_t slot_ = 0;
+  int opened_ = -1;
+  std::unique_ptr<ChunkSums> sums_;
+  Buffer buffer_;
+  RepairReport report_;
+};
+
+}  // namespace
+
+RepairReport repair_array(const std::string& directory, bool accept) { return Repairing(directory, accept).run(); }
+
+}  // namespace flagstone
