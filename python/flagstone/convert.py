@@ -91,14 +91,17 @@ def convert(
         try:
             assert output is not None
             report = Reported(call, opened.nbytes)
-            one.offers("write")(
-                call, opened, output.directory, "gz" if place.endswith(".gz") else None, report
-            )
+            one.offers("write")(call, opened, output.directory, _flavour(place), report)
             output.publish()
         except BaseException:
             output = None  # a traceback may keep it alive for long
             raise
         done.bytes_written = os.path.getsize(place)
+
+
+def _flavour(place: str) -> str | None:
+    """Return what the name says beside the format."""
+    return next((name for name in ("gz", "h5ad") if place.endswith(f".{name}")), None)
 
 
 def _imports(src: str) -> bool:

@@ -24,9 +24,26 @@ def attributes(place: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def binsparse_of(about: Any) -> dict[str, Any]:
+    """Return the binsparse descriptor among attributes, however deep its writer put it; {} where none is."""
+    inner = about.get("binsparse") if isinstance(about, dict) else None
+    while isinstance(inner, dict) and isinstance(inner.get("binsparse"), dict):
+        inner = inner["binsparse"]
+    return inner if isinstance(inner, dict) else {}
+
+
+def _is_csc(about: dict[str, Any]) -> bool:
+    return about.get("encoding-type") == "csc_matrix" or binsparse_of(about).get("format") == "CSC"
+
+
+#: AnnData's names of the parts of a compressed matrix, and binsparse's.
+PARTS = {"data": "values", "indices": "indices_1", "indptr": "pointers_to_1"}
+
+
 def _stored_csc(place: str) -> SparseArray:
     """Open a CSC matrix as what is stored: the CSR matrix of its transpose."""
-    shape = attributes(place).get("shape")
+    about = attributes(place)
+    shape = about.get("shape", binsparse_of(about).get("shape"))
     if (
         not isinstance(shape, list)
         or len(shape) != 2
@@ -35,7 +52,8 @@ def _stored_csc(place: str) -> SparseArray:
         raise FormatError(
             f"open: '{place}': the attribute 'shape' must be two extents; the group is damaged."
         )
-    parts = [_core.open_zarr(f"{place}/{name}") for name in ("data", "indices", "indptr")]
+    names = [name if os.path.isdir(f"{place}/{name}") else other for name, other in PARTS.items()]
+    parts = [_core.open_zarr(f"{place}/{name}") for name in names]
     matrix = SparseArray(_core.csr_of(shape[1], shape[0], parts[0], parts[1], parts[2], place))
     matrix._opened = (_stored_csc, (os.path.abspath(place),))
     return matrix
@@ -61,10 +79,10 @@ def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArra
             f"open: '{place}' is a directory without zarr.json (or .zarray, .zgroup), so it is no Zarr array "
             "or group."
         )
-    kind = attributes(place).get("encoding-type")
-    if kind == "csc_matrix":
+    told = attributes(place)
+    if _is_csc(told):
         return _stored_csc(place).T
-    if kind == "anndata" and os.path.isdir(f"{place}/X"):
+    if told.get("encoding-type") == "anndata" and os.path.isdir(f"{place}/X"):
         return open_directory(f"{place}/X", None, mode)
     _, arrays, groups = _core.open_group(place)
     if len(arrays) == 1 and not groups:
@@ -91,7 +109,7 @@ def listing(place: str) -> dict[str, Any]:
     if _core.is_zarr_array(place) or _core.is_csr_group(place) or not _core.is_zarr_group(place):
         return {}
     about = attributes(place)
-    if about.get("encoding-type") == "csc_matrix" or os.path.isdir(f"{place}/X"):
+    if _is_csc(about) or os.path.isdir(f"{place}/X"):
         return {}
     _, arrays, groups = _core.open_group(place)
     if len(arrays) + len(groups) < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from array import array as packed_numbers
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from .array import Array, from_memory, shape_text
 from .config import Call
 from .errors import Error, FormatError, storage_error
 from .export import copy, row_blocks
+from .groups import PARTS, binsparse_of
 from .imports import Reported
 from .journal import recover
 from .sparse import SparseArray
@@ -69,7 +71,16 @@ def _encoding(node: Any) -> str:
     """Return what AnnData says of a node, in today's words: csr_matrix, csc_matrix, anndata, ..."""
     if "h5sparse_format" in node.attrs:  # AnnData before 0.7
         return _text(node.attrs["h5sparse_format"]) + "_matrix"
-    return _text(node.attrs.get("encoding-type", ""))
+    if "encoding-type" in node.attrs:
+        return _text(node.attrs["encoding-type"])
+    return {"CSR": "csr_matrix", "CSC": "csc_matrix"}.get(_binsparse(node).get("format", ""), "")
+
+
+def _binsparse(node: Any) -> dict[str, Any]:
+    """Return the binsparse descriptor of a group, or {}."""
+    with contextlib.suppress(ValueError):
+        return binsparse_of({"binsparse": json.loads(_text(node.attrs.get("binsparse", "{}")))})
+    return {}
 
 
 def _is_matrix(h5py: Any, node: Any) -> bool:
@@ -101,6 +112,8 @@ def _members(h5py: Any, file: Any, most: int = 1000) -> list[str]:
 def _default_key(h5py: Any, file: Any, place: str) -> str:
     if "X" in file and (_encoding(file) == "anndata" or place.endswith(".h5ad")):
         return "X"
+    if _is_matrix(h5py, file):
+        return "/"
     names = _members(h5py, file)
     if len(names) == 1:
         return names[0]
@@ -110,7 +123,7 @@ def _default_key(h5py: Any, file: Any, place: str) -> str:
 
 
 def _node(h5py: Any, file: Any, place: str, key: str) -> Any:
-    node = file.get(key.strip("/"))
+    node = file.get(key.strip("/")) if key != "/" else file
     if node is None:
         names = ", ".join(_members(h5py, file, 12))
         raise storage_error(
@@ -250,14 +263,16 @@ def _stored(place: str, key: str) -> Array | SparseArray:
             opened._opened = again
             return opened
         shape = [int(n) for n in node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))]
+        shape = shape or [n for n in _binsparse(node).get("shape", ()) if isinstance(n, int) and n >= 0]
         if len(shape) != 2:
             raise FormatError(f"open: {place}{node.name}: 'shape' must be two extents; the file is damaged.")
         rows, cols = shape if _encoding(node) == "csr_matrix" else shape[::-1]
         parts = []
-        for part in ("data", "indices", "indptr"):
-            if part not in node or not isinstance(node[part], h5py.Dataset):
+        for part, other in PARTS.items():
+            name = part if part in node else other
+            if name not in node or not isinstance(node[name], h5py.Dataset):
                 raise FormatError(f"open: {place}{node.name}: '{part}' is missing; the file is damaged.")
-            parts.append(_array(h5py, node[part], place))
+            parts.append(_array(h5py, node[name], place))
         matrix = SparseArray(_core.csr_of(rows, cols, parts[0], parts[1], parts[2], f"{place}{node.name}"))
         matrix._opened = again
         return matrix
@@ -286,7 +301,8 @@ def about(place: str, key: str | None) -> dict[str, Any]:
     """Return what `info` says of a file beside what its array says: members, layout, filters."""
     h5py = h5py_module("info")
     with reading(place) as file:
-        facts: dict[str, Any] = {"members": _members(h5py, file, 40)}
+        whole = ["/"] if _is_matrix(h5py, file) else []
+        facts: dict[str, Any] = {"members": whole or _members(h5py, file, 40)}
         name = key or ("X" if "X" in file else facts["members"][0] if len(facts["members"]) == 1 else None)
         if name is None:
             return facts
@@ -297,7 +313,8 @@ def about(place: str, key: str | None) -> dict[str, Any]:
         else:
             facts["encoding"] = _encoding(node)
             for part in ("data", "indices"):
-                facts[part] = ", ".join(f"{k} {v}" for k, v in _tell(h5py, node[part]).items())
+                name = part if part in node else PARTS[part]
+                facts[part] = ", ".join(f"{k} {v}" for k, v in _tell(h5py, node[name]).items())
         return facts
 
 
@@ -342,10 +359,37 @@ def _sparse_parts(source: SparseArray) -> dict[str, tuple[tuple[int, ...], np.dt
     }
 
 
+def _axis(h5py: Any, file: Any, name: str, length: int) -> None:
+    """Write what AnnData needs of an axis: a table without columns, whose rows are called "0", "1", ..."""
+    group = file.create_group(name)
+    group.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"})
+    group.attrs["column-order"] = np.array([], h5py.string_dtype())
+    width = len(str(max(length - 1, 0)))
+    names = group.create_dataset("_index", (length,), h5py.string_dtype("ascii", width))
+    names.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
+    for first in range(0, length, 1 << 16):
+        end = min(first + (1 << 16), length)
+        names[first:end] = np.arange(first, end).astype(f"S{width}")
+
+
+def _annotated(h5py: Any, built: str, shape: tuple[int, ...]) -> None:
+    """Make an AnnData file of one that holds X."""
+    with h5py.File(built, "r+", libver="earliest") as file:
+        file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
+        for name, length in zip(("obs", "var"), shape, strict=True):
+            _axis(h5py, file, name, length)
+        for name in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
+            file.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
+
+
 def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
-    """Write one array (named `key`, or X) to the new file `built`, contiguous; sparse as AnnData does."""
+    """Write one array (X) to the new file `built`, contiguous; sparse, and `key` "h5ad", as AnnData does."""
     h5py = h5py_module("convert")
-    name = (key or "X").strip("/")
+    if key == "h5ad" and len(source.shape) != 2:
+        raise FormatError(
+            f"convert: AnnData holds matrices and the source has {len(source.shape)} dimensions; write .h5."
+        )
+    name = "X"
     sparse = isinstance(source, SparseArray)
     parts = _sparse_parts(source) if sparse else {name: (tuple(source.shape), source.dtype)}
     with h5py.File(built, "x", libver="earliest") as file:
@@ -355,12 +399,9 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
             node.attrs["encoding-type"] = "csc_matrix" if source._transposed else "csr_matrix"
             node.attrs["encoding-version"] = "0.1.0"
             node.attrs["shape"] = np.array(source.shape, np.int64)
-        elif "/" in name:
-            node = file.require_group(name.rpartition("/")[0])
-        places = {
-            part: _reserve(h5py, node, part.rpartition("/")[2], shape, dtype)
-            for part, (shape, dtype) in parts.items()
-        }
+        places = {part: _reserve(h5py, node, part, shape, dtype) for part, (shape, dtype) in parts.items()}
+    if key == "h5ad":
+        _annotated(h5py, built, tuple(source.shape))
     targets = {
         part: _core.open_raw(built, dtype.name, list(shape), offset=places[part], writable=True)
         for part, (shape, dtype) in parts.items() if places[part] >= 0
