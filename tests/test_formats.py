@@ -541,3 +541,34 @@ def test_a_flipped_bit_in_a_large_npz_is_noticed(tmp_path, rng):
     (tmp_path / "b.npz").write_bytes(whole_file[: len(whole_file) // 2] + whole_file[-2000:])
     with fails(fl.FormatError, "b.npz"):
         fl.open(str(tmp_path / "b.npz"))
+
+
+@pytest.mark.parametrize(
+    "source", ["csr.npz", "csc.npz", "coo.npz", "a.mtx", "a.npy", "a.zarr", "a.h5ad", "a.parquet"]
+)
+@pytest.mark.parametrize("target", ["t.zarr", "t.npz", "t.mtx", "t.h5"])
+def test_every_conversion_shows_progress(tmp_path, source, target, monkeypatch):
+    """The callback hears of bytes that grow, up to what there is, whatever goes where."""
+    from flagstone import imports
+
+    if source.endswith(("parquet", "npy")) and target == "t.npz":
+        pytest.skip("a .npz of SciPy holds sparse matrices")
+    monkeypatch.setattr(imports.time, "monotonic", iter(range(1 << 30)).__next__)  # somebody always looks
+    m = sp.random(300, 40, 0.2, format="csr", random_state=0, dtype=np.float32)
+    path = tmp_path / source
+    if source.endswith(".npz"):
+        sp.save_npz(path, m.asformat(source[:3]))
+    elif source == "a.parquet":
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pytest.importorskip("pyarrow").table({"x": np.arange(900.0), "y": np.arange(900.0)}), path
+        )
+    elif source == "a.npy":
+        np.save(path, m.toarray())
+    else:
+        fl.convert(fl.from_blocks([m]), str(path))
+    heard = []
+    with fl.Runtime() as runtime:
+        runtime.progress = lambda now: heard.append(now.bytes_read)
+        fl.convert(str(path), str(tmp_path / target))
+    assert heard
+    assert max(heard) > 0

@@ -26,6 +26,7 @@ from .plan import Plan, Stats
 __all__ = ["Call", "Runtime", "current", "features", "memory_bytes", "stats"]
 
 _MiB = 1 << 20
+_MOST = (1 << 64) - 1  # bytes that can be named
 Progress = Callable[[Any], None]
 
 
@@ -252,7 +253,7 @@ class Call:
         """Refuse `nbytes` of ordinary memory that would go beyond the limit."""
         least = _core.resident_bytes() + nbytes
         if least > self.memory:
-            part = f" ({_core.format_bytes(nbytes)} of them for {what})" if nbytes else ""
+            part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
             raise BudgetError(
                 f"{self.who}: needs at least {_whole(least)}{part}; memory is "
                 f"{_core.format_bytes(self.memory)}. Raise memory= or ask for less.",

@@ -51,7 +51,7 @@ def reading(place: str) -> Iterator[Any]:
             yield file
     except Error:
         raise
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
         if isinstance(error, OSError) and error.errno:
             raise storage_error(
                 f"open: '{place}' cannot be read ({os.strerror(error.errno)}).", error.errno, place

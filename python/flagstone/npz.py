@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 import zipfile
 import zlib
@@ -179,9 +180,12 @@ def _import_csr(
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
     builder = CsrBuilder(call, target, cols, kept, replace, beside=64 * _STEP, narrow=narrow)
+    report, moved = Reported(call, os.path.getsize(path)), 0
     with whole_or_nothing(builder):
         for block in ahead(_rows(runs, indices, data)):
             builder.append(*block)
+            moved += sum(part.nbytes for part in block)
+            report.at(min(moved, report.total))
         return builder.publish()
 
 
@@ -247,7 +251,17 @@ def import_to(
                     ".tocsr())."
                 )
             nnz, dtype, _ = _triplets(archive, path, kind, rows, cols)
-            entries = Triplets(rows, cols, nnz, dtype, lambda: _triplets(archive, path, kind, rows, cols)[2])
+            report, passes = Reported(call, os.path.getsize(path)), 0
+
+            def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+                nonlocal passes
+                passes, seen = passes + 1, 0
+                for block in _triplets(archive, path, kind, rows, cols)[2]:
+                    yield block
+                    seen += len(block[0])
+                    report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
+
+            entries = Triplets(rows, cols, nnz, dtype, blocks)
             return build_csr(call, path, entries, target, replace, narrow)
     except Error:
         raise
