@@ -19,6 +19,7 @@ SCRIPTS = (
     "product",
     "product_memmap",
     "injection_order",
+    "empty_tasks",
     "ring",
     "pca",
     "sparse_stream",

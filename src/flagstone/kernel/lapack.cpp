@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/blas.hpp"
 
 namespace flagstone::kernel {
@@ -60,10 +61,11 @@ int householder(Index n, Index b, double* w, double* r) {
 int symmetric_eigen(Index n, double* a, double* values) {
   if (n == 0) return 0;
   const auto in = static_cast<int>(n);
-  std::vector<double> work(static_cast<std::size_t>(1 + 6 * n + 2 * n * n));
+  const std::size_t numbers = static_cast<std::size_t>(1 + 6 * n + 2 * n * n);
+  const Buffer work(8 * numbers);  // not from malloc, which would hold some MiB of it after its charge has ended
   std::vector<int> iwork(static_cast<std::size_t>(3 + 5 * n));
-  return blas::dsyevd_work(columns, 'V', 'U', in, a, in, values, work.data(), static_cast<int>(work.size()),
-                           iwork.data(), static_cast<int>(iwork.size()));
+  return blas::dsyevd_work(columns, 'V', 'U', in, a, in, values, reinterpret_cast<double*>(work.data()),
+                           static_cast<int>(numbers), iwork.data(), static_cast<int>(iwork.size()));
 }
 
 std::size_t symmetric_eigen_bytes(Index n) {

@@ -13,11 +13,11 @@ namespace {
 // program order says; among trusted tasks the offset is the same for all and changes nothing.
 constexpr TaskId unwanted = TaskId{1} << 62;
 
-std::string key_of(const Box& box) {
-  std::string key;
-  key.append(reinterpret_cast<const char*>(box.start.data()), box.start.size() * sizeof(Index));
-  key.append(reinterpret_cast<const char*>(box.shape.data()), box.shape.size() * sizeof(Index));
-  return key;
+/// Is `box` a cell of the grid of `cell`s over `shape`?
+bool on_grid(const Box& box, const Shape& cell, const Shape& shape) {
+  for (std::size_t d = 0; d < cell.size(); ++d)
+    if (box.start[d] % cell[d] != 0 || box.shape[d] != std::min(cell[d], shape[d] - box.start[d])) return false;
+  return true;
 }
 
 void check_inside(const Region& region) {
@@ -33,19 +33,48 @@ void check_inside(const Region& region) {
 
 }  // namespace
 
+std::size_t ArrayState::Hash::operator()(const Box* box) const noexcept {
+  std::uint64_t hash = 0;
+  for (const Shape* numbers : {&box->start, &box->shape})
+    for (const Index number : *numbers) {
+      hash = (hash ^ static_cast<std::uint64_t>(number)) * 0x9E3779B97F4A7C15u;  // Fibonacci hashing
+      hash ^= hash >> 32;
+    }
+  return hash;
+}
+
+void Uses::erase(TaskId id) {
+  if (uses_[first_].id == id) {
+    ++first_;
+  } else {
+    uses_.erase(std::find_if(uses_.begin() + static_cast<std::ptrdiff_t>(first_), uses_.end(),
+                             [&](const Use& use) { return use.id == id; }));
+  }
+  if (first_ == uses_.size()) {
+    uses_.clear();
+    first_ = 0;
+  } else if (first_ >= 32 && 2 * first_ >= uses_.size()) {  // each is moved once at most, on average
+    uses_.erase(uses_.begin(), uses_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+}
+
 std::size_t size_class(std::size_t bytes) {
   bytes = align_up(bytes);
   if (bytes > MiB) return align_up(bytes, 64 * KiB);
   return align_up(bytes, std::max<std::size_t>(page_bytes, std::bit_floor(bytes) / 8));
 }
 
-Tile TileState::view() const {
-  std::byte* data = buffer.data() ? buffer.data() + origin : nullptr;
+void TileState::view(Tile& tile) const {
+  tile.data = buffer.data() ? buffer.data() + origin : nullptr;
   if (in_memory_array()) {
-    data = array.store().memory();
-    for (std::size_t d = 0; d < box.start.size(); ++d) data += box.start[d] * strides[d];
+    tile.data = array.store().memory();
+    for (std::size_t d = 0; d < box.start.size(); ++d) tile.data += box.start[d] * strides[d];
   }
-  return {data, array.dtype(), box.shape, strides, tile_bytes};
+  tile.dtype = array.dtype();
+  tile.shape = box.shape;
+  tile.strides = strides;
+  tile.bytes = tile_bytes;
 }
 
 bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
@@ -58,17 +87,27 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
   check_inside(region);
   auto& owner = arrays_[region.array.id()];
   if (!owner) owner = std::make_unique<ArrayState>();
-  auto& slot = owner->tiles[key_of(region.box)];
-  if (!slot) {
-    slot = std::make_unique<TileState>();
-    slot->array = region.array;
-    slot->box = region.box;
-    slot->owner = owner.get();
-  }
-  TileState& tile = *slot;
+  const auto known = owner->tiles.find(&region.box);
+  TileState& tile = known != owner->tiles.end() ? *known->second : make(*owner, region);
   measure(tile, read, written);
   if ((written || owner->written) && !tile.checked) check_overlap(*owner, tile);
   owner->written |= written;
+  return tile;
+}
+
+TileState& Cache::make(ArrayState& owner, const Region& region) {
+  auto made = std::make_unique<TileState>();
+  TileState& tile = *made;
+  tile.array = region.array;
+  tile.box = region.box;
+  tile.owner = &owner;
+  const Shape& extents = tile.box.shape;
+  const bool cell = std::all_of(extents.begin(), extents.end(), [](Index extent) { return extent > 0; });
+  if (owner.tiles.empty()) owner.grid.clear();
+  if (owner.grid.empty() && cell && on_grid(tile.box, extents, region.array.shape())) owner.grid = extents;
+  tile.on_grid = !owner.grid.empty() && on_grid(tile.box, owner.grid, region.array.shape());
+  owner.off_grid += !tile.on_grid;
+  owner.tiles.emplace(&tile.box, std::move(made));
   return tile;
 }
 
@@ -104,6 +143,10 @@ void Cache::take_geometry(TileState& tile) {
 }
 
 void Cache::check_overlap(const ArrayState& owner, TileState& tile) {
+  if (tile.on_grid && owner.off_grid == 0) {
+    tile.checked = true;
+    return;
+  }
   for (const auto& [key, other] : owner.tiles) {
     if (other.get() == &tile || !overlap(other->box, tile.box)) continue;
     const bool asleep = other->uses.empty() && other->pins == 0 && !other->dirty && !other->storing;
@@ -122,7 +165,8 @@ void Cache::forget(TileState& tile) {
   dequeue(tile);
   ArrayState& owner = *tile.owner;
   const void* id = tile.array.id();
-  owner.tiles.erase(key_of(tile.box));
+  owner.off_grid -= !tile.on_grid;
+  const auto held = owner.tiles.extract(&tile.box);  // the key is part of what goes
   if (owner.tiles.empty()) arrays_.erase(id);
 }
 
@@ -155,7 +199,7 @@ void Cache::requeue(TileState& tile) {
     tile.idle_place = tile.owner->idle.insert(tile.owner->idle.end(), &tile);
     idle_clean_bytes_ += tile.bytes;
   } else {
-    tile.queued_at = tile.uses.front().task + (tile.wanted == 0 ? unwanted : 0);
+    tile.queued_at = tile.uses.front().id + (tile.wanted == 0 ? unwanted : 0);
     by_next_use_.insert(&tile);
   }
 }

@@ -2,12 +2,10 @@
 // Tiles in memory: who is where, who needs it next, who goes first when room is needed. No threads and no I/O here:
 // the same code runs under the real machine and under the planner's clock.
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <list>
 #include <memory>
 #include <set>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +19,27 @@ struct ArrayState;
 
 /// What a buffer of `bytes` occupies: few sizes, so that a freed buffer fits the next tile (encoded chunks all differ).
 std::size_t size_class(std::size_t bytes);
+
+/// Tasks that use a tile, in program order. Taken from the front as a rule: a vector whose front moves.
+class Uses {
+ public:
+  struct Use {
+    TaskState* task;
+    TaskId id;
+    bool overwrites;
+  };
+  bool empty() const { return first_ == uses_.size(); }
+  std::size_t size() const { return uses_.size() - first_; }
+  const Use& front() const { return uses_[first_]; }
+  const Use* begin() const { return uses_.data() + first_; }
+  const Use* end() const { return uses_.data() + uses_.size(); }
+  void push_back(const Use& use) { uses_.push_back(use); }
+  void erase(TaskId id);
+
+ private:
+  std::vector<Use> uses_;
+  std::size_t first_ = 0;
+};
 
 /// One box of an array and its life in memory.
 struct TileState {
@@ -39,17 +58,14 @@ struct TileState {
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
   bool open = false;     // admitted for modification and not yet written back: a product in progress
   bool measured_read = false, measured_write = false;
+  bool on_grid = false;  // of its array: it overlaps no other tile that is
   bool checked = false;  // known not to overlap another tile of its array
   int pins = 0;
   int wanted = 0;                   // startable tasks of untrusted order that use it
   PooledBuffer buffer;              // empty under the planner and for in-memory arrays
   std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
   // Program order.
-  struct Use {
-    TaskId task;
-    bool overwrites;
-  };
-  std::deque<Use> uses;  // of tasks that were added and are not finished, in program order
+  Uses uses;  // of tasks that were added and are not finished
   TaskState* last_writer = nullptr;
   std::vector<TaskState*> readers;  // since last_writer
   // Place in the cache's orders of eviction (meaningful while resident and unpinned).
@@ -59,15 +75,25 @@ struct TileState {
 
   bool in_memory_array() const { return array.in_memory(); }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
-  Tile view() const;
+  void view(Tile& tile) const;
 };
 
 /// Tiles of one array; `idle` are resident, unpinned and without a known next use, least recently used first.
 struct ArrayState {
+  /// By the box; the key lies in the tile.
+  struct Hash {
+    std::size_t operator()(const Box* box) const noexcept;
+  };
+  struct Equal {
+    bool operator()(const Box* a, const Box* b) const noexcept { return *a == *b; }
+  };
   std::uint64_t pending_uses = 0;
-  std::unordered_map<std::string, std::unique_ptr<TileState>> tiles;
+  std::unordered_map<const Box*, std::unique_ptr<TileState>, Hash, Equal> tiles;
   std::list<TileState*> idle;
   bool written = false;
+  // Boxes of one grid, clipped at the array's edge, are disjoint: no need to compare them.
+  Shape grid;                // of the first tile that could be on one
+  std::size_t off_grid = 0;  // tiles that are not
 };
 
 class Cache {
@@ -115,6 +141,7 @@ class Cache {
   void dequeue(TileState& tile);
   void measure(TileState& tile, bool read, bool written);
   static void take_geometry(TileState& tile);
+  TileState& make(ArrayState& owner, const Region& region);
   void check_overlap(const ArrayState& owner, TileState& tile);
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;

@@ -4,22 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstdlib>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
 namespace {
 
-constexpr int segment_bits = 24;  // a request's tag is (flight << segment_bits) + segment
-
 thread_local bool inside_worker = false;
-
-double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::steady_clock::time_point b) {
-  return std::chrono::duration<double>(b - a).count();
-}
 
 /// Threads of the library never see the user's signals: Ctrl-C belongs to the thread that called.
 std::thread quiet_thread(std::function<void()> body) {
@@ -31,6 +24,15 @@ std::thread quiet_thread(std::function<void()> body) {
   return thread;
 }
 
+/// glibc's aligned allocation (a codec's workspace at every chunk) leaves chips, and while the thread's cache of small
+/// blocks has room for them they are not merged again: the next workspace lies beside the last one, seven times. 10 MiB
+/// a worker for workspaces of 1.5, measured. So the cache is full from the start: seven blocks of each small size.
+void fill_small_blocks() {
+  std::array<void*, 7 * 8> blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = std::malloc(24 + i / 7 * 16);
+  for (void* block : blocks) std::free(block);
+}
+
 /// " (16 x 16 at 32 x 0)": the region that the task was about, its output.
 std::string where(const TaskState& task) {
   for (std::size_t i = task.operands.size(); i-- > 0;)
@@ -39,29 +41,28 @@ std::string where(const TaskState& task) {
   return {};
 }
 
-std::vector<Tile> tiles_of(const TaskState& task) {
-  std::vector<Tile> tiles;
-  tiles.reserve(task.operands.size());
+/// Into `tiles`, whose memory is used again. Without the lock: what a pinned tile is does not change.
+void tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
+  tiles.resize(task.operands.size());
   std::size_t scratch = 0;
-  for (std::size_t i = 0; i < task.operands.size(); ++i) {
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
     if (task.operands[i]) {
-      tiles.push_back(task.operands[i]->view());
+      task.operands[i]->view(tiles[i]);
       continue;
     }
     const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
-    tiles.push_back({task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)});
+    tiles[i] = {task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)};
   }
-  return tiles;
 }
 
 }  // namespace
 
 Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, Heartbeat heartbeat)
-    : ring_(ring),
+    : RunningGraph(options),
+      ring_(ring),
       pool_(ring),
-      options_(options),
       heartbeat_(std::move(heartbeat)),
-      scheduler_(capacity, *this),
+      scheduler_(capacity, *this, options.workers),
       reduction_(options.scratch, [this](TaskSpec task) {
         Lock lock(mutex_);
         add_one(lock, std::move(task), false);
@@ -123,14 +124,6 @@ void Executor::fail(std::exception_ptr error, const std::string& where) {
   builder_ready_.notify_all();
 }
 
-/// The ring is busy while requests are out.
-void Executor::count_requests(std::ptrdiff_t change) {
-  const bool before = requests_out_ > 0;
-  requests_out_ += change;
-  if (!before && requests_out_ > 0) busy_since_ = Clock::now();
-  if (before && requests_out_ == 0) stats_.ring_busy_seconds += seconds_between(busy_since_, Clock::now());
-}
-
 void Executor::throw_if_failed() {
   if (error_) std::rethrow_exception(error_);
 }
@@ -180,9 +173,9 @@ TaskId Executor::add(TaskSpec task) {
 
 TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
   throw_if_failed();
-  const auto full = [this] { return scheduler_.pending() >= static_cast<std::size_t>(options_.lookahead); };
+  const auto full = [this] { return scheduler_.pending() >= lookahead_; };
   if (full() && inside_worker)
-    throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(options_.lookahead) +
+    throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(lookahead_) +
                 " tasks wait; add from the builder, or raise lookahead.");
   if (full()) {
     advance(lock);
@@ -209,8 +202,9 @@ void Executor::await(std::vector<Access> accesses, const std::function<void(std:
   wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
   throw_if_failed();
   ++running_;
-  const std::vector<Tile> tiles = tiles_of(*task);
   lock.unlock();
+  std::vector<Tile> tiles;
+  tiles_of(*task, tiles);
   std::exception_ptr thrown;
   try {
     body(tiles);
@@ -260,11 +254,6 @@ std::uint64_t Executor::budget() const {
   return scheduler_.cache().capacity() - scheduler_.charged();
 }
 
-void Executor::look_ahead(std::size_t tasks) {
-  Lock lock(mutex_);
-  options_.lookahead = std::max(options_.lookahead, static_cast<int>(tasks));
-}
-
 void Executor::host_work(const std::string&, Cost cost) {
   Lock lock(mutex_);
   stats_.flops += cost.flops;
@@ -284,28 +273,10 @@ void Executor::advance(Lock& lock) {
   post(lock);
 }
 
-void Executor::post(Lock& lock) {
-  if (outbox_.empty()) return;
-  const std::vector<Request> requests = std::exchange(outbox_, {});
-  lock.unlock();
-  std::exception_ptr refused;
-  try {
-    ring_.submit(requests);
-  } catch (...) {
-    refused = std::current_exception();
-  }
-  lock.lock();
-  if (refused) lose_ring(refused);
-}
-
-/// The queue itself failed (out of kernel memory): what is out will not be heard of again.
-void Executor::lose_ring(std::exception_ptr error) {
-  fail(error);
-  count_requests(-requests_out_);
-}
-
 void Executor::work() {
   inside_worker = true;
+  fill_small_blocks();
+  std::vector<Tile> tiles;
   Lock lock(mutex_);
   while (!stopping_) {
     if (!jobs_.empty()) {
@@ -326,27 +297,28 @@ void Executor::work() {
       if (thrown) fail(thrown);
       advance(lock);
     } else if (TaskState* task = error_ ? nullptr : scheduler_.take()) {
-      run_task(lock, *task);
+      run_task(lock, *task, tiles);
     } else {
       work_ready_.wait(lock);
     }
   }
 }
 
-void Executor::run_task(Lock& lock, TaskState& task) {
+void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   ++running_;
-  const auto began = Clock::now();
-  const std::vector<Tile> tiles = tiles_of(task);
   lock.unlock();
   std::exception_ptr thrown;
+  const auto began = Clock::now();
   try {
+    tiles_of(task, tiles);
     if (task.spec.body) task.spec.body(tiles);
   } catch (...) {
     thrown = std::current_exception();
   }
+  const double seconds = seconds_between(began, Clock::now());
   lock.lock();
   --running_;
-  stats_.worker_busy_seconds += seconds_between(began, Clock::now());
+  stats_.worker_busy_seconds += seconds;
   if (thrown) {
     fail(thrown, "in task '" + task.spec.name + "'" + where(task));
   } else if (!error_) {
@@ -354,106 +326,6 @@ void Executor::run_task(Lock& lock, TaskState& task) {
     scheduler_.finished(task);
   }
   advance(lock);
-}
-
-// ---- transfers ----------------------------------------------------------------------------------------------------
-
-void Executor::load(TileState& tile, Transfer transfer) {
-  const std::uint64_t id = next_flight_++;
-  auto& flight = flights_[id] = std::make_unique<Flight>();
-  flight->tile = &tile;
-  flight->transfer = std::move(transfer);
-  stats_.bytes_read += flight->transfer.bytes();
-  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, false);
-  flight->id = id;
-  send(*flight);
-}
-
-void Executor::store(TileState& tile, Transfer transfer) {
-  const std::uint64_t id = next_flight_++;
-  auto& flight = flights_[id] = std::make_unique<Flight>();
-  flight->tile = &tile;
-  flight->transfer = std::move(transfer);
-  flight->write = true;
-  flight->id = id;
-  stats_.bytes_written += flight->transfer.bytes();
-  if (!flight->transfer.convert) return send(*flight);
-  if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, false);
-  jobs_.push_back([this, flight = flight.get()] {
-    flight->transfer.convert(flight->tile->buffer.data(), flight->staging.data());
-    Lock lock(mutex_);
-    if (!error_) send(*flight);
-  });
-}
-
-/// Puts the flight's requests into the outbox; one without requests (absent chunks) lands at once, as a job.
-void Executor::send(Flight& flight) {
-  std::byte* base = flight.staging ? flight.staging.data() : flight.tile->buffer.data();
-  const int registered = flight.staging ? -1 : flight.tile->buffer.registered;
-  auto requests = requests_of(flight.transfer, base, flight.write, flight.id << segment_bits, registered);
-  flight.left = requests.size();
-  count_requests(static_cast<std::ptrdiff_t>(requests.size()));
-  if (requests.empty())
-    jobs_.push_back([this, &flight] { landed(flight); });
-  else
-    outbox_.insert(outbox_.end(), requests.begin(), requests.end());
-}
-
-/// On a worker, without the lock: everything arrived; decode or assemble, then the tile is there.
-void Executor::landed(Flight& flight) {
-  if (!flight.write && flight.transfer.convert)
-    flight.transfer.convert(flight.tile->buffer.data(), flight.staging.data());
-  if (flight.write) flight.tile->array.store().written(flight.tile->box);
-  Lock lock(mutex_);
-  auto done = std::move(flights_.at(flight.id));
-  flights_.erase(done->id);
-  if (done->staging) pool_.put(std::move(done->staging));
-  if (error_) return;
-  if (done->write)
-    scheduler_.stored(*done->tile);
-  else
-    scheduler_.loaded(*done->tile, done->transfer.staging_bytes);
-}
-
-void Executor::complete(Lock& lock, const Completion& completion) {
-  Flight& flight = *flights_.at(completion.tag >> segment_bits);
-  count_requests(-1);
-  try {
-    check_completion(flight.transfer, completion.tag & ((1u << segment_bits) - 1), completion, flight.write);
-  } catch (...) {
-    fail(std::current_exception());
-  }
-  if (--flight.left > 0 || error_) return;
-  if (!flight.write && flight.transfer.convert) {
-    jobs_.push_back([this, &flight] { landed(flight); });
-  } else {
-    lock.unlock();
-    try {
-      landed(flight);  // nothing to compute: no worker needed
-      lock.lock();
-    } catch (...) {
-      lock.lock();
-      fail(std::current_exception());
-    }
-  }
-}
-
-void Executor::reap() {
-  std::array<Completion, 64> completions;
-  for (;;) {
-    std::size_t n = 0;
-    std::exception_ptr broken;
-    try {
-      n = ring_.reap(completions);
-    } catch (...) {
-      broken = std::current_exception();
-    }
-    Lock lock(mutex_);
-    if (broken) return lose_ring(broken);
-    for (std::size_t i = 0; i < n; ++i) complete(lock, completions[i]);
-    advance(lock);
-    if (stopping_ && requests_out_ == 0) return;
-  }
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@
 
 #include "flagstone/runtime/buffer_pool.hpp"
 #include "flagstone/runtime/reduction.hpp"
-#include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/running_graph.hpp"
 #include "flagstone/runtime/scheduler.hpp"
 #include "flagstone/storage/ring.hpp"
 
 namespace flagstone {
 
-class Executor final : public Graph, private Machine {
+class Executor final : public RunningGraph, private Machine {
  public:
   using Heartbeat = std::function<void(const Statistics&)>;
   Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, Heartbeat heartbeat);
@@ -29,23 +29,21 @@ class Executor final : public Graph, private Machine {
   /// Which task and tile the first error came from ("" when none).
   const std::string& failed_in() const { return failed_in_; }
 
-  using Graph::add;
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
-  void trust_order(bool trusted) override { trusted_ = trusted; }
-  void look_ahead(std::size_t tasks) override;
   bool planning() const override { return false; }
   std::uint64_t budget() const override;
-  int workers() const override { return options_.workers; }
-  int threads_per_task() const override { return options_.threads_per_task; }
   void host_work(const std::string&, Cost cost) override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   using Clock = std::chrono::steady_clock;
+  static double seconds_between(Clock::time_point a, Clock::time_point b) {
+    return std::chrono::duration<double>(b - a).count();
+  }
   /// One load or store under way.
   struct Flight {
     TileState* tile = nullptr;
@@ -66,7 +64,7 @@ class Executor final : public Graph, private Machine {
   TaskId add_one(Lock& lock, TaskSpec task, bool host);
   void work();
   void reap();
-  void run_task(Lock& lock, TaskState& task);
+  void run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles);
   void send(Flight& flight);
   void landed(Flight& flight);
   void complete(Lock& lock, const Completion& completion);
@@ -83,13 +81,11 @@ class Executor final : public Graph, private Machine {
 
   Ring& ring_;
   BufferPool pool_;
-  RuntimeOptions options_;
   Heartbeat heartbeat_;
   mutable std::mutex mutex_;
   std::condition_variable work_ready_, builder_ready_;
   Scheduler scheduler_;
   Reduction reduction_;
-  bool trusted_ = false;
   bool stopping_ = false;
   std::exception_ptr error_;
   std::string failed_in_;

@@ -14,6 +14,8 @@ using Where = TileState::Where;
 // In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
 constexpr TaskId far_ahead = 16;
 
+constexpr std::size_t most_spare = 64;
+
 constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
 // Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy. More would
 // only spread a stream over more memory than the processor's caches and page tables like (16 % of a pass over CSR).
@@ -61,7 +63,7 @@ void Scheduler::link(TaskState& task) {
     } else {
       tile.readers.push_back(&task);
     }
-    tile.uses.push_back({task.id, held.modifies && !held.reads});
+    tile.uses.push_back({&task, task.id, held.modifies && !held.reads});
     ++tile.owner->pending_uses;
     if (tile.uses.size() == 1) cache_.requeue(tile);
   }
@@ -69,8 +71,22 @@ void Scheduler::link(TaskState& task) {
     if (auto it = tasks_.find(id); it != tasks_.end()) depend(task, it->second.get());
 }
 
+std::unique_ptr<TaskState> Scheduler::fresh_task() {
+  if (spare_.empty()) return std::make_unique<TaskState>();
+  auto task = std::move(spare_.back());
+  spare_.pop_back();
+  const auto reuse = [](auto& vector) { return vector.clear(), std::move(vector); };
+  TaskState fresh;
+  fresh.operands = reuse(task->operands);
+  fresh.held = reuse(task->held);
+  fresh.scratch = reuse(task->scratch);
+  fresh.successors = reuse(task->successors);
+  *task = std::move(fresh);
+  return task;
+}
+
 TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
-  auto made = std::make_unique<TaskState>();
+  auto made = fresh_task();
   TaskState& task = *made;
   task.id = next_id_++;
   task.spec = std::move(spec);
@@ -149,7 +165,7 @@ int Scheduler::companions(const TaskState& task) const {
   for (const auto& held : task.held) {
     if (held.tile->where != Where::absent || !held.reads) continue;
     for (const auto& use : held.tile->uses) {
-      const TaskState& other = *tasks_.at(use.task);
+      const TaskState& other = *use.task;
       if (other.phase != TaskState::Phase::waiting || other.unplanned > 0) continue;
       count +=
           std::all_of(other.held.begin(), other.held.end(), [&](const auto& h) { return !h.reads || brought(h.tile); });
@@ -161,8 +177,7 @@ int Scheduler::companions(const TaskState& task) const {
 /// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
 /// or column that crosses most products in progress, so that squares grow by themselves), then program order.
 TaskState* Scheduler::best_startable() const {
-  const bool far_enough = !hungry() && (loading_bytes_ >= enough_loading ||
-                                        admitted_ >= enough_admitted * static_cast<std::uint64_t>(machine_.workers()));
+  const bool far_enough = !hungry() && (loading_bytes_ >= enough_loading || admitted_ >= enough_admitted * workers_);
   TaskState* best = nullptr;
   std::uint64_t least = 0;
   int most = 0, seen = 0;
@@ -190,7 +205,7 @@ Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId n
     }
     TileState* victim = cache_.costly_victim(quiet());
     if (!victim) return Room::wait;
-    const bool far_off = trusted && !victim->dirty && victim->uses.front().task > now + far_ahead;
+    const bool far_off = trusted && !victim->dirty && victim->uses.front().id > now + far_ahead;
     if (!far_off && (trusted ? admitted_ > 0 : !hungry())) return Room::wait;
     evict(*victim);
     if (victim->storing) return Room::wait;  // its memory comes back when the store has completed
@@ -281,7 +296,8 @@ bool Scheduler::admit(TaskState& task) {
 }
 
 void Scheduler::maybe_runnable(TaskState& task) {
-  if (task.phase == TaskState::Phase::admitted && task.arriving == 0 && task.unmet == 0) runnable_.insert(&task);
+  if (task.phase == TaskState::Phase::admitted && task.arriving == 0 && task.unmet == 0)
+    (task.host ? runnable_host_ : runnable_).push(&task);
 }
 
 void Scheduler::pump() {
@@ -293,32 +309,22 @@ void Scheduler::pump() {
     }
 }
 
-TaskState* Scheduler::take() {
-  for (TaskState* task : runnable_)
-    if (!task->host) {
-      runnable_.erase(task);
-      task->phase = TaskState::Phase::running;
-      return task;
-    }
-  return nullptr;
+TaskState* Scheduler::taken(Runnable& from) {
+  if (from.empty()) return nullptr;
+  TaskState* task = from.top();
+  from.pop();
+  task->phase = TaskState::Phase::running;
+  return task;
 }
 
-TaskState* Scheduler::take_host() {
-  for (TaskState* task : runnable_)
-    if (task->host) {
-      runnable_.erase(task);
-      task->phase = TaskState::Phase::running;
-      return task;
-    }
-  return nullptr;
-}
+TaskState* Scheduler::take() { return taken(runnable_); }
+TaskState* Scheduler::take_host() { return taken(runnable_host_); }
 
 void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   TileState& tile = *held.tile;
   --tile.pins;
   --tile.owner->pending_uses;
-  auto use = std::find_if(tile.uses.begin(), tile.uses.end(), [&](auto& u) { return u.task == task.id; });
-  tile.uses.erase(use);
+  tile.uses.erase(task.id);
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
@@ -341,7 +347,10 @@ void Scheduler::finished(TaskState& task) {
   for (auto& held : task.held) release_tile(task, held);
   for (TaskState* successor : task.successors)
     if (--successor->unmet == 0) maybe_runnable(*successor);
-  tasks_.erase(task.id);
+  const auto finished = tasks_.find(task.id);
+  task.spec = {};  // what its body holds goes now
+  if (spare_.size() < most_spare) spare_.push_back(std::move(finished->second));
+  tasks_.erase(finished);
 }
 
 void Scheduler::arrived(TileState& tile) {

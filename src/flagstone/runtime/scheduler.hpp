@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <queue>
 #include <set>
 #include <unordered_map>
 
@@ -43,12 +44,12 @@ class Machine {
   virtual void release_scratch(TaskState& task) = 0;
   virtual void load(TileState& tile, Transfer transfer) = 0;   // then Scheduler::loaded
   virtual void store(TileState& tile, Transfer transfer) = 0;  // then Scheduler::stored
-  virtual int workers() const = 0;
 };
 
 class Scheduler {
  public:
-  Scheduler(std::uint64_t capacity, Machine& machine) : cache_(capacity), machine_(machine) {}
+  Scheduler(std::uint64_t capacity, Machine& machine, int workers)
+      : cache_(capacity), machine_(machine), workers_(static_cast<std::uint64_t>(workers)) {}
 
   /// Adds in program order. BudgetError when the task alone exceeds the capacity.
   TaskState& add(TaskSpec spec, bool host, bool trusted);
@@ -57,10 +58,12 @@ class Scheduler {
 
   /// Workers could run dry: worth a pump at once. Else a choice made at the next event has seen more of the graph (an
   /// idle tile may be wanted by the very next task that is added).
-  bool hungry() const { return admitted_ < 2 * static_cast<std::uint64_t>(machine_.workers()); }
+  bool hungry() const { return admitted_ < 2 * workers_; }
 
   /// The next task that a worker may run now (null: none); then finished().
   TaskState* take();
+  /// Tasks that take() could give now.
+  std::size_t runnable() const { return runnable_.size(); }
   /// The await whose turn has come, or null.
   TaskState* take_host();
   void finished(TaskState& task);
@@ -105,6 +108,7 @@ class Scheduler {
   void store(TileState& tile);
   void arrived(TileState& tile);
   void maybe_runnable(TaskState& task);
+  std::unique_ptr<TaskState> fresh_task();
   void drop(TileState& tile);
   void release_tile(TaskState& task, TaskState::Held& held);
   void collect_returns();
@@ -117,15 +121,22 @@ class Scheduler {
       return a->id < b->id;
     }
   };
+  struct Later {
+    bool operator()(const TaskState* a, const TaskState* b) const { return InOrder()(b, a); }
+  };
+  using Runnable = std::priority_queue<TaskState*, std::vector<TaskState*>, Later>;
+  static TaskState* taken(Runnable& from);
 
   Cache cache_;
   Machine& machine_;
+  const std::uint64_t workers_;
   TaskId next_id_ = 1;
   std::unordered_map<TaskId, std::unique_ptr<TaskState>> tasks_;
   std::set<TaskState*, InOrder> startable_;  // every dependency is admitted or done
-  std::set<TaskState*, InOrder> runnable_;   // admitted, everything in memory, dependencies done
-  std::uint64_t admitted_ = 0;               // admitted or running
-  std::uint64_t in_flight_ = 0;              // loads and stores
+  Runnable runnable_, runnable_host_;  // admitted, everything in memory, dependencies done; the first in order on top
+  std::vector<std::unique_ptr<TaskState>> spare_;  // finished ones, for the memory that their vectors hold
+  std::uint64_t admitted_ = 0;                     // admitted or running
+  std::uint64_t in_flight_ = 0;                    // loads and stores
   std::uint64_t loading_bytes_ = 0;
   std::uint64_t charged_ = 0, least_capacity_ = 0;
   std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);

@@ -8,9 +8,9 @@
 namespace flagstone {
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
                      std::uint64_t announced_budget)
-    : options_(options),
+    : RunningGraph(options),
       profile_(profile),
-      scheduler_(capacity, *this),
+      scheduler_(capacity, *this, options.workers),
       reduction_(options.scratch, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
       idle_workers_(options.workers) {}
@@ -111,7 +111,7 @@ void Simulator::store(TileState& tile, Transfer transfer) {
 }
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {
-  const auto full = [this] { return scheduler_.pending() >= static_cast<std::size_t>(options_.lookahead); };
+  const auto full = [this] { return scheduler_.pending() >= lookahead_; };
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
   ++stats_.tasks;
@@ -161,10 +161,6 @@ Array Simulator::allocate(const Shape& shape, Dtype dtype) {
 
 std::uint64_t Simulator::budget() const {
   return announced_ > scheduler_.charged() ? announced_ - scheduler_.charged() : 0;
-}
-
-void Simulator::look_ahead(std::size_t tasks) {
-  options_.lookahead = std::max(options_.lookahead, static_cast<int>(tasks));
 }
 
 void Simulator::host_work(const std::string&, Cost cost) {

@@ -5,14 +5,14 @@
 #include <queue>
 
 #include "flagstone/runtime/reduction.hpp"
-#include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/running_graph.hpp"
 #include "flagstone/runtime/scheduler.hpp"
 
 namespace flagstone {
 
 /// A machine of rates (MachineProfile): one disk whose requests queue up, `workers` processors that compute and
 /// convert, transfers and computing overlap.
-class Simulator final : public Graph, private Machine {
+class Simulator final : public RunningGraph, private Machine {
  public:
   Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
             std::uint64_t announced_budget);
@@ -21,18 +21,13 @@ class Simulator final : public Graph, private Machine {
   Statistics statistics() const;
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
 
-  using Graph::add;
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
-  void trust_order(bool trusted) override { trusted_ = trusted; }
-  void look_ahead(std::size_t tasks) override;
   bool planning() const override { return true; }
   std::uint64_t budget() const override;
-  int workers() const override { return options_.workers; }
-  int threads_per_task() const override { return options_.threads_per_task; }
   void host_work(const std::string& name, Cost cost) override;
 
  private:
@@ -59,12 +54,10 @@ class Simulator final : public Graph, private Machine {
   template <class Ready>
   void advance_until(Ready ready);
 
-  RuntimeOptions options_;
   MachineProfile profile_;
   Scheduler scheduler_;
   Reduction reduction_;
   std::uint64_t announced_;
-  bool trusted_ = false;
   double now_ = 0, disk_free_ = 0;
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then

@@ -14,12 +14,11 @@ std::uint64_t Transfer::bytes() const {
   return sum;
 }
 
+const Array::About Array::nothing;
+
 Array::Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path)
-    : shape_(std::move(shape)),
-      dtype_(dtype),
-      chunks_(std::move(chunks)),
-      store_(std::move(store)),
-      path_(std::move(path)) {}
+    : about_(std::make_shared<const About>(
+          About{std::move(shape), dtype, std::move(chunks), std::move(store), std::move(path)})) {}
 
 namespace {
 

@@ -65,31 +65,36 @@ class ArrayStore {
   virtual Shape memory_strides() const { return {}; }
 };
 
-/// shape, dtype, chunks and where the elements are. Copies share the store.
+/// shape, dtype, chunks and where the elements are. Copies share everything: as cheap as a pointer.
 class Array {
  public:
   Array() = default;
   Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path = {});
 
-  explicit operator bool() const noexcept { return store_ != nullptr; }
-  const Shape& shape() const noexcept { return shape_; }
-  Dtype dtype() const noexcept { return dtype_; }
+  explicit operator bool() const noexcept { return about().store != nullptr; }
+  const Shape& shape() const noexcept { return about().shape; }
+  Dtype dtype() const noexcept { return about().dtype; }
   /// The stored unit; the whole shape for flat files and memory.
-  const Shape& chunks() const noexcept { return chunks_; }
-  std::size_t ndim() const noexcept { return shape_.size(); }
-  std::uint64_t nbytes() const noexcept { return static_cast<std::uint64_t>(count(shape_)) * size_of(dtype_); }
-  const std::string& path() const noexcept { return path_; }  // empty: memory or planned
-  ArrayStore& store() const noexcept { return *store_; }
-  const std::shared_ptr<ArrayStore>& shared_store() const noexcept { return store_; }
-  const void* id() const noexcept { return store_.get(); }  // equal for handles of one array
-  bool in_memory() const { return store_->memory() != nullptr; }
+  const Shape& chunks() const noexcept { return about().chunks; }
+  std::size_t ndim() const noexcept { return shape().size(); }
+  std::uint64_t nbytes() const noexcept { return static_cast<std::uint64_t>(count(shape())) * size_of(dtype()); }
+  const std::string& path() const noexcept { return about().path; }  // empty: memory or planned
+  ArrayStore& store() const noexcept { return *about().store; }
+  const std::shared_ptr<ArrayStore>& shared_store() const noexcept { return about().store; }
+  const void* id() const noexcept { return about().store.get(); }  // equal for handles of one array
+  bool in_memory() const { return store().memory() != nullptr; }
 
  private:
-  Shape shape_;
-  Dtype dtype_ = Dtype::float64;
-  Shape chunks_;
-  std::shared_ptr<ArrayStore> store_;
-  std::string path_;
+  struct About {
+    Shape shape;
+    Dtype dtype = Dtype::float64;
+    Shape chunks;
+    std::shared_ptr<ArrayStore> store;
+    std::string path;
+  };
+  static const About nothing;
+  const About& about() const noexcept { return about_ ? *about_ : nothing; }
+  std::shared_ptr<const About> about_;
 };
 
 /// A view of memory that somebody else owns (a NumPy operand); `owner` keeps it alive.

@@ -1,0 +1,28 @@
+#pragma once
+// What the real machine and the planner have in common as graphs: the settings that an algorithm changes and asks for.
+#include <algorithm>
+#include <atomic>
+
+#include "flagstone/runtime/runtime.hpp"
+
+namespace flagstone {
+
+class RunningGraph : public Graph {
+ public:
+  using Graph::add;
+  void trust_order(bool trusted) final { trusted_ = trusted; }
+  void look_ahead(std::size_t tasks) final { lookahead_ = std::max(lookahead_.load(), tasks); }
+  int workers() const final { return options_.workers; }
+  int threads_per_task() const final { return options_.threads_per_task; }
+
+ protected:
+  explicit RunningGraph(const RuntimeOptions& options)
+      : options_(options), lookahead_(static_cast<std::size_t>(options.lookahead)) {}
+
+  const RuntimeOptions options_;
+  // Set by the builder, read by tasks that add tasks.
+  std::atomic<std::size_t> lookahead_;
+  std::atomic<bool> trusted_ = false;
+};
+
+}  // namespace flagstone
