@@ -139,6 +139,7 @@ void bind_runtime(nb::module_& m) {
       .def("plan", &plan)
       .def("least_memory", &least_memory)
       .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
+      .def_prop_ro_static("allowed_drift", [](nb::handle) { return Runtime::allowed_drift; })
       .def("read_box", &read, nb::arg("array"), nb::arg("start"), nb::arg("to"), nb::arg("staging"))
       .def("write_box", &write, nb::arg("array"), nb::arg("start"), nb::arg("from_"), nb::arg("staging"));
 }

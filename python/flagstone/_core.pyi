@@ -347,6 +347,7 @@ class Engine:
     def check(
         self, directory: str, staging: int, progress: Callable[[int], None] | None = None
     ) -> CheckReport: ...
+    allowed_drift: int
     def read_box(self, array: Array, start: Sequence[int], to: NDArray[Any], staging: int) -> None: ...
     def write_box(
         self,

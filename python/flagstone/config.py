@@ -267,7 +267,7 @@ class Call:
     def check_memory(self, job: _core.Job, beside: int = 0) -> None:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
         least = self.engine.least_memory(job) + beside
-        if least > self.memory:
+        if least > self.memory + self.engine.allowed_drift:
             raise BudgetError(
                 f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
                 "Raise memory=.",

@@ -27,6 +27,7 @@ constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
 // Between a refusal and the next try the process may have grown: what a first plan's probe and first BLAS calls leave.
 constexpr std::uint64_t drift = 7 * MiB;
+static_assert(Runtime::allowed_drift < drift);
 
 std::string default_scratch() {
   if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
@@ -132,7 +133,7 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder);
-  if (memory < least) throw_too_small(least);
+  if (memory + allowed_drift < least) throw_too_small(least);
   const std::uint64_t capacity = memory - held;
   Simulator simulator(impl_->options, impl_->profile, capacity, capacity);
   simulator.run(builder);

@@ -48,6 +48,9 @@ class Runtime {
   /// Least memory limit with which `builder` could run: resident now + reserve + largest working set. `builder` must
   /// choose its smallest parameters when Graph::budget() is 0.
   std::uint64_t least_memory(const std::function<void(Graph&)>& builder);
+  /// Of what least_memory() leaves room for, what the process may have grown by when its number is passed again: a
+  /// limit is refused when it is smaller than the least of now by more than this.
+  static constexpr std::uint64_t allowed_drift = std::uint64_t{5} << 20;
 
   const RuntimeOptions& options() const;
   MachineProfile& profile();
