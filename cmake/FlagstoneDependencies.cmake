@@ -13,6 +13,12 @@ flagstone_require(nlohmann/json.hpp nlohmann-json3-dev)
 find_library(BLOSC_LIBRARY blosc REQUIRED)
 get_filename_component(FLAGSTONE_BLOSC_DIR ${BLOSC_LIBRARY} DIRECTORY)
 
+# lz4 chunks are decoded into memory that the plan counts; without lz4 by libblosc, in memory of its own.
+pkg_check_modules(LZ4 IMPORTED_TARGET liblz4)
+if(NOT LZ4_FOUND)
+  message(WARNING "flagstone: liblz4 was not found: passes over packed sparse matrices may take 20 MiB a worker more than planned; install it first (Debian, Ubuntu: apt-get install liblz4-dev).")
+endif()
+
 # Codecs of foreign files. Without a library its codec is refused when a file asks for it, by name.
 find_package(ZLIB)
 pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)

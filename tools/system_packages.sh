@@ -24,6 +24,7 @@ case "${1:-build}" in
     need python3-venv "$python" -c 'import ensurepip, venv'
     need python3-dev "$python" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
     need libblosc-dev have_header blosc.h
+    need liblz4-dev have_header lz4.h
     need libzstd-dev have_header zstd.h
     need zlib1g-dev have_header zlib.h
     need nlohmann-json3-dev have_header nlohmann/json.hpp

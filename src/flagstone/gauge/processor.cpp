@@ -99,9 +99,9 @@ struct Stored {
   }
 
   void unpack() {
-    const auto decode = [](std::vector<char>& from, std::size_t packed, std::size_t item, void* to) {
-      return kernel::decode_blosc(reinterpret_cast<std::byte*>(from.data()), packed, item, elements, 0, elements,
-                                  static_cast<std::byte*>(to));
+    const auto decode = [&](std::vector<char>& from, std::size_t packed, std::size_t item, void* to) {
+      return kernel::decode_blosc({reinterpret_cast<std::byte*>(from.data()), packed}, item, elements, 0, elements,
+                                  static_cast<std::byte*>(to), workspace);
     };
     const char* wrong = decode(packed_values, value_bytes, 4, values.data());
     if (!wrong) wrong = decode(packed_columns, column_bytes, 2, columns.data());
@@ -111,6 +111,7 @@ struct Stored {
   std::vector<float> values;
   std::vector<std::uint16_t> columns;
   std::vector<char> packed_values, packed_columns;
+  std::vector<std::byte> workspace = std::vector<std::byte>(kernel::decode_workspace);
   std::size_t value_bytes = 0, column_bytes = 0;
 };
 

@@ -50,10 +50,11 @@ void RangeReader::access(std::vector<Access>& accesses) {
   }
 }
 
-void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target) const {
+void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target,
+                              std::span<std::byte> workspace) const {
   if (packed()) {
     const char* damage =
-        kernel::decode_blosc(tile.data, tile.bytes, item(), chunk_, from - piece.first, to - from, target);
+        kernel::decode_blosc({tile.data, tile.bytes}, item(), chunk_, from - piece.first, to - from, target, workspace);
     if (damage)
       throw FormatError("csr: " + array_.path() + ": chunk " + std::to_string(piece.chunk) + " " + damage +
                         "; the file is damaged, write or copy it again.");
@@ -65,12 +66,13 @@ void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, 
   copy(part, {target, dtype(), {to - from}, {bytes}, 0});
 }
 
-void RangeReader::fetch(std::span<const Tile> tiles, Index from, Index to, std::byte* target) const {
+void RangeReader::fetch(std::span<const Tile> tiles, Index from, Index to, std::byte* target,
+                        std::span<std::byte> workspace) const {
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Index low = std::max(from, pieces_[i].first), high = std::min(to, pieces_[i].last);
     if (low < high)
-      fetch_piece(pieces_[i], tiles[first_tile_ + i], low, high,
-                  target + static_cast<std::size_t>(low - from) * item());
+      fetch_piece(pieces_[i], tiles[first_tile_ + i], low, high, target + static_cast<std::size_t>(low - from) * item(),
+                  workspace);
   }
 }
 
@@ -105,13 +107,19 @@ void PanelReader::access(std::vector<Access>& accesses) {
 }
 
 std::size_t PanelReader::scratch_bytes() const {
-  const auto elements = static_cast<std::size_t>(capacity_), step = static_cast<std::size_t>(step_);
+  const auto elements = static_cast<std::size_t>(capacity_);
   const auto rows = static_cast<std::size_t>(panel_.row_end - panel_.row + 1);
   return align_up(elements * size_of(real_), 64) + align_up(elements * size_of(column_), 64) +
-         align_up(std::max(step * std::max({values_.item(), columns_.item(), size_of(real_)}), rows * pointers_.item()),
-                  64) +
-         (selects() ? 2 : 1) * align_up(rows * sizeof(Index), 64) +
-         (values_.packed() || columns_.packed() ? kernel::decode_workspace : 0);
+         (selects() ? 2 : 1) * align_up(rows * sizeof(Index), 64) + align_up(staging_bytes(), 64) + workspace_bytes();
+}
+
+std::size_t PanelReader::staging_bytes() const {
+  const auto step = static_cast<std::size_t>(step_), rows = static_cast<std::size_t>(panel_.row_end - panel_.row + 1);
+  return std::max(step * std::max({values_.item(), columns_.item(), size_of(real_)}), rows * pointers_.item());
+}
+
+std::size_t PanelReader::workspace_bytes() const {
+  return values_.packed() || columns_.packed() || pointers_.packed() ? kernel::decode_workspace : 0;
 }
 
 double PanelReader::decoded_bytes() const {
@@ -137,9 +145,9 @@ void PanelReader::load_pointers(std::span<const Tile> tiles, const Places& at) c
                        " decrease or do not fit the stored values; the file is damaged, write or copy it again.");
   };
   if (pointers_.dtype() == Dtype::int64) {
-    pointers_.fetch(tiles, panel_.row, panel_.row_end + 1, reinterpret_cast<std::byte*>(at.pointers));
+    pointers_.fetch(tiles, panel_.row, panel_.row_end + 1, reinterpret_cast<std::byte*>(at.pointers), at.workspace);
   } else {
-    pointers_.fetch(tiles, panel_.row, panel_.row_end + 1, at.staging);
+    pointers_.fetch(tiles, panel_.row, panel_.row_end + 1, at.staging, at.workspace);
     for (Index i = 0; i < n; ++i) {
       const std::byte* from = at.staging + static_cast<std::size_t>(i) * pointers_.item();
       std::int32_t narrow = 0;
@@ -160,14 +168,14 @@ void PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, I
                                 Index offset) const {
   std::byte* values = at.values + static_cast<std::size_t>(offset) * size_of(real_);
   if (values_.dtype() == real_) {
-    values_.fetch(tiles, from, to, values);
+    values_.fetch(tiles, from, to, values, at.workspace);
   } else {
-    values_.fetch(tiles, from, to, at.staging);
+    values_.fetch(tiles, from, to, at.staging, at.workspace);
     kernel::convert(row_of(at.staging, values_.dtype(), to - from), nullptr, row_of(values, real_, to - from));
   }
   std::byte* columns = at.columns + static_cast<std::size_t>(offset) * size_of(column_);
   std::byte* stored = columns_.item() == size_of(column_) ? columns : at.staging;
-  columns_.fetch(tiles, from, to, stored);
+  columns_.fetch(tiles, from, to, stored, at.workspace);
   const Index bad = kernel::unpack_columns(stored, columns_.dtype(), to - from, stored_cols_, columns);
   if (bad >= 0)
     throw FormatError("csr: " + path_ + ": the column index of stored value " + std::to_string(from + bad) +
@@ -185,7 +193,8 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
   at.pointers = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
   at.kept = at.pointers;
   if (selects()) at.kept = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
-  at.staging = scratch;
+  at.staging = take(staging_bytes());
+  at.workspace = {scratch, workspace_bytes()};
   load_pointers(tiles, at);
   if (selects()) std::fill(at.kept, at.kept + rows() + 1, Index{0});  // rows before the first value are empty
 

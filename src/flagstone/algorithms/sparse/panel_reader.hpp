@@ -19,8 +19,10 @@ class RangeReader {
   RangeReader(const ElementStream& stream, Index first, Index last);
   /// Appends the accesses; the tiles that come back for them are numbered from `tile`.
   void access(std::vector<Access>& accesses);
-  /// Writes elements [from, to) as stored to `target`. FormatError names the array and the damaged chunk.
-  void fetch(std::span<const Tile> tiles, Index from, Index to, std::byte* target) const;
+  /// Writes elements [from, to) as stored to `target`; `workspace`: kernel::decode_workspace bytes where packed.
+  /// FormatError names the array and the damaged chunk.
+  void fetch(std::span<const Tile> tiles, Index from, Index to, std::byte* target,
+             std::span<std::byte> workspace) const;
   /// The last element up to which decoding from `from` on wastes nothing.
   Index step_end(Index from, Index last) const;
   Dtype dtype() const { return array_.dtype(); }
@@ -32,7 +34,8 @@ class RangeReader {
     Index first, last;  // elements it holds
     Index chunk;
   };
-  void fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target) const;
+  void fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target,
+                   std::span<std::byte> workspace) const;
 
   Array array_, encoded_;
   bool once_ = false;
@@ -62,8 +65,11 @@ class PanelReader {
  private:
   struct Places {
     std::byte *values, *columns, *staging;
+    std::span<std::byte> workspace;
     Index *pointers, *kept;  // kept: ends of rows in values that stay; the pointers where all do
   };
+  std::size_t staging_bytes() const;
+  std::size_t workspace_bytes() const;
   bool selects() const { return transform_ && !transform_->place.empty(); }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
   void load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset) const;
