@@ -19,7 +19,7 @@ namespace {
 constexpr double cores = 2, read_rate = 1.5e9, flops_float32 = 1e11, flops_float64 = 5e10;
 constexpr double convert_seconds = 1e-9;  // a dense value, converted and centred
 // A stored value, decoded, and for each float32 column of the block: measured, see the sparse layer.
-constexpr double sparse_value_seconds = 3e-9, sparse_column_seconds = 0.105e-9;
+constexpr double sparse_value_seconds = 2.2e-9, sparse_column_seconds = 0.075e-9;
 
 struct Costs {
   double gram = 0, krylov = 0;
