@@ -276,3 +276,31 @@ def test_real_sets_with_many_columns(shared_data, name, k):
     n = len(gram)
     s = np.sqrt(scipy.linalg.eigvalsh(gram, subset_by_index=[n - k, n - 1])[::-1])
     assert np.max(np.abs(r.singular_values - s)) <= 1e-5 * s[0]
+
+
+@pytest.mark.parametrize("method", ["gram", "krylov"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("dtype", "unit"), [("f4", 1e-25), ("f4", 1e25), ("f8", 1e-100), ("f8", 1e100)])
+def test_units_do_not_matter(method, kind, dtype, unit):
+    """SI units of small things: the squares leave float32's range, or the residuals' squares float64's."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((60_000, 20)) * np.geomspace(5, 0.2, 20)  # enough for products in float32
+    found = fl.pca(kind((x * unit).astype(dtype)), 3, method=method)
+    wanted = np.linalg.svd(np.linalg.qr(x - x.mean(0), mode="r"), compute_uv=False)[:3]
+    np.testing.assert_allclose(found.singular_values / unit, wanted, rtol=1e-5)
+    assert np.all(found.residual <= 2e-2 * found.singular_values[0])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("unit", "word"), [(1e-160, "underflow"), (1e160, "overflow")])
+def test_squares_beyond_float64_are_refused(kind, unit, word):
+    x = np.random.default_rng(4).standard_normal((300, 20)) * unit
+    for method in ("gram", "krylov"):
+        with pytest.raises(fl.NumericalError, match=word):
+            fl.pca(kind(x), 3, method=method)
+    assert fl.pca(kind(np.zeros((300, 20))), 3).singular_values.max() == 0
+
+
+def test_constant_columns_have_no_variance():
+    found = fl.pca(np.full((300, 20), 1e-60), 2)
+    assert found.singular_values.max() <= 1e-70

@@ -281,4 +281,18 @@ void find_bad_value(Graph& graph, const DensePanels& x) {
                          "; finite values are needed, replace or drop them first.");
 }
 
+double largest_magnitude(Graph& graph, const DensePanels& x) {
+  double largest = 0;
+  for (Index p = 0; p < x.count(); ++p) {
+    const Pieces pieces(x, {}, Dtype::float64, p);
+    graph.await({read(x.region(p)), scratch(pieces.scratch_bytes())}, [&](std::span<const Tile> tiles) {
+      pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index, Index, const Tile& piece) {
+        const auto* values = piece.as<const double>();
+        for (Index i = 0; i < count(piece.shape); ++i) largest = std::max(largest, std::abs(values[i]));
+      });
+    });
+  }
+  return largest;
+}
+
 }  // namespace flagstone::spectral

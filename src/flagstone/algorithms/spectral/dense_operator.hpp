@@ -35,5 +35,7 @@ std::uint64_t dense_gram_matrix_bytes(const DensePanels& x);
 void first_panel_means(Graph& graph, const DensePanels& x, const Array& shift);
 /// Throws NumericalError naming the first row (and its first column) with NaN or Inf; returns when there is none.
 void find_bad_value(Graph& graph, const DensePanels& x);
+/// The largest |x|, in one read of X.
+double largest_magnitude(Graph& graph, const DensePanels& x);
 
 }  // namespace flagstone::spectral

@@ -84,6 +84,12 @@ class DenseSource : public Source {
       throw NumericalError("pca: the squares of X overflow float64; scale X down first.");
     }
     squares = total;
+    // Constant columns have no squares either; what underflowed is small itself.
+    if (total < least_squares) {
+      const double largest = largest_magnitude(graph, panels_);
+      if (largest > 0 && largest * largest < least_squares)
+        throw NumericalError("pca: the squares of X underflow float64; scale X up first.");
+    }
     if (!panels_.tall) {
       std::copy(sums, sums + cols, mean.begin());
       return;

@@ -127,18 +127,33 @@ class BlockKrylov {
   /// memory that was not planned.
   void apply() {
     width_ = basis_.last_width();
-    Array x = basis_.last();
+    multiply(basis_.last());
+    if (dtype_ == Dtype::float32 && basis_.blocks() == 1 && !suits_float32(numbers(w_))) {
+      dtype_ = Dtype::float64, x32_ = Array();
+      multiply(basis_.last());
+    }
+    double* w = numbers(w_);
+    for (Index i = 1; i < n_ && width_ < b_; ++i) std::copy_n(w + i * b_, width_, w + i * width_);
+    graph_.host_work("krylov", work(basis_.blocks()));
+  }
+  void multiply(Array x) {
     if (dtype_ == Dtype::float32) {
       kernel::convert(whole_tile(x), nullptr, whole_tile(x32_));
       x = x32_;
     }
-    double* w = numbers(w_);
-    std::memset(w, 0, w_.nbytes());
+    std::memset(numbers(w_), 0, w_.nbytes());
     op_.apply(graph_, x, w_);
     graph_.barrier();
-    for (Index i = 1; i < n_ && width_ < b_; ++i) std::copy_n(w + i * b_, width_, w + i * width_);
     ++result_.applications;
-    graph_.host_work("krylov", work(basis_.blocks()));
+  }
+  /// Units of X may be such that its squares are beyond float32.
+  bool suits_float32(const double* w) const {
+    double largest = 0;
+    for (Index i = 0; i < n_ * b_; ++i) {
+      if (!std::isfinite(w[i])) return false;
+      largest = std::max(largest, std::abs(w[i]));
+    }
+    return in_range_of_float32(largest);
   }
   static Tile whole_tile(const Array& array) {
     return {array.store().memory(), array.dtype(), array.shape(), array.store().memory_strides(), 0};
@@ -186,26 +201,28 @@ class BlockKrylov {
     for (Index j = 0; j < p; ++j) ritz_.theta[j] = ascending[p - 1 - j];
     for (Index j = 0; j < p / 2; ++j)
       std::swap_ranges(ritz_.y.begin() + j * p, ritz_.y.begin() + (j + 1) * p, ritz_.y.begin() + (p - 1 - j) * p);
-    // Residual of pair j: |R y_last|, y_last the coordinates in the last block.
+    const double largest = std::max(ritz_.theta[0], 0.0), first = std::sqrt(largest);
+    if (!std::isfinite(largest)) throw NumericalError("pca: the products overflowed; scale the matrix down.");
+    // Residual of pair j: |R y_last|, y_last the coordinates in the last block. In units of theta_1: squares of tiny
+    // numbers would vanish.
+    const double unit = largest > 0 ? largest : 1;
     ritz_.residual.assign(p, 0.0);
     for (Index j = 0; j < p; ++j) {
       double sum = 0;
       for (Index i = 0; i < width_; ++i) {
         double entry = 0;
-        for (Index l = i; l < width_; ++l) entry += r_[i * width_ + l] * ritz_.y[j * p + p - width_ + l];
+        for (Index l = i; l < width_; ++l) entry += r_[i * width_ + l] / unit * ritz_.y[j * p + p - width_ + l];
         sum += entry * entry;
       }
-      ritz_.residual[j] = p < n_ ? std::sqrt(sum) : 0.0;
+      ritz_.residual[j] = p < n_ ? unit * std::sqrt(sum) : 0.0;
     }
-    const double largest = std::max(ritz_.theta[0], 0.0), first = std::sqrt(largest);
-    if (!std::isfinite(largest)) throw NumericalError("pca: the products overflowed; scale the matrix down.");
     if (largest == 0 || p >= n_) return result_.estimate = 0, true;
     const double floor = largest * (dtype_ == Dtype::float32 ? 0x1p-26 : 0x1p-50);
     const double next = ritz_.theta[std::min(b_, p - 1)];
     double bound = 0, worst_residual = 0, gain = 0;
     for (Index j = 0; j < k; ++j) {
       const double theta = std::max(ritz_.theta[j], 0.0), residual = ritz_.residual[j], gap = theta - next;
-      const double change = gap > residual ? residual * residual / gap : residual;
+      const double change = gap > residual ? residual * (residual / gap) : residual;
       bound = std::max(bound, (std::sqrt(theta + change) - std::sqrt(theta)) / first);
       worst_residual = std::max(worst_residual, residual);
       if (j < static_cast<Index>(before_.size())) gain = std::max(gain, (std::sqrt(theta) - before_[j]) / first);
@@ -231,7 +248,7 @@ class BlockKrylov {
     if (dtype_ != Dtype::float32 || (basis_.blocks() < 2 && !done)) return false;
     const double first = ritz_.theta[0], kth = std::max(ritz_.theta[std::min(o_.k, basis_.columns()) - 1], 0.0);
     // noise / (2 sigma_k sigma_1) > tol / 2, all relative to sigma_1
-    return noise_float32 * first > o_.tol * std::sqrt(kth * first);
+    return noise_float32 * std::sqrt(first) > o_.tol * std::sqrt(kth);
   }
   /// The products so far were rounded: only their best vectors are kept, as a better start than random ones.
   void restart_in_float64() {

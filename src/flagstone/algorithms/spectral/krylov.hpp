@@ -25,6 +25,10 @@ struct KrylovOptions {
   int steps = 0;                 // applications that krylov_steps() expects: a planned run does so many
 };
 
+/// Whether products of the order of `square`, a sum of squares of X, keep float32's precision: 2^-126 is its least
+/// normal number, and a term may be far smaller than the sum.
+inline bool in_range_of_float32(double square) { return square >= 1e-22 && square <= 1e30; }
+
 struct KrylovResult {
   Array vectors;               // n x k float64, orthonormal columns
   std::vector<double> values;  // k, descending
@@ -52,9 +56,9 @@ std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype
 /// It stops when the Ritz residuals r_j (known from the last block's R) bound the error of every wanted value:
 /// lambda_j - theta_j <= min(r_j, r_j² / (theta_j - theta_(b+1))), scaled by how far this bound was off one application
 /// ago. When the basis is full it is compressed to its best Ritz vectors (thick restart). Products in float32 are given
-/// up for float64 when a wanted sigma turns out so small that their rounding, eps sigma_1² / (2 sigma_k), would show.
-/// Cost of application q: that of G, and 10 n b² q flops on the calling thread. Holds n b (steps + 4) float64.
-/// ConvergenceError after krylov_most_steps applications.
+/// up for float64 when X's squares are out of its range, or when a wanted sigma turns out so small that their rounding,
+/// eps sigma_1² / (2 sigma_k), would show. Cost of application q: that of G, and 10 n b² q flops on the calling thread.
+/// Holds n b (steps + 4) float64. ConvergenceError after krylov_most_steps applications.
 KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options);
 inline constexpr int krylov_most_steps = 100;
 

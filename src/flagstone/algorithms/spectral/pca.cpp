@@ -56,7 +56,8 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   LastPass pass;
   pass.vectors = std::move(found.vectors);
   for (const double value : found.values) pass.sigma.push_back(std::sqrt(value));
-  const Dtype last = gram || graph.planning() ? product : found.dtype;
+  const bool narrow = product == Dtype::float32 && (graph.planning() || in_range_of_float32(found.values[0]));
+  const Dtype last = !gram && !graph.planning() ? found.dtype : narrow ? Dtype::float32 : Dtype::float64;
   // float32 products measure a sigma to about 1e-7 sigma_1; a float64 Gram matrix knows it better.
   pass.measure = !(gram && last == Dtype::float32);
   source->finish(graph, pass, scores, last);

@@ -7,6 +7,9 @@
 
 namespace flagstone::spectral {
 
+/// Below it a sum of squares has lost digits, or everything, to underflow.
+inline constexpr double least_squares = 1e-280;
+
 /// What the last pass needs and leaves.
 struct LastPass {
   Array vectors;              // side x k float64, in memory: the eigenvectors that were found; changed (signs)

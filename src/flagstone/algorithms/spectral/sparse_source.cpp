@@ -25,6 +25,7 @@ class SparseSource final : public Source {
     if (!statistics) statistics = stream_statistics(graph, x);
     check_finite(*statistics);
     if (graph.planning()) return;
+    check_squares(*statistics);
     const auto m = static_cast<double>(rows);
     squares = statistics->sum_squares;
     if (!center) return;

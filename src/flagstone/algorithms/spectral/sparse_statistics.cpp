@@ -1,10 +1,13 @@
 #include "flagstone/algorithms/spectral/sparse_statistics.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <numeric>
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
+#include "flagstone/algorithms/spectral/source.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::spectral {
@@ -85,6 +88,14 @@ void check_finite(const CsrStatistics& statistics) {
     throw NumericalError("pca: X has NaN or Inf at row " + std::to_string(statistics.bad_row) + ", column " +
                          std::to_string(statistics.bad_column) +
                          "; finite values are needed, replace or drop them first.");
+}
+
+void check_squares(const CsrStatistics& statistics) {
+  if (!std::isfinite(statistics.sum_squares))
+    throw NumericalError("pca: the squares of X overflow float64; scale X down first.");
+  const bool zero = statistics.sum_squares == 0 && std::ranges::all_of(statistics.column_sums, std::logical_not<>());
+  if (statistics.sum_squares < least_squares && !zero)
+    throw NumericalError("pca: the squares of X underflow float64; scale X up first.");
 }
 
 }  // namespace flagstone::spectral

@@ -9,5 +9,7 @@ namespace flagstone::spectral {
 CsrStatistics stream_statistics(Graph& graph, const sparse::CsrOperand& x);
 /// Throws NumericalError when the statistics know of a NaN or Inf.
 void check_finite(const CsrStatistics& statistics);
+/// Throws NumericalError when squares of the values leave float64's range.
+void check_squares(const CsrStatistics& statistics);
 
 }  // namespace flagstone::spectral
