@@ -72,12 +72,15 @@ Rate run_on_all(const Work& work, double units, const std::function<std::functio
   return {sum.elapsed / workers, sum.busy / workers};
 }
 
-/// Values and columns of a part of a sparse matrix, plain and packed.
+/// Values and columns of a part of a sparse matrix, plain and packed. Outside malloc: what threads leave in its arenas
+/// would count against the next limit.
 struct Stored {
   static constexpr auto elements = static_cast<std::size_t>(kernel::decode_step);
   static constexpr std::size_t bytes = elements * (sizeof(float) + sizeof(std::uint16_t));
 
-  Stored() : values(elements), columns(elements), packed_values(elements * 4 + 16), packed_columns(elements * 2 + 16) {
+  Stored() {
+    auto* to_values = reinterpret_cast<float*>(values.data());
+    auto* to_columns = reinterpret_cast<std::uint16_t*>(columns.data());
     std::uint32_t state = 1;
     std::uint32_t column = 0;
     for (std::size_t i = 0; i < elements; ++i) {
@@ -85,33 +88,30 @@ struct Stored {
       const std::uint32_t bits = state >> 16;
       int count = 1;  // geometric: half of the counts are one
       for (std::uint32_t left = bits; left & 1; left >>= 1) ++count;
-      values[i] = static_cast<float>(count);
+      to_values[i] = static_cast<float>(count);
       column = (column + 1 + bits % 35) % 5000;  // 280 of 5,000 columns a row
-      columns[i] = static_cast<std::uint16_t>(column);
+      to_columns[i] = static_cast<std::uint16_t>(column);
     }
     pack();
   }
 
   void pack() {
-    value_bytes = encode_blosc(std::as_bytes(std::span(values)), 4, std::as_writable_bytes(std::span(packed_values)));
-    column_bytes =
-        encode_blosc(std::as_bytes(std::span(columns)), 2, std::as_writable_bytes(std::span(packed_columns)));
+    value_bytes = encode_blosc({values.data(), elements * 4}, 4, {packed_values.data(), packed_values.size()});
+    column_bytes = encode_blosc({columns.data(), elements * 2}, 2, {packed_columns.data(), packed_columns.size()});
   }
 
   void unpack() {
-    const auto decode = [&](std::vector<char>& from, std::size_t packed, std::size_t item, void* to) {
-      return kernel::decode_blosc({reinterpret_cast<std::byte*>(from.data()), packed}, item, elements, 0, elements,
-                                  static_cast<std::byte*>(to), workspace);
+    const auto decode = [&](const Buffer& from, std::size_t packed, std::size_t item, const Buffer& to) {
+      return kernel::decode_blosc({from.data(), packed}, item, elements, 0, elements, to.data(),
+                                  {workspace.data(), workspace.size()});
     };
-    const char* wrong = decode(packed_values, value_bytes, 4, values.data());
-    if (!wrong) wrong = decode(packed_columns, column_bytes, 2, columns.data());
+    const char* wrong = decode(packed_values, value_bytes, 4, values);
+    if (!wrong) wrong = decode(packed_columns, column_bytes, 2, columns);
     if (wrong) throw Error(std::string("gauge: a packed chunk ") + wrong + ".");
   }
 
-  std::vector<float> values;
-  std::vector<std::uint16_t> columns;
-  std::vector<char> packed_values, packed_columns;
-  std::vector<std::byte> workspace = std::vector<std::byte>(kernel::decode_workspace);
+  Buffer values{elements * 4}, columns{elements * 2};
+  Buffer packed_values{elements * 4 + 16}, packed_columns{elements * 2 + 16}, workspace{kernel::decode_workspace};
   std::size_t value_bytes = 0, column_bytes = 0;
 };
 

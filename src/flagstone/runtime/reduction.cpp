@@ -113,7 +113,7 @@ void Reduction::add_into(const Region& from, const Region& to) {
   merge.accesses = {last(read(from)), update(to)};
   merge.body = add_tiles;
   const auto elements = static_cast<double>(count(from.box.shape));
-  merge.cost.bytes_touched = 3 * elements * static_cast<double>(size_of(from.array.dtype()));
+  merge.cost.bytes_touched = 4 * elements * static_cast<double>(size_of(from.array.dtype()));
   merge.priority = 1;  // frees a tile
   add_(std::move(merge));
 }
