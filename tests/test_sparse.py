@@ -227,3 +227,11 @@ def test_matrices_of_zeros_are_whole(tmp_path):
     column[:, 0] = 1  # all stored column numbers are 0
     assert fl.from_blocks([column], tmp_path / "c.zarr").nnz == 500
     assert fl.from_blocks([(np.zeros(4), [0, 1, 0, 2], [0, 2, 4], 3)], tmp_path / "z.zarr").nnz == 4
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (0, 5), (0, 0)])
+def test_products_of_matrices_without_elements(shape):
+    a = fl.from_blocks([sp.csr_matrix(shape)])
+    np.testing.assert_array_equal(a @ np.ones((shape[1], 2)), np.zeros((shape[0], 2)))
+    np.testing.assert_array_equal(a.T @ np.ones((shape[0], 2)), np.zeros((shape[1], 2)))
+    np.testing.assert_array_equal(a @ np.ones(shape[1]), np.zeros(shape[0]))

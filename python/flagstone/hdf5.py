@@ -246,7 +246,13 @@ def _array(h5py: Any, dataset: Any, place: str) -> _core.Array:
 
 
 def _fill(dataset: Any, kind: str) -> bytes:
+    """Return the fill value; asked for only where the file has one: damaged, it may crash the library."""
     try:
+        if (
+            dataset.id.get_create_plist().fill_value_defined()
+            != h5py_module("open").h5d.FILL_VALUE_USER_DEFINED
+        ):
+            return np.zeros((), kind).tobytes()
         return np.asarray(dataset.fillvalue).astype(kind).tobytes()
     except (RuntimeError, TypeError, ValueError):
         return np.zeros((), kind).tobytes()

@@ -258,7 +258,7 @@ class Product:
 
     def _output(self) -> NDArray[Any]:
         y = np.empty(self.shape, self.kept)
-        if y.size:
+        if y.size and self.x.size:
             self.call.check_memory(self._job(_core.memory_array(y)), beside=y.nbytes)
         y.fill(0)  # now, so that its pages count as held before the call
         return y
@@ -270,7 +270,7 @@ class Product:
     def run(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Stream the matrix and return the product."""
         y = self._output()
-        if y.size:
+        if y.size and self.x.size:  # else there is nothing to add up
             done = self.call.run(self._job(_core.memory_array(y)))
             self.call.record(done, self._what, "row panels", 1)
         result = (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)

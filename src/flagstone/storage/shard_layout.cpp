@@ -198,35 +198,92 @@ Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
   return piece;
 }
 
+/// Bytes [begin, end) of a stored chunk, for one piece.
+struct Wanted {
+  StoredChunk stored;
+  std::uint64_t begin = 0, end = 0;
+  Piece* piece = nullptr;
+
+  std::uint64_t first() const { return stored.offset + begin; }
+  std::uint64_t last() const { return stored.offset + end; }
+  /// Short and anywhere in its file: such chunks (HDF5's) travel better together.
+  bool small() const { return stored.file && stored.offset % page_bytes != 0 && end - begin < 128 * KiB; }
+};
+
+/// Small ranges of one file that lie close to each other, as one direct request with the pages around them.
+/// Returns where staging goes on.
+std::size_t gather(std::vector<Wanted> wanted, Transfer& transfer, std::size_t staging) {
+  constexpr std::uint64_t most_gap = 16 * KiB, most_group = MiB;
+  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+    return a.stored.file != b.stored.file ? a.stored.file < b.stored.file : a.first() < b.first();
+  });
+  for (std::size_t i = 0, end = 0; i < wanted.size(); i = end) {
+    const std::uint64_t start = align_down(wanted[i].first());
+    std::uint64_t last = wanted[i].last();
+    for (end = i + 1; end < wanted.size(); ++end) {
+      const Wanted& next = wanted[end];
+      const std::uint64_t longer = std::max(last, next.last());
+      if (next.stored.file != wanted[i].stored.file || next.first() > last + most_gap || longer - start > most_group)
+        break;
+      last = longer;
+    }
+    Segment segment;
+    segment.file = wanted[i].stored.file;
+    segment.offset = start;
+    segment.at = staging;
+    segment.row_bytes = align_up(last) - start;
+    const std::uint64_t file_end = wanted[i].stored.offset + wanted[i].stored.available;
+    segment.slack = align_up(last) > file_end ? align_up(last) - file_end : 0;
+    for (std::size_t k = i; k < end; ++k) {
+      wanted[k].piece->staged = staging + (wanted[k].first() - start);
+      wanted[k].piece->skipped = wanted[k].begin;
+    }
+    staging += segment.row_bytes;
+    transfer.segments.push_back(std::move(segment));
+  }
+  return staging;
+}
+
 void fill_absent(const std::vector<std::byte>& fill, const Tile& tile, const std::vector<Box>& absent) {
   for (const Box& box : absent) flagstone::fill(subtile(tile, box), fill.data());
 }
 
 Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
   const std::size_t item = size_of(layout.dtype);
+  const std::vector<Shape> touched = layout.touched(box);
   std::vector<Piece> pieces;
+  std::vector<Wanted> wanted;
+  pieces.reserve(touched.size());
   std::size_t staging = 0;
-  for (const Shape& chunk : layout.touched(box)) {
-    Piece piece = piece_of(layout, box, chunk);
+  for (const Shape& chunk : touched) {
+    Piece& piece = pieces.emplace_back(piece_of(layout, box, chunk));
     const StoredChunk stored = locate(chunk);
     piece.bytes = stored.bytes;
     piece.mask = stored.skipped;
     if (stored.bytes > 0 && layout.decode) {
+      piece.crc = stored.crc;
+      if (const Wanted all{stored, 0, stored.bytes, &piece}; all.small()) {
+        wanted.push_back(all);
+        continue;
+      }
       piece.staged = staging;
       staging += staging_for(stored);
       transfer.segments.push_back(segment_for_packed(stored, piece.staged));
-      piece.crc = stored.crc;
     } else if (stored.bytes > 0) {
       Range range = byte_range(piece.in_chunk, layout.chunk_strides, item);
       if (piece.in_chunk.shape == layout.chunk_box(chunk).shape) range = {0, layout.chunk_bytes};  // to be verified
+      if (range.begin == 0 && range.end == layout.chunk_bytes) piece.crc = stored.crc;
+      if (const Wanted part{stored, range.begin, range.end, &piece}; part.small()) {
+        wanted.push_back(part);
+        continue;
+      }
       piece.skipped = align_down(range.begin);
       piece.staged = staging;
       transfer.segments.push_back(segment_for(stored, range.begin, range.end, staging));
       staging += align_up(range.end) - piece.skipped;
-      if (range.begin == 0 && range.end == layout.chunk_bytes) piece.crc = stored.crc;
     }
-    pieces.push_back(std::move(piece));
   }
+  staging = gather(std::move(wanted), transfer, staging);
   const std::size_t unpacked = staging;  // one decoded chunk behind the stored ones, then what decoding needs
   const std::size_t beside = unpacked + align_up(layout.chunk_bytes);
   if (layout.decode) staging = beside + layout.decode_scratch;
