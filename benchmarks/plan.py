@@ -31,7 +31,12 @@ def run() -> int:
                 details[f"{name}, {kind}"] = done
                 seconds = {"seconds": done["seconds"]}
                 rows += harness.against_plan(
-                    f"{name}, {kind}", done["plan"], done["actual"] | seconds, done["peak"], args.full_size
+                    f"{name}, {kind}",
+                    done["plan"],
+                    done["actual"] | seconds,
+                    done["peak"],
+                    args.full_size,
+                    done["once"],
                 )
                 harness.note(f"{name:<20} {kind:<12} {done['seconds']:7.2f} s")
     finally:

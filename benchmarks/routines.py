@@ -126,7 +126,7 @@ def measure(name: str, folder: str, n: int, factor: float, planned: bool) -> dic
     import flagstone as fl
 
     function, arguments, options = routine(name, Path(folder), n)
-    limit, plan = EVERYTHING, None
+    limit, plan, once = EVERYTHING, None, None
     if factor:
         with fl.Runtime(memory="1MiB"):
             try:
@@ -137,8 +137,10 @@ def measure(name: str, folder: str, n: int, factor: float, planned: bool) -> dic
     with fl.Runtime(memory=limit):
         if planned:
             plan = function.plan(*arguments, **options).as_dict()
+            with fl.Runtime(memory=EVERYTHING):
+                once = function.plan(*arguments, **options).bytes_read
         with harness.measured() as run:
             result = function(*arguments, **options)
         actual = fl.stats().as_dict() if plan else None
     del result
-    return {**vars(run), "limit": limit, "plan": plan, "actual": actual}
+    return {**vars(run), "limit": limit, "plan": plan, "once": once, "actual": actual}
