@@ -629,3 +629,14 @@ def test_reductions_of_arrays_without_dimensions(axis):
     assert fl.from_numpy(np.array(5.0)).sum(axis)[()] == 5
     with pytest.raises(np.exceptions.AxisError):
         fl.from_numpy(np.array(5.0)).sum(1)
+
+
+def test_a_reduction_keeps_its_value_and_an_expression_does_not(tmp_path):
+    X = fl.from_numpy(np.ones((4, 3)), tmp_path / "x.zarr")
+    seen, unseen, lazy = X.mean(), X.mean(), X * 2
+    assert float(seen) == 1
+    assert lazy[0, 0] == 2
+    X[...] = 0
+    assert float(seen) == 1
+    assert float(unseen) == 0
+    assert lazy[0, 0] == 0

@@ -106,10 +106,81 @@ def test_bad_input(tmp_path, call, message):
         call(A)
 
 
-def test_counting_among_nan_is_refused():
-    A = fl.from_blocks([np.array([[1.0, np.nan], [0, 2]])])
-    with pytest.raises(fl.NumericalError, match="count_nonzero: the values hold NaN"):
-        A.count_nonzero()
+def test_nan_is_not_zero():
+    A = fl.from_blocks([np.array([[1.0, np.nan, 0], [0, 2, np.inf]])])
+    assert A.count_nonzero() == 4
+    np.testing.assert_array_equal(A.count_nonzero(0), [1, 2, 1])
+    np.testing.assert_array_equal(np.log1p(A).count_nonzero(1), [2, 2])
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_extremes_and_counts_are_numpys(data, tmp_path_factory):
+    rows, cols = data.draw(st.integers(1, 80)), data.draw(st.integers(1, 30))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int32", "int64", "uint8"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    full = data.draw(st.sampled_from([0.05, 0.5, 1]))
+    dense = np.where(rng.random((rows, cols)) < full, rng.integers(0, 9, (rows, cols)), 0)
+    sign = 1 if dtype == "uint8" else rng.choice([-1, 1], dense.shape)
+    dense = (dense * sign).astype(dtype)
+    if dense.dtype.kind == "f" and data.draw(st.booleans()):
+        dense[rng.random(dense.shape) < 0.05] = np.nan
+        dense[rng.random(dense.shape) < 0.05] = -np.inf
+    view = fl.from_blocks([dense], tmp_path_factory.mktemp("sparse") / "a.zarr")
+    if data.draw(st.booleans()):
+        factors = rng.uniform(0.5, 2, rows)
+        real = np.float32 if np.dtype(dtype).itemsize <= 4 else np.float64
+        view, dense = view * factors[:, None], (dense.astype(real) * factors[:, None]).astype(real)
+    if data.draw(st.booleans()):
+        keep = rng.random(cols) < 0.6
+        keep[rng.integers(cols)] = True
+        view, dense = view[:, keep], dense[:, keep]
+        assert view.nnz == np.count_nonzero(dense)
+    if data.draw(st.booleans()):
+        view, dense = view.T, dense.T
+    for axis in (None, 0, 1, -1):
+        for name in ("min", "max"):
+            got, wanted = getattr(view, name)(axis), getattr(dense, name)(axis)
+            assert np.asarray(got).dtype == wanted.dtype
+            np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(view.count_nonzero(axis), np.count_nonzero(dense, axis=axis))
+
+
+def test_reductions_read_once_inside_the_least_limit(tmp_path):
+    A = fl.from_blocks((counts(20_000, 3000, 0.02, i) for i in range(4)), tmp_path / "a.zarr")
+    view = np.log1p(A * np.full(80_000, 2.0)[:, None])
+    for name, axis in (("min", 0), ("max", 1), ("var", 1), ("count_nonzero", None), ("sum", 0), ("sum", 1)):
+        with pytest.raises(fl.BudgetError, match=f"^{name}: needs") as refused:
+            getattr(view, name)(axis, memory="1MiB")
+        getattr(view, name)(axis, memory=refused.value.least)
+        stats = fl.stats()
+        assert stats.peak_memory <= refused.value.least
+        assert stats.bytes_read <= 1.05 * A.stored_bytes + (1 << 20)
+    bits = set()
+    for workers in (1, 2, 4):
+        with fl.Runtime(workers=workers):
+            bits.add(view.var(1).tobytes() + view.max(0).tobytes() + np.asarray(view.min()).tobytes())
+    assert len(bits) == 1
+
+
+def test_extremes_that_float64_cannot_hold_are_refused():
+    A = fl.from_blocks([np.array([[2**53 + 2, 0]])])
+    with pytest.raises(fl.NumericalError, match="max: values beyond 2\\^53"):
+        A.max()
+    assert A.min() == 0
+    with pytest.raises(fl.ShapeError, match="min: 0 x 2 has no elements"):
+        fl.from_blocks([np.zeros((0, 2))]).min(0)
+
+
+def test_views_of_columns_say_what_they_hold(tmp_path):
+    m = counts(500, 40, 0.2, 2)
+    A = fl.from_blocks([m], tmp_path / "a.zarr")
+    view = A[:, 3:9]
+    assert f"chosen columns of 40, {m.nnz:,} stored values in all of them" in repr(view)
+    assert "%" not in repr(view)
+    assert view.nnz == m[:, 3:9].nnz
+    assert view.T.nnz == view.nnz
+    assert A.nnz == m.nnz
 
 
 def test_rows_are_no_index():

@@ -64,23 +64,105 @@ def test_recipe_is_its_formulas(tmp_path, counts):
     np.testing.assert_allclose(np.linalg.norm(np.asarray(r.pca.scores), axis=0), singular, rtol=1e-4)
 
 
-def test_recipe_is_scanpys(tmp_path, counts):
-    scanpy = pytest.importorskip("scanpy")
-    anndata = pytest.importorskip("anndata")
-    A = fl.from_blocks([counts], tmp_path / "a.zarr")
-    r = fl.single_cell(A, 10, genes=300)
-    data = anndata.AnnData(counts.copy())
+def scanpys(x, genes: int, k: int):
+    """Genes, normalised dispersions, variances and scores as scanpy finds them."""
+    scanpy, anndata = pytest.importorskip("scanpy"), pytest.importorskip("anndata")
+    data = anndata.AnnData(x.astype("float32"))
     scanpy.pp.normalize_total(data, target_sum=1e4)
     scanpy.pp.log1p(data)
-    scanpy.pp.highly_variable_genes(data, flavor="seurat", n_top_genes=300)
-    np.testing.assert_array_equal(r.genes, np.flatnonzero(data.var["highly_variable"].to_numpy()))
-    theirs = data.var["dispersions_norm"].to_numpy()
-    np.testing.assert_allclose(r.normalized_dispersions, theirs, rtol=1e-3, atol=1e-3, equal_nan=True)
-    scanpy.pp.pca(data, n_comps=10, mask_var="highly_variable")
-    variance = data.uns["pca"]["variance"]
+    scanpy.pp.highly_variable_genes(data, flavor="seurat", n_top_genes=genes)
+    scanpy.pp.pca(data, n_comps=k, mask_var="highly_variable")
+    chosen = np.flatnonzero(data.var["highly_variable"].to_numpy())
+    return chosen, data.var["dispersions_norm"].to_numpy(), data.uns["pca"]["variance"], data.obsm["X_pca"]
+
+
+def agree_with_scanpy(r, x, genes, k):
+    chosen, relative, variance, scores = scanpys(x, genes, k)
+    np.testing.assert_array_equal(r.genes, chosen)
+    np.testing.assert_allclose(r.normalized_dispersions, relative, rtol=1e-3, atol=1e-3, equal_nan=True)
     np.testing.assert_allclose(r.pca.explained_variance, variance, rtol=1e-4)
-    agree = np.abs(np.sum(np.asarray(r.pca.scores)[:, :3] * data.obsm["X_pca"][:, :3], axis=0))
-    np.testing.assert_allclose(agree / np.linalg.norm(data.obsm["X_pca"][:, :3], axis=0) ** 2, 1, atol=1e-3)
+    agree = np.abs(np.sum(np.asarray(r.pca.scores)[:, :3] * scores[:, :3], axis=0))
+    np.testing.assert_allclose(agree / np.linalg.norm(scores[:, :3], axis=0) ** 2, 1, atol=1e-3)
+
+
+def test_recipe_is_scanpys(tmp_path, counts):
+    A = fl.from_blocks([counts], tmp_path / "a.zarr")
+    agree_with_scanpy(fl.single_cell(A, 10, genes=300), counts, 300, 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "genes"), [("ecrtm-20NG/train_bow.npz", 1000), ("multilabel/tmc2007-500.train.X.npz", 200)]
+)
+def test_recipe_on_real_counts_is_scanpys(shared_data, name, genes):
+    """Counts of words in documents: as skewed and as sparse as counts of genes in cells."""
+    x = sp.load_npz(shared_data / name).tocsr()
+    x = x[:, np.asarray(x.sum(0)).ravel() > 0]
+    agree_with_scanpy(fl.single_cell(fl.from_blocks([x]), 10, genes=genes), x, genes, 10)
+
+
+def test_the_limit_is_refused_before_work_and_the_least_works(isolated):
+    """In a process of its own: what this one holds moves with other tests."""
+    found = isolated(
+        """
+        import scipy.sparse as sp
+        def cells(i):
+            m = sp.random(100_000, 900, 0.03, "csr", random_state=i, dtype="float32")
+            m.data = np.ceil(m.data * 7)
+            return m
+        X = fl.from_blocks((cells(i) for i in range(4)), "x.zarr")
+        X.sum(0), X.sum(1)  # what a first run leaves and gives back is done with
+        named, works = [], []
+        for case in (lambda m: fl.single_cell(X, 10, genes=300, memory=m), lambda m: X.var(1, memory=m),
+                     lambda m: fl.single_cell(np.log1p(X), 10, genes=300, memory=m, method="krylov")):
+            try:
+                case(1 << 20)
+                raise SystemExit("not refused")
+            except fl.BudgetError as error:
+                named.append(str(error).split(":")[0])
+                least = error.least
+            done = fl.stats()
+            try:
+                case(least - (12 << 20))  # enough for the first step
+                raise SystemExit("named too much")
+            except fl.BudgetError:
+                assert fl.stats() is done, "something ran before the refusal"
+            case(least)
+            works.append([fl.stats().peak_memory, least, fl.stats().passes])
+        plan = fl.single_cell.plan(X, 10, genes=300, memory="2GiB", method="gram")
+        fl.single_cell(X, 10, genes=300, memory="2GiB", method="gram", out="r.zarr")
+        both = [[s.passes, s.bytes_read, s.peak_memory, s.what] for s in (plan, fl.stats())]
+        result = [named, works, *both]
+        """
+    )
+    named, works, plan, done = found
+    assert named == ["single_cell", "var", "single_cell"]
+    for peak, least, _ in works:
+        assert peak <= least
+    assert plan[0] == done[0] == 2 + 3  # of the PCA: means, Gram matrix, scores
+    assert plan[1] == pytest.approx(done[1], rel=0.02)
+    assert plan[2] == pytest.approx(done[2], rel=0.15)
+    assert plan[3] == done[3]
+
+
+def test_a_result_that_is_killed_is_whole_or_absent(tmp_path, counts, isolated):
+    fl.from_blocks([counts], tmp_path / "a.zarr")
+    code = """
+        import os, signal
+        from flagstone import decomposition
+        write, left = decomposition._Result.write, [int(stop)]
+        def dies(self, call, name, values):
+            left[0] -= 1
+            if left[0] < 0: os.kill(os.getpid(), signal.SIGKILL)
+            write(self, call, name, values)
+        decomposition._Result.write = dies
+        fl.single_cell(fl.open("a.zarr"), 5, genes=300, out="r.zarr")
+    """
+    for stop in (0, 6, 8, 9):
+        assert isolated(code, stop=stop, check=False).returncode == -9
+        assert not (tmp_path / "r.zarr").exists()
+    assert isolated(code, stop=10, check=False).returncode == 0
+    assert fl.open_pca(tmp_path / "r.zarr").components.shape == (5, 300)
+    assert fl.open(tmp_path / "r.zarr", key="dispersions_norm").shape == (1500,)
 
 
 def test_recipe_from_the_command_line(tmp_path, counts):
@@ -97,7 +179,20 @@ def test_recipe_from_the_command_line(tmp_path, counts):
     (lambda A: fl.single_cell(np.ones((3, 4))), "a SparseArray of cells x genes"),
     (lambda A: fl.single_cell(A, 30, genes=20), "between 1 and genes"),
     (lambda A: fl.single_cell(A.scale(factor=-1.0), 3), "must hold counts"),
+    (lambda A: fl.single_cell(A.T, 3), "X is a transposed SparseArray"),
+    (lambda A: fl.single_cell(A, 3, target=-1), "target is -1; counts of a cell"),
+    (lambda A: fl.single_cell(A, 3, target=np.nan), "target is nan"),
+    (lambda A: fl.single_cell(fl.from_blocks([np.zeros((0, 9))]), 3), "X is 0 x 9; at most 0 components"),
 ])  # fmt: skip
 def test_bad_input(tmp_path, counts, call, message):
     with pytest.raises(fl.ShapeError, match=message):
         call(fl.from_blocks([counts], tmp_path / "a.zarr"))
+
+
+def test_cells_with_nan_are_named():
+    x = np.ones((20, 9))
+    x[7, 3] = np.nan
+    with pytest.raises(fl.NumericalError, match="the counts of cell 7 sum to nan"):
+        fl.single_cell(fl.from_blocks([x]), 2, genes=5)
+    with pytest.raises(TypeError, match="center is not possible here"):
+        fl.single_cell(fl.from_blocks([x]), 2, genes=5, center=False)

@@ -7,6 +7,7 @@
 
 #include "bindings/bindings.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/sparse/folds.hpp"
 #include "flagstone/algorithms/spectral/sparse_statistics.hpp"
 #include "flagstone/kernel/expression.hpp"
 
@@ -55,7 +56,7 @@ void bind_sparse(nb::module_& m) {
              t.steps.push_back({Transform::Step::Kind::map, {}, kernel::verb_from_name(verb)});
            })
       .def("select", [](Transform& t, const Numbers<Index>& place) { t.place = vector_of(place); });
-  m.def("transformed_csr", [](const CsrOperand& a, const Transform& t) { return sparse::transformed(a, t); });
+  m.def("transformed_csr", [](const CsrOperand& a, Transform& t) { return sparse::transformed(a, std::move(t)); });
   m.def("csr_statistics_job", [](const CsrOperand& a, const Array& moments) {
     return Job{[a = sparse::read_once(a), moments](Graph& graph) {
       const CsrStatistics found = spectral::stream_statistics(graph, a);
@@ -63,6 +64,19 @@ void bind_sparse(nb::module_& m) {
       auto* to = reinterpret_cast<double*>(moments.store().memory());
       std::copy(found.column_sums.begin(), found.column_sums.end(), to);
       std::copy(found.column_squares.begin(), found.column_squares.end(), to + found.column_sums.size());
+    }};
+  });
+  m.def("csr_fold_job", [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real,
+                           const std::string& scratch, const Array& out) {
+    using sparse::Fold;
+    const Fold which = fold == "min"       ? Fold::min
+                       : fold == "max"     ? Fold::max
+                       : fold == "moments" ? Fold::moments
+                                           : Fold::nonzero;
+    return Job{[=, a = sparse::read_once(a)](Graph& graph) {
+      const sparse::FoldOptions options{which, dtype_from_name(real), scratch};
+      rows ? sparse::fold_rows(graph, a, options, out) : sparse::fold_columns(graph, a, options, out);
+      graph.barrier();
     }};
   });
   bind_product<sparse::multiply>(m, "csr_multiply_job");

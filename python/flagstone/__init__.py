@@ -15,6 +15,7 @@ from .compute import compute
 from .config import Runtime, features, stats
 from .convert import convert
 from .creation import create, from_numpy
+from .csr_builder import from_blocks
 from .decomposition import PcaResult, open_pca, pca
 from .errors import (
     BudgetError,
@@ -37,7 +38,7 @@ from .plan import Plan, Stats
 from .recipes import SingleCell, single_cell
 from .reduced import Reduced
 from .regions import Region
-from .sparse import SparseArray, from_blocks
+from .sparse import SparseArray
 from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
 from .ufuncs import *  # noqa: F403 - their names are listed there, once
 from .ufuncs import __all__ as _functions

@@ -300,12 +300,12 @@ def single_cell(
     """Normalise counts, log1p, choose genes by dispersion (seurat), principal components."""
     with _runtime(memory, scratch_directory, as_json) as runtime:
         matrix = _open(x, key, as_json)
-        plan = recipes.single_cell.plan(matrix, k, genes=genes, out=out)
+        plan = recipes.single_cell.plan(matrix, k, genes=genes, target=target, out=out)
         if only_plan:
             _print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         if not as_json:
-            click.echo(f"{plan}\nbefore that: two reads of X for cells and genes")
+            click.echo(str(plan))
         with _bar(runtime, "single-cell", plan, as_json):
             found = recipes.single_cell(matrix, k, genes=genes, target=target, out=out)
         stats = config.stats()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _core, machine, scratch
 from .errors import BudgetError, Error, storage_error
@@ -236,6 +236,12 @@ class Call:
         self.places: list[Path] = []
         self.outputs = 0  # arrays that appear on disk at the end
         self.profile: machine.Profile | None = None
+        self._prepared_peak = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Measure the peak from here on: what is prepared before the run counts."""
+        _core.reset_peak_resident()
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
         """Say where operands lie: plans use the rates of that device where they were measured."""
@@ -268,15 +274,25 @@ class Call:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
         least = self.engine.least_memory(job) + beside
         if least > self.memory + self.engine.allowed_drift:
-            raise BudgetError(
-                f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
-                "Raise memory=.",
-                _rounded(least),
-            )
+            self.refuse(least)
+
+    def refuse(self, least: int) -> NoReturn:
+        """Say how many bytes are needed, where that is more than the limit."""
+        raise BudgetError(
+            f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
+            "Raise memory=.",
+            _rounded(least),
+        )
+
+    @staticmethod
+    def rounded(least: int) -> int:
+        """Return the limit to name for a need: whole MiB with one to spare for drift."""
+        return _rounded(least)
 
     def run(self, job: _core.Job) -> _core.Statistics:
         """Execute a job; Ctrl-C cancels it cleanly."""
         self.check_memory(job)
+        self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         return self.engine.run(job, self.runtime.progress)
 
     def plan(self, job: _core.Job) -> _core.Statistics:
@@ -312,15 +328,20 @@ class Call:
 
     def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
         """Keep what a run did, for stats()."""
-        global _last
-        _last = self.runtime.last = Stats(
-            what, method, passes, done.bytes_read, done.bytes_written, done.flops, done.peak_memory, 0,
+        return self.keep(Stats(
+            what, method, passes, done.bytes_read, done.bytes_written, done.flops,
+            max(done.peak_memory, self._prepared_peak), 0,
             done.seconds, self.memory, note, 0,
             done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds,
             done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
-        )  # fmt: skip
-        self._learn(_last)
-        return _last
+        ))  # fmt: skip
+
+    def keep(self, done: Stats) -> Stats:
+        """Make `done` what stats() tells, and compare it with its plan."""
+        global _last
+        _last = self.runtime.last = done
+        self._learn(done)
+        return done
 
     def _learn(self, done: Stats) -> None:
         """Tell the profile how a run compares with its plan; runs below a second say little."""

@@ -12,6 +12,7 @@ from . import _core
 from .array import Array, shape_text
 from .config import Call
 from .creation import Destination, in_group
+from .csr_builder import CsrBuilder, value_dtype
 from .errors import storage_error
 from .export import copy, row_blocks
 from .files import head_of, open_path
@@ -19,7 +20,7 @@ from .formats import for_writing, of_file
 from .imports import Block, Built, Reported, Triplets, ahead, build_csr
 from .outputs import check_overwrite
 from .scratch import whole_or_nothing
-from .sparse import CsrBuilder, SparseArray, value_dtype
+from .sparse import SparseArray
 
 __all__ = ["convert"]
 

@@ -14,12 +14,13 @@ from . import _core, scratch
 from .array import Array, open_core, shape_text
 from .config import Call
 from .creation import Destination, from_numpy, in_group
+from .csr_builder import from_blocks
 from .errors import ShapeError, storage_error
 from .expression import Expression
 from .outputs import check_path
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
-from .sparse import SparseArray, from_blocks
+from .sparse import SparseArray
 
 __all__ = ["PcaResult", "open_pca", "pca"]
 
@@ -118,7 +119,8 @@ class _Result:
 
     def write(self, call: Call, name: str, values: NDArray[Any]) -> None:
         values = np.ascontiguousarray(values)
-        names = ["component", "column"] if values.ndim == 2 else ["column" if name == "mean" else "component"]
+        along = "component" if name in _SMALL and name != "mean" else "column"
+        names = ["component", "column"] if values.ndim == 2 else [along]
         core = _core.create_zarr(
             f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=names
         )
@@ -204,7 +206,7 @@ class _Pca:
 
     @property
     def what(self) -> str:
-        stored = f" sparse, {self.X.nnz:,} stored values" if isinstance(self.X, SparseArray) else ""
+        stored = f" sparse, {self.X.stored_values:,} stored values" if isinstance(self.X, SparseArray) else ""
         return f"pca {shape_text(self.X.shape)} {self.X.dtype.name}{stored}, k = {self.k}"
 
     @property
@@ -229,14 +231,18 @@ class _Pca:
             counted, least, self.what, _method(choice), choice.passes, choice.note, choice.most_passes
         )
 
-    def run(self) -> PcaResult:
+    def run(self, members: dict[str, NDArray[Any]] | None = None) -> PcaResult:
+        """Decompose; `members` appear with the result, in its group."""
+        beside = members or {}
         self.call.check_memory(self.planned())
-        small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1])
+        small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1]) + sum(
+            m.nbytes for m in beside.values()
+        )
         target = _Result(self.call, self.out, self.nbytes + small)
         with whole_or_nothing(target):
-            return self._run(target)
+            return self._run(target, beside)
 
-    def _run(self, target: _Result) -> PcaResult:
+    def _run(self, target: _Result, members: dict[str, NDArray[Any]]) -> PcaResult:
         core = target.scores(self.shape, self.dtype, self.chunks)
         job = self.job(core)
         done = self.call.run(job)
@@ -245,7 +251,7 @@ class _Pca:
         self.call.record(done, self.what, _method(choice), job.passes, choice.note)
         arrays = {name: getattr(job, name) for name in _SMALL}
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
-        for name, values in arrays.items():
+        for name, values in {**arrays, **members}.items():
             target.write(self.call, name, values)
         about = {"routine": "pca", "method": job.method, "passes": job.passes, "center": self.center,
                  "version": _core.__version__}  # fmt: skip

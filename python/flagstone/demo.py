@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, config, decomposition, files, report
+from .csr_builder import CsrBuilder
 from .errors import storage_error
 from .imports import ahead
 from .plan import Plan, Stats, comparison, format_seconds
 from .progress import Bar
 from .scratch import whole_or_nothing
-from .sparse import CsrBuilder, SparseArray
+from .sparse import SparseArray
 from .synthetic import Cells
 
 __all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]

@@ -21,9 +21,10 @@ from . import _core, scratch
 from .array import Array, open_core
 from .config import Call, current
 from .creation import MEMBER, Destination
+from .csr_builder import CsrBuilder, value_dtype
 from .errors import Error, ExistsError, FormatError
 from .scratch import whole_or_nothing
-from .sparse import CsrBuilder, SparseArray, value_dtype
+from .sparse import SparseArray
 
 __all__ = [
     "STEP", "Reported", "Triplets", "ahead", "build_csr", "build_dense", "cached", "imported", "reopen",

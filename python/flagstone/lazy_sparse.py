@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
-from .config import Call
-from .errors import NumericalError, ShapeError
+from .errors import ShapeError
 
 __all__ = ["LazySparse"]
 
@@ -198,63 +197,3 @@ class LazySparse:
             f"numpy.{ufunc.__name__}: not possible on a SparseArray without loading it; call "
             "to_scipy() first."
         )
-
-    # Reductions -------------------------------------------------------------------------------------------
-
-    def _moments(self, memory: Any) -> NDArray[np.float64]:
-        """Return sums and sums of squares of the stored columns: one read of the matrix."""
-        view: Any = self
-        operand = view.operand()
-        cols = self.shape[0] if self._transposed else self.shape[1]
-        found = np.zeros((2, cols))
-        if self.shape[0] and self.shape[1]:
-            call = Call("sum", memory)
-            done = call.run(_core.csr_statistics_job(operand, _core.memory_array(found)))
-            call.record(done, f"column sums {self.shape}", "row panels", 1)
-        return found
-
-    def _along(self, axis: int | None) -> int | None:
-        """Return the axis in stored order."""
-        if axis is None:
-            return None
-        if axis not in (-2, -1, 0, 1):
-            raise np.exceptions.AxisError(axis, 2)
-        return (axis % 2) ^ int(self._transposed)
-
-    def sum(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return sums along `axis` (None: of everything), float64, added in a fixed order; one read."""
-        along = self._along(axis)
-        if along == 1:
-            stored: Any = self if not self._transposed else self.T  # type: ignore[attr-defined]
-            return stored.multiply(np.ones(stored.shape[1]), memory)
-        sums = self._moments(memory)[0]
-        return sums if along == 0 else float(np.sum(sums))
-
-    def mean(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return means along `axis`, zeros that are not stored included; one read."""
-        count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis]
-        return self.sum(axis, memory=memory) / count
-
-    def var(self, axis: int | None = None, *, ddof: float = 0, memory: int | str | None = None) -> Any:
-        """Return variances along `axis`, from sums and squares in float64; one read (along rows: two).
-
-        Where the mean is x times the standard deviation, x² times the rounding of float64 is the error.
-        """
-        along = self._along(axis)
-        count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis]
-        if along == 1:
-            sums, squares = self.sum(axis, memory=memory), self.map("square").sum(axis, memory=memory)
-        else:
-            sums, squares = self._moments(memory)
-            if along is None:
-                sums, squares = sums.sum(), squares.sum()
-        spread: Any = np.maximum(squares - sums * sums / count, 0.0) / max(count - ddof, 0)
-        return spread if along is not None else float(spread)
-
-    def count_nonzero(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return the number of values that are not zero, along `axis`; one read."""
-        counts = np.asarray(self.map("sign").map("square").sum(axis, memory=memory))
-        if not np.isfinite(counts).all():
-            raise NumericalError("count_nonzero: the values hold NaN; replace or remove them first.")
-        whole: Any = np.rint(counts).astype(np.int64)
-        return whole if axis is not None else int(whole)

@@ -19,7 +19,8 @@ from .operators import operations
 from .outputs import check_path, check_replaceable
 from .plan import Plan, routine
 from .scratch import whole_or_nothing
-from .sparse import Product, SparseArray
+from .sparse import SparseArray
+from .sparse_product import Product
 
 __all__ = ["matmul"]
 

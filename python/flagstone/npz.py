@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from .array import Array
 from .config import Call
+from .csr_builder import CsrBuilder, value_dtype
 from .errors import Error, FormatError, storage_error
 from .export import row_blocks
 from .imports import STEP as _STEP
 from .imports import Reported, Triplets, ahead, build_csr, cached
 from .scratch import whole_or_nothing
-from .sparse import CsrBuilder, SparseArray, value_dtype
+from .sparse import SparseArray
 from .straight import StraightReader
 
 __all__ = ["import_to", "open_file", "write"]

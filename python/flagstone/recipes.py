@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 from typing import Any, NamedTuple
 
@@ -9,14 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import config
-from .creation import from_numpy
-from .decomposition import PcaResult, pca
-from .errors import ShapeError
-from .outputs import check_path
-from .plan import Plan, routine
+from .array import shape_text
+from .config import Call
+from .decomposition import PcaResult, _Pca
+from .dispersion import choose_genes, dispersion
+from .errors import NumericalError, ShapeError
+from .plan import Plan, Stats, routine
 from .sparse import SparseArray
+from .sparse_reductions import ColumnMoments, row_sums
 
 __all__ = ["SingleCell", "single_cell"]
+
+#: Of 8-byte numbers for every cell beside the steps: totals, factors, the core's copy, and one on the way.
+_PER_CELL = 4
+_PER_GENE = 16  # moments, means, dispersions and what is made of them
+_OPTIONS: dict[str, Any] = {"method": "auto", "tol": 1e-5, "seed": 0}  # of pca
 
 
 class SingleCell(NamedTuple):
@@ -42,65 +51,141 @@ class SingleCell(NamedTuple):
     normalized_dispersions: NDArray[np.float64]
 
 
-def normalized(X: SparseArray, totals: NDArray[np.float64], target: float = 1e4) -> Any:
-    """Return X with every cell scaled to `target` counts, lazily; empty cells stay empty."""
-    return X.scale(rows=target / np.where(totals == 0, 1.0, totals))
+class _SingleCell:
+    """The checked arguments of one call, and its three steps: totals of cells, moments of genes, PCA."""
+
+    def __init__(
+        self, X: Any, k: int, genes: int, target: float, out: Any, memory: Any, options: dict[str, Any]
+    ) -> None:
+        if not isinstance(X, SparseArray) or X._transposed:
+            given = "a transposed SparseArray" if isinstance(X, SparseArray) else type(X).__name__
+            raise ShapeError(f"single_cell: X is {given}; a SparseArray of cells x genes is needed.")
+        if not 1 <= k <= genes:
+            raise ShapeError(f"single_cell: k is {k} and genes is {genes}; k must lie between 1 and genes.")
+        if k > min(X.shape):
+            raise ShapeError(
+                f"single_cell: k is {k} and X is {shape_text(X.shape)}; at most {min(X.shape)} components "
+                "exist."
+            )
+        if not (isinstance(target, (int, float)) and math.isfinite(target) and target > 0):
+            raise ShapeError(f"single_cell: target is {target}; counts of a cell, more than 0, are needed.")
+        for name in options:
+            if name not in _OPTIONS:
+                raise TypeError(f"single_cell: {name} is not possible here; choose {', '.join(_OPTIONS)}.")
+        self.X, self.k, self.genes, self.target, self.out = X, k, genes, float(target), out
+        self.memory, self.options = memory, options
+        self.call = Call("single_cell", memory)
+        self.call.on(X.path)
+
+    def _totals(self) -> Any:
+        return row_sums("single_cell", self.X, self.memory)
+
+    def _moments(self, view: Any) -> ColumnMoments:
+        return ColumnMoments("single_cell", view, self.memory)
+
+    def _pca(self, view: Any) -> _Pca:
+        wanted = _OPTIONS | self.options
+        step = _Pca(
+            view, self.k, True, wanted["method"], wanted["tol"], wanted["seed"], self.out, self.memory
+        )
+        step.call.who = "single_cell"
+        return step
+
+    def _steps(self) -> tuple[Any, ColumnMoments, _Pca]:
+        """Return the steps as they can be counted before anything is read: with any genes, unscaled."""
+        some = self.X.log1p().select(np.arange(min(self.genes, self.X.shape[1])))
+        return self._totals(), self._moments(self.X), self._pca(some)
+
+    @property
+    def _beside(self) -> int:
+        cells, genes = self.X.shape
+        return 8 * (_PER_CELL * cells + _PER_GENE * genes)
+
+    def least(self) -> int:
+        """Return the least limit that works, or refuse the one that was given; nothing has been read."""
+        totals, moments, pca = self._steps()
+        # What one step leaves touched of the reserve (stacks, BLAS) is resident when the next asks anew.
+        beside = self._beside + self.call.engine.reserve
+        needed = max(
+            totals.least(),
+            moments.least(beside),
+            self.call.engine.least_memory(pca.planned()) + beside,
+        )
+        if needed > self.call.memory + self.call.engine.allowed_drift:
+            self.call.refuse(needed)
+        return self.call.rounded(needed)
+
+    @property
+    def _what(self) -> str:
+        stored = f"{self.X.stored_values:,} stored values"
+        return f"single_cell {shape_text(self.X.shape)} sparse, {stored}, {self.genes} genes, k = {self.k}"
+
+    def plan(self) -> Plan:
+        least = self.least()
+        parts = [step.plan() for step in self._steps()]
+        return dataclasses.replace(
+            parts[-1],
+            what=self._what,
+            peak_memory=max(parts[0].peak_memory, *(p.peak_memory + self._beside for p in parts[1:])),
+            least_memory=least,
+            most_passes=parts[-1].most_passes and parts[-1].most_passes + 2,
+            **_sums(parts),
+        )
+
+    def run(self) -> SingleCell:
+        """Do it: X is read for its rows, for its columns, and as often as the PCA does."""
+        self.least()
+        done: list[Stats] = []
+        totals = self._totals().run()
+        done.append(config.stats())
+        if not np.isfinite(totals).all():
+            cell = int(np.flatnonzero(~np.isfinite(totals))[0])
+            raise NumericalError(
+                f"single_cell: the counts of cell {cell} sum to {totals[cell]}; X must hold counts, without "
+                "NaN and Inf."
+            )
+        if (totals < 0).any():
+            raise ShapeError("single_cell: a cell's counts sum to less than 0; X must hold counts.")
+        factors = totals.copy()
+        factors[factors == 0] = 1  # empty cells stay empty
+        np.divide(self.target, factors, out=factors)
+        moments = self._moments(self.X.scale(rows=factors)).run()
+        done.append(config.stats())
+        rows = self.X.shape[0]
+        mean = moments[0] / rows
+        variance = np.maximum(moments[1] / rows - mean * mean, 0.0) * (rows / max(rows - 1, 1))
+        means, dispersions, relative = dispersion(mean, variance)
+        chosen = choose_genes(relative, self.genes)
+        members = {
+            "genes": chosen, "means": means, "dispersions": dispersions, "dispersions_norm": relative,
+        }  # fmt: skip
+        view = self.X.scale(rows=factors).log1p().select(chosen)
+        result = self._pca(view).run(members if self.out is not None else {})
+        done.append(config.stats())
+        self.call.keep(dataclasses.replace(
+            done[-1],
+            what=self._what,
+            peak_memory=max(d.peak_memory for d in done),
+            resident_at_entry=done[0].resident_at_entry,
+            **_sums(done, _STATS),
+        ))  # fmt: skip
+        return SingleCell(result, chosen, totals, means, dispersions, relative)
 
 
-def dispersion(
-    mean: NDArray[np.float64], variance: NDArray[np.float64], bins: int = 20
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return (log1p mean, log dispersion, dispersion normalised within bins of the mean) of every gene.
-
-    The published formulas of Satija et al. (2015) as scanpy states them: dispersion = variance / mean, both
-    logged; genes fall into `bins` equally wide bins of the mean; within a bin the dispersion is centred by
-    its mean and divided by its standard deviation (n - 1). A bin of one gene gives 1.
-    """
-    size = np.where(mean == 0, 1e-12, mean)
-    spread = variance / size
-    with np.errstate(divide="ignore", invalid="ignore"):
-        spread = np.log(np.where(spread == 0, np.nan, spread))
-    size = np.log1p(size)
-    edges = np.linspace(size.min(), size.max(), bins + 1)
-    edges[0] -= (edges[-1] - edges[0]) * 0.001  # the least mean belongs to the first bin
-    place = np.clip(np.searchsorted(edges, size, side="left") - 1, 0, bins - 1)
-    result = np.full(len(size), np.nan)
-    for b in range(bins):
-        inside = place == b
-        known = spread[inside & ~np.isnan(spread)]
-        if not len(known):
-            continue
-        center, width = (known.mean(), known.std(ddof=1)) if len(known) > 1 else (0.0, known[0])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result[inside] = (spread[inside] - center) / width
-    return size, spread, result
+_BOTH = ("passes", "bytes_read", "bytes_written", "flops", "seconds")
+_STATS = ("tasks", "worker_busy_seconds", "worker_idle_seconds", "ring_busy_seconds", "ring_idle_seconds")
 
 
-def choose_genes(normalized_dispersions: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the columns whose normalised dispersion is among the `count` largest (ties included)."""
-    known = np.sort(normalized_dispersions[~np.isnan(normalized_dispersions)])[::-1]
-    if not len(known):
-        raise ShapeError("single_cell: no gene varies; there is nothing to choose from.")
-    cutoff = known[min(count, len(known)) - 1]
-    chosen: NDArray[np.int64] = np.flatnonzero(np.nan_to_num(normalized_dispersions) >= cutoff)
-    return chosen
-
-
-def _check(X: Any, k: int, genes: int) -> None:
-    if not isinstance(X, SparseArray) or X._transposed:
-        raise ShapeError(f"single_cell: X is {type(X).__name__}; a SparseArray of cells x genes is needed.")
-    if not 1 <= k <= genes:
-        raise ShapeError(f"single_cell: k is {k} and genes is {genes}; k must lie between 1 and genes.")
+def _sums(parts: list[Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {name: sum(getattr(part, name) for part in parts) for name in (*_BOTH, *more)}
 
 
 def _plan(
     X: Any, k: int = 50, *, genes: int = 2000, target: float = 1e4, out: Any = None,
     memory: int | str | None = None, **options: Any,
 ) -> Plan:  # fmt: skip
-    """Return the plan of the PCA: which genes are chosen is not known, so that of the first ones."""
-    _check(X, k, genes)
-    some = X.log1p().select(np.arange(min(genes, X.shape[1])))
-    return pca.plan(some, k, out=out, memory=memory, **options)
+    """Return the plan of all three steps: both reads, and the PCA of the first genes (as many as asked)."""
+    return _SingleCell(X, k, genes, target, out, memory, options).plan()
 
 
 @routine(_plan)
@@ -126,40 +211,28 @@ def single_cell(
     k : int
         Number of components.
     genes : int
-        How many to choose.
+        How many to choose (more where several are equal).
     target : float
         Counts of every cell after normalisation.
     out : path, optional
-        Where the result of the PCA goes, with members genes, means, dispersions and dispersions_norm added to
-        its group; default: scratch.
+        Where the result of the PCA goes, its group with members genes, means, dispersions and
+        dispersions_norm beside; appears whole. Default: scratch.
     memory : int or str, optional
-        Most resident memory of the process during each step.
+        Most resident memory of the process during the call.
     **options
         Of `pca`: method, tol, seed.
+
+    Raises
+    ------
+    BudgetError
+        The limit is too small for one of the steps; names the least that works for all, before anything is
+        read.
+    NumericalError
+        A cell's counts hold NaN or Inf.
 
     Notes
     -----
     Reads X once for the cells' totals, once for the genes' moments, and then as often as the PCA does
-    (``fl.stats().passes``). Beside the PCA: 8 bytes a cell, 40 bytes a gene.
+    (``fl.stats().passes`` counts all). Beside the PCA: 32 bytes a cell, 128 bytes a gene.
     """
-    _check(X, k, genes)
-    if out is not None:
-        check_path("single_cell", out)
-    totals = np.asarray(X.sum(1, memory=memory))
-    if (totals < 0).any():
-        raise ShapeError("single_cell: a cell's counts sum to less than 0; X must hold counts.")
-    scaled = normalized(X, totals, target)
-    rows = X.shape[0]
-    sums, squares = scaled._moments(memory)
-    mean = sums / rows
-    variance = np.maximum(squares / rows - mean * mean, 0.0) * (rows / max(rows - 1, 1))
-    means, dispersions, relative = dispersion(mean, variance)
-    chosen = choose_genes(relative, genes)
-    result = pca(scaled.log1p().select(chosen), k, out=out, memory=memory, **options)
-    done = config.stats()
-    if out is not None:
-        members = {"genes": chosen, "means": means, "dispersions": dispersions, "dispersions_norm": relative}
-        for name, values in members.items():
-            from_numpy(values, f"{os.fspath(out)}/{name}", overwrite=True)
-    config._last = done  # what was done is the PCA, not its small members
-    return SingleCell(result, chosen, totals, means, dispersions, relative)
+    return _SingleCell(X, k, genes, target, out, memory, options).run()

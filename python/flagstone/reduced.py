@@ -22,7 +22,8 @@ class Reduced(Elementwise):
     """A reduction that is not computed yet.
 
     ``fl.compute(a.mean(0), a.var(0))`` takes several in one pass over `a`; ``np.asarray(r)``, ``float(r)``,
-    ``r[...]`` and arithmetic with `r` compute it alone, once.
+    ``r[...]`` and arithmetic with `r` compute it alone, once: it keeps that value, whatever is assigned
+    to its operands later (decision 31).
     """
 
     def __init__(

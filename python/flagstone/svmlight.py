@@ -12,11 +12,12 @@ from . import _core
 from .array import Array
 from .config import Call
 from .creation import Destination
+from .csr_builder import CsrBuilder
 from .errors import FormatError, storage_error
 from .imports import STEP, Reported, cached
 from .lines import Lines
 from .scratch import whole_or_nothing
-from .sparse import CsrBuilder, SparseArray
+from .sparse import SparseArray
 
 __all__ = ["import_to", "looks_like", "open_file"]
 

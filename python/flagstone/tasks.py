@@ -190,6 +190,7 @@ class Graph:
     def run(self) -> Stats:
         """Run all tasks; called by the end of the ``with`` block."""
         self._done = True
+        self._call.begin()
         job = self._job()
         for array in self._touched.values():
             array.flush()

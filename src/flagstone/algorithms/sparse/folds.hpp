@@ -1,0 +1,33 @@
+#pragma once
+// Minima, maxima, counts and moments along rows or columns of a CSR matrix that stays on disk: one read of it.
+#include <string>
+
+#include "flagstone/algorithms/sparse/csr_ops.hpp"
+
+namespace flagstone::sparse {
+
+/// What becomes of the stored values of one row or column: two words. NaN stays NaN in minima and maxima, and is no
+/// zero.
+enum class Fold : std::uint8_t {
+  min,      // the least (+Inf where none is stored), their number
+  max,      // the largest (-Inf), their number
+  nonzero,  // how many are not zero, their number
+  moments,  // sum, sum of squares, added in stored order
+};
+
+struct FoldOptions {
+  Fold fold = Fold::min;
+  Dtype real = Dtype::float64;  // what values are decoded (and transformed) in: float32 or float64
+  std::string scratch;          // where partial results of columns would spill to
+};
+
+// In both: the zeros that are not stored are the caller's to add. Stored values are compared and added in float64.
+// Traffic: CsrMatrix::stored_bytes read. Memory beside a panel's: 16 bytes a result, for columns also 16 n for every
+// panel that waits to be joined. No flops (moments: 3 nnz).
+
+/// out := along each column. out: 2 x n float64 in memory (first words, then second).
+void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out);
+/// out := along each row. out: m x 2 float64 in memory.
+void fold_rows(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out);
+
+}  // namespace flagstone::sparse
