@@ -452,3 +452,23 @@ def test_paths_that_are_no_text(tmp_path):
             with pytest.raises(fl.FormatError, match=words):
                 call(f"{tmp_path}/{name}")
     assert [p.name for p in tmp_path.iterdir()] == ["a.zarr"]
+
+
+def test_runtimes_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(fl.StorageError, match="which is a file; name a directory"):
+        fl.Runtime(scratch=tmp_path / "file")
+    for workers in (0, -1, 10**6):
+        with pytest.raises(ValueError, match="1 to 4096 are taken"):
+            fl.Runtime(workers=workers)
+    with pytest.raises(TypeError, match="a whole number is needed"):
+        fl.Runtime(workers=2.5)
+    with pytest.raises(ValueError, match="threads_per_task is 100000"):
+        fl.Runtime(threads_per_task=100_000)
+    for memory in (2**70, float("nan"), float("inf"), -1):
+        with pytest.raises(ValueError, match="is no size"):
+            fl.matmul(np.eye(2), np.eye(2), memory=memory)
+    with fl.Runtime(scratch=tmp_path / "later"):
+        (tmp_path / "later").write_text("x")
+        with pytest.raises(fl.StorageError, match="later"), fl.graph() as g:
+            g.add(lambda: None)

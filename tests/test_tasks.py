@@ -180,6 +180,58 @@ def test_ctrl_c_ends_a_graph_of_python_tasks(pair):
     np.testing.assert_array_equal(fl.compute(X + 0)[:2, :2], X[:2, :2])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_ctrl_c_reaches_a_python_function_that_would_never_end(pair):
+    _, X = pair
+    ended = []
+
+    def endless(a):
+        try:
+            while True:
+                pass
+        finally:
+            ended.append(True)
+
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), fl.graph() as g:
+        g.add(endless, fl.read(X.tiles[0, 0]))
+        g.add(endless, fl.read(X.tiles[0, 1]))
+    assert time.monotonic() - began < 10
+    assert ended
+    np.testing.assert_array_equal(fl.compute(X + 0)[:2, :2], X[:2, :2])  # nothing of it is left in a thread
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_a_second_ctrl_c_reaches_a_function_that_swallowed_the_first(pair):
+    _, X = pair
+    swallowed = []
+
+    def stubborn(a):
+        for _ in range(2):
+            try:
+                while True:
+                    pass
+            except KeyboardInterrupt:
+                swallowed.append(True)
+
+    for seconds in (0.5, 1.5):
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt), fl.graph() as g:
+        g.add(stubborn, fl.read(X.tiles[0, 0]))
+    assert len(swallowed) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_ctrl_c_ends_a_plan_of_many_tasks(tmp_path):
+    A = fl.create(tmp_path / "a.zarr", (300_000, 300_000), "float32")  # no chunk of it exists
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        fl.matmul.plan(A, A.T, memory="1GiB")  # half a minute
+    assert time.monotonic() - began < 10
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_map_blocks_with_halos(data):

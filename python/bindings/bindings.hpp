@@ -20,6 +20,9 @@ struct Job {
 /// Elements of a NumPy array, without a copy. Strides in bytes.
 Tile tile_of(const nb::ndarray<nb::ro>& array);
 
+/// Raises KeyboardInterrupt in the Python functions that run as tasks now, at their next step in the interpreter.
+void interrupt_tasks();
+
 void bind_base(nb::module_& m);
 void bind_errors(nb::module_& m);
 void bind_storage(nb::module_& m);

@@ -25,7 +25,11 @@ struct Engine {
 std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
   return [progress](const Statistics& now) {
     nb::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (PyErr_CheckSignals() != 0) {
+      nb::python_error interrupted;
+      interrupt_tasks();
+      throw interrupted;
+    }
     if (!progress.is_none()) progress(now);
   };
 }
@@ -42,13 +46,13 @@ Statistics run(Engine& engine, const Job& job, nb::handle progress) {
 Statistics plan(Engine& engine, const Job& job) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.running);
-  return engine.runtime.plan(job.build);
+  return engine.runtime.plan(job.build, heartbeat(nb::none()));
 }
 
 std::uint64_t least_memory(Engine& engine, const Job& job) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.running);
-  return engine.runtime.least_memory(job.build);
+  return engine.runtime.least_memory(job.build, heartbeat(nb::none()));
 }
 
 void read(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<>& to, std::size_t staging) {

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "bindings/bindings.hpp"
@@ -34,6 +35,27 @@ nb::dlpack::dtype dlpack_of(Dtype dtype) {
                                               : Code::Int;
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
 }
+
+/// Threads that are inside a task's function now. Guarded by Python's lock.
+std::vector<unsigned long>& inside_tasks() {
+  static auto* threads = new std::vector<unsigned long>;
+  return *threads;
+}
+
+/// As long as it lives interrupt_tasks() reaches this thread.
+class Interruptible {
+ public:
+  Interruptible() { inside_tasks().push_back(thread_); }
+  ~Interruptible() {
+    auto& threads = inside_tasks();
+    threads.erase(std::find(threads.begin(), threads.end(), thread_));
+    PyThreadState_SetAsyncExc(thread_, nullptr);  // one that came too late is for nobody
+  }
+  Interruptible(const Interruptible&) = delete;
+
+ private:
+  const unsigned long thread_ = PyThread_get_thread_ident();
+};
 
 struct PythonTask {
   nb::object function;
@@ -75,6 +97,7 @@ void call(const PythonTask& task, std::span<const Tile> tiles) {
     nb::list views;
     for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(task.accesses[i], tiles[i], alive, leases));
     try {
+      const Interruptible now;
       task.function(*nb::tuple(views));
     } catch (nb::python_error&) {
       keep();  // the traceback holds the function's arguments
@@ -113,6 +136,10 @@ Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, doubl
 }
 
 }  // namespace
+
+void interrupt_tasks() {
+  for (const unsigned long thread : inside_tasks()) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
+}
 
 void bind_tasks(nb::module_& m) {
   nb::class_<TaskList>(m, "TaskList")

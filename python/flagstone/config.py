@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import math
+import operator
 import os
 import threading
 import time
@@ -20,13 +20,15 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from . import _core, machine, scratch
-from .errors import BudgetError, Error, storage_error
+from .errors import BudgetError, Error, path_text, storage_error
 from .plan import Plan, Stats
 
 __all__ = ["Call", "Runtime", "current", "features", "memory_bytes", "stats"]
 
 _MiB = 1 << 20
 _MOST = (1 << 64) - 1  # bytes that can be named
+_MOST_LIMIT = 1 << 62  # bytes of a limit
+_MOST_THREADS = 4096
 Progress = Callable[[Any], None]
 
 
@@ -43,13 +45,21 @@ def memory_bytes(memory: int | str | None) -> int:
             raise _bad_memory(where, memory) from None
     if isinstance(memory, bool) or not hasattr(memory, "__float__"):
         raise _bad_memory(where, memory)
-    if not math.isfinite(memory) or memory < 1:
+    if not 1 <= memory < _MOST_LIMIT:  # not a number either
         raise _bad_memory(where, memory)
     return int(memory)
 
 
 def _bad_memory(where: str, given: object) -> ValueError:
     return ValueError(f'{where}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
+
+
+def _threads(name: str, number: object) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"Runtime: {name} is {number!r}; a whole number is needed.")
+    if not 1 <= operator.index(number) <= _MOST_THREADS:
+        raise ValueError(f"Runtime: {name} is {number}; 1 to {_MOST_THREADS} are taken.")
+    return operator.index(number)
 
 
 class Runtime:
@@ -89,20 +99,20 @@ class Runtime:
     ) -> None:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
-        for name, value in (
-            ("workers", 1 if workers is None else workers),
-            ("threads_per_task", threads_per_task),
-        ):
-            if value < 1:
-                raise ValueError(f"Runtime: {name} is {value}; at least 1 is needed.")
         self.memory = memory_bytes(memory)
-        self.workers = workers or 0
-        self.threads_per_task = threads_per_task
+        self.workers = 0 if workers is None else _threads("workers", workers)
+        self.threads_per_task = _threads("threads_per_task", threads_per_task)
         self.io = io
         self.progress = progress
         self.last: Stats | None = None
         self.planned: tuple[Plan, machine.Profile, list[Path]] | None = None  # the last one
-        self._scratch = Path(scratch) if scratch is not None else None
+        self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
+        if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
+            raise storage_error(
+                f"Runtime: scratch is '{scratch}', which is a file; name a directory.",
+                errno.ENOTDIR,
+                str(self._scratch),
+            )
         self._engines: dict[
             int, _core.Engine
         ] = {}  # by memory limit: this runtime's own and the last other one

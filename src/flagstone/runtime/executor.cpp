@@ -73,6 +73,16 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capa
 
 Executor::~Executor() {
   stop();
+  if (ring_lost_) {
+    // What the ring may still write into stays mapped for good: rather lost than used by somebody else.
+    static std::mutex mutex;
+    static auto* lost = new std::vector<PooledBuffer>;
+    std::lock_guard one(mutex);
+    for (auto& [id, flight] : flights_) {
+      lost->push_back(std::move(flight->staging));
+      lost->push_back(std::exchange(flight->tile->buffer, {}));
+    }
+  }
   scheduler_.release_tiles();  // through the pool, which tells the ring
 }
 
@@ -85,9 +95,18 @@ void Executor::stop() {
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
   if (reaper_.joinable()) {
-    ring_.wake();
+    wake_reaper();
     reaper_.join();
   }
+}
+
+/// While the kernel has no memory for requests nothing but trying again helps, and this thread has nothing else to do.
+void Executor::wake_reaper() {
+  for (bool first = true;; first = false) try {
+      return first ? ring_.wake() : ring_.submit({});  // which sends what is queued, the wake too
+    } catch (const StorageError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
 }
 
 void Executor::run(const std::function<void(Graph&)>& builder) {
@@ -101,11 +120,9 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
   {
     Lock lock(mutex_);
     // After an error nothing new starts; what runs and flies has to land before memory can go away.
-    const auto settled = [this] { return error_ ? running_ == 0 && requests_out_ == 0 : scheduler_.drained(); };
     advance(lock);
     while (!settled()) try {
-        wait_until(lock, [&] { return settled() || error_ != nullptr; });
-        if (error_) builder_ready_.wait(lock, settled);
+        wait_until(lock, [this] { return settled(); });  // the heartbeat goes on: tasks may need a second Ctrl-C
       } catch (...) {
         fail(std::current_exception());
       }
@@ -113,6 +130,10 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
   }
   stop();
   if (error_) std::rethrow_exception(error_);
+}
+
+bool Executor::settled() const {
+  return error_ ? running_ == 0 && (requests_out_ == 0 || ring_lost_) : scheduler_.drained();
 }
 
 void Executor::fail(std::exception_ptr error, const std::string& where) {

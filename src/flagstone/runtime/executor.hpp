@@ -28,6 +28,8 @@ class Executor final : public RunningGraph, private Machine {
   Statistics statistics();
   /// Which task and tile the first error came from ("" when none).
   const std::string& failed_in() const { return failed_in_; }
+  /// The ring failed with requests in its queues, which may still complete: it must not serve another run.
+  bool ring_lost() const { return ring_lost_; }
 
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
@@ -73,10 +75,12 @@ class Executor final : public RunningGraph, private Machine {
   void lose_ring(std::exception_ptr error);
   void fail(std::exception_ptr error, const std::string& where = {});
   void count_requests(std::ptrdiff_t change);
+  bool settled() const;
   void throw_if_failed();
   template <class Ready>
   void wait_until(Lock& lock, Ready ready);
   void stop();
+  void wake_reaper();
   PooledBuffer take_buffer(std::size_t bytes, bool for_io);
 
   Ring& ring_;
@@ -86,7 +90,7 @@ class Executor final : public RunningGraph, private Machine {
   std::condition_variable work_ready_, builder_ready_;
   Scheduler scheduler_;
   Reduction reduction_;
-  bool stopping_ = false;
+  bool stopping_ = false, ring_lost_ = false;
   std::exception_ptr error_;
   std::string failed_in_;
   int running_ = 0;                         // tasks and conversions on workers

@@ -33,10 +33,11 @@ void Executor::post(Lock& lock) {
   if (refused) lose_ring(refused);
 }
 
-/// The queue itself failed (out of kernel memory): what is out will not be heard of again.
+/// The queue itself failed (out of kernel memory). What is in it may be heard of again, or not: it stays counted,
+/// nobody waits for it, and its memory is not used again.
 void Executor::lose_ring(std::exception_ptr error) {
+  ring_lost_ = true;
   fail(error);
-  count_requests(-requests_out_);
 }
 
 void Executor::load(TileState& tile, Transfer transfer) {
@@ -133,7 +134,7 @@ void Executor::reap() {
     if (broken) return lose_ring(broken);
     for (std::size_t i = 0; i < n; ++i) complete(lock, completions[i]);
     advance(lock);
-    if (stopping_ && requests_out_ == 0) return;
+    if (stopping_ && (requests_out_ == 0 || ring_lost_)) return;
   }
 }
 

@@ -29,6 +29,8 @@ constexpr std::uint64_t reserve_once = 10 * MiB;
 constexpr std::uint64_t drift = 7 * MiB;
 static_assert(Runtime::allowed_drift < drift);
 
+constexpr int most_workers = 4096;  // threads that a run starts
+
 std::string default_scratch() {
   if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
@@ -39,7 +41,18 @@ std::string default_scratch() {
   return std::string(home ? home : ".") + "/.cache/flagstone/scratch";
 }
 
+void make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    throw StorageError("scratch: cannot create the directory; name another place (scratch=, FLAGSTONE_SCRATCH)",
+                       error.value(), path);
+}
+
 RuntimeOptions completed(RuntimeOptions options) {
+  if (options.workers > most_workers)
+    throw Error("Runtime: workers is " + std::to_string(options.workers) + "; at most " + std::to_string(most_workers) +
+                " are taken.");
   if (options.workers <= 0) {
     cpu_set_t allowed;
     const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
@@ -100,19 +113,24 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   const bool watched = reset_peak_resident();
-  std::filesystem::create_directories(impl_->options.scratch);
+  make_directory(impl_->options.scratch);
   Statistics stats;
-  {
+  bool lost = false;
+  try {
     Executor executor(ring, impl_->options, capacity, heartbeat);
     try {
       executor.run(builder);
     } catch (const BudgetError&) {
-      throw_too_small(least_memory(builder));
+      throw_too_small(least_memory(builder, heartbeat));
     } catch (...) {
       impl_->failure = executor.failed_in();
+      lost = executor.ring_lost();
       throw;
     }
     stats = executor.statistics();
+  } catch (...) {
+    if (lost) impl_->ring.reset();  // the next run makes a new one
+    throw;
   }
   stats.resident_at_entry = entry;
   stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
@@ -128,14 +146,15 @@ void Runtime::throw_too_small(std::uint64_t least) const {
                     least);
 }
 
-Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
+Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
+                         const std::function<void(const Statistics&)>& heartbeat) {
   const std::uint64_t entry = resident_bytes();
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
-  const std::uint64_t least = least_memory(builder);
+  const std::uint64_t least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
   const std::uint64_t capacity = memory - held;
-  Simulator simulator(impl_->options, impl_->profile, capacity, capacity);
+  Simulator simulator(impl_->options, impl_->profile, capacity, capacity, heartbeat);
   simulator.run(builder);
   Statistics stats = simulator.statistics();
   stats.resident_at_entry = entry;
@@ -145,8 +164,9 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder) {
   return stats;
 }
 
-std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder) {
-  Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0);
+std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder,
+                                    const std::function<void(const Statistics&)>& heartbeat) {
+  Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
   simulator.run(builder);
   return align_up(resident_bytes() + reserve() + simulator.least_capacity() + drift, MiB);
 }

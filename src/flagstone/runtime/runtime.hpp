@@ -43,11 +43,13 @@ class Runtime {
   /// given, is called on the calling thread about ten times a second and may throw to cancel the run.
   Statistics run(const std::function<void(Graph&)>& builder,
                  const std::function<void(const Statistics&)>& heartbeat = {});
-  /// The same builder on a virtual clock: nothing is read, written or computed.
-  Statistics plan(const std::function<void(Graph&)>& builder);
+  /// The same builder on a virtual clock: nothing is read, written or computed. `heartbeat` as in run().
+  Statistics plan(const std::function<void(Graph&)>& builder,
+                  const std::function<void(const Statistics&)>& heartbeat = {});
   /// Least memory limit with which `builder` could run: resident now + reserve + largest working set. `builder` must
   /// choose its smallest parameters when Graph::budget() is 0.
-  std::uint64_t least_memory(const std::function<void(Graph&)>& builder);
+  std::uint64_t least_memory(const std::function<void(Graph&)>& builder,
+                             const std::function<void(const Statistics&)>& heartbeat = {});
   /// Of what least_memory() leaves room for, what the process may have grown by when its number is passed again: a
   /// limit is refused when it is smaller than the least of now by more than this.
   static constexpr std::uint64_t allowed_drift = std::uint64_t{5} << 20;

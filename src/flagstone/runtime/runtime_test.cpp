@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <mutex>
 #include <numeric>
 #include <random>
 
@@ -201,6 +203,75 @@ TEST_F(RuntimeTest, TheHeartbeatCancels) {
     graph.add(task("long", {}, [](auto) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }));
   }),
                Cancel);
+}
+
+TEST_F(RuntimeTest, PlansHearTheHeartbeat) {
+  struct Cancel {};
+  const Array x = tiles(8);
+  Simulator simulator(options_, {}, 8 * tile_bytes, 0, [](const Statistics&) { throw Cancel(); });
+  EXPECT_THROW(simulator.run([&](Graph& graph) {
+    for (;;) graph.add(task("endless", {update(tile(x, 0))}, {}));
+  }),
+               Cancel);
+}
+
+/// A ring that refuses at one submit and keeps the requests: they go out with what comes next, as io_uring's do.
+class RefusingRing final : public Ring {
+ public:
+  explicit RefusingRing(int at) : left_(at) {}
+  void submit(std::span<const Request> requests) override {
+    std::lock_guard lock(mutex_);
+    kept_.insert(kept_.end(), requests.begin(), requests.end());
+    if (!requests.empty() && left_-- == 0) throw StorageError("io: the kernel takes no requests", ENOMEM, "ring");
+    ring_->submit(std::exchange(kept_, {}));
+  }
+  std::size_t reap(std::span<Completion> out) override { return ring_->reap(out); }
+  void wake() override {
+    submit({});
+    ring_->wake();
+  }
+  std::string describe() const override { return "refusing"; }
+
+ private:
+  std::mutex mutex_;
+  int left_;
+  std::vector<Request> kept_;
+  std::unique_ptr<Ring> ring_ = make_ring({.kind = "threads"});
+};
+
+TEST_F(RuntimeTest, ARefusingRingEndsTheRunWhateverItDoesLater) {
+  const Array x = tiles(64);
+  for (int at = 0; at < 6; ++at) {
+    RefusingRing ring(at);
+    Executor executor(ring, options_, 3 * tile_bytes, {});
+    EXPECT_THROW(executor.run([&](Graph& graph) {
+      for (int pass = 0; pass < 2; ++pass)
+        for (Index i = 0; i < 64; ++i)
+          graph.add(task("set", {pass == 0 ? write(tile(x, i)) : update(tile(x, i))}, [](auto) {}));
+    }),
+                 StorageError);
+    EXPECT_TRUE(executor.ring_lost());
+  }
+}
+
+TEST_F(RuntimeTest, ScratchThatIsAFileIsSaid) {
+  const std::string file = folder_ + "/file";
+  std::ofstream(file) << "not a directory";
+  options_.scratch = file;
+  options_.memory = resident_bytes() + GiB;
+  Runtime runtime(options_);
+  try {
+    runtime.run([](Graph&) {});
+    ADD_FAILURE() << "accepted";
+  } catch (const StorageError& error) {
+    EXPECT_EQ(error.filename, file);
+    EXPECT_EQ(error.number, ENOTDIR);
+  }
+}
+
+TEST_F(RuntimeTest, AbsurdNumbersOfWorkersAreRefused) {
+  options_.workers = 1'000'000;
+  EXPECT_THROW(Runtime{options_}, Error);
 }
 
 TEST_F(RuntimeTest, WhatCannotFitIsRefusedBeforeItStarts) {

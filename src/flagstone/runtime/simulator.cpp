@@ -6,13 +6,22 @@
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
+namespace {
+
+constexpr auto beat_every = std::chrono::milliseconds(100);
+constexpr std::uint64_t steps_a_look = 1024;  // a step takes a microsecond or more
+
+}  // namespace
+
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
-                     std::uint64_t announced_budget)
+                     std::uint64_t announced_budget, Heartbeat heartbeat)
     : RunningGraph(options),
       profile_(profile),
       scheduler_(capacity, *this, options.workers),
       reduction_(options.scratch, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
+      heartbeat_(std::move(heartbeat)),
+      next_beat_(std::chrono::steady_clock::now() + beat_every),
       idle_workers_(options.workers) {}
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
@@ -23,9 +32,19 @@ void Simulator::run(const std::function<void(Graph&)>& builder) {
 
 void Simulator::at(double time, std::function<void()> happen) { queue_.push({time, events_++, std::move(happen)}); }
 
+/// A plan of millions of tasks takes seconds: Ctrl-C is heard meanwhile.
+void Simulator::beat() {
+  if (!heartbeat_ || ++steps_ < steps_a_look) return;
+  steps_ = 0;
+  if (std::chrono::steady_clock::now() < next_beat_) return;
+  heartbeat_(statistics());
+  next_beat_ = std::chrono::steady_clock::now() + beat_every;
+}
+
 template <class Ready>
 void Simulator::advance_until(Ready ready) {
   for (;;) {
+    beat();
     scheduler_.pump();
     start();
     if (ready()) return;
@@ -112,6 +131,7 @@ void Simulator::store(TileState& tile, Transfer transfer) {
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {
   const auto full = [this] { return scheduler_.pending() >= lookahead_; };
+  beat();
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
   ++stats_.tasks;

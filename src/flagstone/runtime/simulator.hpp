@@ -1,5 +1,6 @@
 #pragma once
 // The planner: the same scheduler on a virtual clock. Nothing is read, written or computed.
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <queue>
@@ -14,8 +15,9 @@ namespace flagstone {
 /// convert, transfers and computing overlap.
 class Simulator final : public RunningGraph, private Machine {
  public:
+  using Heartbeat = std::function<void(const Statistics&)>;
   Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
-            std::uint64_t announced_budget);
+            std::uint64_t announced_budget, Heartbeat heartbeat = {});
 
   void run(const std::function<void(Graph&)>& builder);
   Statistics statistics() const;
@@ -53,11 +55,15 @@ class Simulator final : public RunningGraph, private Machine {
   void start();
   template <class Ready>
   void advance_until(Ready ready);
+  void beat();
 
   MachineProfile profile_;
   Scheduler scheduler_;
   Reduction reduction_;
   std::uint64_t announced_;
+  Heartbeat heartbeat_;
+  std::uint64_t steps_ = 0;  // since the clock was looked at
+  std::chrono::steady_clock::time_point next_beat_;
   double now_ = 0, disk_free_ = 0;
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then

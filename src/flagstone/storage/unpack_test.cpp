@@ -72,7 +72,9 @@ TEST(Unpack, RandomBytesNeverLeaveTheirBounds) {
     std::vector<std::byte> from(random() % 200), to(random() % 200);
     for (auto& byte : from) byte = static_cast<std::byte>(random());
     for (const Codec codec : {Codec::blosc, Codec::zstd, Codec::gzip, Codec::zlib, Codec::lzf})
-      if (const auto got = unpack({codec}, from, to)) EXPECT_LE(*got, to.size());
+      if (const auto got = unpack({codec}, from, to)) {
+        EXPECT_LE(*got, to.size());
+      }
   }
 }
 

@@ -115,7 +115,9 @@ TEST(Damage, CsrGroupsOfAnyBytesAreOpenedOrRefused) {
         const CsrMatrix matrix = open_csr(path);
         if (matrix.indptr.nbytes() > 1'000'000) continue;
         const auto panels = csr_panels(matrix);
-        if (!panels.empty()) EXPECT_EQ(panels.back().last, matrix.nnz);
+        if (!panels.empty()) {
+          EXPECT_EQ(panels.back().last, matrix.nnz);
+        }
         csr_statistics(matrix);
       } catch (const Error&) {
       }
