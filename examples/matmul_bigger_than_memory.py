@@ -16,7 +16,6 @@ with tempfile.TemporaryDirectory(dir=".") as name:
         array = fl.create(folder / file, (n, n), "float32")
         for row in range(0, n, 512):
             array[row : row + 512, :] = rng.standard_normal((512, n), dtype=np.float32)
-        array.flush()
 
     a, b = fl.open(folder / "a.zarr"), fl.open(folder / "b.zarr")
     print(fl.matmul.plan(a, b, out=folder / "c.zarr", memory=limit))

@@ -166,8 +166,8 @@ def test_replaced_array_stays_readable_for_who_has_it_open(tmp_path):
 
 
 @pytest.mark.parametrize("flushed", [True, False])
-def test_dirty_until_flush(tmp_path, flushed):
-    path = str(tmp_path / "a.zarr")
+def test_flat_files_are_dirty_until_flush(tmp_path, flushed):
+    path = str(tmp_path / "a.npy")
     code = f"""
 import os, flagstone as fl
 a = fl.create({path!r}, (100, 100), "float32")

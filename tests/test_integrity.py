@@ -43,16 +43,16 @@ def files_of(path: Path) -> list[Path]:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.floats(0, 1, exclude_max=True), which=st.integers(0, 1), bit=st.integers(0, 7),
+@given(place=st.floats(0, 1, exclude_max=True), which=st.integers(0, 2), bit=st.integers(0, 7),
        quiet=st.booleans())  # fmt: skip
 def test_a_flipped_bit_anywhere_is_found(tmp_path, place, which, bit, quiet):
     path = tmp_path / "a.zarr"
     values = made(path, (96, 64))
     files = files_of(path)
-    assert [f.name for f in files] == ["chunks.bin", "0"]
-    file = files[which]
-    size = 64 + 64 + 8 * 6 if which == 0 else 6 * 8192  # without the padding at the end
-    byte = int(place * (size + (100 if which else 0)))
+    assert [f.name for f in files] == ["chunks.bin", "journal", "lock", "0"]
+    file = files[[0, 1, 3][which]]
+    size = [64 + 64 + 8 * 6, 64, 6 * 8192][which]  # without the padding at the end
+    byte = int(place * (size + (100 if which == 2 else 0)))
     if byte >= size:
         byte = file.stat().st_size - 1 - (byte - size)  # the index
     flip(file, byte, bit, quiet)
@@ -136,7 +136,7 @@ def test_inner_checksums_are_verified_and_can_be_assigned(tmp_path):
     values[10:40, 5] = 3.0
     assert np.array_equal(fl.open(tmp_path / "a.zarr")[...], values)
     assert fl.check(tmp_path / "a.zarr").verified == 6
-    flip(tmp_path / "a.zarr/array/c/0/0", 100)
+    flip(tmp_path / "a.zarr/array/c/0/0", 12288 + 100)  # chunk (0, 1) has not moved
     with pytest.raises(fl.FormatError, match="checksum does not match"):
         fl.open(tmp_path / "a.zarr")[...]
 

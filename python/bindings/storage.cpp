@@ -10,7 +10,9 @@
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"
+#include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/zarr_store.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -83,8 +85,21 @@ void bind_storage(nb::module_& m) {
                      return stored > 0 ? stored : a.nbytes();
                    })
       .def("run_bytes", [](const Array& a, const Shape& box) { return a.store().run_bytes(box); })
+      .def_prop_ro("transacting",
+                   [](const Array& a) {
+                     const ZarrStore* store = zarr_store(a);
+                     return store && store->transacting();
+                   })
+      .def(
+          "look", [](const Array& a) { return a.store().look(); }, unlocked())
       .def(
           "flush", [](const Array& a) { a.store().flush(); }, unlocked());
+
+  nb::class_<Transaction>(m, "Transaction")
+      .def(nb::init<>())
+      .def("add", &Transaction::add, unlocked())
+      .def("commit", &Transaction::commit, unlocked())
+      .def("rollback", &Transaction::rollback, unlocked());
 
   m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, unlocked());
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),

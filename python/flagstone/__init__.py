@@ -40,6 +40,7 @@ from .reduced import Reduced
 from .regions import Region
 from .sparse import SparseArray
 from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
+from .transactions import transaction
 from .ufuncs import *  # noqa: F403 - their names are listed there, once
 from .ufuncs import __all__ as _functions
 
@@ -88,6 +89,7 @@ __all__ = [
     "single_cell",
     "stats",
     "to_dask",
+    "transaction",
     "update",
     "write",
     "write_obsm",

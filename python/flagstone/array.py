@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from .linear import Linear
 from .operators import Elementwise, operations
 from .regions import Tiles
 from .stamp import check_stamp, stamp
+from .transactions import current, one_call
 
 __all__ = ["Array"]
 
@@ -50,6 +53,7 @@ class Array(Linear, Elementwise):
         self._conjugated = conjugated
         self._root = root  # of a view: the array that it looks at
         self._dirty = False
+        self._writing = threading.RLock()  # one call of one thread at a time
         self.import_seconds = 0.0  #: what `open` spent on bringing a foreign file into scratch
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
         self._opened: tuple[Callable[..., Any], tuple[Any, ...]] | None = (
@@ -195,9 +199,11 @@ class Array(Linear, Elementwise):
     # Writing ------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: Key, value: Any) -> None:
-        """Assign a part; `value` is broadcast, an expression is computed by parts. Dirty until `flush()`.
+        """Assign a part; `value` is broadcast, an expression is computed by parts.
 
-        Chunks that are covered whole are written, others are read, changed and written.
+        Chunks that are covered whole are written, others are read, changed and written. Of a Zarr array all
+        of it or nothing, and on the disk when this returns (`flagstone.transaction` groups several); a flat
+        file is changed in place and dirty until `flush()`.
         """
         if isinstance(value, Elementwise):
             operations["assign"](self, key, value)
@@ -225,7 +231,10 @@ class Array(Linear, Elementwise):
         if not box.count:
             return
         call.room("the transfer", min(2 * box.count * self.dtype.itemsize, PIECE + STAGING))
-        self._mark_dirty()
+        with self._updating():
+            self._put(call, box, source)
+
+    def _put(self, call: Call, box: Box, source: NDArray[Any]) -> None:
         for start, shape, place, steps in box.pieces(self._piece_rows(box)):
             part = source[place]
             if box.strided:
@@ -246,6 +255,9 @@ class Array(Linear, Elementwise):
             part = part.reshape([1] * len(start))
         call.engine.write_box(self._core, start, part, STAGING)
 
+    def _updating(self) -> contextlib.AbstractContextManager[None]:
+        return updating([self])
+
     def _mark_dirty(self) -> None:
         owner = self._owner
         if not owner._dirty:
@@ -254,8 +266,10 @@ class Array(Linear, Elementwise):
                 _core.mark_dirty(owner._core, True)
 
     def flush(self) -> None:
-        """Put everything assigned so far safely on the disk; until then the array is marked dirty."""
+        """See what others committed since; put what was assigned to a flat file on the disk."""
         owner = self._owner
+        if not owner._dirty:
+            owner._core.look()
         if owner._dirty:
             owner._core.flush()
             if owner.path:
@@ -307,6 +321,20 @@ class Array(Linear, Elementwise):
             )
         values = values.T if self._transposed else values
         return values.conj() if self._conjugated else values
+
+
+@contextlib.contextmanager
+def updating(arrays: Iterable[Array]) -> Iterator[None]:
+    """Make what is assigned inside one transaction; arrays built aside and flat files take no part."""
+    owners = [array._owner for array in arrays]
+    owners = [owner for owner in owners if not owner._dirty and owner.path]
+    with contextlib.ExitStack() as stack:
+        for owner in sorted(owners, key=id):
+            if current(owner._core) is None:
+                stack.enter_context(owner._writing)
+        for core in stack.enter_context(one_call([owner._core for owner in owners])):
+            next(owner for owner in owners if owner._core is core)._mark_dirty()
+        yield
 
 
 def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:

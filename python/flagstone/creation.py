@@ -202,7 +202,8 @@ def create(
     Returns
     -------
     Array
-        Chunks that were never assigned read as zeros and take no space. Call `flush()` after assigning.
+        Chunks that were never assigned read as zeros and take no space. What is assigned is on the disk when
+        the assignment returns; `transaction` groups several. Call `flush()` after assigning to a `.npy`.
     """
     extents, name, pieces = check_new("create", shape, dtype, chunks)
     place = path_text("create", path)

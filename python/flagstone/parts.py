@@ -69,6 +69,11 @@ def _assign(target: Array, key: Key, value: Any) -> None:
     rows = max(1, PIECE // max(1, box.bounding_row * target.dtype.itemsize))
     chunk = target.chunks[0] if target.chunks else 1
     rows = max(chunk, rows // chunk * chunk) if chunk < target.shape[0] else rows
+    with target._updating():
+        _store(call, target, given, box, rows)
+
+
+def _store(call: Call, target: Array, given: Expression, box: Box, rows: int) -> None:
     for first in range(0, box.shape[0], rows):
         last = min(first + rows, box.shape[0])
         part = _box(call, given, [first, *[0] * (given.ndim - 1)], (last - first, *given.shape[1:]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .array import Array, shape_text
+from .array import Array, shape_text, updating
 from .config import Call
 from .errors import Error, ShapeError, storage_error
 from .places import IN_MEMORY, Place
@@ -195,9 +195,8 @@ class Graph:
         for array in self._touched.values():
             array.flush()
         self._call.check_memory(job)
-        for array in self._changed.values():
-            array._mark_dirty()
-        done = self._call.run(job)
+        with updating(self._changed.values()):
+            done = self._call.run(job)
         for array in self._changed.values():
             array.flush()
         self.stats = self._call.record(done, f"graph of {len(self)} tasks", "as added", 1)

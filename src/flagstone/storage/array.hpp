@@ -54,6 +54,9 @@ class ArrayStore {
   virtual void written(const Box&) {}
   /// Writes indexes, then fdatasync of what was written; after it, readers and peers see all data.
   virtual void flush() {}
+  /// Looks whether another handle or process has committed something since, and forgets what is old. Returns a number
+  /// that changes with every commit; 0: nothing but this handle writes, or nothing can be said.
+  virtual std::uint64_t look() { return 0; }
   /// Contiguous bytes of one request when a box of this shape is read (a layout's run length).
   virtual std::size_t run_bytes(const Shape& box) const = 0;
   /// What reading every stored chunk once moves; 0: no chunks, as many bytes as elements.

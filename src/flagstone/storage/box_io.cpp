@@ -271,7 +271,23 @@ void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, st
   check("read_box", array, box, to);
   if (count(box.shape) == 0) return;
   if (array.in_memory()) return copy(memory_tile(array, box), to);
-  Reading(ring, array, box, to, staging).run(pieces_to_read(array, box, staging));
+  // Several chunks of one moment: where another process commits meanwhile, they are read again.
+  for (int attempt = 0;; ++attempt) {
+    const std::uint64_t before = array.store().look();
+    std::exception_ptr error;
+    try {
+      Reading(ring, array, box, to, staging).run(pieces_to_read(array, box, staging));
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+    if (array.store().look() == before) {
+      if (error) std::rethrow_exception(error);
+      return;
+    }
+    if (attempt == 20)
+      throw StorageError("read: the array is changed faster than it can be read; read smaller parts", EAGAIN,
+                         array.path());
+  }
 }
 
 void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, std::size_t staging) {

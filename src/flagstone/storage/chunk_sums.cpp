@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -64,7 +65,9 @@ struct ChunkSums::BlockHead {
   char magic[8];
   std::uint64_t bytes, inode;
   std::int64_t modified;
-  std::uint32_t index, epoch, list, known, unused[3];
+  std::uint32_t index, epoch, list, known;
+  std::uint64_t before;  // a length that counts too: the file was about to grow
+  std::uint32_t unused;
   std::uint32_t crc;  // of all before it
 };
 
@@ -151,7 +154,9 @@ ShardSums ChunkSums::read_block(std::size_t shard, const ShardStamp* stamp) {
     return sums;
   sums.epoch = head.epoch;
   sums.stamp = {head.bytes, head.index, head.inode, head.modified};
-  if (!head.known || (stamp && (head.bytes != stamp->bytes || head.index != stamp->index))) {
+  const bool fits =
+      !stamp || (head.index == stamp->index && (stamp->bytes == head.bytes || stamp->bytes == head.before));
+  if (!head.known || !fits) {
     sums.state = ShardSums::State::unknown;
     return sums;
   }
@@ -170,6 +175,15 @@ void ChunkSums::invalidate(std::size_t shard) {
   BlockHead head{};
   if (!read_at(file_, &head, sizeof head, place(shard)) || !head.known) return;
   head.known = 0;
+  head.crc = crc32c(&head, sizeof head - sizeof head.crc);
+  write_at(file_, &head, sizeof head, place(shard), path_);
+}
+
+void ChunkSums::growing(std::size_t shard, std::uint64_t bytes) {
+  if (!open_existing(true)) return;
+  BlockHead head{};
+  if (!read_at(file_, &head, sizeof head, place(shard)) || !head.known) return;
+  head.before = std::exchange(head.bytes, bytes);
   head.crc = crc32c(&head, sizeof head - sizeof head.crc);
   write_at(file_, &head, sizeof head, place(shard), path_);
 }

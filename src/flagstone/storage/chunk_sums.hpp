@@ -55,6 +55,8 @@ class ChunkSums {
   ShardSums last_known(std::size_t shard);
   /// Marks a shard's checksums unknown before it is overwritten.
   void invalidate(std::size_t shard);
+  /// The shard's file is about to become longer, its index stays.
+  void growing(std::size_t shard, std::uint64_t bytes);
   /// Writes a block: the list first, its head last. StorageError.
   void save(std::size_t shard, const ShardSums& sums);
   /// fdatasync of what was saved, and of the directory where the file is new.

@@ -13,6 +13,7 @@
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
@@ -37,6 +38,7 @@ class Repairing {
 
   RepairReport run() {
     if (!metadata_.sharded) return {};
+    mend_journal();
     had_sums_ = sums_->there();
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
@@ -53,6 +55,19 @@ class Repairing {
     std::uint64_t offset = 0, bytes = 0;
     std::uint32_t crc = 0;
   };
+
+  /// What was committed is finished; a journal that cannot be read goes.
+  void mend_journal() {
+    const WriterLock lock(directory_);
+    try {
+      recover(directory_);
+    } catch (const FormatError& error) {
+      const std::string path = directory_ + "/__flagstone/journal";
+      ::unlink(path.c_str());
+      report_.repaired.push_back(path + " was damaged and is removed");
+      report_.lost.push_back({path, {}, "the last commit may be missing"});
+    }
+  }
 
   void repair(const Shape& shard, const std::string& path) {
     auto file = File::open(path, File::Mode::update);

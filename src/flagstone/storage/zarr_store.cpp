@@ -123,6 +123,7 @@ void ZarrStore::hold(const Shape& shard, Shard& loaded) const {
 }
 
 ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
+  if (!looked_) look_again();
   const auto at = shards_.try_emplace(shard).first;
   Shard& loaded = at->second;
   if (loaded.indexed) {
@@ -130,6 +131,7 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
     return loaded;
   }
   try {
+    check_unchanged();
     hold(shard, loaded);
     loaded.exists = true;
     read_index(shard, loaded);
@@ -149,6 +151,13 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
 
 void ZarrStore::read_index(const Shape& shard, Shard& loaded) const {
   loaded.file_bytes = loaded.file->size();
+  if (const ShardRecord* record = overlaid(shard, loaded.file_bytes)) {
+    loaded.entries = record->entries;
+    loaded.sums = {ShardSums::State::unknown, record->epoch, stamp_of(*loaded.file, crc_of(record->entries)),
+                   record->sums};
+    if (!record->sums.empty()) loaded.sums.state = ShardSums::State::known;
+    return;
+  }
   loaded.entries = read_shard_index(*loaded.file, metadata_);
   loaded.sums = sums_.load(sums_.number_of(shard), stamp_of(*loaded.file, crc_of(loaded.entries)));
 }
@@ -169,13 +178,14 @@ void ZarrStore::mismatched(const Shape& chunk, std::uint32_t expected) const {
            shard.sums.chunks[place.entry].crc != expected;
   };
   if (replaced()) return;
+  if (!transacting_ && !(heads() == seen_))
+    throw StorageError("read: the array was changed while it was read; read it again", EAGAIN, directory_);
   hold(place.shard, shard);
   Shard now;
   now.file = shard.file;
   now.exists = now.indexed = true;
   read_index(place.shard, now);
-  const ShardStamp before = shard.sums.stamp;
-  const bool touched = stamp_of(*shard.file, 0).modified != before.modified;
+  const bool touched = stamp_of(*shard.file, 0).modified != shard.sums.stamp.modified;
   if (!shard.unsynced) shard = std::move(now);
   if (replaced()) return;
   throw FormatError("read: " + shard.file->path() + ": " + name_of_chunk(chunk) + " does not match its checksum" +
@@ -238,117 +248,6 @@ std::uint64_t ZarrStore::pass_bytes() const {
 
 Transfer ZarrStore::read(const Box& box) const {
   return layout_.read(box, [this](const Shape& chunk) { return locate(chunk); });
-}
-
-void ZarrStore::make(const Shape& shard, Shard& fresh) {
-  if (!still_there())
-    throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
-  const std::string path = path_of(shard);
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (std::filesystem::create_directories(parent, error)) {
-    for (auto up = parent; up.string().size() >= directory_.size(); up = up.parent_path())
-      new_directories_.insert(up.string());
-  }
-  if (error) throw StorageError("storage: cannot create a directory", error.value(), parent.string());
-  new_directories_.insert(parent.string());
-  fresh.file_bytes =
-      align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
-  fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
-  const auto file = File::open(path, File::Mode::create);
-  if (metadata_.codec.raw())
-    file->allocate(fresh.file_bytes);
-  else
-    file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
-  write_shard_index(*file, fresh.entries, fresh.file_bytes);
-  fresh.exists = fresh.indexed = true;
-}
-
-void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
-  const std::uint64_t slot = layout_.slot_bytes();
-  bool ours = loaded.file_bytes >= loaded.entries.size() * slot + metadata_.index_bytes();
-  for (std::size_t i = 0; ours && i < loaded.entries.size(); ++i)
-    ours = loaded.entries[i].absent() || loaded.entries[i].offset == i * slot;
-  if (!ours)
-    throw FormatError("write: " + path_of(shard) +
-                      ": another program laid this shard out; copy the array (fl.from_numpy, fl.matmul with out=) "
-                      "instead of writing into it.");
-}
-
-StoredChunk ZarrStore::slot(const Shape& chunk) {
-  const Place place = place_of(chunk);
-  std::lock_guard lock(mutex_);
-  Shard& shard = load(place.shard);
-  if (!shard.exists) {
-    make(place.shard, shard);
-    hold(place.shard, shard);
-  } else if (!shard.unsynced) {
-    check_layout(place.shard, shard);
-    check_sums(shard);
-    if (keeps_sums_) sums_.invalidate(sums_.number_of(place.shard));
-  }
-  if (!shard.unsynced && keeps_sums_) {
-    shard.sums.state = ShardSums::State::known;
-    shard.sums.chunks.resize(shard.entries.size());
-    ++shard.sums.epoch;
-  }
-  shard.unsynced = true;
-  return {shard.file, place.entry * layout_.slot_bytes(), layout_.slot_bytes(), layout_.slot_bytes()};
-}
-
-Transfer ZarrStore::write(const Box& box) {
-  if (!options_.writable)
-    throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
-  return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
-}
-
-std::size_t ZarrStore::write_staging(const Box& box) {
-  const std::uint64_t slot = layout_.slot_bytes();
-  return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; }).staging_bytes;
-}
-
-void ZarrStore::written(const Box& box) {
-  std::lock_guard lock(mutex_);
-  const std::uint64_t slot = layout_.slot_bytes();
-  for (const Shape& chunk : layout_.touched(box)) {
-    const Place place = place_of(chunk);
-    Shard& shard = shards_.at(place.shard);
-    const std::uint64_t offset = place.entry * slot;
-    Pending pending{layout_.chunk_bytes, 0};
-    if (layout_.encode || layout_.summed) {
-      const auto at = pending_.find(chunk);
-      if (at == pending_.end()) throw Error("storage: " + name_of_chunk(chunk) + " was written without being packed.");
-      pending = at->second;
-      pending_.erase(at);
-    }
-    shard.entries[place.entry] = {offset, pending.bytes};
-    if (keeps_sums_) shard.sums.chunks[place.entry] = {pending.crc, shard.sums.epoch};
-    // The tail of a packed chunk's slot goes back to the file system.
-    const std::uint64_t used = align_up(shard.entries[place.entry].bytes);
-    if (used == slot || !layout_.encode) continue;
-    hold(place.shard, shard);
-    // Where holes are not supported the tail only costs space.
-    ::fallocate(shard.file->buffered(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset + used),
-                static_cast<off_t>(slot - used));
-  }
-}
-
-void ZarrStore::flush() {
-  std::lock_guard lock(mutex_);
-  for (auto& [name, shard] : shards_) {
-    if (!shard.unsynced) continue;
-    hold(name, shard);
-    shard.file->sync();  // the chunks first: an index never names what is not on disk
-    write_shard_index(*shard.file, shard.entries, shard.file_bytes);
-    shard.file->sync();
-    shard.unsynced = false;
-    if (!keeps_sums_) continue;
-    shard.sums.stamp = stamp_of(*shard.file, crc_of(shard.entries));
-    sums_.save(sums_.number_of(name), shard.sums);
-  }
-  sums_.sync();
-  for (const std::string& path : new_directories_) sync_directory(path);
-  new_directories_.clear();
 }
 
 ZarrStore* zarr_store(const Array& array) { return array ? dynamic_cast<ZarrStore*>(&array.store()) : nullptr; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "flagstone/storage/chunk_sums.hpp"
+#include "flagstone/storage/journal.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
 #include "flagstone/storage/shard_layout.hpp"
@@ -33,6 +34,7 @@ class ZarrStore final : public ArrayStore {
   std::size_t write_staging(const Box& box) override;  // makes no shard
   void written(const Box& box) override;
   void flush() override;
+  std::uint64_t look() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
 
   const ArrayMetadata& metadata() const { return metadata_; }
@@ -48,6 +50,15 @@ class ZarrStore final : public ArrayStore {
   ShardFacts facts(const Shape& shard) const;
   std::string path_of(const Shape& shard) const { return directory_ + "/" + metadata_.key(shard); }
   const std::string& sums_path() const { return sums_.path(); }
+  // In-place updates, driven by Transaction, which holds the lock of the array from begin() to end().
+  /// From now on chunks are written beside what is there: to free slots of their shards.
+  void begin();
+  /// Syncs what was written since begin(); the new index of every shard that was written to.
+  ArrayRecord prepare();
+  /// Forgets what was written, or what is on the disk by now.
+  void end(bool committed);
+  bool transacting() const { return transacting_; }
+  const std::string& directory() const { return directory_; }
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
   std::uint64_t stored_bytes() const;
   std::uint64_t pass_bytes() const override;
@@ -62,7 +73,13 @@ class ZarrStore final : public ArrayStore {
     bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
     bool unsynced = false;  // written to since the last flush
+    bool made = false;      // by this transaction
+    // While it is written to:
+    std::vector<ShardEntry> before;     // the index on the disk
+    std::vector<std::uint32_t> placed;  // slot of every chunk that is written, or `nowhere`
+    std::set<std::uint32_t> free;       // slots
   };
+  static constexpr std::uint32_t nowhere = 0xFFFFFFFFu;
   struct Place {
     Shape shard;
     std::size_t entry = 0;  // in the shard's index
@@ -78,6 +95,13 @@ class ZarrStore final : public ArrayStore {
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
   void check_layout(const Shape& shard, const Shard& loaded) const;
+  void touch(const Shape& shard, Shard& loaded);  // before the first write to it
+  std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);
+  void grow(const Shape& shard, Shard& loaded);
+  void look_again() const;       // mutex_ held
+  void check_unchanged() const;  // mutex_ held
+  std::vector<JournalHead> heads() const;
+  const ShardRecord* overlaid(const Shape& shard, std::uint64_t file_bytes) const;
   /// What is known of a chunk between packing (or summing) and the completion of its write.
   struct Pending {
     std::uint64_t bytes = 0;
@@ -95,6 +119,11 @@ class ZarrStore final : public ArrayStore {
   const Options options_;
   mutable ChunkSums sums_;
   bool keeps_sums_ = false;
+  bool transacting_ = false;
+  mutable bool looked_ = false;
+  mutable std::vector<JournalHead> seen_;     // when the shards were looked up
+  mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes
+  mutable const ArrayRecord* overlay_part_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::map<Shape, Shard> shards_;
   mutable std::deque<Shape> open_;  // oldest first

@@ -1,0 +1,347 @@
+// All or nothing: a writer that ends at any step of a transaction leaves the old arrays or the new ones.
+#include "flagstone/storage/transaction.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/metadata.hpp"
+#include "flagstone/storage/ring.hpp"
+#include "flagstone/storage/temporary_directory.hpp"
+#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_elements;
+using test::Reference;
+using test::write_elements;
+
+int steps_left = 0, steps_seen = 0;
+void count_down(const char*) {
+  ++steps_seen;
+  if (steps_left-- == 0) ::_exit(9);
+}
+
+const Shape shape{96, 64};
+
+Reference filled(std::uint64_t seed) {
+  Reference reference(shape, Dtype::float32);
+  std::mt19937_64 random(seed);
+  reference.randomize(random);
+  return reference;
+}
+
+void make(const std::string& path, std::uint64_t seed, const std::string& checksum = "sidecar") {
+  const Array array = create_zarr_array(path, shape, Dtype::float32, {.chunks = {32, 32}, .checksum = checksum});
+  write_elements(array, whole(shape), filled(seed).data);
+  array.store().flush();
+}
+
+/// Two boxes of each array, one twice, in one transaction.
+void update(const std::string& directory) {
+  Transaction transaction;
+  for (const std::string name : {"a", "b"}) {
+    const Array array = open_zarr_array(directory + "/" + name, true);
+    transaction.add(array);
+    Reference fresh = filled(name == "a" ? 11 : 12);
+    for (const Box& box : {Box{{0, 0}, {32, 64}}, Box{{64, 32}, {32, 32}}, Box{{0, 0}, {32, 32}}})
+      write_elements(array, box, fresh.elements(box));
+  }
+  transaction.commit();
+}
+
+std::vector<std::byte> expected(std::uint64_t old_seed, std::uint64_t new_seed) {
+  Reference reference = filled(old_seed), fresh = filled(new_seed);
+  for (const Box& box : {Box{{0, 0}, {32, 64}}, Box{{64, 32}, {32, 32}}}) copy(fresh.tile(box), reference.tile(box));
+  return reference.data;
+}
+
+/// 0: both old, 1: both new, -1: a mix.
+int state_of(const std::string& directory) {
+  const auto a = read_elements(open_zarr_array(directory + "/a"), whole(shape));
+  const auto b = read_elements(open_zarr_array(directory + "/b"), whole(shape));
+  if (a == filled(1).data && b == filled(2).data) return 0;
+  return a == expected(1, 11) && b == expected(2, 12) ? 1 : -1;
+}
+
+class Crash : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Crash, AtEveryStepOfATransactionAndOfItsRecovery) {
+  TemporaryDirectory directory;
+  const std::string pristine = directory / "pristine", place = directory / "g";
+  fs::create_directory(pristine);
+  make(pristine + "/a", 1, GetParam());
+  make(pristine + "/b", 2, GetParam());
+  const auto ring = make_ring({.kind = "threads"});
+  int before = 0, after = 0;
+  for (int step = 0; step < 300; ++step) {
+    fs::remove_all(place);
+    fs::copy(pristine, place, fs::copy_options::recursive);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      steps_left = step;
+      commit_step = &count_down;
+      update(place);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    const bool returned = WEXITSTATUS(status) == 0;
+    const int found = state_of(place);
+    ASSERT_NE(found, -1) << "a mix after step " << step;
+    if (returned) {
+      ASSERT_EQ(found, 1) << "lost after a returned commit";
+    }
+    (found == 1 ? after : before)++;
+    // The recovery may die as well, at each of its steps in turn over the iterations.
+    const pid_t second = ::fork();
+    if (second == 0) {
+      steps_left = step % 7;
+      commit_step = &count_down;
+      Transaction transaction;
+      transaction.add(open_zarr_array(place + (step % 2 ? "/a" : "/b"), true));
+      ::_exit(0);
+    }
+    ASSERT_EQ(::waitpid(second, &status, 0), second);
+    ASSERT_EQ(state_of(place), found) << "recovery changed what was there, step " << step;
+    {
+      Transaction transaction;
+      for (const std::string name : {"a", "b"}) transaction.add(open_zarr_array(place + "/" + name, true));
+    }
+    ASSERT_EQ(state_of(place), found);
+    ASSERT_FALSE(committed(place + "/a"));
+    for (const std::string name : {"/a", "/b"}) {
+      const CheckReport report = check_array(*ring, place + name, 1 << 16);
+      ASSERT_TRUE(report.damages.empty()) << report.damages[0].what << " after step " << step;
+      if (GetParam() != "none") ASSERT_EQ(report.verified, 6u) << "step " << step;
+    }
+    if (returned) {
+      EXPECT_GT(before, 10);
+      EXPECT_GT(after, 5);
+      return;
+    }
+  }
+  FAIL() << "the transaction has more steps than were tried";
+}
+
+INSTANTIATE_TEST_SUITE_P(Checksums, Crash, ::testing::Values("sidecar", "inner", "none"));
+
+TEST(Transaction, RolledBackIsAsIfItHadNotBeen) {
+  TemporaryDirectory directory;
+  make(directory / "a", 1);
+  {
+    const Array array = open_zarr_array(directory / "a", true);
+    Transaction transaction;
+    transaction.add(array);
+    const Box box{{0, 0}, {64, 32}};
+    write_elements(array, box, filled(5).elements(box));
+    EXPECT_EQ(read_elements(array, box), filled(5).elements(box));  // it sees its own writes
+    EXPECT_EQ(read_elements(open_zarr_array(directory / "a"), box), filled(1).elements(box));
+    transaction.rollback();
+    EXPECT_EQ(read_elements(array, whole(shape)), filled(1).data);
+  }
+  EXPECT_EQ(read_elements(open_zarr_array(directory / "a"), whole(shape)), filled(1).data);
+}
+
+TEST(Transaction, OneWriterAndAMessageAboutIt) {
+  TemporaryDirectory directory;
+  make(directory / "a", 1);
+  const Array one = open_zarr_array(directory / "a", true), two = open_zarr_array(directory / "a", true);
+  Transaction first, second;
+  first.add(one);
+  try {
+    second.add(two);
+    FAIL();
+  } catch (const StorageError& error) {
+    EXPECT_EQ(error.number, EBUSY);
+    EXPECT_NE(std::string(error.what()).find("another handle of this process since 2"), std::string::npos)
+        << error.what();
+  }
+  const Box box{{0, 0}, {32, 32}};
+  write_elements(one, box, filled(7).elements(box));
+  first.commit();
+  second.add(two);  // sees what was committed
+  EXPECT_EQ(read_elements(two, box), filled(7).elements(box));
+  const Box next{{32, 0}, {32, 32}};
+  write_elements(two, next, filled(8).elements(next));
+  second.commit();
+  one.store().look();
+  EXPECT_EQ(read_elements(one, next), filled(8).elements(next));
+  EXPECT_EQ(read_elements(one, box), filled(7).elements(box));
+}
+
+TEST(Transaction, ManyOfThemAgreeWithAModelAndSpaceStaysBounded) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  Reference model = filled(1);
+  make(path, 1);
+  std::mt19937_64 random(5);
+  std::uint64_t most = 0;
+  for (int i = 0; i < 120; ++i) {
+    const Array array = open_zarr_array(path, true);
+    Reference attempt = model;
+    {
+      Transaction transaction;
+      transaction.add(array);
+      for (std::uint64_t n = 1 + random() % 3; n > 0; --n) {
+        const Box box = test::random_chunk_box(shape, {32, 32}, random);
+        Reference fresh(shape, Dtype::float32);
+        fresh.randomize(random);
+        write_elements(array, box, fresh.elements(box));
+        copy(fresh.tile(box), attempt.tile(box));
+        ASSERT_EQ(read_elements(array, whole(shape)), attempt.data);
+      }
+      if (random() % 3) {
+        transaction.commit();
+        model = attempt;
+      }
+    }
+    ASSERT_EQ(read_elements(array, whole(shape)), model.data) << i;
+    ASSERT_EQ(read_elements(open_zarr_array(path), whole(shape)), model.data) << i;
+    most = std::max<std::uint64_t>(most, fs::file_size(path + "/c/0/0"));
+  }
+  EXPECT_LE(most, 18 * 4096u);  // six chunks: six more at most are being written, and a copy of the index or two
+}
+
+TEST(Transaction, AFullDiskIsAnErrorAndTheOldElementsStay) {
+  TemporaryDirectory directory;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!mount_small(directory.path(), 200 << 10)) ::_exit(2);
+    make(directory / "a", 1);  // about 60 KiB
+    bool refused = false;
+    for (int i = 0; i < 40 && !refused; ++i) try {
+        const std::string other = directory / ("filler" + std::to_string(i));
+        if (i > 0) write_text(other, std::string(8 << 10, 'x'));
+        const Array array = open_zarr_array(directory / "a", true);
+        Transaction transaction;
+        transaction.add(array);
+        const Transfer transfer = array.store().write({{0, 0}, {32, 32}});
+        Buffer buffer(transfer.buffer_bytes);
+        transfer.convert(buffer.data(), nullptr);
+        if (::pwrite(transfer.segments[0].file->buffered(), buffer.data(), 4096,
+                     static_cast<off_t>(transfer.segments[0].offset)) != 4096)
+          throw StorageError("full", ENOSPC, "a");
+        transaction.rollback();
+      } catch (const StorageError& error) {
+        refused = error.number == ENOSPC;
+      }
+    ::_exit(refused && read_elements(open_zarr_array(directory / "a"), whole(shape)) == filled(1).data ? 0 : 3);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "mounting is not allowed here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Transaction, ABitThatFlippedInTheJournalIsNoticed) {
+  TemporaryDirectory directory;
+  fs::create_directory(directory / "g");
+  make(directory / "g/a", 1);
+  make(directory / "g/b", 2);
+  update(directory / "g");
+  const std::string journal = directory / "g/a/__flagstone/journal";
+  const pid_t child = ::fork();
+  if (child == 0) {  // dies between the commit and the indexes
+    commit_step = [](const char* what) {
+      if (std::string(what) == "index") ::_exit(9);
+    };
+    update(directory / "g");
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(WEXITSTATUS(status), 9);
+  const auto bytes = fs::file_size(journal);
+  ASSERT_GT(bytes, 200u);
+  for (std::uint64_t byte = 0; byte < bytes; byte += 3) {
+    const auto flip = [&] {
+      const auto file = File::open(journal, File::Mode::update);
+      char value = 0;
+      read_exactly(*file, &value, 1, byte);
+      value = static_cast<char>(value ^ 4);
+      write_exactly(file->buffered(), *file, &value, 1, byte);
+    };
+    flip();
+    EXPECT_THROW(read_elements(open_zarr_array(directory / "g/a"), whole(shape)), FormatError) << byte;
+    flip();
+  }
+  EXPECT_EQ(state_of(directory / "g"), 1);
+}
+
+TEST(Transaction, InPlaceOverAQuarterOfTheChunksWritesLittleMore) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  const Shape large{2048, 2048};
+  const Array array = create_zarr_array(path, large, Dtype::float32, {.chunks = {256, 256}});
+  Reference reference(large, Dtype::float32);
+  write_elements(array, whole(large), reference.data);
+  array.store().flush();
+  const auto written_so_far = [] {
+    std::ifstream file("/proc/self/io");
+    std::string name;
+    for (std::uint64_t value = 0; file >> name >> value;)
+      if (name == "wchar:") return value;
+    return std::uint64_t{0};
+  };
+  Transaction transaction;
+  transaction.add(array);
+  const std::uint64_t before = written_so_far();
+  std::uint64_t changed = 0;
+  for (Index i = 0; i < 64; i += 4) {
+    const Box box{{i / 8 * 256, i % 8 * 256}, {256, 256}};
+    write_elements(array, box, reference.elements(box));
+    changed += 256 * 256 * 4;
+  }
+  transaction.commit();
+  EXPECT_LE(static_cast<double>(written_so_far() - before) / static_cast<double>(changed), 1.05);
+}
+
+TEST(Transaction, ReadersSeeOneMomentWhileAWriterCommits) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  {
+    const Array array = create_zarr_array(path, shape, Dtype::float32, {.chunks = {32, 32}});
+    write_elements(array, whole(shape), Reference(shape, Dtype::float32).data);
+    array.store().flush();
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Array array = open_zarr_array(path, true);
+    for (int round = 1; round <= 60; ++round) {
+      Transaction transaction;
+      transaction.add(array);
+      Reference fresh(shape, Dtype::float32);
+      std::fill(fresh.data.begin(), fresh.data.end(), static_cast<std::byte>(round));
+      write_elements(array, whole(shape), fresh.data);
+      transaction.commit();
+    }
+    ::_exit(0);
+  }
+  const auto ring = make_ring({.kind = "threads"});
+  const Array reader = open_zarr_array(path);
+  Reference seen(shape, Dtype::float32);
+  int status = 0, changes = 0;
+  std::byte last{};
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    read_box(*ring, reader, whole(shape), seen.tile(whole(shape)), 1 << 20);
+    for (const std::byte value : seen.data) ASSERT_EQ(value, seen.data[0]) << "a mix";
+    ASSERT_GE(seen.data[0], last) << "time went back";
+    changes += seen.data[0] != last;
+    last = seen.data[0];
+  }
+  read_box(*ring, reader, whole(shape), seen.tile(whole(shape)), 1 << 20);
+  EXPECT_EQ(seen.data[0], std::byte{60});
+  EXPECT_GT(changes, 3);
+}
+
+}  // namespace
+}  // namespace flagstone

@@ -1,0 +1,216 @@
+"""Updates in place: all of them or none, durable when the call returns, one moment for every reader."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+
+SHAPE = (256, 192)
+
+
+def made(path, names=("A", "B")) -> dict[str, np.ndarray]:
+    values = {}
+    for i, name in enumerate(names):
+        values[name] = np.full(SHAPE, float(i))
+        array = fl.create(path / name, SHAPE, "float64", chunks=(64, 64))
+        array[...] = values[name]
+        array.close()
+    return values
+
+
+@pytest.fixture
+def group(tmp_path):
+    path = tmp_path / "data.zarr"
+    return path, made(path)
+
+
+def read(path, name) -> np.ndarray:
+    return np.asarray(fl.open(path / name))
+
+
+def test_an_assignment_is_on_the_disk_when_it_returns(group):
+    path, values = group
+    code = f"""
+import os, flagstone as fl
+a = fl.open({str(path / "A")!r}, mode="r+")
+a[3:200, 5:100:2] = 7
+os._exit(9)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 9
+    values["A"][3:200, 5:100:2] = 7
+    assert np.array_equal(read(path, "A"), values["A"])
+    assert fl.check(path).ok
+
+
+def test_a_block_is_all_or_nothing(group):
+    path, values = group
+    A, B = (fl.open(path / name, mode="r+") for name in "AB")
+    with pytest.raises(ZeroDivisionError), fl.transaction(path):
+        A[:100] = 5
+        B[:, 3] = 6
+        assert A[0, 0] == 5
+        assert B[0, 3] == 6
+        assert read(path, "A")[0, 0] == 0  # nobody else sees it
+        1 / 0
+    for name, array in (("A", A), ("B", B)):
+        assert np.array_equal(array[...], values[name])
+        assert np.array_equal(read(path, name), values[name])
+    with fl.transaction(path):
+        A[:100] = 5
+        B[:, 3] = A[:, 0]
+        B[10:20] = A[10:20] * 2.0 + fl.open(path / "B")[10:20]
+    values["A"][:100] = 5
+    values["B"][:, 3] = values["A"][:, 0]
+    values["B"][10:20] = values["A"][10:20] * 2 + 1
+    for name in "AB":
+        assert np.array_equal(read(path, name), values[name])
+    report = fl.check(path)
+    assert report.ok
+    assert report.verified == report.stored
+
+
+def test_graphs_belong_to_it(group):
+    path, values = group
+    A = fl.open(path / "A", mode="r+")
+
+    def fill(a):
+        a[...] = 9
+
+    def fail(a):
+        raise KeyError("no")
+
+    with pytest.raises(KeyError), fl.graph() as g:
+        g.add(fill, fl.write(A.tiles[0, 0]))
+        g.add(fail, fl.update(A.tiles[0, 0]))
+    assert np.array_equal(read(path, "A"), values["A"])
+    with fl.transaction(path), fl.graph() as g:
+        g.add(fill, fl.write(A.tiles[1, 1]))
+    values["A"][64:128, 64:128] = 9
+    assert np.array_equal(read(path, "A"), values["A"])
+
+
+def test_one_writer_and_who_it_is(group):
+    path, _ = group
+    code = f"""
+import flagstone as fl
+with fl.transaction({str(path)!r}):
+    fl.open({str(path / "A")!r}, mode="r+")[0, 0] = 1
+    print("inside", flush=True)
+    input()
+"""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout.readline() == "inside\n"
+    A = fl.open(path / "A", mode="r+")
+    with pytest.raises(fl.StorageError, match=rf"being written by process {writer.pid} since 2"):
+        A[5, 5] = 3
+    assert A[0, 0] == 0  # readers are not disturbed
+    writer.communicate("\n", timeout=30)
+    assert writer.returncode == 0
+    A[5, 5] = 3
+    assert (A[0, 0], A[5, 5]) == (1, 3)
+
+
+def test_threads_take_turns(group):
+    path, values = group
+    A = fl.open(path / "A", mode="r+")
+
+    def rows(first):
+        for i in range(first, first + 8):
+            A[i] = i
+
+    threads = [threading.Thread(target=rows, args=(8 * n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    values["A"][:32] = np.arange(32)[:, None]
+    assert np.array_equal(read(path, "A"), values["A"])
+
+
+def test_bad_input(group, tmp_path):
+    path, _ = group
+    with pytest.raises(FileNotFoundError):
+        fl.transaction(tmp_path / "nothing")
+    np.save(tmp_path / "a.npy", np.zeros((3, 3)))
+    with pytest.raises(fl.FormatError, match="no Zarr group"):
+        fl.transaction(tmp_path / "a.npy")
+    with (
+        fl.transaction(path),
+        pytest.raises(fl.Error, match="one is open"),
+        fl.transaction(path / "A"),
+    ):
+        pass
+    with fl.transaction(path):  # nothing was assigned
+        pass
+
+
+def test_space_does_not_grow_with_updates(group):
+    path, values = group
+    A = fl.open(path / "A", mode="r+")
+    shard = path / "A" / "c" / "0" / "0"
+    for i in range(30):
+        A[...] = values["A"] = values["A"] + i
+    assert np.array_equal(read(path, "A"), values["A"])
+    assert shard.stat().st_blocks * 512 <= 3 * A.nbytes
+
+
+KILLED = """
+import itertools, sys
+import flagstone as fl
+path = sys.argv[1]
+A, B = (fl.open(f"{path}/{name}", mode="r+") for name in "AB")
+round = int(A[0, 0])
+print("ready", flush=True)
+while True:
+    round += 1
+    with fl.transaction(path):
+        A[...] = round
+        B[...] = -round
+        A[7:9, ::3] = round
+    print(round, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_moments(tmp_path, seed):
+    """0 torn, 0 lost after a returned commit, 0 unreadable by peers once a writer has looked at it."""
+    zarr = pytest.importorskip("zarr")
+    path = tmp_path / "data.zarr"
+    for name in "AB":
+        array = fl.create(path / name, SHAPE, "float64", chunks=(64, 64))
+        array[...] = 0
+        array.close()
+    moments = random.Random(seed)
+    for _ in range(6):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(moments.uniform(0.0, 0.25))
+        writer.send_signal(signal.SIGKILL)
+        told = [int(line) for line in writer.communicate()[0].split() if line.strip().isdigit()]
+        a, b = read(path, "A"), read(path, "B")
+        assert (a == a[0, 0]).all()  # not torn
+        assert (b == -a[0, 0]).all()
+        if told:
+            assert a[0, 0] >= told[-1]  # not lost
+        with fl.transaction(path):  # a writer recovers
+            for name in "AB":
+                fl.open(path / name, mode="r+")[0, 0] = a[0, 0] if name == "A" else -a[0, 0]
+        peers = zarr.open_group(path, mode="r")
+        assert np.array_equal(peers["A"][...], a)
+        assert np.array_equal(peers["B"][...], b)
+        assert fl.check(path).ok
