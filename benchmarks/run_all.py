@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = (
     "product",
     "product_memmap",
+    "unaligned",
     "injection_order",
     "empty_tasks",
     "ring",
