@@ -2,6 +2,7 @@
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
 #include "flagstone/algorithms/flash/flash_ptr.hpp"
 #include "flagstone/algorithms/flash/gemm.hpp"
+#include "flagstone/algorithms/flash/map.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
