@@ -98,6 +98,11 @@ def test_several_panels_and_pca(tmp_path):
     (lambda A: A[:, [3, 1]], "increasing"),
     (lambda A: A[3], "columns"),
     (lambda A: A.T.select([1]), "before transposing"),
+    (lambda A: A * A, "multiply: the other operand is SparseArray; a number, 20 factors of columns"),
+    (lambda A: A * np.array([object()] * 20), "ndarray of object; a number"),
+    (lambda A: A / "x", "divide: the other operand is str"),
+    (lambda A: A * fl.from_numpy(np.ones(20)), "the other operand is Array"),
+    (lambda A: np.ones((50, 20)) * A, "the other operand is 50 x 20 and the matrix 50 x 20"),
     (lambda A: pickle.dumps(A.log1p()), "does not travel"),
 ])  # fmt: skip
 def test_bad_input(tmp_path, call, message):
@@ -188,3 +193,9 @@ def test_rows_are_no_index():
     for key in (np.s_[np.arange(3), :], np.s_[0, :], np.s_[:2, :]):
         with pytest.raises(TypeError, match="takes A\\[:, columns\\] only"):
             A[key]
+
+
+def test_lists_are_factors():
+    A = fl.from_blocks([np.eye(3)])
+    np.testing.assert_array_equal((A * [1, 2, 3]).to_scipy().toarray(), np.diag([1.0, 2, 3]))
+    np.testing.assert_array_equal((A / [[1], [2], [4]]).to_scipy().toarray(), np.diag([1, 0.5, 0.25]))

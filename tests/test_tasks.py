@@ -287,3 +287,22 @@ def test_scratch_that_is_no_size_is_refused_before_the_task_is_added(scratch):
     with pytest.raises(ValueError, match="graph: scratch is"):
         g.add(lambda z: None, fl.write(Z), scratch=scratch)
     assert len(g) == 0
+
+
+@pytest.mark.parametrize("halo", [1.5, True, (1,), (1, -1), (1, 0.5), "1"])
+def test_halos_are_integers_one_for_each_dimension(halo):
+    X = fl.from_numpy(np.ones((6, 6)))
+    with pytest.raises(fl.ShapeError, match="halo is .* give one number"):
+        fl.map_blocks(lambda x: x, X, block=(3, 3), halo=halo)
+    same = fl.map_blocks(lambda x: x, X, block=(3, 3), halo=[1, 1])
+    np.testing.assert_array_equal(same[...], 1)
+
+
+def test_notes_name_the_operand_not_a_hidden_place(tmp_path):
+    X = fl.from_numpy(np.ones((6, 6)), tmp_path / "x.zarr")
+    with pytest.raises(ZeroDivisionError) as caught:
+        fl.map_tiles(lambda x: 1 // 0, X)
+    note = " ".join(getattr(caught.value, "__notes__", []))
+    if note:  # Python 3.11 and later
+        assert "x.zarr" in note
+        assert "flagstone-tmp" not in note

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .array import shape_text
 from .errors import ShapeError
 
 __all__ = ["LazySparse"]
@@ -157,24 +158,40 @@ class LazySparse:
 
     # Operators --------------------------------------------------------------------------------------------
 
+    def _factors(self, other: Any, who: str) -> NDArray[np.float64]:
+        """Return a number, a row or a column of factors in float64, or say what is possible."""
+        given = other if isinstance(other, (int, float, np.ndarray, np.generic, list, tuple)) else None
+        values = np.asarray(given)
+        rows, cols = self.shape
+        if given is None or values.dtype.kind not in "biuf":
+            kind = type(other).__name__ if given is None else f"{type(other).__name__} of {values.dtype}"
+            raise TypeError(
+                f"{who}: the other operand is {kind}; a number, {cols} factors of columns or {rows} x 1 "
+                "factors of rows are needed (to_scipy() has the rest)."
+            )
+        if values.ndim and values.shape not in ((cols,), (1, cols), (rows, 1)):
+            raise ShapeError(
+                f"{who}: the other operand is {shape_text(values.shape)} and the matrix "
+                f"{shape_text(self.shape)}; a number, {cols} factors of columns or {rows} x 1 factors of rows are needed."
+            )
+        return values.astype(np.float64)
+
+    def _scaled_by(self, factors: NDArray[np.float64]) -> Any:
+        if factors.ndim == 0:
+            return self.scale(factor=float(factors))
+        if factors.shape == (self.shape[0], 1) and factors.shape != (1, self.shape[1]):
+            return self.scale(rows=factors[:, 0])
+        return self.scale(columns=factors.reshape(-1))
+
     def __mul__(self, other: Any) -> Any:
-        if np.ndim(other) == 0 and np.asarray(other).dtype.kind in "biuf":
-            return self.scale(factor=float(other))
-        if isinstance(other, np.ndarray) and other.ndim <= 2:
-            rows, cols = self.shape
-            if other.ndim == 2 and other.shape == (rows, 1):
-                return self.scale(rows=other[:, 0])
-            if other.shape in ((cols,), (1, cols)):
-                return self.scale(columns=other.reshape(-1))
-        return NotImplemented
+        return self._scaled_by(self._factors(other, "multiply"))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
+        factors = self._factors(other, "divide")
         with np.errstate(divide="ignore"):
-            return (
-                self.__mul__(1.0 / np.asarray(other, np.float64)) if np.ndim(other) <= 2 else NotImplemented
-            )
+            return self._scaled_by(np.asarray(1.0 / factors))
 
     def __neg__(self) -> Any:
         return self.map("negative")

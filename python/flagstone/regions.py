@@ -37,8 +37,9 @@ class Region:
             raise ValueError(f"region: edge is {edge!r}; choose 'clip' or 'periodic'.")
         self.array = array
         self.start, self.shape = tuple(box.start), tuple(box.shape)
-        given = halo if isinstance(halo, tuple) else (halo,) * len(self.shape)
-        if len(given) != len(self.shape) or any(h < 0 for h in given):
+        given = tuple(halo) if isinstance(halo, (tuple, list)) else (halo,) * len(self.shape)
+        whole = all(hasattr(h, "__index__") and not isinstance(h, bool) for h in given)
+        if not whole or len(given) != len(self.shape) or any(h < 0 for h in given):
             raise ShapeError(f"region: halo is {halo}; give one number, not negative, for each dimension.")
         if edge == "periodic" and any(h > n for h, n in zip(given, array.shape, strict=True)):
             raise ShapeError(f"region: a periodic halo of {given} is wider than the array {array.shape}.")

@@ -111,7 +111,12 @@ class _Body:
 
     def _where(self) -> str:
         changed = [a for a in self.accesses if a.mode != "read"] or list(self.accesses)
-        return f"in task '{self.name}'" + (f" (tile {changed[0].region.name})" if changed else "")
+        # A result that is being built aside has a name that nobody knows: say where the operand is.
+        named = [
+            a for a in (*changed, *self.accesses) if ".flagstone-tmp-" not in (a.region.array.path or "")
+        ]
+        where = f" (tile {(named or changed)[0].region.name})" if changed else ""
+        return f"in task '{self.name}'{where}"
 
 
 def _note(error: BaseException, text: str) -> None:
