@@ -79,7 +79,7 @@ class _Member:
             self._straight.read(self._file.tell())  # the header, for the checksum
 
     def take(self, count: int) -> NDArray[Any]:
-        """Return the next `count` elements (fewer at the end), in native byte order; valid for two more."""
+        """Return the next `count` elements (fewer at the end), in native byte order; valid for one more."""
         count = min(count, self._left)
         source = self._straight or self._file
         raw = source.read(count * self.dtype.itemsize)
@@ -180,7 +180,7 @@ def _import_csr(
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
-    builder = CsrBuilder(call, target, cols, kept, replace, beside=64 * _STEP, narrow=narrow)
+    builder = CsrBuilder(call, target, cols, kept, replace, beside=96 * _STEP, narrow=narrow)
     report, moved = Reported(call, os.path.getsize(path)), 0
     with whole_or_nothing(builder):
         for block in ahead(_rows(runs, indices, data)):

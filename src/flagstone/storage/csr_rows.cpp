@@ -1,6 +1,7 @@
 #include "flagstone/storage/csr_rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -108,20 +109,29 @@ void store_columns(ColumnsView columns, Index n, Dtype dtype, std::byte* to) {
                 [&](const auto* from) { visit_stored(to, dtype, [&](auto* stored) { convert(from, n, stored); }); });
 }
 
+/// Without a branch, so that it is done for several values at once. The bits must agree: -0.0 and NaN have no byte.
+template <class V>
+bool narrow_loop(const std::byte* __restrict values, Index n, std::byte* __restrict to) {
+  using Bits = std::conditional_t<sizeof(V) == 1, std::uint8_t,
+                                  std::conditional_t<sizeof(V) == 2, std::uint16_t,
+                                                     std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>>>;
+  Bits different = 0;
+  for (Index i = 0; i < n; ++i) {
+    const V value = value_at<V>(values, i);
+    std::uint8_t byte;
+    if constexpr (std::is_floating_point_v<V>)  // in units of 1 the mantissa ends with the integer
+      byte = static_cast<std::uint8_t>(std::bit_cast<Bits>(value + (sizeof(V) == 4 ? V{0x1p23} : V{0x1p52})));
+    else
+      byte = static_cast<std::uint8_t>(value);
+    const V back = static_cast<V>(static_cast<std::int32_t>(byte));
+    different |= static_cast<Bits>(std::bit_cast<Bits>(value) ^ std::bit_cast<Bits>(back));
+    to[i] = static_cast<std::byte>(byte);
+  }
+  return different == 0;
+}
+
 bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to) {
-  return visit_value(dtype, [&](auto kind) {
-    using V = decltype(kind);
-    bool exact = true;
-    for (Index i = 0; i < n; ++i) {
-      const V value = value_at<V>(values, i);
-      const bool inside = value >= V{0} && value <= static_cast<V>(255);  // false for NaN
-      const auto byte = inside ? static_cast<std::uint8_t>(value) : std::uint8_t{0};
-      exact &= inside && static_cast<V>(byte) == value;
-      if constexpr (std::is_floating_point_v<V>) exact &= !std::signbit(value);
-      to[i] = static_cast<std::byte>(byte);
-    }
-    return exact;
-  });
+  return visit_value(dtype, [&](auto kind) { return narrow_loop<decltype(kind)>(values, n, to); });
 }
 
 void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to) {
