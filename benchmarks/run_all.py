@@ -22,6 +22,7 @@ SCRIPTS = (
     "injection_order",
     "empty_tasks",
     "ring",
+    "storage",
     "pca",
     "sparse_stream",
     "elementwise",

@@ -54,15 +54,22 @@ std::string read_range(int file, std::size_t bytes, off_t offset) {
                     " is damaged; the last commit may be missing. fl.repair removes it.");
 }
 
-/// Body and head are synced one after the other: what does not match was damaged later. All zeros: it is new.
+/// Body and head are synced one after the other: what does not match was damaged later. All zeros: it is new. A read
+/// beside the write of a head may see half of it, and nothing of that when it is repeated.
 JournalHead head_in(int file, const std::string& path) {
-  JournalHead head;
-  const std::string text = read_range(file, sizeof head, 0);
-  if (text.size() < sizeof head || text.find_first_not_of('\0') == std::string::npos) return {};
-  std::memcpy(&head, text.data(), sizeof head);
-  if (std::memcmp(head.magic, magic, sizeof magic) != 0 || head.crc != crc32c(&head, sizeof head - sizeof head.crc))
-    damaged(path);
-  return head;
+  constexpr int same_before_damage = 3;
+  std::string before;
+  for (int same = 0; same < same_before_damage;) {
+    JournalHead head;
+    const std::string text = read_range(file, sizeof head, 0);
+    if (text.size() < sizeof head || text.find_first_not_of('\0') == std::string::npos) return {};
+    std::memcpy(&head, text.data(), sizeof head);
+    if (std::memcmp(head.magic, magic, sizeof magic) == 0 && head.crc == crc32c(&head, sizeof head - sizeof head.crc))
+      return head;
+    same = text == before ? same + 1 : 0;
+    before = text;
+  }
+  damaged(path);
 }
 
 void write_range(int file, const void* from, std::size_t bytes, off_t offset, const std::string& path) {

@@ -343,5 +343,45 @@ TEST(Transaction, ReadersSeeOneMomentWhileAWriterCommits) {
   EXPECT_GT(changes, 3);
 }
 
+TEST(Transaction, ARequestOverSeveralShardsSeesOneMoment) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  const Shape tall{3 * 4095, 8};
+  const std::vector<Box> rows{{{0, 0}, {1, 8}}, {{5000, 0}, {1, 8}}, {{3 * 4095 - 1, 0}, {1, 8}}};
+  const auto values = [](int round) { return std::vector<std::byte>(32, static_cast<std::byte>(round)); };
+  {
+    const Array array = create_zarr_array(path, tall, Dtype::float32, {.chunks = {1, 8}, .codec = "raw"});
+    for (const Box& row : rows) write_elements(array, row, values(0));
+    array.store().flush();
+  }
+  const Array reader = open_zarr_array(path);
+  std::uint64_t moment = reader.store().look();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Array array = open_zarr_array(path, true);
+    for (int round = 1; round <= 40; ++round) {
+      Transaction transaction;
+      transaction.add(array);
+      for (const Box& row : rows) write_elements(array, row, values(round));
+      transaction.commit();
+    }
+    ::_exit(0);
+  }
+  const auto ring = make_ring({.kind = "threads"});
+  Reference seen(tall, Dtype::float32);
+  int status = 0, moments = 0;
+  const auto look = [&] {
+    read_box(*ring, reader, whole(tall), seen.tile(whole(tall)), 1 << 20);
+    const std::uint64_t now = reader.store().look();
+    moments += now != moment;
+    moment = now;
+    for (const Box& row : rows) ASSERT_EQ(seen.elements(row), seen.elements(rows[0])) << "a mix";
+  };
+  while (::waitpid(child, &status, WNOHANG) == 0) look();
+  look();
+  EXPECT_EQ(seen.elements(rows[0]), values(40));
+  EXPECT_GT(moments, 0);
+}
+
 }  // namespace
 }  // namespace flagstone

@@ -144,6 +144,7 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
     }
     std::erase(open_, shard);
     shards_.erase(at);
+    if (!transacting_ && !(heads() == seen_)) throw_changed();  // read while its index was overwritten
     throw;
   }
   return loaded;
@@ -178,8 +179,7 @@ void ZarrStore::mismatched(const Shape& chunk, std::uint32_t expected) const {
            shard.sums.chunks[place.entry].crc != expected;
   };
   if (replaced()) return;
-  if (!transacting_ && !(heads() == seen_))
-    throw StorageError("read: the array was changed while it was read; read it again", EAGAIN, directory_);
+  if (!transacting_ && !(heads() == seen_)) throw_changed();
   hold(place.shard, shard);
   Shard now;
   now.file = shard.file;

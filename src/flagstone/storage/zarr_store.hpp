@@ -100,6 +100,7 @@ class ZarrStore final : public ArrayStore {
   void grow(const Shape& shard, Shard& loaded);
   void look_again() const;       // mutex_ held
   void check_unchanged() const;  // mutex_ held
+  [[noreturn]] void throw_changed() const;
   std::vector<JournalHead> heads() const;
   const ShardRecord* overlaid(const Shape& shard, std::uint64_t file_bytes) const;
   /// What is known of a chunk between packing (or summing) and the completion of its write.
