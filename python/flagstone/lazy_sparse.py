@@ -172,8 +172,8 @@ class LazySparse:
         if values.ndim and values.shape not in ((cols,), (1, cols), (rows, 1)):
             raise ShapeError(
                 f"{who}: the other operand is {shape_text(values.shape)} and the matrix "
-                f"{shape_text(self.shape)}; a number, {cols} factors of columns or {rows} x 1 factors of rows "
-                "are needed."
+                f"{shape_text(self.shape)}; a number, {cols} factors of columns or {rows} x 1 factors of "
+                "rows are needed."
             )
         return values.astype(np.float64)
 
