@@ -30,7 +30,7 @@ std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
       interrupt_tasks();
       throw interrupted;
     }
-    if (!progress.is_none()) progress(now);
+    if (progress.is_valid() && !progress.is_none()) progress(now);
   };
 }
 
@@ -46,13 +46,13 @@ Statistics run(Engine& engine, const Job& job, nb::handle progress) {
 Statistics plan(Engine& engine, const Job& job) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.running);
-  return engine.runtime.plan(job.build, heartbeat(nb::none()));
+  return engine.runtime.plan(job.build, heartbeat({}));
 }
 
 std::uint64_t least_memory(Engine& engine, const Job& job) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.running);
-  return engine.runtime.least_memory(job.build, heartbeat(nb::none()));
+  return engine.runtime.least_memory(job.build, heartbeat({}));
 }
 
 void read(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<>& to, std::size_t staging) {
