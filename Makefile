@@ -66,10 +66,12 @@ ctest: build .venv/.test-requirements
 pytest: build .venv/.test-requirements
 	$(BIN)/python -m pytest $(TEST)
 
+# C++ tests and examples, then the Python examples with the extension module of that build.
 asan tsan: .venv/.test-requirements
-	cmake --preset $@ >/dev/null
+	cmake --preset $@ -DFLAGSTONE_PYTHON=ON >/dev/null
 	cmake --build --preset $@
 	ctest --preset $@
+	$(BIN)/python tools/sanitized_examples.py $@
 
 examples: build .venv/.test-requirements
 	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done

@@ -25,5 +25,5 @@ with tempfile.TemporaryDirectory(dir=".") as name:
     print(
         f"{3 * c.nbytes / 2**20:.0f} MiB of matrices; limit {limit}; peak {stats.peak_memory / 2**20:.0f} MiB"
     )
-    assert stats.peak_memory <= 256 * 2**20
+    assert stats.peak_memory <= stats.memory
     assert np.allclose(c[:8, :], a[:8, :] @ np.asarray(b), rtol=1e-3, atol=1e-2)
