@@ -304,3 +304,20 @@ def test_squares_beyond_float64_are_refused(kind, unit, word):
 def test_constant_columns_have_no_variance():
     found = fl.pca(np.full((300, 20), 1e-60), 2)
     assert found.singular_values.max() <= 1e-70
+
+
+def test_a_sparse_matrix_with_large_means():
+    """XᵀX - m mean meanᵀ cancels: auto takes the other way, and gram says why it cannot."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((300, 20)) * np.geomspace(3, 1, 20) + 1e7
+    wanted = np.linalg.svd(x - x.mean(0), compute_uv=False)[:5]
+    found = fl.pca(sp.csr_matrix(x), 5)
+    np.testing.assert_allclose(found.singular_values, wanted, rtol=1e-5)
+    assert "cancel" in fl.pca.plan(sp.csr_matrix(x), 5).note
+    with pytest.raises(fl.NumericalError, match="krylov"):
+        fl.pca(sp.csr_matrix(x), 5, method="gram")
+    wide = (rng.standard_normal((60_000, 20)) * np.geomspace(3, 1, 20) + 1e3).astype("f4")
+    wanted = np.linalg.svd(wide - wide.mean(0, dtype="f8"), compute_uv=False)[:5]
+    for method in METHODS:
+        found = fl.pca(sp.csr_matrix(wide), 5, method=method)
+        np.testing.assert_allclose(found.singular_values, wanted, rtol=0, atol=1e-5 * wanted[0])

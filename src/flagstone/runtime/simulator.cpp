@@ -105,7 +105,7 @@ double Simulator::transfer_end(const Transfer& transfer, bool write) {
 /// Assembling or decoding a tile is a copy of it on a worker, into pages that are often fresh.
 void Simulator::convert(const Transfer& transfer, std::function<void()> then) {
   const auto bytes = static_cast<double>(transfer.buffer_bytes);
-  jobs_.emplace_back(4 * bytes / profile_.memory_bytes_per_second, std::move(then));
+  jobs_.emplace_back(6 * bytes / profile_.memory_bytes_per_second, std::move(then));
 }
 
 void Simulator::load(TileState& tile, Transfer transfer) {

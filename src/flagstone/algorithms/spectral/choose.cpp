@@ -72,7 +72,26 @@ Dtype value_dtype(const PcaInput& x) { return x.sparse ? x.sparse->matrix.value_
 Index PcaInput::rows() const { return sparse ? sparse->matrix.rows : dense->shape()[transpose ? 1 : 0]; }
 Index PcaInput::cols() const { return sparse ? sparse->matrix.cols : dense->shape()[transpose ? 0 : 1]; }
 
-Dtype product_dtype(const PcaInput& x, double tol) {
+double cancellation(Index rows, const std::vector<double>& means, double centred_squares) {
+  double squares = 0;
+  for (const double mean : means) squares += mean * mean;
+  return squares > 0 ? static_cast<double>(rows) * squares / std::max(centred_squares, least_squares) : 0;
+}
+
+/// What ingest learned; unknown (0) for matrices of others, and where steps change the values.
+static double cancellation_of(const PcaInput& x, const PcaOptions& options) {
+  if (!x.sparse || x.sparse->transform || !options.center) return 0;
+  const auto statistics = csr_statistics(x.sparse->matrix);
+  if (!statistics) return 0;
+  const auto m = static_cast<double>(std::max<Index>(1, x.rows()));
+  std::vector<double> means = statistics->column_sums;
+  double centred = statistics->sum_squares;
+  for (double& mean : means) mean /= m, centred -= m * mean * mean;
+  return cancellation(x.rows(), means, centred);
+}
+
+Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
+  const double tol = options.tol;
   const Dtype values = x.sparse ? x.sparse->matrix.data.dtype() : x.dense->dtype();  // small integers are exact
   const bool narrow =
       values == Dtype::float32 || values == Dtype::float16 || (is_integer(values) && size_of(values) <= 2);
@@ -81,7 +100,8 @@ Dtype product_dtype(const PcaInput& x, double tol) {
   // A panel's sums are float32: over r rows of one sign they are off by about 0.3 sqrt(r) 2^-24 (measured: 1e-6 for
   // r = 32768 where one column dominates). A dense panel is summed in pieces of at most 1024 rows.
   const auto rows = static_cast<double>(x.sparse ? x.sparse->panel_rows() : 1024);
-  const bool fine = 0.3 * std::sqrt(rows) * 0x1p-24 <= tol / 3;
+  const bool fine = 0.3 * std::sqrt(rows) * 0x1p-24 <= tol / 3 &&
+                    std::sqrt(cancellation_of(x, options)) * 0x1p-24 <= tol / 3;  // X v - mean v cancels
   return narrow && fine && tol >= 1e-6 && count > (Index{1} << 20) ? Dtype::float32 : Dtype::float64;
 }
 
@@ -107,15 +127,16 @@ void check_pca(const PcaInput& x, const PcaOptions& options) {
 PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t budget, const MachineProfile&) {
   const std::optional<DensePanels> panels = x.sparse ? std::nullopt : std::optional(DensePanels(*x.dense, x.transpose));
   const Index side = x.sparse ? x.cols() : panels->side;
-  const Dtype dtype = product_dtype(x, options.tol);
+  const Dtype dtype = product_dtype(x, options);
   const Index block = krylov_block(options.k, side);
   const int steps = krylov_steps(options.k, block, side, options.tol);
   const Costs costs = x.sparse ? sparse_costs(*x.sparse, options, block, steps, dtype)
                                : dense_costs(*panels, options, block, steps, dtype);
   const bool fits = costs.gram_bytes <= budget;
+  const bool exact = cancellation_of(x, options) * 0x1p-52 <= options.tol;
   PcaChoice choice;
   choice.method = options.method;
-  if (options.method == "auto") choice.method = fits && costs.gram < costs.krylov ? "gram" : "krylov";
+  if (options.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
   const bool foreign = x.sparse && !csr_statistics(x.sparse->matrix);
   choice.block = choice.method == "krylov" ? block : 0;
   const bool krylov = choice.method == "krylov";
@@ -125,7 +146,10 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   char text[200];
   std::snprintf(text, sizeof text, "Gram matrix of %lld columns: about %.3g s and %s%s; block Krylov: about %.3g s",
                 static_cast<long long>(side), costs.gram, format_bytes(costs.gram_bytes).c_str(),
-                fits ? "" : " (too much here)", costs.krylov);
+                !exact ? " (its digits would cancel)"
+                : fits ? ""
+                       : " (too much here)",
+                costs.krylov);
   choice.note = text;
   return choice;
 }

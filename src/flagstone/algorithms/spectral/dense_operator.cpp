@@ -156,7 +156,7 @@ void dense_gram_multiply(Graph& graph, const DensePanels& x, const Centring& cen
     task.cost.float64 = !narrow;
     // The conversion, and what products with few columns take beyond the rate of square ones (measured: 13 columns'
     // worth in float32, 24 in float64), as traffic.
-    task.cost.bytes_touched = (narrow ? 48.0 : 72.0) * static_cast<double>(x.side * x.length(p));
+    task.cost.bytes_touched = (narrow ? 60.0 : 84.0) * static_cast<double>(x.side * x.length(p));
     task.body = [x, pieces_bytes = pieces.scratch_bytes(), centring, compute, p, places, keeps, kept, b, between,
                  narrow](std::span<const Tile> tiles) {
       const Pieces pieces(x, centring, compute, p);
@@ -208,7 +208,7 @@ void dense_gram_matrix(Graph& graph, const DensePanels& x, const Centring& centr
     const Pieces pieces(x, centring, Dtype::float64, p);
     const MomentPlaces places(task.accesses, x, centring, moments, p);
     task.accesses.push_back(scratch(pieces.scratch_bytes()));
-    task.cost.bytes_touched = 64.0 * static_cast<double>(x.side * x.length(p));
+    task.cost.bytes_touched = (x.tall ? 80.0 : 140.0) * static_cast<double>(x.side * x.length(p));
     task.body = [x, centring, p, places](std::span<const Tile> tiles) {
       const Pieces pieces(x, centring, Dtype::float64, p);
       const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/spectral/gram.hpp"
 #include "flagstone/algorithms/spectral/source.hpp"
+#include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
 
 namespace flagstone::spectral {
@@ -49,8 +50,14 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   const Charge small = graph.charge(8 * n * (k + 2));
   const auto source = x.sparse ? make_sparse_source(graph, *x.sparse, options.center)
                                : make_dense_source(*x.dense, x.transpose, options.center);
-  const Dtype product = product_dtype(x, options.tol);
+  const Dtype product = product_dtype(x, options);
   const bool gram = choice.method == "gram";
+  // XᵀX - m mean meanᵀ of a sparse X; a dense one is centred before it is multiplied.
+  if (gram && x.sparse && !graph.planning() &&
+      cancellation(x.rows(), source->mean, source->squares) * 0x1p-52 > options.tol)
+    throw NumericalError(
+        "pca: X's column means are so large beside its spread that a Gram matrix loses the digits tol asks for; use "
+        "method='krylov', or subtract a constant first.");
   KrylovResult found =
       gram ? by_gram(graph, *source, options) : by_krylov(graph, *source, options, choice.block, product);
   LastPass pass;

@@ -44,7 +44,9 @@ std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperan
 std::unique_ptr<Source> make_dense_source(const Array& x, bool transpose, bool center);
 
 /// Precision of the products: float32 where it keeps every bit of the values and its sums are good to a third of tol.
-Dtype product_dtype(const PcaInput& x, double tol);
+Dtype product_dtype(const PcaInput& x, const PcaOptions& options);
+/// Squares that centring takes away ÷ those that stay: eps times this is what XᵀX - m mean meanᵀ loses.
+double cancellation(Index rows, const std::vector<double>& means, double centred_squares);
 
 /// In the sense of scikit-learn's full solver: the entry of largest magnitude of every component is positive.
 /// `at(i)`: entry i of n.
