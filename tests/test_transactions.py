@@ -139,6 +139,126 @@ def test_threads_take_turns(group):
     assert np.array_equal(read(path, "A"), values["A"])
 
 
+def test_threads_that_assign_while_blocks_begin_and_end(tmp_path):
+    """Each assignment is of its own or of the block, never of half of it."""
+    path = tmp_path / "a.zarr"
+    A = fl.create(path, (1024, 1024), "float64", chunks=(128, 128))
+    A[...] = 0
+    errors, stop, told = [], threading.Event(), []
+
+    def assign(start):
+        for k in range(start, start + 100000, 2):
+            if stop.is_set():
+                return
+            try:
+                A[3:900, 1:] = k
+                told.append(k)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=assign, args=(1 + i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for i in range(8):
+        with fl.transaction(path):
+            A[0] = i
+            time.sleep(0.005 * i)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    seen = np.asarray(fl.open(path))
+    assert np.array_equal(seen, np.asarray(A))
+    assert (seen[3:900, 1:] == seen[3, 1]).all()  # of one assignment
+    assert seen[3, 1] in told[-2:]
+    assert (seen[0] == 7).all()
+    assert fl.check(path).ok
+
+
+def test_the_end_of_a_block_waits_for_what_other_threads_assign(group):
+    path, values = group
+    A, B = (fl.open(path / name, mode="r+") for name in "AB")
+    started, go = threading.Event(), threading.Event()
+
+    def slow(a):
+        started.set()
+        assert go.wait(30)
+        a[...] = 9
+
+    def nested(a, b):
+        B[3, 3] = 4  # of a call that the block waits for: it is let in, and waits for nobody
+        A[200, 0] = 3
+        b[...] = 8
+
+    def run():
+        with fl.graph() as g:
+            g.add(slow, fl.update(A.tiles[0, 0]))
+            g.add(nested, fl.update(A.tiles[0, 0]), fl.write(A.tiles[1, 0]))
+
+    thread = threading.Thread(target=run)
+    with fl.transaction(path):
+        thread.start()
+        assert started.wait(30)
+        threading.Timer(0.2, go.set).start()
+    assert go.is_set()
+    thread.join()
+    values["A"][:64, :64] = 9
+    values["A"][64:128, :64] = 8
+    values["A"][200, 0] = 3
+    values["B"][3, 3] = 4
+    for name in "AB":
+        assert np.array_equal(read(path, name), values[name])
+    assert fl.check(path).ok
+
+
+def test_threads_share_a_block(tmp_path):
+    """Many first assignments at once, and several into one chunk."""
+    path = tmp_path / "data.zarr"
+    names = [f"a{i}" for i in range(6)]
+    values = made(path, names)
+    handles = [fl.open(path / name, mode="r+") for name in names]
+    errors = []
+
+    def rows(i):
+        try:
+            for k in range(12):
+                handles[(i + k) % 6][i, 1:] = k
+        except BaseException as error:
+            errors.append(error)
+
+    with fl.transaction(path):
+        threads = [threading.Thread(target=rows, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    for i in range(6):
+        for k in range(12):
+            values[names[(i + k) % 6]][i, 1:] = k
+    for name in names:
+        assert np.array_equal(read(path, name), values[name])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork beside threads
+def test_a_forked_child_does_not_keep_the_lock(group):
+    path, _ = group
+    A = fl.open(path / "A", mode="r+")
+    awake, asleep = os.pipe()
+    with fl.transaction(path):
+        A[0, 0] = 5
+        child = os.fork()
+        if child == 0:
+            os.close(asleep)
+            os.read(awake, 1)  # until the parent closes its end
+            os._exit(0)
+    A[0, 1] = 6
+    os.close(asleep)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(awake)
+    assert read(path, "A")[0, :2].tolist() == [5, 6]
+
+
 def test_bad_input(group, tmp_path):
     path, _ = group
     with pytest.raises(FileNotFoundError):

@@ -21,7 +21,7 @@ from .linear import Linear
 from .operators import Elementwise, operations
 from .regions import Tiles
 from .stamp import check_stamp, stamp
-from .transactions import current, one_call
+from .transactions import Inside, join, one_call, wait_for_end
 
 __all__ = ["Array"]
 
@@ -325,14 +325,25 @@ class Array(Linear, Elementwise):
 
 @contextlib.contextmanager
 def updating(arrays: Iterable[Array]) -> Iterator[None]:
-    """Make what is assigned inside one transaction; arrays built aside and flat files take no part."""
-    owners = [array._owner for array in arrays]
-    owners = [owner for owner in owners if not owner._dirty and owner.path]
+    """Make what is assigned inside one transaction; arrays built aside and flat files take no part.
+
+    Calls of other threads on the same handles wait until this one has ended, and so does the end of an open
+    transaction that it belongs to.
+    """
+    within = Inside.now().arrays
+    given = {id(array._owner): array._owner for array in arrays}
+    owners = [given[which] for which in sorted(given)]  # one order for all threads
+    owners = [owner for owner in owners if not owner._dirty and owner.path and owner._core.id not in within]
+    cores = [owner._core for owner in owners]
     with contextlib.ExitStack() as stack:
-        for owner in sorted(owners, key=id):
-            if current(owner._core) is None:
+        while True:
+            for owner in owners:
                 stack.enter_context(owner._writing)
-        for core in stack.enter_context(one_call([owner._core for owner in owners])):
+            if (outers := join(cores)) is not None:
+                break
+            stack.close()  # what the transaction waits for may need these
+            wait_for_end(cores)
+        for core in stack.enter_context(one_call(cores, outers)):
             next(owner for owner in owners if owner._core is core)._mark_dirty()
         yield
 

@@ -18,6 +18,7 @@ from .errors import Error, ShapeError, storage_error
 from .places import IN_MEMORY, Place
 from .plan import Plan, Stats, routine
 from .regions import Region
+from .transactions import Inside
 
 __all__ = ["Access", "Graph", "graph", "map_blocks", "map_tiles", "read", "reduce", "update", "write"]
 
@@ -84,8 +85,11 @@ def reduce(region: Region | Array) -> Access:
 class _Body:
     """The function of one task: assembles halos, turns transposed views, notes where exceptions came from."""
 
-    def __init__(self, function: Callable[..., Any], name: str, accesses: Sequence[Access]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, accesses: Sequence[Access], inside: list[Inside]
+    ) -> None:
         self.function, self.name, self.accesses = function, name, accesses
+        self.inside = inside  # of the graph, when it runs
 
     def __call__(self, *tiles: Any) -> None:
         given = iter(tiles)
@@ -104,7 +108,8 @@ class _Body:
             whole.flags.writeable = False
             views.append(whole)
         try:
-            self.function(*views)
+            with self.inside[-1].here():
+                self.function(*views)
         except BaseException as error:
             _note(error, self._where())
             raise
@@ -133,6 +138,7 @@ class Graph:
         self._call = Call("graph", memory)
         self._list = _core.TaskList()
         self._changed: dict[int, Array] = {}
+        self._inside = [Inside()]
         self._touched: dict[int, Array] = {}
         self._done = False
         self.stats: Stats | None = None
@@ -171,7 +177,9 @@ class Graph:
         extra = int(scratch)
         if not 0 <= extra < 1 << 62:
             raise ValueError(f"graph: scratch is {scratch}; bytes that the function allocates are needed.")
-        self._list.begin(_Body(function, name or getattr(function, "__name__", "task"), accesses))
+        self._list.begin(
+            _Body(function, name or getattr(function, "__name__", "task"), accesses, self._inside)
+        )
         for access in accesses:
             region = access.region
             array = region.array._owner
@@ -201,6 +209,7 @@ class Graph:
             array.flush()
         self._call.check_memory(job)
         with updating(self._changed.values()):
+            self._inside.append(Inside.now())
             done = self._call.run(job)
         for array in self._changed.values():
             array.flush()

@@ -5,15 +5,43 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from . import _core
 from .errors import Error, FormatError, path_text, storage_error
 
-__all__ = ["Transaction", "current", "one_call", "transaction"]
+__all__ = ["Inside", "Transaction", "one_call", "transaction"]
 
 _open: list[Transaction] = []  # of all threads: what is assigned inside belongs to it, wherever
+_guard = threading.Condition()  # over _open, and over what runs and ends in each
+
+
+class Inside:
+    """What the calls around this one update: what they assign belongs to them, and waits for nobody."""
+
+    def __init__(self, arrays: frozenset[int] = frozenset(), outers: tuple[Transaction, ...] = ()) -> None:
+        self.arrays, self.outers = arrays, outers
+
+    @staticmethod
+    def now() -> Inside:
+        """Return that of this thread."""
+        found: Inside = getattr(_thread, "inside", _NOTHING)
+        return found
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[None]:
+        """Make it that of this thread, which works for such a call."""
+        before, _thread.inside = Inside.now(), self
+        try:
+            yield
+        finally:
+            _thread.inside = before
+
+
+_thread = threading.local()
+_NOTHING = Inside()
 
 
 class Transaction:
@@ -22,6 +50,8 @@ class Transaction:
     def __init__(self, path: str) -> None:
         self.path = path
         self._core: _core.Transaction | None = None
+        self._running = 0  # calls that assign
+        self._ending = False
 
     def covers(self, path: str) -> bool:
         """Say whether an array is below the path."""
@@ -38,25 +68,43 @@ class Transaction:
             )
 
     def __enter__(self) -> Transaction:
-        if any(self.covers(other.path) or other.covers(self.path) for other in _open):
-            raise Error(f"transaction: one is open for '{self.path}' already; end that first.")
-        self._core = _core.Transaction()
-        _open.append(self)
+        with _guard:
+            while near := [one for one in _open if self.covers(one.path) or one.covers(self.path)]:
+                if not all(one._ending for one in near):
+                    raise Error(f"transaction: one is open for '{self.path}' already; end that first.")
+                _guard.wait()
+            self._core, self._ending = _core.Transaction(), False
+            _open.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        core, self._core = self._core, None
-        _open.remove(self)
-        assert core is not None
-        if kind is not None:
-            core.rollback()
-            return
+        interrupt = self._wait_for_calls()
+        assert self._core is not None
         try:
-            core.commit()
+            if kind is None and interrupt is None:
+                self._core.commit()
         finally:
-            core.rollback()  # what was not committed
+            self._core.rollback()  # what was not committed
+            with _guard:
+                self._core = None
+                _open.remove(self)
+                _guard.notify_all()
+        if interrupt is not None:
+            raise interrupt
+
+    def _wait_for_calls(self) -> BaseException | None:
+        """Let no more calls in, and those that run come to their end: also where Ctrl-C is pressed."""
+        interrupt = None
+        with _guard:
+            self._ending = True
+            while self._running:
+                try:
+                    _guard.wait()
+                except BaseException as error:
+                    interrupt = error
+        return interrupt
 
 
 def transaction(path: str | os.PathLike[str]) -> Transaction:
@@ -93,24 +141,53 @@ def transaction(path: str | os.PathLike[str]) -> Transaction:
     return Transaction(os.path.realpath(place))
 
 
-def current(array: _core.Array) -> Transaction | None:
-    """Return the open transaction that an array belongs to."""
-    return next((one for one in _open if array.path and one.covers(array.path)), None)
+def _outers(arrays: Sequence[_core.Array]) -> list[Transaction | None]:
+    return [next((one for one in _open if one.covers(array.path)), None) for array in arrays]
+
+
+def _closed(outers: Sequence[Transaction | None]) -> bool:
+    within = Inside.now().outers
+    return any(one is not None and one._ending and one not in within for one in outers)
+
+
+def join(arrays: Sequence[_core.Array]) -> list[Transaction | None] | None:
+    """Enter the open transactions that arrays belong to, for a call; None where one is ending."""
+    with _guard:
+        outers = _outers(arrays)
+        if _closed(outers):
+            return None
+        for one in outers:
+            if one is not None:
+                one._running += 1
+        return outers
+
+
+def wait_for_end(arrays: Sequence[_core.Array]) -> None:
+    """Wait until no transaction that an array belongs to is ending."""
+    with _guard:
+        _guard.wait_for(lambda: not _closed(_outers(arrays)))
 
 
 @contextlib.contextmanager
-def one_call(arrays: list[_core.Array]) -> Iterator[list[_core.Array]]:
-    """Make the updates of a call one transaction, or part of an open one; yields what takes no part."""
+def one_call(
+    arrays: Sequence[_core.Array], outers: Sequence[Transaction | None]
+) -> Iterator[list[_core.Array]]:
+    """Make the updates of a call one transaction, or part of those it joined; yields what takes no part."""
     own, others = _core.Transaction(), []
+    around = Inside.now()
+    joined = tuple(one for one in outers if one is not None)
     try:
-        for array in arrays:
-            if array.transacting:
-                continue
-            if (outer := current(array)) is not None:
+        for array, outer in zip(arrays, outers, strict=True):
+            if outer is not None:
                 outer.add(array)
             elif not own.add(array):
                 others.append(array)
-        yield others
+        with Inside(around.arrays | {array.id for array in arrays}, around.outers + joined).here():
+            yield others
         own.commit()
     finally:
         own.rollback()
+        with _guard:
+            for outer in joined:
+                outer._running -= 1
+            _guard.notify_all()

@@ -19,10 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Empty between the lock and its text, and after a holder that has gone.
 std::string contents(int file) {
   char text[200];
   const ssize_t got = ::pread(file, text, sizeof text, 0);
-  return got > 0 ? std::string(text, static_cast<std::size_t>(got)) : "another process";
+  const std::string line(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+  return line.empty() ? "another process, or another handle of this one" : line.substr(0, line.find('\n'));
 }
 
 std::string about_us() {
@@ -30,7 +32,7 @@ std::string about_us() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   if (::localtime_r(&now, &local)) std::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-  return "process " + std::to_string(::getpid()) + " since " + when;
+  return "process " + std::to_string(::getpid()) + " since " + when + "\n";
 }
 
 /// A descriptor of a directory, for its journal.
@@ -105,7 +107,7 @@ void finish(const Committed& found) {
 
 }  // namespace
 
-WriterLock::WriterLock(const std::string& directory) {
+WriterLock::WriterLock(const std::string& directory) : process_(::getpid()) {
   std::error_code ignored;
   fs::create_directory(directory + "/__flagstone", ignored);
   const std::string path = directory + "/__flagstone/lock";
@@ -125,12 +127,20 @@ WriterLock::WriterLock(const std::string& directory) {
                        directory);
   }
   const std::string text = about_us();
-  if (::ftruncate(file_, 0) == 0 && ::pwrite(file_, text.data(), text.size(), 0) < 0) {
+  if (::pwrite(file_, text.data(), text.size(), 0) < 0) {
   }  // the lock is what counts; the text is for messages
 }
 
 WriterLock::~WriterLock() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ < 0) return;
+  if (process_ != ::getpid()) {  // forked: the lock is the parent's
+    ::close(file_);
+    return;
+  }
+  if (::ftruncate(file_, 0) != 0) {
+  }                         // a name that has gone is only misleading
+  ::flock(file_, LOCK_UN);  // closing does not give it back while a forked child has the descriptor
+  ::close(file_);
 }
 
 void recover(const std::string& directory) {
@@ -152,6 +162,7 @@ Transaction::~Transaction() { rollback(); }
 bool Transaction::add(const Array& array) {
   ZarrStore* store = zarr_store(array);
   if (!store || !store->metadata().sharded) return false;
+  std::lock_guard lock(mutex_);
   for (const Part& part : parts_)
     if (part.store == store) return true;
   Part part{array, store, std::make_unique<WriterLock>(store->directory())};

@@ -1,6 +1,7 @@
 #pragma once
-// Updates of arrays in place: all of them or none, durable when commit() returns (scheme B).
+// Updates of arrays in place: all of them or none, durable when commit() returns.
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ class WriterLock {
 
  private:
   int file_ = -1;
+  int process_;  // that took it
 };
 
 /// Chunks are written to free slots of their shards, and nobody sees them; commit() syncs them, writes one record with
@@ -37,7 +39,7 @@ class Transaction {
 
   /// Takes the array's lock, finishes what a dead writer had committed, and from now on writes to it belong to this
   /// transaction. False where the array is not updated by transactions (flat files, memory). Nothing for one that is
-  /// in.
+  /// in. Any thread may add; commit() and rollback() are for when nobody writes any more.
   bool add(const Array& array);
   /// Cost: a sync of every shard, of the record (twice), of the indexes and the checksums, and of the record again.
   void commit();
@@ -49,6 +51,7 @@ class Transaction {
     ZarrStore* store = nullptr;
     std::unique_ptr<WriterLock> lock;
   };
+  std::mutex mutex_;
   std::vector<Part> parts_;
 };
 

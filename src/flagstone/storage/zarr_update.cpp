@@ -200,7 +200,10 @@ void ZarrStore::written(const Box& box) {
   const std::uint64_t slot = layout_.slot_bytes();
   for (const Shape& chunk : layout_.touched(box)) {
     const Place where = place_of(chunk);
-    Shard& shard = shards_.at(where.shard);
+    const auto held = shards_.find(where.shard);
+    if (held == shards_.end() || !held->second.unsynced)
+      throw Error("storage: the transaction of " + directory_ + " ended while it was written to; write it again.");
+    Shard& shard = held->second;
     const std::uint64_t offset = place(where.shard, shard, where.entry) * slot;
     Pending pending{layout_.chunk_bytes, 0};
     if (layout_.encode || layout_.summed) {
