@@ -141,6 +141,33 @@ class Reader {
 
 void (*commit_step)(const char*) = &nothing;
 
+Directory::Directory(const std::string& path)
+    : Directory(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), path) {
+  if (descriptor_ < 0) throw StorageError("storage: cannot open the array", errno, path);
+}
+
+Directory::~Directory() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::shared_ptr<const Directory> Directory::at(const std::string& relative) const {
+  if (relative.empty() || fs::path(relative).is_absolute()) return nullptr;
+  int found = ::openat(descriptor_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  for (const fs::path& part : fs::path(relative)) {
+    const Descriptor before(found);
+    found = ::openat(before, part.empty() ? "." : part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (found < 0) return nullptr;
+  }
+  return std::shared_ptr<const Directory>(
+      new Directory(found, (fs::path(path_) / relative).lexically_normal().string()));
+}
+
+bool Directory::same(const Directory& other) const {
+  struct stat one, two;
+  return ::fstat(descriptor_, &one) == 0 && ::fstat(other.descriptor_, &two) == 0 && one.st_ino == two.st_ino &&
+         one.st_dev == two.st_dev;
+}
+
 JournalHead Journal::head() const {
   const Descriptor file(::openat(directory_, name, O_RDONLY | O_CLOEXEC));
   return file < 0 ? JournalHead{} : head_in(file, path_);
@@ -160,8 +187,9 @@ void Journal::write(const JournalHead& before, std::uint64_t id, JournalHead::St
   const Descriptor file(::openat(directory_, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file < 0) throw StorageError("commit: cannot write the journal", errno, path_);
   if (before.commits == 0) {  // a new file must be found after a power failure
-    sync_directory(path_ + "/" + folder);
-    sync_directory(path_);
+    const std::string here = "/proc/self/fd/" + std::to_string(directory_);
+    sync_directory(here + "/" + folder);
+    sync_directory(here);
   }
   JournalHead head;
   head.commits = before.commits + 1;
@@ -191,7 +219,8 @@ void Journal::clear() {
   head.state = JournalHead::State::idle;
   head.bytes = 0;
   put_head(file, head, path_);
-  if (::ftruncate(file, sizeof head) != 0) throw StorageError("commit: cannot shorten the journal", errno, path_);
+  if (::ftruncate(file, sizeof head) != 0) {
+  }  // what follows an idle head counts for nothing
 }
 
 std::string to_bytes(const CommitRecord& record) {
@@ -235,30 +264,42 @@ CommitRecord record_from(const std::string& bytes, const std::string& path) {
 }
 
 std::optional<Committed> committed(const std::string& directory) {
-  const Descriptor here(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (here < 0) return std::nullopt;
-  const Journal journal(here, directory);
+  struct stat status;
+  if (::stat(directory.c_str(), &status) != 0) return std::nullopt;
+  return committed(std::make_shared<const Directory>(directory));
+}
+
+std::optional<Committed> committed(const std::shared_ptr<const Directory>& directory) {
+  const Journal journal(*directory);
   const JournalHead head = journal.head();
   if (head.state == JournalHead::State::idle) return std::nullopt;
   const std::string body = journal.body(head);
   if (body.empty()) return std::nullopt;
-  if (head.state == JournalHead::State::committed) return Committed{record_from(body, directory), directory};
+  if (head.state == JournalHead::State::committed)
+    return Committed{record_from(body, directory->path()), head.id, directory};
   // It was committed if the journal that it points to says so, and still speaks of that transaction.
-  const std::string holder = (fs::path(directory) / body).lexically_normal().string();
-  const Descriptor there(::open(holder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (there < 0) return std::nullopt;
-  const Journal other(there, holder);
+  std::shared_ptr<const Directory> holder = directory->at(body);
+  if (!holder) return std::nullopt;
+  const Journal other(*holder);
   const JournalHead first = other.head();
   if (first.state != JournalHead::State::committed || first.id != head.id) return std::nullopt;
   const std::string text = other.body(first);
   if (text.empty()) return std::nullopt;
-  return Committed{record_from(text, holder), holder};
+  return Committed{record_from(text, holder->path()), first.id, std::move(holder)};
+}
+
+bool points_to(const Directory& directory, const Committed& found) {
+  const Journal journal(directory);
+  const JournalHead head = journal.head();
+  if (head.state != JournalHead::State::pointer || head.id != found.id) return false;
+  const auto holder = directory.at(journal.body(head));
+  return holder && holder->same(*found.holder);
 }
 
 const ArrayRecord* part_for(const Committed& found, const std::string& directory) {
   std::error_code ignored;
   for (const ArrayRecord& array : found.record)
-    if (fs::equivalent(fs::path(found.holder) / array.path, directory, ignored)) return &array;
+    if (fs::equivalent(found.holder->file(array.path), directory, ignored)) return &array;
   return nullptr;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The commit record of a transaction: __flagstone/journal of the first array, which the others point to.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,28 @@
 #include "flagstone/storage/shard_index.hpp"
 
 namespace flagstone {
+
+/// An array's directory, held open: what is done through it is not done to another array that took its path.
+class Directory {
+ public:
+  /// StorageError where it cannot be opened.
+  explicit Directory(const std::string& path);
+  ~Directory();
+  Directory(const Directory&) = delete;
+  /// The directory at a relative path, and null where there is none or a symbolic link is on the way.
+  std::shared_ptr<const Directory> at(const std::string& relative) const;
+  bool same(const Directory& other) const;
+  int descriptor() const { return descriptor_; }
+  const std::string& path() const { return path_; }
+  /// Of a file in it, for calls that take a path.
+  std::string file(const std::string& name) const { return self() + "/" + name; }
+  std::string self() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  Directory(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  int descriptor_;
+  std::string path_;
+};
 
 /// Of one shard: its whole new index, so that a torn one on the disk does not matter.
 struct ShardRecord {
@@ -47,6 +70,7 @@ class Journal {
  public:
   /// `directory`: descriptor of the array's directory; `path` is for messages.
   Journal(int directory, std::string path) : directory_(directory), path_(std::move(path)) {}
+  explicit Journal(const Directory& directory) : Journal(directory.descriptor(), directory.path()) {}
 
   /// Zeros where there is none. Cost: one system call on an open file.
   JournalHead head() const;
@@ -71,9 +95,13 @@ CommitRecord record_from(const std::string& bytes, const std::string& path);
 /// that it points to. `holder`: the directory of the array that holds it.
 struct Committed {
   CommitRecord record;
-  std::string holder;
+  std::uint64_t id = 0;
+  std::shared_ptr<const Directory> holder;
 };
+std::optional<Committed> committed(const std::shared_ptr<const Directory>& directory);
 std::optional<Committed> committed(const std::string& directory);
+/// Whether the journal of an array says that it takes part in a transaction that another one holds.
+bool points_to(const Directory& directory, const Committed& found);
 /// The part of a record that is about the array in `directory`; null where there is none.
 const ArrayRecord* part_for(const Committed& found, const std::string& directory);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -38,7 +39,9 @@ class Repairing {
 
   RepairReport run() {
     if (!metadata_.sharded) return {};
-    mend_journal();
+    const auto place = std::make_shared<const Directory>(directory_);
+    const WriterLock lock(*place);  // until all of it is written
+    mend_journal(place);
     had_sums_ = sums_->there();
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
@@ -57,10 +60,13 @@ class Repairing {
   };
 
   /// What was committed is finished; a journal that cannot be read goes.
-  void mend_journal() {
-    const WriterLock lock(directory_);
+  void mend_journal(const std::shared_ptr<const Directory>& place) {
     try {
-      recover(directory_);
+      for (const std::string& left : recover(place))
+        report_.lost.push_back({left,
+                                {},
+                                "its part of the last commit: it was replaced or moved since, and is left as "
+                                "it is"});
     } catch (const FormatError& error) {
       const std::string path = directory_ + "/__flagstone/journal";
       ::unlink(path.c_str());
@@ -164,18 +170,29 @@ class Repairing {
       if (Slot slot; slot_at(file, i, slot)) found.emplace(slot.crc, slot);
     std::vector<ShardEntry> entries(sums.chunks.size());
     std::size_t whole_ones = 0;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (sums.chunks[i].epoch == 0) continue;  // it was never written
+    // Each slot once, though equal chunks lie in several: first the chunks that lie in their own.
+    const auto take = [&](std::size_t i, bool own_slot) {
       const auto [first, last] = found.equal_range(sums.chunks[i].crc);
-      const auto own = std::find_if(first, last, [&](const auto& at) { return at.second.offset == i * slot_; });
-      const auto at = own != last ? own : first;
-      if (at == last) {
-        entries[i] = {i * slot_, layout_.chunk_bytes};
-        report_.lost.push_back({file.path(), chunk_of(shard, i), "it is in no slot of the shard"});
-        continue;
-      }
+      const auto at =
+          std::find_if(first, last, [&](const auto& slot) { return !own_slot || slot.second.offset == i * slot_; });
+      if (at == last) return;
       entries[i] = {at->second.offset, at->second.bytes};
+      found.erase(at);
       ++whole_ones;
+    };
+    for (const bool own_slot : {true, false})
+      for (std::size_t i = 0; i < entries.size(); ++i)
+        if (sums.chunks[i].epoch != 0 && entries[i].absent()) take(i, own_slot);
+    std::set<std::uint64_t> taken;
+    for (const ShardEntry& entry : entries)
+      if (!entry.absent()) taken.insert(entry.offset);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (sums.chunks[i].epoch == 0 || !entries[i].absent()) continue;  // 0: it was never written
+      std::uint64_t offset = i * slot_;
+      for (std::uint64_t other = 0; taken.contains(offset); ++other) offset = other * slot_;
+      taken.insert(offset);
+      entries[i] = {offset, layout_.chunk_bytes};
+      report_.lost.push_back({file.path(), chunk_of(shard, i), "it is in no slot of the shard"});
     }
     write_shard_index(file, entries, sums.stamp.bytes);
     file.sync();

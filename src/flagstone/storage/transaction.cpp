@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,22 +36,7 @@ std::string about_us() {
   return "process " + std::to_string(::getpid()) + " since " + when + "\n";
 }
 
-/// A descriptor of a directory, for its journal.
-class Opened {
- public:
-  explicit Opened(const std::string& directory)
-      : descriptor_(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw StorageError("commit: cannot open the array", errno, directory);
-  }
-  ~Opened() { ::close(descriptor_); }
-  Opened(const Opened&) = delete;
-  operator int() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-JournalHead head_of(const std::string& directory) { return Journal(Opened(directory), directory).head(); }
+using Place = std::shared_ptr<const Directory>;
 
 std::string way(const std::string& from, const std::string& to) {
   const std::string path = fs::canonical(to).lexically_relative(fs::canonical(from)).string();
@@ -59,15 +45,14 @@ std::string way(const std::string& from, const std::string& to) {
 
 /// Indexes and checksums as a record says, on the disk when it returns; may be repeated. A shard that another program
 /// replaced since has another length and is left alone.
-void write_indexes(const std::string& directory, const ArrayRecord& record) {
-  const Array array = open_zarr_array(directory);
+void write_indexes(const Directory& directory, const ArrayRecord& record) {
+  const Array array = open_zarr_array(directory.self());
   const ArrayMetadata& metadata = zarr_store(array)->metadata();
-  const Opened opened(directory);
-  ChunkSums sums(opened, directory, metadata);
+  ChunkSums sums(directory.descriptor(), directory.path(), metadata);
   for (const ShardRecord& shard : record.shards) {
     std::shared_ptr<File> file;
     try {
-      file = File::open(directory + "/" + metadata.key(shard.shard), File::Mode::update);
+      file = File::open(directory.file(metadata.key(shard.shard)), File::Mode::update);
     } catch (const StorageError& error) {
       if (error.number == ENOENT) continue;
       throw;
@@ -87,32 +72,39 @@ void write_indexes(const std::string& directory, const ArrayRecord& record) {
   sums.sync();
 }
 
-void clear(const std::string& directory) {
-  if (head_of(directory).state == JournalHead::State::idle) return;
-  const Opened opened(directory);
+void clear(const Directory& directory) {
+  if (Journal(directory).head().state == JournalHead::State::idle) return;
   commit_step("clear");
-  Journal(opened, directory).clear();
+  Journal(directory).clear();
 }
 
-void finish(const Committed& found) {
-  std::vector<std::string> places;
-  for (const ArrayRecord& array : found.record) {
-    places.push_back((fs::path(found.holder) / array.path).lexically_normal().string());
-    if (fs::exists(places.back())) write_indexes(places.back(), array);
+/// `places`: of the arrays of the record, in its order; null for those that take no part any more.
+void finish(const Committed& found, const std::vector<Place>& places) {
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (places[i]) write_indexes(*places[i], found.record[i]);
+  clear(*found.holder);  // first: what points to it counts for nothing then
+  for (const Place& place : places)
+    if (place) clear(*place);
+}
+
+/// Takes back a record whose write failed, where that can be made certain: true where nothing is committed.
+bool take_back(const Directory& holder, std::uint64_t id) noexcept {
+  try {
+    const Journal journal(holder);
+    if (journal.head().id == id) Journal(holder).clear();
+    return true;
+  } catch (...) {
+    return false;
   }
-  clear(found.holder);  // first: what points to it counts for nothing then
-  for (const std::string& place : places)
-    if (fs::exists(place)) clear(place);
 }
 
 }  // namespace
 
-WriterLock::WriterLock(const std::string& directory) : process_(::getpid()) {
-  std::error_code ignored;
-  fs::create_directory(directory + "/__flagstone", ignored);
-  const std::string path = directory + "/__flagstone/lock";
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) throw StorageError("write: cannot take the array's lock", errno, path);
+WriterLock::WriterLock(const Directory& place) : process_(::getpid()) {
+  const std::string& directory = place.path();
+  ::mkdirat(place.descriptor(), "__flagstone", 0777);
+  file_ = ::openat(place.descriptor(), "__flagstone/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) throw StorageError("write: cannot take the array's lock", errno, directory + "/__flagstone/lock");
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     const int number = errno;
     std::string who = contents(file_);
@@ -143,18 +135,26 @@ WriterLock::~WriterLock() {
   ::close(file_);
 }
 
-void recover(const std::string& directory) {
+std::vector<std::string> recover(const Place& directory) {
   std::optional<Committed> found = committed(directory);
-  if (!found) return clear(directory);  // it points to what was never committed
-  std::vector<std::unique_ptr<WriterLock>> locks;
-  for (const ArrayRecord& array : found->record) {
-    const std::string other = (fs::path(found->holder) / array.path).lexically_normal().string();
-    std::error_code ignored;
-    if (fs::exists(other) && !fs::equivalent(other, directory, ignored))
-      locks.push_back(std::make_unique<WriterLock>(other));
+  if (!found) {
+    clear(*directory);  // it points to what was never committed
+    return {};
   }
-  found = committed(directory);
-  if (found) finish(*found);
+  std::vector<std::unique_ptr<WriterLock>> locks;
+  std::vector<Place> places;
+  std::vector<std::string> left;
+  for (const ArrayRecord& array : found->record) {
+    Place place = found->holder->at(array.path);
+    const bool own = place && place->same(*found->holder);
+    if (place && !own && !points_to(*place, *found)) place = nullptr;
+    if (place && !place->same(*directory)) locks.push_back(std::make_unique<WriterLock>(*place));
+    if (!place) left.push_back((fs::path(found->holder->path()) / array.path).lexically_normal().string());
+    places.push_back(std::move(place));
+  }
+  const std::optional<Committed> again = committed(directory);  // another one may have finished it before the locks
+  if (again && again->id == found->id) finish(*found, places);
+  return left;
 }
 
 Transaction::~Transaction() { rollback(); }
@@ -165,37 +165,62 @@ bool Transaction::add(const Array& array) {
   std::lock_guard lock(mutex_);
   for (const Part& part : parts_)
     if (part.store == store) return true;
-  Part part{array, store, std::make_unique<WriterLock>(store->directory())};
-  recover(store->directory());
+  const auto place = std::make_shared<const Directory>(store->directory());
+  Part part{array, store, std::make_unique<WriterLock>(*place), place};
+  recover(place);
   store->begin();
   parts_.push_back(std::move(part));
   return true;
 }
 
 void Transaction::commit() {
-  std::vector<std::string> places;
-  CommitRecord record;
+  std::vector<Place> places;
+  Committed fresh;
   for (Part& part : parts_) {
     ArrayRecord one = part.store->prepare();
     if (one.shards.empty()) continue;
-    places.push_back(part.store->directory());
-    one.path = way(places.front(), places.back());
-    record.push_back(std::move(one));
+    places.push_back(part.place);
+    one.path = way(places.front()->path(), places.back()->path());
+    fresh.record.push_back(std::move(one));
   }
-  if (!record.empty()) {
+  if (!places.empty()) {
     std::random_device device;
-    const std::uint64_t id = (std::uint64_t{device()} << 32) | device();
+    fresh.id = (std::uint64_t{device()} << 32) | device();
+    fresh.holder = places[0];
     for (std::size_t i = 1; i < places.size(); ++i)
-      Journal(Opened(places[i]), places[i]).point(head_of(places[i]), id, way(places[i], places[0]));
-    Journal(Opened(places[0]), places[0]).commit(head_of(places[0]), id, record);
+      Journal(*places[i]).point(Journal(*places[i]).head(), fresh.id, way(places[i]->path(), places[0]->path()));
+    record(fresh);
     try {
-      finish({record, places[0]});
+      finish(fresh, places);
+    } catch (const StorageError& error) {
+      end();
+      throw StorageError(
+          "commit: the update is stored and every reader sees it, but tidying up failed; the next writer does that",
+          error.number, places[0]->path());
     } catch (...) {
-      for (Part& part : parts_) part.store->end(true);
-      parts_.clear();
-      throw;  // it is committed: readers overlay the record, the next writer finishes
+      end();
+      throw;
     }
   }
+  end();
+}
+
+/// Writes the record, which commits it; where that fails nothing is committed, or it is said that nobody knows.
+void Transaction::record(const Committed& fresh) {
+  try {
+    Journal(*fresh.holder).commit(Journal(*fresh.holder).head(), fresh.id, fresh.record);
+  } catch (const std::exception& error) {
+    if (take_back(*fresh.holder, fresh.id)) throw;
+    end();  // nothing is taken away: the disk may say that it is committed
+    const auto* storage = dynamic_cast<const StorageError*>(&error);
+    throw StorageError(
+        "commit: the journal could be neither written nor cleared, so the update may be stored, all of it or nothing; "
+        "look at the disk, then read the array again",
+        storage ? storage->number : EIO, fresh.holder->path());
+  }
+}
+
+void Transaction::end() {
   for (Part& part : parts_) part.store->end(true);
   parts_.clear();
 }

@@ -16,7 +16,7 @@ class ZarrStore;
 class WriterLock {
  public:
   /// StorageError(EBUSY) says who holds it and since when.
-  explicit WriterLock(const std::string& directory);
+  explicit WriterLock(const Directory& directory);
   ~WriterLock();
   WriterLock(const WriterLock&) = delete;
   WriterLock& operator=(const WriterLock&) = delete;
@@ -50,13 +50,17 @@ class Transaction {
     Array array;
     ZarrStore* store = nullptr;
     std::unique_ptr<WriterLock> lock;
+    std::shared_ptr<const Directory> place;
   };
+  void record(const Committed& fresh);
+  void end();
   std::mutex mutex_;
   std::vector<Part> parts_;
 };
 
 /// Finishes, under the lock of the array in `directory`, what was committed there. Locks the other arrays of that
-/// transaction for as long.
-void recover(const std::string& directory);
+/// transaction for as long. Another array is touched only where its own journal names this very transaction: what was
+/// replaced since, or what somebody else's record names, is left as it is. Returns those that were.
+std::vector<std::string> recover(const std::shared_ptr<const Directory>& directory);
 
 }  // namespace flagstone

@@ -278,6 +278,192 @@ TEST(Transaction, ABitThatFlippedInTheJournalIsNoticed) {
   EXPECT_EQ(state_of(directory / "g"), 1);
 }
 
+/// Dies in an update of a and b in `directory` once its record is written.
+void die_committed(const std::string& directory) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    commit_step = [](const char* what) {
+      if (std::string(what) == "index") ::_exit(9);
+    };
+    update(directory);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(WEXITSTATUS(status), 9);
+}
+
+void expect_whole(const std::string& path, const std::vector<std::byte>& elements) {
+  EXPECT_EQ(read_elements(open_zarr_array(path), whole(shape)), elements);
+  const auto ring = make_ring({.kind = "threads"});
+  const CheckReport report = check_array(*ring, path, 1 << 16);
+  EXPECT_TRUE(report.damages.empty()) << report.damages[0].what;
+  EXPECT_EQ(report.verified, 6u);
+}
+
+TEST(Recovery, LeavesAnArrayAloneThatTookThePlaceOfAnother) {
+  TemporaryDirectory directory;
+  for (const bool link : {false, true}) {
+    const std::string group = directory / (link ? "linked" : "replaced");
+    fs::create_directory(group);
+    make(group + "/a", 1);
+    make(group + "/b", 2);
+    make(group + "/other", 3);
+    die_committed(group);
+    fs::remove_all(group + "/b");
+    if (link)
+      fs::create_directory_symlink(group + "/other", group + "/b");
+    else
+      fs::rename(group + "/other", group + "/b");
+    { Transaction().add(open_zarr_array(group + "/a", true)); }
+    expect_whole(group + "/a", expected(1, 11));
+    expect_whole(group + "/b", filled(3).data);
+    EXPECT_FALSE(committed(group + "/a"));
+  }
+}
+
+TEST(Recovery, LeavesWhatASentRecordNamesAlone) {
+  TemporaryDirectory directory;
+  const std::string group = directory / "g";
+  fs::create_directory(group);
+  make(group + "/a", 1);
+  make(group + "/b", 2);
+  make(directory / "victim", 3);
+  die_committed(group);
+  {
+    const auto place = std::make_shared<const Directory>(group + "/a");
+    std::optional<Committed> found = committed(place);
+    ASSERT_TRUE(found);
+    found->record[1].path = "../../victim";
+    Journal(*place).commit(Journal(*place).head(), found->id, found->record);
+  }
+  const RepairReport report = repair_array(group + "/a", false);
+  ASSERT_EQ(report.lost.size(), 1u);
+  EXPECT_EQ(report.lost[0].file, directory / "victim");
+  EXPECT_FALSE(fs::exists(directory / "victim/__flagstone/lock"));
+  expect_whole(directory / "victim", filled(3).data);
+  expect_whole(group + "/a", expected(1, 11));
+}
+
+TEST(Transaction, RollbackLeavesAnArrayAloneThatTookItsPlace) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  const Array array = create_zarr_array(path, shape, Dtype::float32, {.chunks = {32, 32}});
+  {
+    Transaction transaction;
+    transaction.add(array);
+    write_elements(array, whole(shape), filled(5).data);
+    make(directory / "fresh", 7);
+    fs::rename(path, directory / "old");
+    fs::rename(directory / "fresh", path);
+    EXPECT_THROW(transaction.commit(), StorageError);
+  }
+  expect_whole(path, filled(7).data);
+  EXPECT_FALSE(fs::exists(directory / "old/c/0/0"));  // that one was taken back
+}
+
+int journal_syncs_that_fail = 0;
+void fail_journal(const char* what) {
+  if (std::string(what) == "journal sync" && journal_syncs_that_fail-- > 0)
+    throw StorageError("commit: cannot sync the journal", EIO, "a");
+}
+
+TEST(Transaction, ACommitThatRaisedIsTakenBackOrSaysThatItMayBeStored) {
+  for (const bool shards_are_new : {true, false})
+    for (const int failures : {1, 2}) {
+      TemporaryDirectory directory;
+      const std::string path = directory / "a";
+      if (!shards_are_new) make(path, 1);
+      const Array array = shards_are_new ? create_zarr_array(path, shape, Dtype::float32, {.chunks = {32, 32}})
+                                         : open_zarr_array(path, true);
+      const auto before = read_elements(array, whole(shape));
+      {
+        Transaction transaction;
+        transaction.add(array);
+        write_elements(array, whole(shape), filled(5).data);
+        journal_syncs_that_fail = failures;
+        commit_step = &fail_journal;
+        std::string said;
+        try {
+          transaction.commit();
+        } catch (const StorageError& error) {
+          said = error.what();
+        }
+        commit_step = [](const char*) {};
+        EXPECT_NE(said.find(failures == 1 ? "cannot sync the journal" : "may be stored, all of it or nothing"),
+                  std::string::npos)
+            << said;
+      }
+      const auto now = read_elements(array, whole(shape));
+      EXPECT_EQ(now, read_elements(open_zarr_array(path), whole(shape)));
+      // The second failure comes after the journal was cleared in the page cache: the old elements, all of them.
+      EXPECT_EQ(now, before) << failures;
+      Transaction next;
+      next.add(array);
+      const Box box{{0, 0}, {32, 32}};
+      write_elements(array, box, filled(6).elements(box));
+      next.commit();
+      EXPECT_EQ(read_elements(open_zarr_array(path), box), filled(6).elements(box));
+      EXPECT_EQ(read_elements(array, {{32, 32}, {64, 32}}), read_elements(open_zarr_array(path), {{32, 32}, {64, 32}}));
+    }
+}
+
+TEST(Transaction, WhatFailsAfterTheCommitSaysThatItIsStored) {
+  TemporaryDirectory directory;
+  make(directory / "a", 1);
+  const Array array = open_zarr_array(directory / "a", true);
+  Transaction transaction;
+  transaction.add(array);
+  write_elements(array, whole(shape), filled(5).data);
+  commit_step = [](const char* what) {
+    if (std::string(what) == "index sync") throw StorageError("sync", EIO, "a");
+  };
+  std::string said;
+  try {
+    transaction.commit();
+  } catch (const StorageError& error) {
+    said = error.what();
+  }
+  commit_step = [](const char*) {};
+  EXPECT_NE(said.find("the update is stored"), std::string::npos) << said;
+  EXPECT_EQ(read_elements(array, whole(shape)), filled(5).data);
+  expect_whole(directory / "a", filled(5).data);
+}
+
+TEST(Repair, EqualChunksThatMovedGetASlotEach) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  make(path, 1);
+  const std::vector<std::byte> ones(shape[0] * shape[1] * 4, std::byte{1});
+  for (int round = 0; round < 7; ++round) {
+    const Array array = open_zarr_array(path, true);
+    Transaction transaction;
+    transaction.add(array);
+    if (round % 2) {
+      const Box box{{0, 0}, {32, 64}};
+      write_elements(array, box, filled(static_cast<std::uint64_t>(round)).elements(box));
+    } else {
+      write_elements(array, whole(shape), ones);
+    }
+    transaction.commit();
+  }
+  const std::string shard = path + "/c/0/0";
+  {
+    const auto file = File::open(shard, File::Mode::update);
+    const char wrong = 0x55;
+    write_exactly(file->buffered(), *file, &wrong, 1, file->size() - 20);
+  }
+  EXPECT_THROW(read_elements(open_zarr_array(path), whole(shape)), FormatError);
+  const RepairReport report = repair_array(path, false);
+  EXPECT_TRUE(report.lost.empty());
+  expect_whole(path, ones);
+  const Array array = open_zarr_array(path, true);
+  Transaction transaction;
+  transaction.add(array);
+  write_elements(array, whole(shape), filled(4).data);
+  transaction.commit();
+  expect_whole(path, filled(4).data);
+}
+
 TEST(Transaction, InPlaceOverAQuarterOfTheChunksWritesLittleMore) {
   TemporaryDirectory directory;
   const std::string path = directory / "a";

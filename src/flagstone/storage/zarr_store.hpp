@@ -72,8 +72,8 @@ class ZarrStore final : public ArrayStore {
     std::uint64_t file_bytes = 0;
     bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
-    bool unsynced = false;  // written to since the last flush
-    bool made = false;      // by this transaction
+    bool unsynced = false;   // written to since the last flush
+    std::uint64_t made = 0;  // inode of the file that this transaction made
     // While it is written to:
     std::vector<ShardEntry> before;     // the index on the disk
     std::vector<std::uint32_t> placed;  // slot of every chunk that is written, or `nowhere`
@@ -92,6 +92,7 @@ class ZarrStore final : public ArrayStore {
   Shard& load(const Shape& shard) const;               // mutex_ held
   void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
   void make(const Shape& shard, Shard& fresh);         // mutex_ held
+  void unmake(const Shape& shard, std::uint64_t inode) const;
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
   void check_layout(const Shape& shard, const Shard& loaded) const;

@@ -1,5 +1,6 @@
 // Writing into shards: which slot a chunk goes to, and what a transaction changes.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,11 +82,13 @@ const ShardRecord* ZarrStore::overlaid(const Shape& shard, std::uint64_t file_by
 void ZarrStore::make(const Shape& shard, Shard& fresh) {
   if (!still_there())
     throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
-  const std::string path = path_of(shard);
+  // Through the descriptor: another array may take the path at any moment.
+  const std::string here = opened_ < 0 ? directory_ : "/proc/self/fd/" + std::to_string(opened_);
+  const std::string path = here + "/" + metadata_.key(shard);
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   std::error_code error;
   if (std::filesystem::create_directories(parent, error)) {
-    for (auto up = parent; up.string().size() >= directory_.size(); up = up.parent_path())
+    for (auto up = parent; up.string().size() >= here.size(); up = up.parent_path())
       new_directories_.insert(up.string());
   }
   if (error) throw StorageError("storage: cannot create a directory", error.value(), parent.string());
@@ -100,7 +103,9 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
     file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
   write_shard_index(*file, fresh.entries, fresh.file_bytes);
   fresh.exists = fresh.indexed = true;
-  fresh.made = transacting_;
+  if (!transacting_) return;
+  struct stat status;
+  if (::fstat(file->buffered(), &status) == 0) fresh.made = status.st_ino;
 }
 
 void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
@@ -276,15 +281,23 @@ ArrayRecord ZarrStore::prepare() {
   return record;
 }
 
+/// A shard that a transaction made never held a chunk; one that took its place since is somebody else's.
+void ZarrStore::unmake(const Shape& shard, std::uint64_t inode) const {
+  const std::string key = metadata_.key(shard);
+  struct stat status;
+  if (::fstatat(opened_, key.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ino == inode)
+    ::unlinkat(opened_, key.c_str(), 0);
+}
+
 void ZarrStore::end(bool committed) {
   std::lock_guard lock(mutex_);
   for (auto at = shards_.begin(); at != shards_.end();) {
     Shard& shard = at->second;
-    if (!shard.unsynced && !shard.made) {
+    if (!shard.unsynced && shard.made == 0) {
       ++at;
       continue;
     }
-    if (!committed && shard.made) ::unlink(path_of(at->first).c_str());  // it never held a chunk
+    if (!committed && shard.made != 0) unmake(at->first, shard.made);
     std::erase(open_, at->first);
     at = shards_.erase(at);
   }
