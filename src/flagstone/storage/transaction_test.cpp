@@ -2,9 +2,11 @@
 #include "flagstone/storage/transaction.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -242,6 +244,34 @@ TEST(Transaction, AFullDiskIsAnErrorAndTheOldElementsStay) {
   ::waitpid(child, &status, 0);
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "mounting is not allowed here";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Transaction, AShardThatFoundNoSpaceLeavesNothingBehind) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "a";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Array array = create_zarr_array(path, shape, Dtype::float32, {.chunks = {32, 32}});
+    std::string said;
+    {
+      Transaction transaction;
+      transaction.add(array);
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlimit least{8192, 8192};
+      ::setrlimit(RLIMIT_FSIZE, &least);
+      try {
+        array.store().write({{0, 0}, {32, 32}});
+      } catch (const StorageError& error) {
+        said = error.what();
+      }
+    }
+    const bool named = said.find(path + "/c/0/0") != std::string::npos;
+    ::_exit(named && !fs::exists(path + "/c/0/0") ? 0 : 3);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(read_elements(open_zarr_array(path), whole(shape)), Reference(shape, Dtype::float32).data);
 }
 
 TEST(Transaction, ABitThatFlippedInTheJournalIsNoticed) {

@@ -91,21 +91,23 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
     for (auto up = parent; up.string().size() >= here.size(); up = up.parent_path())
       new_directories_.insert(up.string());
   }
-  if (error) throw StorageError("storage: cannot create a directory", error.value(), parent.string());
+  if (error) throw StorageError("storage: cannot create a directory", error.value(), path_of(shard));
   new_directories_.insert(parent.string());
   fresh.file_bytes =
       align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
   fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
-  const auto file = File::open(path, File::Mode::create);
+  const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (made < 0) throw StorageError("storage: cannot create", errno, path_of(shard));
+  struct stat status;
+  if (transacting_ && ::fstat(made, &status) == 0) fresh.made = status.st_ino;  // also where what follows fails
+  ::close(made);
+  const auto file = open_file(shard, File::Mode::update);
   if (metadata_.codec.raw())
     file->allocate(fresh.file_bytes);
   else
     file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
   write_shard_index(*file, fresh.entries, fresh.file_bytes);
   fresh.exists = fresh.indexed = true;
-  if (!transacting_) return;
-  struct stat status;
-  if (::fstat(file->buffered(), &status) == 0) fresh.made = status.st_ino;
 }
 
 void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
