@@ -108,6 +108,26 @@ def test_planning_reads_and_writes_nothing(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
+def test_planning_leaves_what_is_stored_alone(tmp_path):
+    """A graph that updates an array: no shard is made, no checksum forgotten, no index remembered."""
+    place = tmp_path / "c.zarr"
+    c = fl.create(str(place), (400, 400), "float64", chunks=(100, 100))
+    files = lambda: {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}  # noqa: E731
+    for _ in range(2):  # without shards, then with one
+        before = files()
+        with fl.graph() as graph:
+            for i in range(4):
+                graph.add(lambda view: view.fill(3), fl.update(c.tiles[i, 0]))
+            graph.plan()
+            assert files() == before
+        assert fl.check(str(place)).ok
+        other = fl.open(str(place), mode="r+")
+        other[...] = 7  # another moment than the one that was planned with
+        c[5, 5] = 1
+        assert np.asarray(fl.open(str(place))).sum() == 7 * 400 * 400 - 6
+    assert fl.check(str(place)).ok
+
+
 def test_plan_of_a_limit_that_is_too_small(tmp_path, rng):
     a = fl.from_numpy(rng.random((3000, 3000)), str(tmp_path / "a.zarr"))
     with pytest.raises(fl.BudgetError) as info:

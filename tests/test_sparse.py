@@ -235,3 +235,13 @@ def test_products_of_matrices_without_elements(shape):
     np.testing.assert_array_equal(a @ np.ones((shape[1], 2)), np.zeros((shape[0], 2)))
     np.testing.assert_array_equal(a.T @ np.ones((shape[0], 2)), np.zeros((shape[1], 2)))
     np.testing.assert_array_equal(a @ np.ones(shape[1]), np.zeros(shape[0]))
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0)])
+def test_means_of_nothing_are_nan(shape):
+    x = fl.from_blocks([sp.csr_matrix(shape)])
+    assert np.isnan(x.mean())
+    for axis in (0, 1):
+        got, wanted = np.asarray(x.mean(axis)).ravel(), np.sum(np.zeros(shape), axis) / max(shape[axis], 1)
+        assert got.shape == wanted.shape
+        assert np.all(np.isnan(got)) == (shape[axis] == 0 or got.size == 0)

@@ -126,8 +126,9 @@ class SparseReductions:
         return sums if along == 0 else float(np.sum(sums))
 
     def mean(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return means along `axis`, zeros that are not stored included; one read."""
-        return self.sum(axis, memory=memory) / self._count(axis)
+        """Return means along `axis`, zeros that are not stored included; NaN of nothing; one read."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.float64(1) * self.sum(axis, memory=memory) / self._count(axis)
 
     def var(self, axis: int | None = None, *, ddof: float = 0, memory: int | str | None = None) -> Any:
         """Return variances along `axis`, from sums and squares in float64; one read.

@@ -342,10 +342,13 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   stats_.worker_busy_seconds += seconds;
   if (thrown) {
     fail(thrown, "in task '" + task.spec.name + "'" + where(task));
-  } else if (!error_) {
-    stats_.flops += task.spec.cost.flops;
-    scheduler_.finished(task);
-  }
+  } else if (!error_)
+    try {
+      stats_.flops += task.spec.cost.flops;
+      scheduler_.finished(task);  // may write a tile behind: a full disk, a read-only file
+    } catch (...) {
+      fail(std::current_exception());
+    }
   advance(lock);
 }
 

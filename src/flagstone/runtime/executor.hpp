@@ -60,6 +60,7 @@ class Executor final : public RunningGraph, private Machine {
   void release(TileState& tile) override;
   void allocate_scratch(TaskState& task) override;
   void release_scratch(TaskState& task) override;
+  Transfer transfer_to_store(TileState& tile) override { return tile.array.store().write(tile.box); }
   void load(TileState& tile, Transfer transfer) override;
   void store(TileState& tile, Transfer transfer) override;
 

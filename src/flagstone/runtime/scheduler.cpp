@@ -231,7 +231,7 @@ void Scheduler::drop(TileState& tile) {
 }
 
 void Scheduler::store(TileState& tile) {
-  Transfer transfer = in_pieces(tile.array.store().write(tile.box));
+  Transfer transfer = in_pieces(machine_.transfer_to_store(tile));
   tile.storing = true;
   tile.dirty = false;
   cache_.requeue(tile);

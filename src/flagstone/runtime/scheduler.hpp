@@ -42,6 +42,7 @@ class Machine {
   virtual void release(TileState& tile) = 0;   // take the buffer back
   virtual void allocate_scratch(TaskState& task) = 0;
   virtual void release_scratch(TaskState& task) = 0;
+  virtual Transfer transfer_to_store(TileState& tile) = 0;     // a plan's must not touch what is stored
   virtual void load(TileState& tile, Transfer transfer) = 0;   // then Scheduler::loaded
   virtual void store(TileState& tile, Transfer transfer) = 0;  // then Scheduler::stored
 };

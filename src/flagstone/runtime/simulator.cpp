@@ -108,6 +108,8 @@ void Simulator::convert(const Transfer& transfer, std::function<void()> then) {
   jobs_.emplace_back(6 * bytes / profile_.memory_bytes_per_second, std::move(then));
 }
 
+Transfer Simulator::transfer_to_store(TileState& tile) { return tile.array.store().planned_write(tile.box); }
+
 void Simulator::load(TileState& tile, Transfer transfer) {
   stats_.bytes_read += transfer.bytes();
   const double arrives = transfer_end(transfer, false);

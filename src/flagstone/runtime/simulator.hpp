@@ -44,6 +44,7 @@ class Simulator final : public RunningGraph, private Machine {
   void release(TileState&) override {}
   void allocate_scratch(TaskState&) override {}
   void release_scratch(TaskState&) override {}
+  Transfer transfer_to_store(TileState& tile) override;
   void load(TileState& tile, Transfer transfer) override;
   void store(TileState& tile, Transfer transfer) override;
 

@@ -38,9 +38,10 @@ class TemporaryStore final : public ArrayStore {
     return transfer_of(box, cell, file_);
   }
 
-  std::size_t write_staging(const Box& box) override {
-    if (!(cell_of(box).tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
-    return 0;
+  Transfer planned_write(const Box& box) override {
+    const Cell cell = cell_of(box);
+    if (!(cell.tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
+    return transfer_of(box, cell, nullptr);
   }
 
   void written(const Box& box) override {

@@ -31,7 +31,7 @@ class ZarrStore final : public ArrayStore {
 
   Transfer read(const Box& box) const override;
   Transfer write(const Box& box) override;
-  std::size_t write_staging(const Box& box) override;  // makes no shard
+  Transfer planned_write(const Box& box) override;  // makes no shard, takes no slot
   void written(const Box& box) override;
   void flush() override;
   std::uint64_t look() override;
@@ -95,6 +95,7 @@ class ZarrStore final : public ArrayStore {
   void unmake(const Shape& shard, std::uint64_t inode) const;
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
+  void refuse_unless_writable() const;
   void check_layout(const Shape& shard, const Shard& loaded) const;
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);

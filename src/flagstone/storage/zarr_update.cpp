@@ -190,15 +190,20 @@ StoredChunk ZarrStore::slot(const Shape& chunk) {
   return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
 }
 
-Transfer ZarrStore::write(const Box& box) {
+void ZarrStore::refuse_unless_writable() const {
   if (!options_.writable)
     throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
+}
+
+Transfer ZarrStore::write(const Box& box) {
+  refuse_unless_writable();
   return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
 }
 
-std::size_t ZarrStore::write_staging(const Box& box) {
+Transfer ZarrStore::planned_write(const Box& box) {
+  refuse_unless_writable();
   const std::uint64_t slot = layout_.slot_bytes();
-  return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; }).staging_bytes;
+  return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; });
 }
 
 void ZarrStore::written(const Box& box) {

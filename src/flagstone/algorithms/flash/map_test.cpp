@@ -43,6 +43,16 @@ TEST_F(FlashMap, BlocksCoverEveryElementOnce) {
   }
 }
 
+TEST_F(FlashMap, ReadOnlyTargetsAreAnError) {
+  const auto engine = runtime();
+  const Index n = 3'000'000;  // several tasks: tiles are written behind, on workers
+  auto x = map_file<float>(directory / "x.bin", MapMode::create, n);
+  auto y = map_file<float>(directory / "y.bin", MapMode::create, n);
+  const auto target = map_file<float>(directory / "y.bin");
+  EXPECT_THROW(map(*engine, x, target, n, [](float v) { return v; }), Error);
+  unmap_file(x), unmap_file(y);
+}
+
 TEST_F(FlashMap, MapsAFlatFileAtAnyByteAndTouchesNothingElse) {
   const auto engine = runtime();
   const Index n = 1'300'001;

@@ -75,7 +75,8 @@ Index PcaInput::cols() const { return sparse ? sparse->matrix.cols : dense->shap
 double cancellation(Index rows, const std::vector<double>& means, double centred_squares) {
   double squares = 0;
   for (const double mean : means) squares += mean * mean;
-  return squares > 0 ? static_cast<double>(rows) * squares / std::max(centred_squares, least_squares) : 0;
+  if (centred_squares <= 0) return 0;  // constant columns: nothing is wanted of what cancels
+  return static_cast<double>(rows) * squares / centred_squares;
 }
 
 /// What ingest learned; unknown (0) for matrices of others, and where steps change the values.
@@ -87,7 +88,7 @@ static double cancellation_of(const PcaInput& x, const PcaOptions& options) {
   std::vector<double> means = statistics->column_sums;
   double centred = statistics->sum_squares;
   for (double& mean : means) mean /= m, centred -= m * mean * mean;
-  return cancellation(x.rows(), means, centred);
+  return cancellation(x.rows(), means, std::max(centred, 0x1p-52 * statistics->sum_squares));
 }
 
 Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
