@@ -334,3 +334,29 @@ def test_killed_at_random_moments(tmp_path, seed):
         assert np.array_equal(peers["A"][...], a)
         assert np.array_equal(peers["B"][...], b)
         assert fl.check(path).ok
+
+
+def test_a_job_that_reads_sees_one_moment_or_says_so(tmp_path):
+    """Slots of the old moment are free after a commit: a job across one is an error."""
+    place = str(tmp_path / "a.zarr")
+    a = fl.create(place, (512, 512), "f8", chunks=(128, 128))
+    a[...] = 1
+    reader, seen = fl.open(place), []
+
+    def run(commits: int) -> None:
+        seen.clear()
+        with fl.graph(memory="256MiB") as graph:
+            for i in range(16):
+                box = reader.tiles[i // 4, i % 4]
+
+                def look(view, i=i):
+                    seen.append(float(view[0, 0]))
+                    if i < commits:
+                        fl.open(place, mode="r+")[...] = i + 2
+
+                graph.add(look, fl.read(box))
+
+    with pytest.raises(fl.StorageError, match="run it again"):
+        run(commits=1)
+    run(commits=0)
+    assert set(seen) == {2.0}

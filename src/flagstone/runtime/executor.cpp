@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 
 #include "flagstone/base/bytes.hpp"
@@ -130,6 +131,7 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
   }
   stop();
   if (error_) std::rethrow_exception(error_);
+  check_watched();
 }
 
 bool Executor::settled() const {
@@ -192,6 +194,22 @@ TaskId Executor::add(TaskSpec task) {
   return id;
 }
 
+/// An array that another handle or process commits to has several moments: a run is of one, or an error.
+void Executor::watch(const TaskSpec& task) {
+  for (const Access& access : task.accesses) {
+    if (access.mode == Mode::scratch || access.mode == Mode::write || access.region.array.in_memory()) continue;
+    ArrayStore& store = access.region.array.store();
+    if (!watched_.contains(&store)) watched_.insert({&store, {access.region.array, store.look()}});
+  }
+}
+
+void Executor::check_watched() const {
+  for (const auto& [store, seen] : watched_)
+    if (seen.array.store().look() != seen.moment)
+      throw StorageError("read: somebody committed to the array while it was read; run it again", EAGAIN,
+                         seen.array.path());
+}
+
 TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
   throw_if_failed();
   const auto full = [this] { return scheduler_.pending() >= lookahead_; };
@@ -203,6 +221,7 @@ TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
     wait_until(lock, [&] { return error_ || !full(); });
   }
   throw_if_failed();
+  watch(task);
   const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
   ++stats_.tasks;
   if (scheduler_.hungry()) advance(lock);

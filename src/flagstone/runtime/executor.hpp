@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 
 #include "flagstone/runtime/buffer_pool.hpp"
 #include "flagstone/runtime/reduction.hpp"
@@ -65,6 +66,8 @@ class Executor final : public RunningGraph, private Machine {
   void store(TileState& tile, Transfer transfer) override;
 
   TaskId add_one(Lock& lock, TaskSpec task, bool host);
+  void watch(const TaskSpec& task);
+  void check_watched() const;
   void work();
   void reap();
   void run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles);
@@ -100,6 +103,11 @@ class Executor final : public RunningGraph, private Machine {
   std::vector<Request> outbox_;             // decided under the lock, submitted outside
   std::unordered_map<std::uint64_t, std::unique_ptr<Flight>> flights_;
   std::uint64_t next_flight_ = 1;
+  struct Watched {
+    Array array;
+    std::uint64_t moment;
+  };
+  std::unordered_map<const ArrayStore*, Watched> watched_;  // what is read, and the moment that this run sees of it
   Statistics stats_;
   Clock::time_point start_ = Clock::now(), busy_since_{}, end_{};
   std::vector<std::thread> threads_;
