@@ -415,6 +415,8 @@ def test_overwrite_replaces_stores_and_files_and_nothing_else(tmp_path, rng):
     shutil.copytree(tmp_path / "a.zarr", tmp_path / "mixed.zarr")
     (tmp_path / "mixed.zarr" / "notes.txt").write_text("mine")
     (tmp_path / "note.zarr").write_text("mine")
+    shutil.copytree(tmp_path / "a.zarr", tmp_path / "within.zarr")
+    (tmp_path / "within.zarr" / "array" / "notes.txt").write_text("mine")
     m = sp.random(30, 20, 0.2, format="csr", random_state=1)
     for make in (
         lambda place: fl.convert(fl.from_numpy(x), place, overwrite=True),
@@ -422,7 +424,7 @@ def test_overwrite_replaces_stores_and_files_and_nothing_else(tmp_path, rng):
         lambda place: fl.create(place, (3, 3), "f4", overwrite=True),
         lambda place: fl.from_blocks([m], place, overwrite=True),
     ):
-        for name in ("d", "mixed.zarr", "note.zarr"):
+        for name in ("d", "mixed.zarr", "within.zarr", "note.zarr"):
             with fails(FileExistsError, name, "not replaced"):
                 make(str(tmp_path / name))
         make(str(tmp_path / "a.zarr"))

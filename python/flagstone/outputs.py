@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,9 @@ from .array import Array
 from .errors import ShapeError, storage_error
 
 __all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable"]
+
+# What lies beside the metadata of an array: its only chunk (Zarr v3), chunks named by dots (v2).
+_CHUNK = re.compile(r"c|\d+(\.\d+)*")
 
 
 def check_replaceable(who: str, out: Array) -> None:
@@ -82,7 +86,7 @@ def _foreign(place: str) -> str:
         if os.path.exists(f"{folder}/zarr.json") or any(name.startswith(".z") for name in names):
             if _core.is_zarr_array(folder):
                 folders.clear()  # chunks
-                continue
+                names = [name for name in names if not _CHUNK.fullmatch(name)]
             names = [name for name in names if name != "zarr.json" and not name.startswith(".")]
         if names:
             return os.path.relpath(os.path.join(folder, names[0]), place)
