@@ -9,8 +9,8 @@ namespace flagstone::kernel {
 /// Elements that csr tasks decode at a time: what one block of a blosc lz4 chunk holds (its blocks are the unit of
 /// decoding), so that nothing is decoded twice and the result is still in cache when it is used.
 inline constexpr Index decode_step = Index{1} << 17;
-/// Memory for one block as the codec leaves it: the largest that c-blosc makes of lz4 (512 KiB a stream, 8 streams)
-/// would be 4 MiB; of chunks as Flagstone writes them it is at most 2 MiB.
+/// Memory for one block as the codec leaves it: decode_step elements of at most 8 bytes are 1 MiB in chunks as
+/// Flagstone writes them; other writers may make blocks twice as long.
 inline constexpr std::size_t decode_workspace = std::size_t{2} << 20;
 
 /// Decodes elements [first, first + count) of one blosc chunk of `chunk_elements` elements into `to`. No bytes: an

@@ -130,7 +130,12 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
     end_ = Clock::now();
   }
   stop();
-  if (error_) std::rethrow_exception(error_);
+  if (error_) try {
+      std::rethrow_exception(error_);
+    } catch (const FormatError&) {
+      check_watched();  // what looks damaged may be of two moments
+      throw;
+    }
   check_watched();
 }
 

@@ -101,9 +101,10 @@ Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
   // A panel's sums are float32: over r rows of one sign they are off by about 0.3 sqrt(r) 2^-24 (measured: 1e-6 for
   // r = 32768 where one column dominates). A dense panel is summed in pieces of at most 1024 rows.
   const auto rows = static_cast<double>(x.sparse ? x.sparse->panel_rows() : 1024);
-  const bool fine = 0.3 * std::sqrt(rows) * 0x1p-24 <= tol / 3 &&
-                    std::sqrt(cancellation_of(x, options)) * 0x1p-24 <= tol / 3;  // X v - mean v cancels
-  return narrow && fine && tol >= 1e-6 && count > (Index{1} << 20) ? Dtype::float32 : Dtype::float64;
+  const bool fine = 0.3 * std::sqrt(rows) * 0x1p-24 <= tol / 3;
+  if (!narrow || !fine || tol < 1e-6 || count <= (Index{1} << 20)) return Dtype::float64;
+  const bool cancels = std::sqrt(cancellation_of(x, options)) * 0x1p-24 > tol / 3;  // X v - mean v
+  return cancels ? Dtype::float64 : Dtype::float32;
 }
 
 void check_pca(const PcaInput& x, const PcaOptions& options) {
