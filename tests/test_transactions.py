@@ -345,7 +345,7 @@ def test_a_job_that_reads_sees_one_moment_or_says_so(tmp_path):
 
     def run(commits: int) -> None:
         seen.clear()
-        with fl.Runtime(workers=1), fl.graph(memory="256MiB") as graph:  # one committer at a time
+        with fl.Runtime(workers=1), fl.graph() as graph:  # one committer at a time
             for i in range(16):
                 box = reader.tiles[i // 4, i % 4]
 
