@@ -41,6 +41,8 @@ def test_the_tree_is_clean():
         ("src/flagstone/base/shape.hpp", "#include <flagstone/storage/array.hpp>"),
         ("python/flagstone/errors.py", "from flagstone import linalg"),
         ("python/flagstone/errors.py", "from .cli import main"),
+        ("python/flagstone/config.py", "from .cli.common import Size"),
+        ("python/flagstone/cli/common.py", "from ..__main__ import main"),
         ("python/flagstone/errors.py", "def late():\n    import flagstone.decomposition"),
     ],
 )

@@ -42,31 +42,35 @@ def cpp_errors(top: Path, table: dict, known: dict[str, list[str]]) -> list[str]
     return errors
 
 
-def imported_modules(tree: ast.AST) -> set[str]:
-    """Names of this package's modules that a module imports, anywhere in it."""
+def imported_modules(tree: ast.AST, depth: int) -> set[str]:
+    """Names of the package's modules that a module imports, anywhere in it, `depth` folders below it."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            if node.level == 1 or module.split(".")[0] == "flagstone":
+            if node.level == depth + 1 or (node.level == 0 and module.split(".")[0] == "flagstone"):
                 inner = module.removeprefix("flagstone").lstrip(".")
                 found |= {inner.split(".")[0]} if inner else {alias.name for alias in node.names}
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "flagstone":
-                    found.add(alias.name.partition(".")[2] or "__init__")
+                    found.add(alias.name.split(".")[1] if "." in alias.name else "__init__")
     return found
 
 
 def python_errors(top: Path, table: dict) -> list[str]:
+    """A folder inside the package is one module: its files see each other, and what the folder may see."""
     rank = {module: level for level, modules in enumerate(table["order"]) for module in modules}
     errors = []
-    for file in sorted((top / table["root"]).glob("*.py")):
-        module = file.stem
+    root = top / table["root"]
+    for file in sorted(root.rglob("*.py")):
+        inside = file.relative_to(root)
+        module = inside.parts[0].removesuffix(".py")
         if module not in rank:
             errors.append(f"{file.relative_to(top)}: stands in no row of [python] order in tools/layers.toml")
             continue
-        for target in sorted(imported_modules(ast.parse(file.read_text())) - {module}):
+        found = imported_modules(ast.parse(file.read_text()), len(inside.parts) - 1)
+        for target in sorted(found - {module}):
             # A name that is no module (from . import matmul) is taken from __init__.
             level = rank.get(target, rank["__init__"])
             if level > rank[module] or (level == rank[module] and target in rank):

@@ -27,7 +27,8 @@ def site(name: str) -> Path:
     folder = TOP / "build" / name / "site" / "flagstone"
     folder.mkdir(parents=True, exist_ok=True)
     module = next((TOP / "build" / name / "python" / "bindings").glob("_core.*.so"))
-    for path in (*(TOP / "python" / "flagstone").glob("*.py"), module):
+    modules = (path for path in (TOP / "python" / "flagstone").iterdir() if path.name != "__pycache__")
+    for path in (*modules, module):
         link = folder / path.name
         link.unlink(missing_ok=True)
         link.symlink_to(path)

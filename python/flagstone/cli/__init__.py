@@ -1,0 +1,56 @@
+"""The command line: ``flagstone info | check | convert | matmul | pca | recipe | scratch | ...``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from .. import _core, errors
+from . import demo, routines, stored, upkeep
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_core.__version__, prog_name="flagstone")
+def cli() -> None:
+    """Linear algebra on matrices bigger than memory, inside a memory limit that is true."""
+
+
+for command in (
+    stored.info,
+    stored.check_command,
+    stored.convert,
+    routines.matmul,
+    routines.pca,
+    routines.recipe,
+    upkeep.scratch_command,
+    upkeep.calibrate_command,
+    demo.demo,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; exit with 0, 1 (failed), 2 (not understood) or 130 (interrupted)."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("flagstone: interrupted; nothing half-written is left.", err=True)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except (errors.Error, OSError, MemoryError, ValueError, TypeError) as error:
+        if os.environ.get("FLAGSTONE_TRACEBACK"):
+            raise
+        click.echo(f"flagstone: {error}", err=True)
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
