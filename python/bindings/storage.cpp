@@ -8,6 +8,7 @@
 #include "flagstone/storage/chunk_table.hpp"
 #include "flagstone/storage/crc32.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/leftovers.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/transaction.hpp"
@@ -166,10 +167,22 @@ void bind_storage(nb::module_& m) {
   m.def("repair", &repair_array, nb::arg("directory"), nb::arg("accept") = false, unlocked());
 
   nb::class_<Output>(m, "Output")
-      .def(nb::init<const std::string&, bool, std::uint64_t>(), nb::arg("path"), nb::arg("replace"),
-           nb::arg("bytes_needed") = 0, unlocked())
+      .def(nb::init<const std::string&, bool, std::uint64_t, const std::string&>(), nb::arg("path"), nb::arg("replace"),
+           nb::arg("bytes_needed") = 0, nb::arg("record") = "", unlocked())
       .def_prop_ro("directory", &Output::directory)
+      .def_prop_ro("adopted", &Output::adopted)
+      .def_prop_ro("notes", &Output::notes)
+      .def("leave", &Output::leave)
       .def("publish", &Output::publish, unlocked());
+  const auto fields = [](const std::vector<Leftover>& found) {
+    std::vector<std::tuple<std::string, std::string, std::string, std::string, std::uint64_t, bool>> rows;
+    for (const Leftover& one : found)
+      rows.emplace_back(one.path, one.build, one.notes, one.record, one.bytes, one.live);
+    return rows;
+  };
+  m.def("leftovers", [fields](const std::string& directory) { return fields(leftovers(directory)); });
+  m.def("leftovers_of", [fields](const std::string& path) { return fields(leftovers_of(path)); });
+  m.def("sweep_leftovers", &sweep_leftovers, unlocked());
 }
 
 }  // namespace flagstone::python

@@ -10,34 +10,22 @@
 #include <cerrno>
 #include <filesystem>
 #include <random>
-#include <set>
 #include <vector>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file.hpp"
+#include "flagstone/storage/leftovers.hpp"
+#include "flagstone/storage/metadata.hpp"
 
 namespace flagstone {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string lock_suffix = ".lock", old_suffix = ".old";
-constexpr char publishing = 'p';  // written into the lock before a publish that takes two steps
-
-bool exists(const std::string& path) {
-  struct stat status;
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
 bool is_file(const std::string& path) {
   struct stat status;
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
-
-void remove_tree(const std::string& path) {
-  std::error_code ignored;  // what stays is hidden, and swept next time
-  fs::remove_all(path, ignored);
 }
 
 std::string random_id() {
@@ -67,43 +55,9 @@ void sync_tree(const std::string& path) {
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) sync_entry(*entry);
 }
 
-/// The hidden siblings of `path`, without suffixes.
-std::set<std::string> siblings(const std::string& prefix) {
-  std::set<std::string> found;
-  std::error_code ignored;
-  const fs::path parent = fs::path(prefix).parent_path();
-  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
-    std::string name = entry.path().string();
-    if (name.compare(0, prefix.size(), prefix) != 0) continue;
-    for (const std::string& suffix : {lock_suffix, old_suffix})
-      if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-    found.insert(name);
-  }
-  return found;
-}
-
-/// What a dead writer of `path` left under `hidden`: finished where it died between the two steps of a publish,
-/// removed otherwise.
-void clear_leftover(const std::string& hidden, const std::string& path) {
-  const std::string lock_path = hidden + lock_suffix, old = hidden + old_suffix;
-  const int lock = ::open(lock_path.c_str(), O_RDWR | O_CLOEXEC);
-  if (lock < 0 && errno != ENOENT) return;
-  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock);
-    return;  // its writer lives, or the file system cannot tell
-  }
-  char state = 0;
-  if (lock >= 0 && ::pread(lock, &state, 1, 0) == 1 && state == publishing && !exists(path))
-    rename_with(exists(hidden) ? hidden : old, path, 0);
-  remove_tree(hidden);
-  remove_tree(old);
-  ::unlink(lock_path.c_str());
-  if (lock >= 0) ::close(lock);
-}
-
 }  // namespace
 
-Output::Output(const std::string& path, bool replace, std::uint64_t bytes_needed)
+Output::Output(const std::string& path, bool replace, std::uint64_t bytes_needed, const std::string& record)
     : replace_(replace), process_(::getpid()) {
   std::error_code ignored;
   path_ = fs::absolute(path, ignored).string();  // a later chdir must not matter
@@ -115,24 +69,72 @@ Output::Output(const std::string& path, bool replace, std::uint64_t bytes_needed
   parent_ = fs::path(path_).parent_path().string();
   if (!fs::is_directory(parent_, ignored))
     throw StorageError("output: the directory to write in is not there; make it first",
-                       exists(parent_) ? ENOTDIR : ENOENT, parent_);
-  hidden_ = (fs::path(parent_) / ("." + name + ".flagstone-tmp-")).string();
-  sweep();
-  if (!replace_ && exists(path_))
-    throw StorageError("output: exists; pass overwrite=True to replace it, or choose another path", EEXIST, path_);
-  struct statvfs space;
-  if (bytes_needed > 0 && ::statvfs(parent_.c_str(), &space) == 0) {
-    const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-    if (free < bytes_needed)
-      throw StorageError("output: needs " + format_bytes(bytes_needed) + ", and " + format_bytes(free) +
-                             " are free; free some space or write elsewhere",
-                         ENOSPC, path_);
+                       path_exists(parent_) ? ENOTDIR : ENOENT, parent_);
+  const std::string prefix = hidden_prefix(path_);
+  hidden_ = prefix;
+  try {
+    for (const std::string& hidden : hidden_siblings(prefix))
+      if (record.empty() || adopted_ || !adopt(hidden, record)) clear_leftover(hidden, path_);
+    if (!replace_ && path_exists(path_))
+      throw StorageError("output: exists; pass overwrite=True to replace it, or choose another path", EEXIST, path_);
+    check_space(bytes_needed);
+    if (!adopted_) take_lock();
+    noted_ = !record.empty();
+    if (!noted_ || adopted_) return;
+    fs::create_directory(notes());
+    write_text(notes() + "/record.json", record);
+    sync_directory(parent_);
+  } catch (const fs::filesystem_error& error) {
+    drop();
+    throw StorageError("output: cannot make a directory for the record", error.code().value(), parent_);
+  } catch (...) {
+    drop();
+    throw;
   }
-  take_lock();
 }
 
-void Output::sweep() const {
-  for (const std::string& hidden : siblings(hidden_)) clear_leftover(hidden, path_);
+/// Gives up before anything was built; what was adopted stays for the next.
+void Output::drop() noexcept {
+  if (lock_ < 0) return;
+  if (!adopted_) {
+    remove_tree(notes());
+    ::unlink((hidden_ + lock_suffix).c_str());
+  }
+  ::close(lock_);
+  lock_ = -1;
+}
+
+std::string Output::notes() const { return hidden_ + notes_suffix; }
+
+void Output::check_space(std::uint64_t bytes_needed) const {
+  struct statvfs space;
+  if (bytes_needed == 0 || ::statvfs(parent_.c_str(), &space) != 0) return;
+  const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  const std::uint64_t held = adopted_ ? bytes_on_disk(hidden_) : 0;
+  if (bytes_needed > held && free < bytes_needed - held)
+    throw StorageError("output: needs " + format_bytes(bytes_needed - held) + ", and " + format_bytes(free) +
+                           " are free; free some space or write elsewhere",
+                       ENOSPC, path_);
+}
+
+/// Takes the lock of a dead writer's build whose record is this one. Where locks are missing nothing is taken over.
+bool Output::adopt(const std::string& hidden, const std::string& record) {
+  const std::string name = hidden + lock_suffix;
+  const int lock = ::open(name.c_str(), O_RDWR | O_CLOEXEC);
+  if (lock < 0) return false;
+  struct stat ours, there;
+  char state = 0;
+  const bool taken = ::flock(lock, LOCK_EX | LOCK_NB) == 0 && ::fstat(lock, &ours) == 0 &&
+                     ::lstat(name.c_str(), &there) == 0 && ours.st_ino == there.st_ino &&
+                     (::pread(lock, &state, 1, 0) != 1 || state != publishing || path_exists(path_)) &&
+                     ::ftruncate(lock, 0) == 0 && record_of(hidden) == record;
+  if (!taken) {
+    ::close(lock);
+    return false;
+  }
+  lock_ = lock;
+  hidden_ = hidden;
+  return adopted_ = true;
 }
 
 void Output::take_lock() {
@@ -154,7 +156,8 @@ void Output::take_lock() {
 }
 
 Output::~Output() {
-  if (process_ == ::getpid()) {
+  if (process_ == ::getpid() && (published_ || !leave_)) {
+    remove_tree(notes());
     remove_tree(hidden_);
     if (lock_ >= 0) ::unlink((hidden_ + lock_suffix).c_str());
   }
@@ -164,30 +167,32 @@ Output::~Output() {
 void Output::publish() {
   if (published_) throw Error("output: " + path_ + " is already published.");
   sync_tree(hidden_);
+  if (noted_) note_build(hidden_);  // an exchange puts the old version there, which nobody must take for the build
   if (replace_) {
     exchange();
   } else if (!rename_with(hidden_, path_, RENAME_NOREPLACE)) {
-    if (!flags_unsupported(errno) || exists(path_))
+    if (!flags_unsupported(errno) || path_exists(path_))
       throw StorageError("output: cannot publish; the path appeared meanwhile, or its directory went",
                          flags_unsupported(errno) ? EEXIST : errno, path_);
     if (::rename(hidden_.c_str(), path_.c_str()) != 0) throw StorageError("output: cannot publish", errno, path_);
   }
   published_ = true;
   sync_directory(parent_);
+  remove_tree(notes());
   remove_tree(hidden_);  // the version that was replaced
 }
 
 void Output::exchange() {
   for (;;) {
     if (rename_with(hidden_, path_, RENAME_EXCHANGE)) return;
-    if (errno == ENOENT && exists(hidden_)) {  // nothing to replace
+    if (errno == ENOENT && path_exists(hidden_)) {  // nothing to replace
       if (rename_with(hidden_, path_, RENAME_NOREPLACE)) return;
       if (errno == EEXIST) continue;
     }
     break;
   }
   if (!flags_unsupported(errno)) throw StorageError("output: cannot publish", errno, path_);
-  const bool one_step = !exists(path_) || (is_file(path_) && is_file(hidden_));
+  const bool one_step = !path_exists(path_) || (is_file(path_) && is_file(hidden_));
   const std::string old = hidden_ + old_suffix;
   if (!one_step) {
     // A crash between the two renames leaves no `path`; the mark tells the next writer to finish.
