@@ -99,6 +99,8 @@ struct Random {
     ta = ops[random() % 3], tb = ops[random() % 3];
     const auto extent = [&] { return static_cast<Index>(1 + random() % (random() % 4 ? 40 : 300)); };
     m = extent(), n = extent(), k = random() % 20 ? extent() : 0;
+    if (random() % 10 == 0)  // rows of C wider than a tile
+      m = 1 + m % 30, n += 2048, k = k % 30;
     const T scales[] = {T{}, T{1}, T(-1), number<T>(random)};
     alpha = scales[random() % 4], beta = scales[random() % 4];
     std::uint64_t end = random() % 3 ? random() % 5000 : 0;

@@ -12,6 +12,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/executor.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/ring.hpp"
 #include "flagstone/storage/zarr.hpp"
 
@@ -146,6 +147,21 @@ Array stored(Ring& ring, const std::string& path, const Shape& shape, const std:
   write_box(ring, array, whole(shape), tile, 16 * MiB);
   array.store().flush();
   return array;
+}
+
+TEST(MatmulTile, IsWholeRowsWhereRowsOfAFlatFileSharePages) {
+  Folder folder;
+  const auto tile_of = [&](Index m, Index n, Dtype dtype) {
+    const Array c = create_raw(folder / (std::to_string(n) + ".raw"), {.shape = {m, n}, .dtype = dtype});
+    const Array a = planned_array({m, 100}, dtype, {100, 100}), b = planned_array({100, n}, dtype, {100, 100});
+    const linalg::ProductTile tile = linalg::product_tile(linalg::Operand{a}, linalg::Operand{b}, c);
+    return Shape{tile.rows, tile.cols};
+  };
+  EXPECT_EQ(tile_of(600, 3001, Dtype::float32), (Shape{512, 3001}));
+  EXPECT_EQ(tile_of(600, 3072, Dtype::float32), (Shape{600, 2048}));  // rows of whole pages
+  EXPECT_EQ(tile_of(600, 2001, Dtype::float32), (Shape{600, 2001}));  // whole rows at any rate
+  EXPECT_EQ(tile_of(9, 70000, Dtype::float32), (Shape{9, 23334}));
+  EXPECT_EQ(tile_of(600, 16385, Dtype::float64), (Shape{512, 8193}));
 }
 
 TEST(Matmul, AgreesWithNaiveLoopsThroughFiles) {

@@ -31,6 +31,14 @@ Run run_of(const Array& array, int outer) {
   return contiguous == outer ? Run::along_outer : Run::along_depth;
 }
 
+/// A flat C whose rows begin anywhere in a page. A tile that is narrower than a row then shares a page at both ends of
+/// each of its rows with its neighbours; such pages pass through the page cache one after the other, and are read
+/// first.
+bool rows_share_pages(const Array& c) {
+  const std::size_t row = static_cast<std::size_t>(c.shape()[1]) * size_of(c.dtype());
+  return !c.in_memory() && is_flat(c) && row % page_bytes != 0 && rows_are_runs(c);
+}
+
 int outer_of_a(const Operand& a) { return a.transpose ? 1 : 0; }
 int outer_of_b(const Operand& b) { return b.transpose ? 0 : 1; }
 
@@ -86,6 +94,11 @@ ProductTile product_tile(const Operand& a, const Operand& b, const Array& c) {
   const auto unit = [&](int d) { return c.in_memory() || is_flat(c) ? Index{1} : c.chunks()[d]; };
   tile.rows = fit(edge, unit(0), m);
   tile.cols = fit(edge, unit(1), n);
+  if (n > edge && rows_share_pages(c)) {  // whole rows: 512 of them keep BLAS at its rate
+    tile.rows = std::min<Index>(m, 512);
+    const Index widest = static_cast<Index>(64 * MiB / (512 * size_of(c.dtype())));
+    tile.cols = ceil_div(n, ceil_div(n, widest));
+  }
   // Depth: whole chunks of the operands, half an edge where rows are read as runs (thinner panels fit more budgets).
   Index step = 1;
   for (const auto& [operand, inner] : {std::pair{&a, 1 - outer_of_a(a)}, std::pair{&b, 1 - outer_of_b(b)}})
