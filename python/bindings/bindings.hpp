@@ -31,6 +31,7 @@ void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
+void bind_restructure(nb::module_& m);
 void bind_matmul(nb::module_& m);
 void bind_tasks(nb::module_& m);
 void bind_sparse(nb::module_& m);

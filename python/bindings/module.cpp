@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   bind_gauge(m);
   bind_runtime(m);
   bind_elementwise(m);
+  bind_restructure(m);
   bind_matmul(m);
   bind_tasks(m);
   bind_sparse(m);

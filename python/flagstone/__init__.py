@@ -38,6 +38,7 @@ from .plan import Plan, Stats
 from .recipes import SingleCell, single_cell
 from .reduced import Reduced
 from .regions import Region
+from .spaces import rechunk, transpose
 from .sparse import SparseArray
 from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
 from .transactions import transaction
@@ -84,12 +85,14 @@ __all__ = [
     "open_raw",
     "pca",
     "read",
+    "rechunk",
     "reduce",
     "repair",
     "single_cell",
     "stats",
     "to_dask",
     "transaction",
+    "transpose",
     "update",
     "write",
     "write_obsm",

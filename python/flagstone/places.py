@@ -33,6 +33,9 @@ class Place:
         self.values: NDArray[Any] | None = None
         self.destination: Destination | None = None
         self.scratch: Result | None = None
+        self.checksum = "sidecar"
+        #: whose attributes and names of dimensions a new version keeps
+        self.like = out if isinstance(out, Array) else None
         check_out(call.who, out, shape, dtype)
         if isinstance(out, Array):
             check_replaceable(call.who, out)
@@ -70,10 +73,10 @@ class Place:
             self.scratch = self.call.result("compute", self.nbytes)
             stack.enter_context(whole_or_nothing(self.scratch))
             path = self.scratch.path
-        like = self.out if isinstance(self.out, Array) else None
         self.destination = Destination(
-            self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=like
-        )
+            self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=self.like,
+            checksum=self.checksum,
+        )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         return self.destination.core
 

@@ -1,0 +1,313 @@
+"""Arrays written anew on disk: other chunks, another dtype, dimensions in another order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from . import _core
+from .array import Array, shape_text
+from .config import Call
+from .creation import CHECKSUMS, check_new
+from .errors import ShapeError
+from .expression import Expression
+from .places import Place
+from .plan import Plan, routine
+from .scratch import prepare
+
+__all__ = ["rechunk", "transpose"]
+
+_SLAB = 4 << 20  # what is written at once of a flat file
+
+
+class _Restructure:
+    """The checked arguments of one call."""
+
+    def __init__(self, who: str, given: Any, axes: Sequence[int] | None, out: Any, memory: Any) -> None:
+        self.call = Call(who, memory)
+        self.array = given if isinstance(given, Array) else None
+        if self.array is not None:
+            self.array.flush()
+            self.source, self.shape = self.array._core, self.array.shape
+            self.dtype, self.chunks = self.array.dtype, self.array.chunks
+            turned, self.conjugate = self.array._transposed, self.array._conjugated
+        else:
+            values = _values(who, given)
+            self.source, self.shape, self.dtype = _core.memory_array(values), values.shape, values.dtype
+            self.chunks, turned, self.conjugate = self.shape, False, False
+        self.axes = _axes(who, axes, len(self.shape))
+        self.own = [len(self.shape) - 1 - d for d in self.axes] if turned else list(self.axes)
+        self.shape = tuple(self.shape[d] for d in self.axes)
+        self.chunks = tuple(self.chunks[d] for d in self.axes)
+        self.out = out
+        self.call.on(self.source.path)
+
+    def into(self, dtype: np.dtype[Any], chunks: Any, checksum: str) -> None:
+        """Say what is written."""
+        who = self.call.who
+        if checksum not in CHECKSUMS:
+            raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
+        self.to = dtype
+        fitting = self._chunks(chunks)
+        self.place = Place(self.call, self.shape, dtype, self.out, fitting)
+        if chunks is not None or (isinstance(self.out, Array) and self.out.path is None):
+            self.place.chunks = fitting
+        target = self.out.path if isinstance(self.out, Array) else self.out
+        if isinstance(target, (str, os.PathLike)) and os.fspath(target).endswith(".npy"):
+            self.place.chunks = _slab(self.shape, dtype.itemsize)  # the planner's: a flat file has none
+        self.place.checksum = checksum
+        straight = self.own == sorted(self.own)
+        if self.place.like is None and self.array is not None and straight:
+            self.place.like = self.array
+        self.call.outputs = 0 if self.place.in_memory else 1
+
+    def _chunks(self, given: Any) -> list[int]:
+        if given is None:
+            return list(_core.default_chunks(list(self.shape), self.to.name))
+        who = self.call.who
+        pieces = list(given) if np.iterable(given) and not isinstance(given, str) else [given]
+        if len(pieces) != len(self.shape):
+            raise ShapeError(
+                f"{who}: chunks are {given!r} and the result is {shape_text(self.shape)}; one extent per "
+                "dimension is needed (-1: all of it)."
+            )
+        pieces = [
+            max(n, 1) if c is None or (isinstance(c, (int, np.integer)) and c == -1) else c
+            for c, n in zip(pieces, self.shape, strict=True)
+        ]
+        checked = check_new(who, self.shape, self.to, pieces)[2]
+        return list(checked or ())
+
+    @property
+    def what(self) -> str:
+        into = f"into {self.to.name}" if self.to != self.dtype else self.to.name
+        chunks = "" if self.place.in_memory else f", chunks {shape_text(tuple(self.place.chunks))}"
+        return f"{self.call.who} to {shape_text(self.shape)} {into}{chunks}"
+
+    def core(self, to: _core.Array) -> _core.Restructure:
+        directory = str(prepare(self.call.runtime.scratch))
+        return _core.Restructure(self.source, self.own, self.conjugate, to, directory)
+
+    def plan(self) -> Plan:
+        core = self.core(self.place.planned())
+        least = self.call.least_memory(core.job())
+        counted = self.call.plan(core.job())
+        return self.call.to_plan(counted, least, self.what, _method(core.passes), core.passes, core.why)
+
+    def run(self) -> Any:
+        beside = self.place.nbytes if self.place.in_memory else 0
+        self.call.check_memory(self.core(self.place.planned()).job(), beside)
+        with contextlib.ExitStack() as stack:
+            core = self.core(self.place.open(stack))
+            done = self.call.run(core.job())
+            self.call.record(done, self.what, _method(core.passes), core.passes, core.why)
+            return self.place.close()
+
+
+def _method(passes: int) -> str:
+    return "one pass" if passes == 1 else "two passes through scratch"
+
+
+def _slab(shape: tuple[int, ...], item: int) -> list[int]:
+    """Return what is written at once of a flat file: contiguous, as the core cuts it."""
+    part = [max(1, n) for n in shape]
+    for d in range(len(part)):
+        one = item * int(np.prod(part[d + 1 :], dtype=object)) if d + 1 < len(part) else item
+        if one * part[d] <= _SLAB:
+            break
+        part[d] = max(1, _SLAB // one)
+    return part
+
+
+def _values(who: str, given: Any) -> np.ndarray[Any, Any]:
+    if isinstance(given, Expression):
+        raise TypeError(
+            f"{who}: a lazy expression was given; store it first with flagstone.compute(..., out=) "
+            "(without out=: in scratch)."
+        )
+    if not isinstance(given, (np.ndarray, list, tuple)):
+        raise TypeError(f"{who}: {type(given).__name__} was given; an Array or a NumPy array is needed.")
+    values = np.asarray(given)
+    check_new(who, values.shape, values.dtype)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def _axes(who: str, axes: Sequence[int] | None, ndim: int) -> list[int]:
+    if axes is None:
+        return list(range(ndim))
+    try:
+        given = [d.__index__() for d in axes]
+    except (TypeError, AttributeError):
+        raise ShapeError(f"{who}: axes is {axes!r}; a sequence of whole numbers is needed.") from None
+    found = [d + ndim if -ndim <= d < 0 else d for d in given]
+    if sorted(found) != list(range(ndim)):
+        raise ShapeError(
+            f"{who}: axes are {tuple(given)} and the array has {ndim} dimensions; name each once "
+            "(0 is the first, -1 the last)."
+        )
+    return found
+
+
+def _cast(who: str, given: np.dtype[Any], wanted: DTypeLike | None, casting: str) -> np.dtype[Any]:
+    if casting not in ("safe", "same_kind", "unsafe"):
+        raise ValueError(f"{who}: casting is {casting!r}; choose 'safe', 'same_kind' or 'unsafe'.")
+    if wanted is None:
+        return given
+    check_new(who, (), wanted)
+    dtype = np.dtype(wanted).newbyteorder("=")
+    if not np.can_cast(given, dtype, casting):  # type: ignore[arg-type]
+        raise ShapeError(
+            f"{who}: the array is {given.name} and {dtype.name} cannot hold its values (casting="
+            f"{casting!r}); choose a dtype that can, or say casting='unsafe'."
+        )
+    return dtype
+
+
+def _rechunk(
+    A: Any, chunks: Any, out: Any, dtype: DTypeLike | None, casting: str, checksum: str, memory: Any
+) -> _Restructure:
+    given = _Restructure("rechunk", A, None, out, memory)
+    given.into(_cast("rechunk", given.dtype, dtype, casting), chunks, checksum)
+    return given
+
+
+def _plan_rechunk(
+    A: Any,
+    chunks: Any = None,
+    /,
+    *,
+    out: Any = None,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+    checksum: str = "sidecar",
+    memory: int | str | None = None,
+) -> Plan:
+    return _rechunk(A, chunks, out, dtype, casting, checksum, memory).plan()
+
+
+@routine(_plan_rechunk)
+def rechunk(
+    A: Any,
+    chunks: Any = None,
+    /,
+    *,
+    out: Any = None,
+    dtype: DTypeLike | None = None,
+    casting: str = "same_kind",
+    checksum: str = "sidecar",
+    memory: int | str | None = None,
+) -> Any:
+    """Write an array anew with other chunks, in fixed memory and at most two passes.
+
+    Parameters
+    ----------
+    A : Array or ndarray
+        In any layout that opens: Zarr, `.npy`, flat, HDF5; transposed and conjugated views too.
+    chunks : tuple of int, optional
+        The stored unit; -1 (or None) for all of a dimension. Default: as for `create`.
+    out : path, Array or ndarray, optional
+        Where the result goes, as for `matmul`. A path is replaced at once and whole; an existing Array, even
+        `A` itself, gets a new version that is built aside and exchanged. Default: scratch, deleted with the
+        last handle.
+    dtype : dtype, optional
+        Convert the elements.
+    casting : {"same_kind", "safe", "unsafe"}
+        Which conversions are allowed, in NumPy's words: float64 to float32 is of the same kind, float64 to
+        int32 and complex to real are not.
+    checksum : {"sidecar", "inner", "none"}
+        As for `create`.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
+    Raises
+    ------
+    ShapeError
+        Chunks or `out` do not fit; the dtype cannot hold the values.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    No flops. In one pass the array is read once and written once. That needs memory for the source's chunks
+    under a box of whole chunks of the result; raw chunks and flat files are read in parts where the runs are
+    long enough. Where neither fits, a second pass writes and reads everything once more, through scratch:
+    ``rechunk.plan(...)`` says which, and why. Attributes and names of dimensions are kept.
+    """
+    return _rechunk(A, chunks, out, dtype, casting, checksum, memory).run()
+
+
+def _transpose(A: Any, axes: Any, out: Any, chunks: Any, checksum: str, memory: Any) -> _Restructure:
+    ndim = A.ndim if isinstance(A, (Array, np.ndarray)) else np.ndim(A)
+    given = _Restructure("transpose", A, range(ndim)[::-1] if axes is None else axes, out, memory)
+    chunked = given.array is not None and given.chunks != given.shape
+    if chunks is None and chunked and not isinstance(out, Array):
+        chunks = given.chunks
+    given.into(given.dtype, chunks, checksum)
+    return given
+
+
+def _plan_transpose(
+    A: Any,
+    axes: Sequence[int] | None = None,
+    /,
+    *,
+    out: Any = None,
+    chunks: Any = None,
+    checksum: str = "sidecar",
+    memory: int | str | None = None,
+) -> Plan:
+    return _transpose(A, axes, out, chunks, checksum, memory).plan()
+
+
+@routine(_plan_transpose)
+def transpose(
+    A: Any,
+    axes: Sequence[int] | None = None,
+    /,
+    *,
+    out: Any = None,
+    chunks: Any = None,
+    checksum: str = "sidecar",
+    memory: int | str | None = None,
+) -> Any:
+    """Write an array with its dimensions in another order (`A.T` is a view that moves nothing).
+
+    Parameters
+    ----------
+    A : Array or ndarray
+        In any layout that opens.
+    axes : sequence of int, optional
+        Dimension i of the result is dimension ``axes[i]`` of A. Default: all reversed.
+    out, checksum, memory
+        As for `rechunk`.
+    chunks : tuple of int, optional
+        Of the result. Default: those of A, in the new order; of an array without chunks as for `create`.
+
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
+    Raises
+    ------
+    ShapeError
+        `axes` is no permutation; `out` does not agree.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    No flops; reads and writes the array once (`rechunk` says when twice). Tiles are transposed in squares
+    that fit the processor's caches.
+    """
+    return _transpose(A, axes, out, chunks, checksum, memory).run()

@@ -1,0 +1,177 @@
+#include "flagstone/algorithms/restructure/restructure.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/expression.hpp"
+#include "flagstone/kernel/rearrange.hpp"
+
+namespace flagstone::restructure {
+namespace {
+
+/// What one task does beside moving: conversions, block by block.
+struct Conversion {
+  kernel::Program program;
+  int value = -1;  // of the program: what is stored
+};
+
+/// Null where elements only move.
+std::shared_ptr<const Conversion> conversion(Dtype from, Dtype to, bool conjugate) {
+  conjugate = conjugate && is_complex(from);
+  if (from == to && !conjugate) return nullptr;
+  auto made = std::make_shared<Conversion>();
+  made->value = made->program.input(from);
+  if (conjugate) made->value = made->program.apply(kernel::Verb::conjugate, made->value);
+  if (from != to) made->value = made->program.cast(made->value, to);
+  return made;
+}
+
+/// A tile of the source with its dimensions in the order of the result.
+Tile turned_tile(const Source& source, const Tile& tile) {
+  Tile turned = tile;
+  turned.shape = seen(source, tile.shape);
+  turned.strides = seen(source, tile.strides);
+  return turned;
+}
+
+Box relative(const Box& part, const Box& whole) {
+  Box moved = part;
+  for (std::size_t d = 0; d < moved.start.size(); ++d) moved.start[d] -= whole.start[d];
+  return moved;
+}
+
+/// Adds the tasks of one pass.
+class Builder {
+ public:
+  Builder(Graph& graph, const Source& source, const Array& to, const Pass& pass, bool conjugate)
+      : graph_(graph),
+        source_(source),
+        to_(to),
+        pass_(pass),
+        lie_(lie_of(source)),
+        conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)) {}
+
+  void run() {
+    if (count(to_.shape()) == 0) return;
+    graph_.trust_order(true);
+    double tiles = 1;  // of one box
+    for (std::size_t d = 0; d < pass_.box.size(); ++d)
+      tiles *= static_cast<double>(ceil_div(std::min(pass_.box[d], to_.shape()[d]), pass_.tile[d]));
+    graph_.look_ahead(
+        static_cast<std::size_t>(std::min(2 * tiles + 16, 1e6)));  // the next box's pieces are needed again
+    walk(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
+  }
+
+ private:
+  template <class F>
+  static void walk(const Box& all, const Shape& step, const std::vector<std::size_t>& loops, F&& f) {
+    Shape at = all.start;
+    for (;;) {
+      Box box{at, step};
+      for (std::size_t d = 0; d < at.size(); ++d) box.shape[d] = std::min(step[d], all.start[d] + all.shape[d] - at[d]);
+      f(box);
+      std::size_t left = loops.size();
+      while (left-- > 0) {
+        const std::size_t d = loops[left];
+        if ((at[d] += step[d]) < all.start[d] + all.shape[d]) break;
+        at[d] = all.start[d];
+      }
+      if (left == static_cast<std::size_t>(-1)) return;
+    }
+  }
+
+  void add_box(const Box& box) {
+    const Pieces pieces(lie_, pass_.piece, pass_.parts, box);
+    std::vector<std::size_t> order(box.start.size());
+    std::iota(order.begin(), order.end(), 0);
+    walk(box, pass_.tile, order, [&](const Box& tile) { add_tile(tile, pieces.over(tile)); });
+  }
+
+  void add_tile(const Box& tile, std::vector<Box> pieces) {
+    TaskSpec task;
+    task.name = "restructure";
+    for (const Box& piece : pieces) task.accesses.push_back(read({source_.array, own(source_, piece)}));
+    task.accesses.push_back(write({to_, tile}));
+    if (conversion_) task.accesses.push_back(scratch(kernel::evaluate_scratch(conversion_->program)));
+    const auto elements = static_cast<double>(count(tile.shape));
+    task.cost.bytes_touched = elements * static_cast<double>(size_of(to_.dtype()) + lie_.item);
+    if (lie_.packed) task.cost.bytes_decoded = elements * static_cast<double>(lie_.item);
+    task.body = [source = source_, conversion = conversion_, tile,
+                 pieces = std::move(pieces)](std::span<const Tile> t) {
+      const Tile& target = t[pieces.size()];
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const Box common = intersect(tile, pieces[i]);
+        const Tile from = subtile(turned_tile(source, t[i]), relative(common, pieces[i]));
+        const Tile to = subtile(target, relative(common, tile));
+        if (!conversion) {
+          kernel::rearrange(from, to);
+          continue;
+        }
+        const kernel::StoreTarget store{conversion->value, to};
+        kernel::evaluate(conversion->program, common.shape, {&from, 1}, {&store, 1}, {}, t.back().data);
+      }
+    };
+    graph_.add(std::move(task));
+  }
+
+  Graph& graph_;
+  const Source& source_;
+  const Array& to_;
+  const Pass& pass_;
+  const Lie lie_;
+  const std::shared_ptr<const Conversion> conversion_;
+};
+
+/// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.
+Target target_of(const Array& to) {
+  Source plain{to, std::vector<std::size_t>(to.ndim())};
+  std::iota(plain.axes.begin(), plain.axes.end(), 0);
+  Target target{to.shape(), to.chunks(), size_of(to.dtype())};
+  for (std::size_t d = 0; d < to.ndim(); ++d) target.tile[d] = std::max<Index>(1, target.tile[d]);
+  if (to.in_memory() || is_flat(to)) {
+    target.tile = slab(target.tile, lie_of(plain), 4 * MiB);
+    target.groups = false;
+  } else if (count(to.shape()) > 0) {
+    Box first{Shape(to.ndim(), 0), to.chunks()};
+    for (std::size_t d = 0; d < to.ndim(); ++d) first.shape[d] = std::min(first.shape[d], to.shape()[d]);
+    target.staging = to.store().write_staging(first);
+  }
+  return target;
+}
+
+}  // namespace
+
+void check(const Job& job) {
+  std::vector<std::size_t> sorted = job.source.axes;
+  std::sort(sorted.begin(), sorted.end());
+  bool fits = sorted.size() == job.source.array.ndim();
+  for (std::size_t d = 0; fits && d < sorted.size(); ++d) fits = sorted[d] == d;
+  if (!fits) throw ShapeError("restructure: the axes are no permutation of the array's dimensions; name each once.");
+  if (seen(job.source, job.source.array.shape()) != job.to.shape())
+    throw ShapeError("restructure: the result is " + to_string(job.to.shape()) + " and the source " +
+                     to_string(seen(job.source, job.source.array.shape())) + "; they must agree.");
+}
+
+Scheme choose(const Job& job, std::uint64_t budget, int workers) {
+  check(job);
+  return choose(lie_of(job.source), target_of(job.to), budget, workers);
+}
+
+void run(Graph& graph, const Job& job, const Scheme& scheme) {
+  check(job);
+  if (count(job.to.shape()) == 0) return;
+  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate).run();
+  // The narrower of the two dtypes lies between; the conversion happens where it is made.
+  const bool early = size_of(job.to.dtype()) < size_of(job.source.array.dtype());
+  const Dtype dtype = early ? job.to.dtype() : job.source.array.dtype();
+  Source between{temporary_array(job.to.shape(), dtype, scheme.first.tile, job.scratch),
+                 std::vector<std::size_t>(job.to.ndim())};
+  std::iota(between.axes.begin(), between.axes.end(), 0);
+  Builder(graph, job.source, between.array, scheme.first, job.conjugate).run();
+  graph.barrier();
+  Builder(graph, between, job.to, *scheme.second, false).run();
+}
+
+}  // namespace flagstone::restructure

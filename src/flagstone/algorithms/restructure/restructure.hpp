@@ -1,0 +1,26 @@
+#pragma once
+// An array written anew: other chunks, another order of dimensions, another dtype. Fixed memory, at most two passes.
+#include <memory>
+
+#include "flagstone/algorithms/restructure/scheme.hpp"
+#include "flagstone/runtime/graph.hpp"
+
+namespace flagstone::restructure {
+
+struct Job {
+  Source source;
+  bool conjugate = false;
+  Array to;             // of the source's shape with its dimensions in the order of `axes`; its dtype is converted to
+  std::string scratch;  // directory for what lies between two passes
+};
+
+/// ShapeError unless the axes are a permutation and the shapes agree.
+void check(const Job& job);
+/// The scheme that run() takes for this budget (0: the least) and so many workers.
+Scheme choose(const Job& job, std::uint64_t budget, int workers);
+/// Adds the tasks. Bytes: the source and the result once each, in two passes both twice (scheme.first.times_read says
+/// more where the limit is too small even for that). Tiles of the result are written in an order that is a function of
+/// the job and the scheme alone: boxes along pass.loops, in each box tiles in C order.
+void run(Graph& graph, const Job& job, const Scheme& scheme);
+
+}  // namespace flagstone::restructure

@@ -1,0 +1,44 @@
+#pragma once
+// How an array is restructured: in one pass or two, in which boxes, and why. Pure arithmetic on shapes.
+#include <optional>
+#include <string>
+
+#include "flagstone/algorithms/restructure/source.hpp"
+
+namespace flagstone::restructure {
+
+/// One look at a source: boxes of the result one after the other; of each the pieces of the source that it needs are
+/// held while its tiles are written.
+struct Pass {
+  Shape box;                       // of the result: whole tiles
+  Shape tile;                      // of the result: whole chunks, what one task writes
+  Shape piece;                     // of the source: what is read at once
+  bool parts = false;              // pieces end with the box; else they are shared by boxes that meet in them
+  std::vector<std::size_t> loops;  // dimensions in the order in which boxes follow one another, slowest first
+  std::uint64_t held = 0;          // bytes of the source under one box
+  std::uint64_t run = 0;           // contiguous bytes of one request
+  double times_read = 1;           // bytes read ÷ bytes of the source
+  double cost = 0;                 // bytes read, with what requests cost
+};
+
+struct Scheme {
+  Pass first;
+  std::optional<Pass> second;  // from pieces of the shape first.tile in scratch
+  std::string why;
+
+  int passes() const { return second ? 2 : 1; }
+};
+
+/// What the result takes for each tile that is under way.
+struct Target {
+  Shape shape;
+  Shape tile;  // what must be written at once
+  std::size_t item = 1;
+  std::uint64_t staging = 0;  // beside a tile that is written
+  bool groups = true;         // several tiles may be written at once
+};
+
+/// A function of its arguments alone. budget 0: the scheme that takes the least memory.
+Scheme choose(const Lie& source, const Target& target, std::uint64_t budget, int workers);
+
+}  // namespace flagstone::restructure
