@@ -7,10 +7,11 @@
 # make bench   the benchmark commands
 # make clean   removes build/ and .venv
 # Arguments:   make demo DEMO="--memory 256MiB"    make test TEST="-k matmul"    make asan    make tsan    make examples
+#              make asan-examples    make tsan-examples
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan examples package lint format layers docs bench clean
+.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -72,6 +73,13 @@ asan tsan: .venv/.test-requirements
 	cmake --build --preset $@
 	ctest --preset $@
 	$(BIN)/python tools/sanitized_examples.py $@
+
+# The examples alone: the library, the extension module and examples/cpp are built with the sanitizer, no unit test.
+asan-examples tsan-examples: %-examples: .venv/.test-requirements
+	cmake --preset $* -DFLAGSTONE_PYTHON=ON >/dev/null
+	cmake --build --preset $* --target examples _core
+	ctest --preset $* -R '^examples\.'
+	$(BIN)/python tools/sanitized_examples.py $*
 
 examples: build .venv/.test-requirements
 	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done

@@ -4,7 +4,9 @@
 #include <nanobind/ndarray.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 
 #include "flagstone/runtime/runtime.hpp"
 
@@ -19,6 +21,14 @@ struct Job {
 
 /// Elements of a NumPy array, without a copy. Strides in bytes.
 Tile tile_of(const nb::ndarray<nb::ro>& array);
+
+/// Calls a function on a worker's thread, with the lock: `first` where it is given, then a view of each tile (read-only
+/// where it is only read). Error when the function kept one beyond its end.
+void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
+                     std::span<const Tile> tiles);
+
+/// A Python object that others than Python hold; the last of them drops it with the lock.
+std::shared_ptr<nb::object> shared_object(nb::object object);
 
 /// Raises KeyboardInterrupt in the Python functions that run as tasks now, at their next step in the interpreter.
 void interrupt_tasks();

@@ -25,6 +25,18 @@ kernel::Finish finish_from_name(const std::string& name) {
   return kernel::Finish::value;
 }
 
+/// The function gets the start of a block and views of the values there.
+void visit(Pass& pass, std::vector<int> values, nb::object function, const std::vector<bool>& last, double touches) {
+  const std::vector<Access> accesses(values.size());
+  const auto shared = shared_object(std::move(function));
+  pass.visit.values = std::move(values);
+  pass.visit.body = [shared, accesses](const Box& box, std::span<const Tile> tiles) {
+    call_with_views(*shared, &box.start, accesses, tiles);
+  };
+  pass.visit.last = last;
+  pass.visit.touches = touches;
+}
+
 }  // namespace
 
 void bind_elementwise(nb::module_& m) {
@@ -65,7 +77,14 @@ void bind_elementwise(nb::module_& m) {
           },
           nb::arg("value"), nb::arg("fold"), nb::arg("finish"), nb::arg("ddof"), nb::arg("reduced"), nb::arg("out"),
           nb::arg("keepdims"))
-      .def("tile", [](const Pass& pass) { return elementwise::choose_tile(pass); })
+      .def("visit", &visit, nb::arg("values"), nb::arg("function"), nb::arg("last"), nb::arg("touches"))
+      .def("visit_needs",
+           [](Pass& pass, std::uint64_t scratch, std::uint64_t held) {
+             pass.visit.scratch = scratch;
+             pass.visit.held = held;
+           })
+      .def("cut", [](Pass& pass, const Shape& tile) { pass.tile = tile; })
+      .def("tile", [](const Pass& pass) { return pass.tile.empty() ? elementwise::choose_tile(pass) : pass.tile; })
       .def("job", [](const Pass& pass) { return Job{[pass](Graph& graph) { elementwise::run(graph, pass); }}; });
 }
 

@@ -85,32 +85,6 @@ nb::object view_of(const Access& access, const Tile& tile, const std::shared_ptr
                   nb::rv_policy::reference);
 }
 
-void call(const PythonTask& task, std::span<const Tile> tiles) {
-  nb::gil_scoped_acquire lock;
-  const auto alive = std::make_shared<std::atomic<int>>(0);
-  std::vector<Lease*> leases;
-  const auto keep = [&leases] {  // by those who still look, of whom there may be none
-    for (Lease* lease : leases)
-      if (!lease->kept.exchange(true)) keep_pages(lease->data);
-  };
-  {
-    nb::list views;
-    for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(task.accesses[i], tiles[i], alive, leases));
-    try {
-      const Interruptible now;
-      task.function(*nb::tuple(views));
-    } catch (nb::python_error&) {
-      keep();  // the traceback holds the function's arguments
-      throw;
-    }
-    keep();
-  }
-  if (*alive == 0) return;
-  PyGC_Collect();  // views in cycles
-  if (*alive != 0)
-    throw Error("graph: a task's function kept a view of its tile beyond its end; keep a copy (view.copy()) instead.");
-}
-
 Access access_of(const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
   const Region region{array, {start, shape}};
   if (mode == "read") return read(region);
@@ -129,13 +103,53 @@ Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, doubl
         if (access.mode != Mode::scratch)
           spec.cost.bytes_touched +=
               touches * static_cast<double>(count(access.region.box.shape)) * size_of(access.region.array.dtype());
-      spec.body = [list = list.get(), i](std::span<const Tile> tiles) { call(list->tasks[i], tiles); };
+      spec.body = [list = list.get(), i](std::span<const Tile> tiles) {
+        const PythonTask& task = list->tasks[i];
+        call_with_views(task.function, nullptr, task.accesses, tiles);
+      };
       graph.add(std::move(spec));
     }
   }};
 }
 
 }  // namespace
+
+void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
+                     std::span<const Tile> tiles) {
+  nb::gil_scoped_acquire lock;
+  const auto alive = std::make_shared<std::atomic<int>>(0);
+  std::vector<Lease*> leases;
+  const auto keep = [&leases] {  // by those who still look, of whom there may be none
+    for (Lease* lease : leases)
+      if (!lease->kept.exchange(true)) keep_pages(lease->data);
+  };
+  {
+    nb::list views;
+    if (first) views.append(nb::cast(*first));
+    for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(accesses[i], tiles[i], alive, leases));
+    try {
+      const Interruptible now;
+      function(*nb::tuple(views));
+    } catch (nb::python_error&) {
+      keep();  // the traceback holds the function's arguments
+      throw;
+    }
+    keep();
+  }
+  if (*alive == 0) return;
+  PyGC_Collect();  // views in cycles
+  if (*alive != 0)
+    throw Error(
+        "graph: a task's function kept a view of its tile beyond its end; keep or return a copy (view.copy()).");
+}
+
+std::shared_ptr<nb::object> shared_object(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* held) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire lock;
+            delete held;
+          }};
+}
 
 void interrupt_tasks() {
   for (const unsigned long thread : inside_tasks()) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
@@ -157,12 +171,7 @@ void bind_tasks(nb::module_& m) {
       // The list lives as long as the job: its Python objects are dropped by whoever drops the job, with the lock.
       .def("job", [](nb::object self, const std::string& name, double touches) {
         auto* list = nb::cast<TaskList*>(self);
-        std::shared_ptr<TaskList> shared(list, [held = new nb::object(self)](TaskList*) {
-          if (!Py_IsInitialized()) return;
-          nb::gil_scoped_acquire lock;
-          delete held;
-        });
-        return job_of(shared, name, touches);
+        return job_of(std::shared_ptr<TaskList>(shared_object(std::move(self)), list), name, touches);
       });
 }
 

@@ -29,10 +29,12 @@ from .errors import (
 from .expression import Expression
 from .files import open_path as open
 from .files import open_raw
+from .fold import fold
 from .gauge import calibrate
 from .integrity import CheckReport, RepairReport, check, repair
 from .interop import dask_chunks, to_dask
 from .linalg import matmul
+from .map_blocks import map_blocks, map_tiles
 from .obsm import write_obsm
 from .plan import Plan, Stats
 from .recipes import SingleCell, single_cell
@@ -40,7 +42,7 @@ from .reduced import Reduced
 from .regions import Region
 from .spaces import rechunk, transpose
 from .sparse import SparseArray
-from .tasks import Graph, graph, map_blocks, map_tiles, read, reduce, update, write
+from .tasks import Graph, graph, read, reduce, update, write
 from .transactions import transaction
 from .ufuncs import *  # noqa: F403 - their names are listed there, once
 from .ufuncs import __all__ as _functions
@@ -74,6 +76,7 @@ __all__ = [
     "create",
     "dask_chunks",
     "features",
+    "fold",
     "from_blocks",
     "from_numpy",
     "graph",

@@ -30,7 +30,7 @@ class Reduced(Elementwise):
         self, given: Expression, name: str, axis: Any, keepdims: bool, ddof: float = 0, dtype: Any = None
     ) -> None:
         self.name = name
-        self.axes = _axes(name, axis, given.ndim)
+        self.axes = axes_of(name, axis, given.ndim)
         self.keepdims = bool(keepdims)
         self.ddof = ddof
         asked = None if dtype is None else np.dtype(dtype)
@@ -94,7 +94,8 @@ class Reduced(Elementwise):
         return out if out.shape else out[()]
 
 
-def _axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return the axes that a reduction takes, none negative; errors as NumPy's."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple) else (axis,)

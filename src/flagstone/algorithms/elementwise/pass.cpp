@@ -18,6 +18,8 @@ Shape reversed(Shape shape) {
   return shape;
 }
 
+std::uint64_t bytes_of(const Shape& box, std::size_t item) { return static_cast<std::uint64_t>(count(box)) * item; }
+
 /// The part of an operand that a box of the pass needs, in the operand's own order of dimensions.
 Box box_of(const Operand& operand, const Box& box) {
   const Shape shape = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
@@ -41,6 +43,11 @@ Tile seen(const Operand& operand, const Tile& tile, const Shape& shape) {
   return view;
 }
 
+/// Elements in C order in the memory of a scratch tile.
+Tile tile_in(const Tile& memory, Dtype dtype, const Shape& shape) {
+  return {memory.data, dtype, shape, c_strides(shape, size_of(dtype)), bytes_of(shape, size_of(dtype))};
+}
+
 /// Chunks of an operand along the pass's dimensions; 0: it does not say.
 Shape chunks_of(const Operand& operand, std::size_t dims) {
   const Shape own = operand.transpose ? reversed(operand.array.chunks()) : operand.array.chunks();
@@ -50,8 +57,6 @@ Shape chunks_of(const Operand& operand, std::size_t dims) {
     if (extents[d] != 1) chunks[dims - own.size() + d] = own[d];
   return chunks;
 }
-
-std::uint64_t bytes_of(const Shape& box, std::size_t item) { return static_cast<std::uint64_t>(count(box)) * item; }
 
 /// Multiplies the box by whole units, last dimension first, while it stays within `limit` bytes.
 void grow(Shape& box, const Shape& unit, const Shape& shape, std::size_t item, std::uint64_t limit) {
@@ -97,6 +102,7 @@ Shape choose_tile(const Pass& pass) {
   for (const Store& store : pass.stores) item = std::max(item, size_of(store.array.dtype()));
   for (const Reduction& reduction : pass.reductions)
     item = std::max(item, size_of(pass.program.dtype(reduction.value)));
+  for (const int value : pass.visit.values) item = std::max(item, size_of(pass.program.dtype(value)));
   const Lead lead = lead_of(pass);
   const std::size_t dims = pass.shape.size();
   Shape unit = lead.chunks, box(dims, 1);
@@ -131,7 +137,8 @@ class Builder {
   void run() {
     if (count(pass_->shape) == 0) return;
     graph_.trust_order(true);
-    tile_ = choose_tile(*pass_);
+    tile_ = pass_->tile.empty() ? choose_tile(*pass_) : pass_->tile;
+    const Charge held = pass_->visit.held != 0 ? graph_.charge(pass_->visit.held) : Charge();
     for (std::size_t r = 0; r < pass_->reductions.size(); ++r) states_.push_back(make_states(pass_->reductions[r]));
     Shape at(tile_.size(), 0);
     for (;;) {
@@ -144,8 +151,9 @@ class Builder {
         if ((at[d] += tile_[d]) < pass_->shape[d]) break;
         at[d] = 0;
       }
-      if (left == static_cast<std::size_t>(-1)) return;
+      if (left == static_cast<std::size_t>(-1)) break;
     }
+    if (pass_->visit.held != 0) graph_.barrier();  // as long as it is charged
   }
 
  private:
@@ -181,10 +189,11 @@ class Builder {
                          std::string(name_of(store.array.dtype())) + " and the result " + to_string(pass.shape) + " " +
                          std::string(name_of(pass.program.dtype(store.value))) + "; they must agree.");
     // Tiles that reduce into the same results follow one another: few partial results wait.
-    for (std::size_t d = 0; d < pass.shape.size(); ++d)
-      if (pass.reductions.empty() || !pass.reductions[0].reduced[d]) order_.push_back(d);
-    for (std::size_t d = 0; d < pass.shape.size(); ++d)
-      if (!pass.reductions.empty() && pass.reductions[0].reduced[d]) order_.push_back(d);
+    std::vector<bool> last = pass.reductions.empty() ? pass.visit.last : pass.reductions[0].reduced;
+    last.resize(pass.shape.size());
+    for (const bool late : {false, true})
+      for (std::size_t d = 0; d < pass.shape.size(); ++d)
+        if (last[d] == late) order_.push_back(d);
   }
 
   States make_states(const Reduction& reduction) const {
@@ -217,6 +226,9 @@ class Builder {
       task.accesses.push_back(write(slot(r, slots[r])));
     }
     task.accesses.push_back(scratch(kernel::evaluate_scratch(pass.program)));
+    for (const int value : pass.visit.values)
+      task.accesses.push_back(scratch(bytes_of(box.shape, size_of(pass.program.dtype(value)))));
+    if (pass.visit.scratch != 0) task.accesses.push_back(scratch(pass.visit.scratch));
     const auto elements = static_cast<double>(count(box.shape));
     task.cost.flops = elements * pass.program.verbs();
     task.cost.float64 = true;
@@ -224,6 +236,9 @@ class Builder {
       task.cost.bytes_touched += elements * static_cast<double>(size_of(operand.array.dtype()));
     for (const Store& store : pass.stores)
       task.cost.bytes_touched += elements * static_cast<double>(size_of(store.array.dtype()));
+    for (const int value : pass.visit.values)
+      task.cost.bytes_touched +=
+          pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
     task.body = [pass = pass_, box](std::span<const Tile> tiles) { evaluate_tile(*pass, box, tiles); };
     graph_.add(std::move(task));
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
@@ -238,7 +253,14 @@ class Builder {
     for (const Store& store : pass.stores) stores.push_back({store.value, tiles[next++]});
     for (const Reduction& reduction : pass.reductions)
       folds.push_back(target_of(pass, reduction, box, tiles[next++].data));
-    kernel::evaluate(pass.program, box.shape, inputs, stores, folds, tiles[next].data);
+    std::byte* const work = tiles[next++].data;
+    std::vector<Tile> visited;
+    for (const int value : pass.visit.values) {
+      visited.push_back(tile_in(tiles[next++], pass.program.dtype(value), box.shape));
+      stores.push_back({value, visited.back()});
+    }
+    kernel::evaluate(pass.program, box.shape, inputs, stores, folds, work);
+    if (pass.visit.body) pass.visit.body(box, visited);
   }
 
   static Index results_of(const Reduction& reduction, const Shape& box) {

@@ -1,6 +1,8 @@
 #pragma once
 // One pass over arrays: a fused expression, its results stored or reduced, tile by tile.
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,11 +35,24 @@ struct Reduction {
   bool keepdims = false;
 };
 
+/// Values of the program that a function looks at, block by block, and stores nowhere.
+struct Visit {
+  std::vector<int> values;
+  /// Gets a box of the pass and one tile of its shape, in C order, for each value; on several threads at once.
+  std::function<void(const Box&, std::span<const Tile>)> body;  // empty: there is none
+  std::uint64_t scratch = 0;                                    // bytes that a call of the body allocates
+  std::uint64_t held = 0;                                       // bytes that bodies keep from call to call
+  double touches = 1;                                           // how often the body goes over its tiles, for plans
+  std::vector<bool> last;  // dimensions along which boxes follow one another first; empty: the last ones
+};
+
 struct Pass {
   kernel::Program program;
   std::vector<Operand> operands;
   std::vector<Store> stores;
   std::vector<Reduction> reductions;
+  Visit visit;
+  Shape tile;           // the box of one task; empty: choose_tile
   Shape start, shape;   // which part of the operands' common (broadcast) index space
   std::string scratch;  // directory where partial results may spill
 };
