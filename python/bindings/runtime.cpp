@@ -55,11 +55,19 @@ std::uint64_t least_memory(Engine& engine, const Job& job) {
   return engine.runtime.least_memory(job.build, heartbeat({}));
 }
 
+/// What a box needs beside its memory. Ctrl-C is looked at while it travels.
+BoxOptions box_options(std::size_t staging) {
+  return {.staging = staging, .pulse = [] {
+            nb::gil_scoped_acquire lock;
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+          }};
+}
+
 void read(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<>& to, std::size_t staging) {
   const Tile tile = tile_of(nb::ndarray<nb::ro>(to));
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  read_box(*engine.ring, array, {start, tile.shape}, tile, staging);
+  read_box(*engine.ring, array, {start, tile.shape}, tile, box_options(staging));
 }
 
 void write(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<nb::ro>& from,
@@ -67,7 +75,7 @@ void write(Engine& engine, const Array& array, const Shape& start, const nb::nda
   const Tile tile = tile_of(from);
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  write_box(*engine.ring, array, {start, tile.shape}, tile, staging);
+  write_box(*engine.ring, array, {start, tile.shape}, tile, box_options(staging));
 }
 
 /// Reads a Zarr array; `progress` hears the bytes read so far.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import threading
 import warnings
@@ -26,7 +27,8 @@ from .transactions import Inside, join, one_call, wait_for_end
 __all__ = ["Array"]
 
 STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
-PIECE = 32 << 20  # one uninterruptible transfer: Ctrl-C is looked at in between
+PIECE = 32 << 20  # of what cannot be read into its place
+PAGES = 1 << 16  # results from so many bytes on begin at a page: chunks are read straight into them
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -150,16 +152,16 @@ class Array(Linear, Elementwise):
         nbytes = box.count * self.dtype.itemsize
         if nbytes:
             call.room(what, nbytes + min(nbytes, STAGING) + self._core.unpack_bytes)
-        out = np.empty(box.kept, self.dtype)
+        out = _empty(box.kept, self.dtype)
         if nbytes:
             target = out.reshape(box.shape)
-            for start, shape, place, steps in box.pieces(self._piece_rows(box)):
-                if box.strided:
-                    part = np.empty(shape, self.dtype)
+            if box.strided:
+                for start, shape, place, steps in box.pieces(self._piece_rows(box)):
+                    part = _empty(shape, self.dtype)
                     self._read_box(call, start, part)
                     target[place] = part[steps]
-                else:
-                    self._read_box(call, start, target[place])
+            else:
+                self._read_box(call, box.start, target)
         if box.flips:
             out = out.reshape(box.shape)[box.flips].reshape(box.kept)
         return out
@@ -346,6 +348,15 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
         for core in stack.enter_context(one_call(cores, outers)):
             next(owner for owner in owners if owner._core is core)._mark_dirty()
         yield
+
+
+def _empty(shape: Iterable[int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return memory for a result."""
+    shape = tuple(shape)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < PAGES:
+        return np.empty(shape, dtype)
+    return _core.pages(nbytes)[:nbytes].view(dtype).reshape(shape)
 
 
 def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 #pragma once
 // An N-d array on disk or in memory: a cheap handle that knows how any box of it travels between disk and memory.
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +38,9 @@ struct Transfer {
   /// read: after the segments arrived; write: before they leave. Decodes, assembles, fills absent chunks.
   /// (tile buffer, staging buffer). Runs on a worker; pure computation. May be empty.
   std::function<void(std::byte*, std::byte*)> convert;
+  /// Of a read: told how many bytes are there, counted over the segments in order, each time more are: what need not
+  /// wait for the rest (checksums). (where the segments go, bytes). May be empty; convert follows all the same.
+  std::function<void(std::byte*, std::size_t)> arriving = {};
 
   std::uint64_t bytes() const;  // what is submitted to the ring
 };
@@ -46,6 +50,9 @@ class ArrayStore {
  public:
   virtual ~ArrayStore() = default;
   virtual Transfer read(const Box& box) const = 0;
+  /// How a box inside one chunk travels straight into `to`, which has its shape; the transfer's buffer begins at
+  /// to.data, and its convert verifies and fills. None where the bytes do not lie there as they are stored.
+  virtual std::optional<Transfer> read_straight(const Box&, const Tile& /*to*/) const { return std::nullopt; }
   /// The box must cover whole chunks (clipped at the array's edge): Array::writable_in_place says which boxes do.
   virtual Transfer write(const Box& box) = 0;
   /// What write(box) would move, for plans: makes and changes nothing (a store whose write() does overrides it), and
@@ -116,10 +123,22 @@ Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const s
 Shape default_chunks(const Shape& shape, Dtype dtype);
 
 class Ring;
-/// Reads any box of `array` into `to` (any strides), with at most about `staging` bytes beyond it.
+struct BoxOptions {
+  std::size_t staging = std::size_t{16} << 20;  // bytes that it may hold beyond the box, or one chunk
+  std::function<void()> pulse = {};             // called now and then on the calling thread; what it throws ends it
+  std::chrono::milliseconds between_pulses{50};
+};
+/// Reads any box of `array` into `to` (any strides). Whole raw chunks, and whole rows of them, go straight into `to`
+/// where its rows begin at blocks of the disk (512 bytes); all else takes a copy through `staging`.
 /// Blocks; its own ring traffic. StorageError, FormatError name file and chunk.
-void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, std::size_t staging);
+void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, const BoxOptions& options = {});
 /// Writes any box; chunks covered in part are read, changed and written.
-void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, std::size_t staging);
+void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, const BoxOptions& options = {});
+inline void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, std::size_t staging) {
+  read_box(ring, array, box, to, BoxOptions{.staging = staging});
+}
+inline void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, std::size_t staging) {
+  write_box(ring, array, box, from, BoxOptions{.staging = staging});
+}
 
 }  // namespace flagstone

@@ -17,7 +17,7 @@
 namespace flagstone {
 namespace {
 
-constexpr std::size_t staging = 1 * MiB;
+const BoxOptions staging{.staging = 1 * MiB};
 const Shape shape{211, 150, 7};
 const Shape chunks{64, 40, 7};
 
@@ -133,6 +133,103 @@ TEST(BoxIoErrors, TruncatedFilesAreNamed) {
   }
   const Box first{{0, 0}, {400, 1000}};  // what is there can still be read
   read_box(*ring, array, first, {memory.data(), Dtype::float32, {400, 1000}, {4000, 4}, 0}, staging);
+}
+
+/// What a store was asked for, and by which way.
+class Straight final : public ArrayStore {
+ public:
+  explicit Straight(Array array) : array_(std::move(array)) {}
+  Transfer read(const Box& box) const override {
+    ++copied;
+    return array_.store().read(box);
+  }
+  std::optional<Transfer> read_straight(const Box& box, const Tile& to) const override {
+    auto transfer = array_.store().read_straight(box, to);
+    if (transfer) ++straight;
+    return transfer;
+  }
+  Transfer write(const Box& box) override { return array_.store().write(box); }
+  std::size_t run_bytes(const Shape& box) const override { return array_.store().run_bytes(box); }
+  mutable int copied = 0, straight = 0;
+
+ private:
+  Array array_;
+};
+
+TEST(BoxIoStraight, WholeChunksAndTheirRowsTakeNoCopy) {
+  TemporaryDirectory directory;
+  const auto ring = make_ring();
+  const Shape extents{1000, 1000};
+  const Array inner = create_zarr_array(directory / "a", extents, Dtype::float64, {.chunks = {256, 128}});
+  test::Reference reference(extents, Dtype::float64);
+  std::mt19937_64 random(5);
+  reference.randomize(random);
+  write_box(*ring, inner, whole(extents), reference.tile(whole(extents)), staging);
+  inner.store().flush();
+  const auto store = std::make_shared<Straight>(inner);
+  const Array array(extents, Dtype::float64, inner.chunks(), store);
+  const auto read = [&](const Box& box, Index pitch, std::size_t shift = 0) {
+    Buffer memory = test::dirty_buffer(static_cast<std::size_t>(box.shape[0] * pitch) + shift);
+    const Tile to{memory.data() + shift, Dtype::float64, box.shape, {pitch, 8}, 0};
+    store->straight = store->copied = 0;
+    read_box(*ring, array, box, to, staging);
+    std::vector<std::byte> elements(count(box.shape) * 8);
+    copy(to, {elements.data(), Dtype::float64, box.shape, c_strides(box.shape, 8), 0});
+    EXPECT_EQ(elements, reference.elements(box)) << to_string(box.shape) << " at " << to_string(box.start);
+    return std::pair{store->straight, store->copied};
+  };
+  using Ways = std::pair<int, int>;
+  EXPECT_EQ(read({{0, 0}, {512, 896}}, 896 * 8), (Ways{14, 0}));
+  EXPECT_EQ(read({{256, 128}, {256, 128}}, 1024), (Ways{1, 0}));     // as it is stored
+  EXPECT_EQ(read({{256, 128}, {256, 128}}, 4096), (Ways{1, 0}));     // with gaps in memory
+  EXPECT_EQ(read({{5, 128}, {777, 128}}, 1024), (Ways{4, 0}));       // rows of chunks
+  EXPECT_EQ(read({{0, 0}, {256, 100}}, 1024), (Ways{0, 1}));         // gaps in the chunk
+  EXPECT_EQ(read({{256, 128}, {256, 128}}, 1024, 8), (Ways{0, 1}));  // the memory begins anywhere
+  EXPECT_EQ(read({{256, 128}, {256, 128}}, 1032), (Ways{0, 1}));     // and its rows
+  EXPECT_EQ(read({{768, 128}, {232, 128}}, 1024),
+            (Ways{0, 1}));  // all of a chunk that has a checksum, less its padding
+  EXPECT_EQ(read({{768, 128}, {231, 128}}, 1024), (Ways{1, 0}));
+}
+
+TEST(BoxIoStraight, ADamagedChunkIsFoundOnTheWay) {
+  TemporaryDirectory directory;
+  const Shape extents{512, 512};
+  for (const Index rows : {512, 128}) {  // one chunk of several requests; several chunks
+    const std::string path = directory / std::to_string(rows);
+    const Array array = create_zarr_array(path, extents, Dtype::float64, {.chunks = {rows, 512}});
+    test::Reference reference(extents, Dtype::float64);
+    const auto good = make_ring();
+    write_box(*good, array, whole(extents), reference.tile(whole(extents)), staging);
+    array.store().flush();
+    const auto file = File::open(path + "/c/0/0", File::Mode::update);
+    const std::byte flipped{0x10};
+    ASSERT_EQ(::pwrite(file->buffered(), &flipped, 1, 1'500'000), 1);
+    file->sync();
+    Buffer memory(2 * MiB);
+    const Tile to{memory.data(), Dtype::float64, extents, {4096, 8}, 0};
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      const auto ring = make_memory_ring({.reorder = true, .seed = seed});
+      EXPECT_THROW(read_box(*ring, open_zarr_array(path), whole(extents), to, staging), FormatError);
+    }
+  }
+}
+
+TEST(BoxIoStraight, ThePulseEndsAReadAndDrains) {
+  TemporaryDirectory directory;
+  const Shape extents{2048, 1024};
+  const Array array = create_zarr_array(directory / "a", extents, Dtype::float64, {.chunks = {64, 1024}});
+  const auto ring = make_ring({.depth = 4});
+  Buffer memory(16 * MiB);
+  const Tile to{memory.data(), Dtype::float64, extents, {8192, 8}, 0};
+  write_box(*ring, array, whole(extents), to, staging);
+  array.store().flush();
+  int pulses = 0;
+  const auto pulse = [&] {
+    if (++pulses == 3) throw std::runtime_error("enough");
+  };
+  EXPECT_THROW(read_box(*ring, array, whole(extents), to, {.pulse = pulse, .between_pulses = {}}), std::runtime_error);
+  EXPECT_EQ(pulses, 3);
+  read_box(*ring, array, whole(extents), to, staging);  // nothing of the ended one is left in the ring
 }
 
 /// Every request fails in turn, others being in flight: the error arrives as itself, and nothing stays in the ring.

@@ -10,6 +10,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file_block.hpp"
 
 namespace flagstone {
 namespace {
@@ -45,6 +46,7 @@ std::shared_ptr<File> File::open(const std::string& path, Mode mode) {
   if (::fstat(file->buffered_, &status) == 0 && S_ISDIR(status.st_mode))
     throw StorageError("storage: a file is needed", EISDIR, path);
   file->direct_ = open_direct(file->buffered_, access);
+  file->block_ = direct_block_of(file->buffered_);
   return file;
 }
 

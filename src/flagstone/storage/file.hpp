@@ -22,6 +22,8 @@ class File {
   int buffered() const noexcept { return buffered_; }
   int direct() const noexcept { return direct_ < 0 ? buffered_ : direct_; }
   bool has_direct() const noexcept { return direct_ >= 0; }
+  /// What offsets, lengths and memory of direct transfers are multiples of; 512 where the kernel does not say.
+  std::size_t direct_block() const noexcept { return block_; }
   const std::string& path() const noexcept { return path_; }
   std::uint64_t size() const;
   void allocate(std::uint64_t bytes);  // reserves blocks (fallocate) and sets the length; StorageError(ENOSPC)
@@ -31,6 +33,7 @@ class File {
  private:
   File() = default;
   int buffered_ = -1, direct_ = -1;
+  std::size_t block_ = 512;
   std::string path_;
 };
 

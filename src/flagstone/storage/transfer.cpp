@@ -26,8 +26,8 @@ Segment part_of(const Segment& whole, std::size_t first, std::size_t end) {
 
 }  // namespace
 
-Transfer in_pieces(Transfer transfer) {
-  const auto is_long = [](const Segment& segment) { return segment.bytes() > most_request_bytes; };
+Transfer in_pieces(Transfer transfer, std::size_t most_bytes) {
+  const auto is_long = [&](const Segment& segment) { return segment.bytes() > most_bytes; };
   if (std::none_of(transfer.segments.begin(), transfer.segments.end(), is_long)) return transfer;
   std::vector<Segment> pieces;
   for (Segment& segment : transfer.segments) {
@@ -35,7 +35,7 @@ Transfer in_pieces(Transfer transfer) {
     const std::size_t count = rows ? segment.rows : segment.row_bytes;
     // Direct requests begin at whole pages of the file.
     const std::size_t unit = rows ? page_bytes / std::gcd(page_bytes, segment.row_bytes) : page_bytes;
-    const std::size_t most = rows ? most_request_bytes / segment.row_bytes : most_request_bytes;
+    const std::size_t most = rows ? most_bytes / segment.row_bytes : most_bytes;
     const std::size_t step = std::max(unit, most / unit * unit);
     for (std::size_t first = 0; first < count; first += step)
       pieces.push_back(part_of(segment, first, std::min(count, first + step)));

@@ -8,10 +8,10 @@
 
 namespace flagstone {
 
-/// The same transfer with no request longer than most_request_bytes: the ring's depth then bounds the bytes under way,
+/// The same transfer with no request longer than `most_bytes`: the ring's depth then bounds the bytes under way,
 /// and tiles arrive one after the other in the order they were asked for.
-Transfer in_pieces(Transfer transfer);
 inline constexpr std::size_t most_request_bytes = std::size_t{1} << 20;
+Transfer in_pieces(Transfer transfer, std::size_t most_bytes = most_request_bytes);
 
 /// One request for each segment, in order: request i carries `tag` + i. `base` is the staging buffer where
 /// staging_bytes > 0, else the tile's buffer; `registered` is what the ring's register_buffer gave for it, or -1.

@@ -12,6 +12,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/straight.hpp"
 
 namespace flagstone {
 namespace {
@@ -248,6 +249,10 @@ std::uint64_t ZarrStore::pass_bytes() const {
 
 Transfer ZarrStore::read(const Box& box) const {
   return layout_.read(box, [this](const Shape& chunk) { return locate(chunk); });
+}
+
+std::optional<Transfer> ZarrStore::read_straight(const Box& box, const Tile& to) const {
+  return flagstone::read_straight(layout_, box, to, [this](const Shape& chunk) { return locate(chunk); });
 }
 
 ZarrStore* zarr_store(const Array& array) { return array ? dynamic_cast<ZarrStore*>(&array.store()) : nullptr; }

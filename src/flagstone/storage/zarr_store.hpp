@@ -30,6 +30,7 @@ class ZarrStore final : public ArrayStore {
   ~ZarrStore() override;
 
   Transfer read(const Box& box) const override;
+  std::optional<Transfer> read_straight(const Box& box, const Tile& to) const override;
   Transfer write(const Box& box) override;
   Transfer planned_write(const Box& box) override;  // makes no shard, takes no slot
   void written(const Box& box) override;

@@ -1,0 +1,195 @@
+#include "flagstone/storage/box_traffic.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/transfer.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr std::size_t most_flights = 64;
+constexpr std::uint64_t segments_per_flight = std::uint64_t{1} << 32;  // tag = flight * this + segment
+
+}  // namespace
+
+std::byte* Flight::staging() const { return memory.data() + (straight ? 0 : align_up(transfer.buffer_bytes)); }
+
+std::size_t Flight::bytes() const {
+  if (straight) return transfer.staging_bytes;
+  return std::max<std::size_t>(1, align_up(transfer.buffer_bytes) + transfer.staging_bytes);
+}
+
+std::optional<Buffer> Pool::take(std::size_t bytes) {
+  const auto fits = std::find_if(idle_.begin(), idle_.end(), [&](const Buffer& b) { return b.size() >= bytes; });
+  if (fits != idle_.end()) {
+    Buffer buffer = std::move(*fits);
+    idle_.erase(fits);
+    ++taken_;
+    return buffer;
+  }
+  while (!idle_.empty() && held_ + bytes > limit_) {
+    held_ -= idle_.back().size();
+    idle_.pop_back();
+  }
+  if (held_ + bytes > limit_ && taken_ > 0) return std::nullopt;
+  Buffer buffer(bytes);
+  held_ += buffer.size();
+  ++taken_;
+  return buffer;
+}
+
+void Pool::give(Buffer buffer) {
+  --taken_;
+  idle_.push_back(std::move(buffer));
+}
+
+Traffic::Traffic(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options)
+    : ring_(ring),
+      array_(array),
+      box_(box),
+      tile_(tile),
+      flights_(most_flights),
+      pool_(options.staging),
+      options_(options),
+      next_pulse_(std::chrono::steady_clock::now() + options.between_pulses) {
+  for (std::size_t i = most_flights; i-- > 0;) idle_.push_back(i);
+}
+
+void Traffic::run() {
+  std::optional<Flight> next = prepared();
+  Completion done[64];
+  while (next || idle_.size() < most_flights) {
+    while (next && !idle_.empty() && start(*next)) next = prepared();
+    if (error_) next.reset();
+    if (idle_.size() == most_flights) continue;
+    const std::size_t n = ring_.reap(done);
+    for (std::size_t i = 0; i < n; ++i) completed(done[i]);
+    pulse();
+  }
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Traffic::pulse() {
+  if (!options_.pulse || error_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_pulse_) return;
+  next_pulse_ = now + options_.between_pulses;
+  guarded([&] { options_.pulse(); });
+}
+
+Tile Traffic::in_buffer(const Flight& flight) const {
+  return {flight.tile() + flight.transfer.origin, array_.dtype(), flight.unit.shape, flight.transfer.strides,
+          flight.transfer.tile_bytes};
+}
+
+Tile Traffic::in_memory(const Box& part) const {
+  Box local = part;
+  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= box_.start[d];
+  return subtile(tile_, local);
+}
+
+Tile Traffic::part_in_buffer(const Flight& flight) const {
+  Box local = flight.part;
+  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= flight.unit.start[d];
+  return subtile(in_buffer(flight), local);
+}
+
+void Traffic::replace_memory(Flight& flight, std::size_t bytes) {
+  if (flight.memory.size() >= bytes) return;
+  Buffer larger(bytes);
+  std::memcpy(larger.data(), flight.memory.data(), flight.memory.size());
+  flight.memory = std::move(larger);
+}
+
+std::optional<Flight> Traffic::prepared() {
+  std::optional<Flight> flight;
+  if (error_) return flight;
+  guarded([&] {
+    const auto part = next();
+    if (!part) return;
+    Flight fresh;
+    fresh.part = *part;
+    prepare(fresh);
+    flight = std::move(fresh);
+  });
+  return flight;
+}
+
+bool Traffic::start(Flight& fresh) {
+  Buffer memory;
+  if (fresh.bytes() > 0) {
+    auto taken = pool_.take(fresh.bytes());
+    if (!taken) return false;
+    memory = std::move(*taken);
+  }
+  Flight& flight = flights_[idle_.back()];
+  idle_.pop_back();
+  flight = std::move(fresh);
+  flight.memory = std::move(memory);
+  flight.busy = true;
+  guarded([&] {
+    if (flight.write) fill(flight);
+  });
+  leave(flight);
+  return true;
+}
+
+void Traffic::leave(Flight& flight) {
+  if (!error_)
+    guarded([&] {
+      const auto number = static_cast<std::uint64_t>(&flight - flights_.data());
+      const auto requests = requests_of(flight.transfer, flight.base(), flight.write, number * segments_per_flight);
+      ring_.submit(requests);
+      flight.waiting = requests.size();
+      if (flight.transfer.arriving) flight.there.assign(requests.size(), false);
+    });
+  if (flight.waiting == 0) settle(flight);
+}
+
+void Traffic::completed(const Completion& completion) {
+  Flight& flight = flights_[completion.tag / segments_per_flight];
+  const std::size_t segment = completion.tag % segments_per_flight;
+  guarded([&] { check_completion(flight.transfer, segment, completion, flight.write); });
+  if (flight.transfer.arriving && !error_) guarded([&] { tell(flight, segment); });
+  if (--flight.waiting == 0) settle(flight);
+}
+
+void Traffic::tell(Flight& flight, std::size_t segment) {
+  const std::size_t before = flight.arrived;
+  flight.there[segment] = true;
+  for (; flight.first_missing < flight.there.size() && flight.there[flight.first_missing]; ++flight.first_missing)
+    flight.arrived += flight.transfer.segments[flight.first_missing].bytes();
+  if (flight.arrived > before) flight.transfer.arriving(flight.base(), flight.arrived);
+}
+
+void Traffic::settle(Flight& flight) {
+  bool again = false;
+  if (!error_) guarded([&] { again = arrived(flight); });
+  if (again && !error_) return leave(flight);
+  flight.busy = false;
+  idle_.push_back(static_cast<std::size_t>(&flight - flights_.data()));
+  if (flight.memory) pool_.give(std::move(flight.memory));
+}
+
+void check_box_and_memory(const char* who, const Array& array, const Box& box, const Tile& tile) {
+  bool inside = box.start.size() == array.ndim() && box.shape.size() == array.ndim();
+  for (std::size_t d = 0; inside && d < array.ndim(); ++d)
+    inside = box.start[d] >= 0 && box.shape[d] >= 0 && box.start[d] + box.shape[d] <= array.shape()[d];
+  if (!inside)
+    throw ShapeError(std::string(who) + ": the box " + to_string(box.shape) + " at " + to_string(box.start) +
+                     " is not inside the array of " + to_string(array.shape()) + "; clip it.");
+  if (tile.shape != box.shape || tile.dtype != array.dtype())
+    throw ShapeError(std::string(who) + ": the memory is " + to_string(tile.shape) + " of " +
+                     std::string(name_of(tile.dtype)) + " and the box is " + to_string(box.shape) + " of " +
+                     std::string(name_of(array.dtype())) + "; they must be the same.");
+}
+
+Tile memory_tile(const Array& array, const Box& box) {
+  return subtile({array.store().memory(), array.dtype(), array.shape(), array.store().memory_strides(), 0}, box);
+}
+
+}  // namespace flagstone

@@ -1,0 +1,110 @@
+#pragma once
+// The loop that read_box and write_box share: pieces of a box on their way, buffers for those that need one.
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include "flagstone/base/memory.hpp"
+#include "flagstone/storage/array.hpp"
+#include "flagstone/storage/box_pieces.hpp"
+#include "flagstone/storage/ring.hpp"
+
+namespace flagstone {
+
+/// One piece on its way. `memory` holds the tile's buffer and behind it the staging buffer; a piece that travels
+/// straight between the file and the caller's memory has none.
+struct Flight {
+  Box part;  // of the caller's box
+  Box unit;  // what travels: `part`, or the whole chunk around it
+  Transfer transfer;
+  bool write = false;
+  std::byte* straight = nullptr;  // where `part` lies in the caller's memory
+  Buffer memory;
+  std::size_t waiting = 0;        // requests not yet completed
+  std::vector<bool> there = {};   // which are, where transfer.arriving wants to know
+  std::size_t first_missing = 0;  // of them
+  std::size_t arrived = 0;        // bytes before it
+  bool busy = false;
+
+  std::byte* tile() const { return straight ? straight : memory.data(); }
+  std::byte* staging() const;
+  std::byte* base() const { return transfer.staging_bytes > 0 ? staging() : tile(); }
+  std::size_t bytes() const;  // of `memory`
+};
+
+/// Buffers for flights, reused; together at most `limit` bytes, or one buffer of any size.
+class Pool {
+ public:
+  explicit Pool(std::size_t limit) : limit_(limit) {}
+  std::optional<Buffer> take(std::size_t bytes);
+  void give(Buffer buffer);
+
+ private:
+  std::size_t limit_, held_ = 0, taken_ = 0;
+  std::vector<Buffer> idle_;
+};
+
+/// It alone reaps. After the first error nothing more is started, what is in flight is drained (the kernel still uses
+/// the memory), and the error leaves as itself.
+class Traffic {
+ public:
+  Traffic(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options);
+  virtual ~Traffic() = default;
+  void run();
+
+ protected:
+  /// The next piece of the box.
+  virtual std::optional<Box> next() = 0;
+  /// Says how `flight.part` travels (unit, transfer, write, straight).
+  virtual void prepare(Flight& flight) = 0;
+  /// Before a write leaves: fills the tile's buffer.
+  virtual void fill(Flight&) {}
+  /// The transfer is complete; true: `flight.transfer` is the next one and leaves at once.
+  virtual bool arrived(Flight& flight) = 0;
+
+  Tile in_buffer(const Flight& flight) const;
+  /// The caller's memory for a part of the box.
+  Tile in_memory(const Box& part) const;
+  /// `flight.part` inside the buffer of `flight.unit`.
+  Tile part_in_buffer(const Flight& flight) const;
+  static void replace_memory(Flight& flight, std::size_t bytes);
+
+  Ring& ring_;
+  const Array& array_;
+  const Box& box_;
+  const Tile& tile_;
+
+ private:
+  std::optional<Flight> prepared();
+  bool start(Flight& fresh);  // false when the buffers in flight leave no room for it
+  void leave(Flight& flight);
+  void completed(const Completion& completion);
+  void tell(Flight& flight, std::size_t segment);
+  void settle(Flight& flight);
+  void pulse();
+
+  /// Keeps the first error.
+  template <class Work>
+  void guarded(Work&& work) {
+    try {
+      work();
+    } catch (...) {
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+
+  std::vector<Flight> flights_;
+  std::vector<std::size_t> idle_;  // of flights_
+  Pool pool_;
+  const BoxOptions& options_;
+  std::chrono::steady_clock::time_point next_pulse_;
+  std::exception_ptr error_;
+};
+
+/// ShapeError unless the box lies in the array and the memory is as large.
+void check_box_and_memory(const char* who, const Array& array, const Box& box, const Tile& tile);
+/// The elements of a box of an array in memory.
+Tile memory_tile(const Array& array, const Box& box);
+
+}  // namespace flagstone
