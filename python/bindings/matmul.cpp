@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -11,9 +12,10 @@ namespace flagstone::python {
 namespace {
 
 Job matmul_job(const linalg::Operand& a, const linalg::Operand& b, const std::optional<Array>& c_in, const Array& c_out,
-               std::complex<double> alpha, std::complex<double> beta) {
+               std::complex<double> alpha, std::complex<double> beta, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    linalg::matmul(graph, a, b, c_in ? &*c_in : nullptr, c_out, {.alpha = alpha, .beta = beta});
+    linalg::matmul(graph, a, b, c_in ? &*c_in : nullptr, c_out,
+                   {.alpha = alpha, .beta = beta, .checkpoint = checkpoint});
   }};
 }
 
@@ -34,7 +36,7 @@ void bind_matmul(nb::module_& m) {
     return linalg::output_chunks(rows, cols, dtype_from_name(dtype));
   });
   m.def("matmul_job", &matmul_job, nb::arg("a"), nb::arg("b"), nb::arg("c_in").none(), nb::arg("c_out"),
-        nb::arg("alpha"), nb::arg("beta"));
+        nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace flagstone::python

@@ -7,6 +7,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_base(m);
   bind_storage(m);
+  bind_checkpoint(m);
   bind_text(m);
   bind_csr(m);
   bind_gauge(m);

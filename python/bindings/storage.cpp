@@ -94,7 +94,17 @@ void bind_storage(nb::module_& m) {
       .def(
           "look", [](const Array& a) { return a.store().look(); }, unlocked())
       .def(
-          "flush", [](const Array& a) { a.store().flush(); }, unlocked());
+          "flush", [](const Array& a) { a.store().flush(); }, unlocked())
+      .def(
+          "checkpoint", [](const Array& a) { a.store().checkpoint(); }, unlocked())
+      .def(
+          "adopt", [](const Array& a) { a.store().adopt(); }, unlocked())
+      .def(
+          "stored",
+          [](const Array& a, const Shape& start, const Shape& shape) {
+            return a.store().stored({start, shape});
+          },
+          unlocked());
 
   nb::class_<Transaction>(m, "Transaction")
       .def(nb::init<>())

@@ -38,8 +38,10 @@ from .map_blocks import map_blocks, map_tiles
 from .obsm import write_obsm
 from .plan import Plan, Stats
 from .recipes import SingleCell, single_cell
+from .records import LeftoverWarning
 from .reduced import Reduced
 from .regions import Region
+from .resuming import resume
 from .spaces import rechunk, transpose
 from .sparse import SparseArray
 from .tasks import Graph, graph, read, reduce, update, write
@@ -56,6 +58,7 @@ __all__ = [
     "Expression",
     "FormatError",
     "Graph",
+    "LeftoverWarning",
     "NumericalError",
     "PcaResult",
     "Plan",
@@ -91,6 +94,7 @@ __all__ = [
     "rechunk",
     "reduce",
     "repair",
+    "resume",
     "single_cell",
     "stats",
     "to_dask",

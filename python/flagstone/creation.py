@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from . import _core
 from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
 from .config import Call
-from .errors import ShapeError, path_text, storage_error
+from .errors import Error, ShapeError, path_text, storage_error
 from .outputs import check_overwrite
+from .records import UNRECORDED, Record, sync_tree
 from .scratch import whole_or_nothing
 
 __all__ = ["Destination", "create", "from_numpy", "in_group"]
@@ -34,8 +35,12 @@ class Destination:
         self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
+        record: Record | None = None,
     ) -> None:  # fmt: skip
-        """`like`: the array that is replaced, whose attributes and names of dimensions are kept."""
+        """`like`: the array that is replaced, whose attributes and names of dimensions are kept.
+
+        `record`: of a call that can be resumed; `core` then holds what a killed one had finished.
+        """
         if checksum not in CHECKSUMS:
             raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
         self.path = path_text(who, path)
@@ -47,30 +52,55 @@ class Destination:
                 f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
             )
         member = in_group(who, self.path)
-        self._output: _core.Output | None = _core.Output(self.path, replace, size)
+        self._place = self.path if member or self._npy else f"{self.path}/{MEMBER}"
+        self._output: _core.Output | None = (record or UNRECORDED).output(self.path, replace, size)
+        if record is not None and record.resumed:
+            try:
+                self.core = self._left(member)
+                return
+            except Error as error:
+                record.begin_again(self.path, error)
+                self._output = None
+                self._output = record.output(self.path, replace, size)
         built = self._output.directory
         if self._npy:
             self.core = _core.create_npy(built, list(shape), dtype)
-            return
-        if not member:
-            _core.write_group(built, "{}")
-            built = f"{built}/{MEMBER}"
-        kept, old = _kept(like)
-        names = list(dims or old) or _dimension_names(self.path if member else "", shape)
-        self.core = _core.create_zarr(
-            built,
-            list(shape),
-            dtype,
-            list(chunks or ()),
-            attributes=kept,
-            dimension_names=names,
-            checksum=checksum,
-        )
-        self._place = self.path if member else f"{self.path}/{MEMBER}"
+        else:
+            if not member:
+                _core.write_group(built, "{}")
+                built = f"{built}/{MEMBER}"
+            kept, old = _kept(like)
+            names = list(dims or old) or _dimension_names(self.path if member else "", shape)
+            self.core = _core.create_zarr(
+                built,
+                list(shape),
+                dtype,
+                list(chunks or ()),
+                attributes=kept,
+                dimension_names=names,
+                checksum=checksum,
+            )
+        if record is not None and record.text:
+            sync_tree(self._output.directory)
+
+    def _left(self, member: bool) -> _core.Array:
+        """Open what a killed call had built."""
+        assert self._output is not None
+        built = self._output.directory
+        if self._npy:
+            return _core.open_npy(built, True)
+        core = _core.open_zarr(built if member else f"{built}/{MEMBER}", True)
+        core.adopt()
+        return core
 
     def discard(self) -> None:
         """Remove what was built."""
         self._output = None
+
+    def leave(self) -> None:
+        """Let what was built stay, for a call that goes on with it."""
+        if self._output is not None:
+            self._output.leave()
 
     def publish(self) -> Array:
         """Make the array appear under its name and open it for reading and writing."""

@@ -18,6 +18,7 @@ from .expression import Expression
 from .operators import operations
 from .outputs import check_path, check_replaceable
 from .plan import Plan, routine
+from .records import UNRECORDED, Record, identity, memory_identity, seconds_of, stored_stamp
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 from .sparse_product import Product
@@ -46,6 +47,7 @@ class _Side:
     """One operand: what the core gets; `values` is the ndarray behind it where it lies in memory."""
 
     def __init__(self, call: Call, given: Any, name: str) -> None:
+        self.given = given
         if isinstance(given, Array):
             given.flush()
             self.core, self.flags = given._core, (given._transposed, given._conjugated)
@@ -77,6 +79,14 @@ class _Side:
         self.operand = _core.Operand(self.core, *self.flags)
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What tells the operand from another one."""
+        if isinstance(self.given, Array):
+            return identity(self.given)
+        assert self.values is not None
+        return memory_identity(self.values)
+
+    @property
     def shape(self) -> tuple[int, int]:
         rows, cols = self.core.shape
         return (cols, rows) if self.flags[0] else (rows, cols)
@@ -105,6 +115,7 @@ class _Matmul:
                 f"matmul: alpha or beta is complex and the matrices are {self.dtype}; give real ones."
             )
         self.out = out
+        self.record: Record | None = None
         self.c_in = self._existing(out)
         self.call.on(self.a.core.path, self.b.core.path)
         self.call.outputs = 0 if self._in_memory() else 1
@@ -169,7 +180,30 @@ class _Matmul:
 
     def job(self, c_out: _core.Array) -> _core.Job:
         c_in = self.c_in if self.beta else None
-        return _core.matmul_job(self.a.operand, self.b.operand, c_in, c_out, self.alpha, self.beta)
+        checkpoint = None if self.record is None else self.record.checkpoint
+        return _core.matmul_job(
+            self.a.operand, self.b.operand, c_in, c_out, self.alpha, self.beta, checkpoint
+        )
+
+    def _arguments(self) -> dict[str, Any]:
+        """Everything that decides the bits of the product, and how to ask for it again."""
+        into = isinstance(self.out, Array)
+        told: dict[str, Any] = {
+            "a": self.a.identity, "b": self.b.identity, "into": into, "dtype": self.dtype,
+            "alpha": [self.alpha.real, self.alpha.imag], "beta": [self.beta.real, self.beta.imag],
+            "chunks": list(self.chunks),
+        }  # fmt: skip
+        if into or self.beta:
+            told["old"] = stored_stamp(os.path.abspath(self.out.path if into else os.fspath(self.out)))
+        return told
+
+    def _begin(self) -> Record:
+        (m, n), k = self.shape, self.a.shape[1]
+        flops = 2.0 * m * n * k * (4 if np.dtype(self.dtype).kind == "c" else 1)
+        self.record = Record(
+            "matmul", self._arguments, seconds_of(flops, self.nbytes), self.call.runtime.scratch
+        )
+        return self.record
 
     def _in_memory(self) -> bool:
         return isinstance(self.out, np.ndarray) or (isinstance(self.out, Array) and self.out.path is None)
@@ -197,17 +231,20 @@ class _Matmul:
         if isinstance(self.out, Array):
             owner = self.out._owner
             # Built aside and exchanged: `out` may be an operand, and a crash leaves the old version.
-            owner._handle = self._into_path(str(owner.path), owner)._handle
+            owner._handle = self._into_path(str(owner.path), owner, self._begin())._handle
             return self.out
-        return self._into_path(os.fspath(self.out))
+        return self._into_path(os.fspath(self.out), record=self._begin())
 
     def _execute(self, c_out: _core.Array) -> None:
         done = self.call.run(self.job(c_out))
-        self.call.record(done, self.what, "superblocks", 1)
+        where = "" if self.record is None else self.record.where
+        self.call.record(done, self.what + where, "superblocks", 1)
 
-    def _into_path(self, path: str, like: Array | None = None) -> Array:
-        destination = Destination("matmul", path, self.shape, self.dtype, self.chunks, True, like=like)
-        with whole_or_nothing(destination):
+    def _into_path(self, path: str, like: Array | None = None, record: Record | None = None) -> Array:
+        destination = Destination(
+            "matmul", path, self.shape, self.dtype, self.chunks, True, like=like, record=record
+        )
+        with whole_or_nothing(destination), (record or UNRECORDED).kept(destination):
             self._execute(destination.core)
             return destination.publish()
 

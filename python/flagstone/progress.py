@@ -26,10 +26,14 @@ class Bar:
         The limit, shown beside the resident memory.
     quiet : bool
         Show nothing; also where standard error is no terminal.
+    start : float
+        What an earlier process had done of it, between 0 and 1.
     """
 
-    def __init__(self, label: str, plan: Plan | None, memory: int, quiet: bool = False) -> None:
-        self._label, self._plan, self._memory = label, plan, memory
+    def __init__(
+        self, label: str, plan: Plan | None, memory: int, quiet: bool = False, start: float = 0.0
+    ) -> None:
+        self._label, self._plan, self._memory, self._done = label, plan, memory, start
         self._quiet = quiet or not sys.stderr.isatty()
         self._progress: Any = None
         self._task: Any = None
@@ -57,8 +61,9 @@ class Bar:
         rate = _core.format_bytes(int(moved / seconds)) if seconds > 0 else "0 B"
         held = _core.format_bytes(_core.resident_bytes())
         done, left = self._fraction(now, moved), ""
-        if done > 0.02:
-            left = f" · {format_seconds(seconds * (1 - done) / done)} left"
+        if done - self._done > 0.02:
+            gained = max(done - self._done, 1e-3)
+            left = f" · {format_seconds(seconds * (1 - done) / gained)} left"
         text = f"{done:4.0%} · {rate}/s · {held} of {_core.format_bytes(self._memory)} resident{left}"
         self._progress.update(self._task, completed=done, text=text, refresh=True)
 
@@ -69,7 +74,7 @@ class Bar:
         total = plan.bytes_read + plan.bytes_written
         parts = [(moved, total), (now.flops, plan.flops)]
         shares = [part / whole for part, whole in parts if whole > 0]
-        return min(1.0, sum(shares) / len(shares)) if shares else 0.0
+        return min(1.0, self._done + sum(shares) / len(shares)) if shares else self._done
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

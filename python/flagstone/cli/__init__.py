@@ -8,7 +8,7 @@ import sys
 import click
 
 from .. import _core, errors
-from . import demo, routines, stored, upkeep
+from . import demo, resumed, routines, stored, upkeep
 
 __all__ = ["main"]
 
@@ -26,6 +26,7 @@ for command in (
     routines.matmul,
     routines.pca,
     routines.recipe,
+    resumed.resume_command,
     upkeep.scratch_command,
     upkeep.calibrate_command,
     demo.demo,
@@ -42,8 +43,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("flagstone: interrupted; nothing half-written is left.", err=True)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        kept = "; ".join(getattr(stop, "__notes__", [])) or "nothing half-written is left"
+        click.echo(f"flagstone: interrupted; {kept}.", err=True)
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,6 +53,7 @@ def main() -> None:
     except (errors.Error, OSError, MemoryError, ValueError, TypeError) as error:
         if os.environ.get("FLAGSTONE_TRACEBACK"):
             raise
-        click.echo(f"flagstone: {error}", err=True)
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
+        click.echo(f"flagstone: {error}{notes}", err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -47,11 +47,13 @@ def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> c
 
 
 @contextlib.contextmanager
-def bar(runtime: config.Runtime, label: str, plan: Plan, quiet: bool) -> Iterator[None]:
+def bar(
+    runtime: config.Runtime, label: str, plan: Plan | None, quiet: bool, start: float = 0.0
+) -> Iterator[None]:
     """Show the progress of what runs inside, unless quiet."""
     from ..progress import Bar
 
-    with Bar(label, plan, runtime.memory, quiet) as shown:
+    with Bar(label, plan, runtime.memory, quiet, start) as shown:
         runtime.progress = shown.update
         try:
             yield

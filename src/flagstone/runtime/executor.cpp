@@ -272,6 +272,14 @@ void Executor::barrier() {
   throw_if_failed();
 }
 
+void Executor::drain() {
+  barrier();
+  Lock lock(mutex_);
+  advance(lock);
+  wait_until(lock, [&] { return error_ || scheduler_.drained(); });
+  throw_if_failed();
+}
+
 Charge Executor::charge(std::uint64_t bytes) {
   Lock lock(mutex_);
   bool taken = false;

@@ -35,6 +35,7 @@ class Executor final : public RunningGraph, private Machine {
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
+  void drain() override;
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
   bool planning() const override { return false; }

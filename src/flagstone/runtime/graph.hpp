@@ -93,6 +93,8 @@ class Graph {
   virtual void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) = 0;
   /// Waits until all tasks added so far are done (their results may still be in the cache).
   virtual void barrier() = 0;
+  /// barrier(), and everything that was changed is written: what follows may sync it.
+  virtual void drain() = 0;
   /// An in-memory array charged to the budget, zeroed; in a planned run only charged (no memory behind it).
   virtual Array allocate(const Shape& shape, Dtype dtype) = 0;
   virtual Charge charge(std::uint64_t bytes) = 0;

@@ -168,6 +168,11 @@ void Simulator::barrier() {
   advance_until([this] { return scheduler_.idle(); });
 }
 
+void Simulator::drain() {
+  barrier();
+  advance_until([this] { return scheduler_.drained(); });
+}
+
 Charge Simulator::charge(std::uint64_t bytes) {
   advance_until([&] { return scheduler_.reserve(bytes); });
   return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });

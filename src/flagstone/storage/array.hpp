@@ -64,6 +64,13 @@ class ArrayStore {
   virtual void written(const Box&) {}
   /// Writes indexes, then fdatasync of what was written; after it, readers and peers see all data.
   virtual void flush() {}
+  /// flush(), of an output that may be resumed: what is stored by now is final, and will not be written again.
+  virtual void checkpoint() { flush(); }
+  /// Of an output whose writer died after a checkpoint(): forgets what a crash left damaged, before anything is
+  /// written.
+  virtual void adopt() {}
+  /// Whether all of a box was written; a store that cannot tell says yes.
+  virtual bool stored(const Box&) const { return true; }
   /// Looks whether another handle or process has committed something since, and forgets what is old. Returns a number
   /// that changes with every commit; 0: nothing but this handle writes, or nothing can be said.
   virtual std::uint64_t look() { return 0; }

@@ -35,6 +35,9 @@ class ZarrStore final : public ArrayStore {
   Transfer planned_write(const Box& box) override;  // makes no shard, takes no slot
   void written(const Box& box) override;
   void flush() override;
+  void checkpoint() override;
+  void adopt() override;
+  bool stored(const Box& box) const override;
   std::uint64_t look() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
 
@@ -124,6 +127,7 @@ class ZarrStore final : public ArrayStore {
   mutable ChunkSums sums_;
   bool keeps_sums_ = false;
   bool transacting_ = false;
+  bool final_ = false;  // what is stored is not written again: its checksums on the disk stay right
   mutable bool looked_ = false;
   mutable std::vector<JournalHead> seen_;     // when the shards were looked up
   mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes

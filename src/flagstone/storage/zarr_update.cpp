@@ -129,7 +129,7 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
   check_sums(loaded);
   const std::size_t number = sums_.number_of(shard);
   if (keeps_sums_) {
-    if (!transacting_) sums_.invalidate(number);
+    if (!transacting_ && !final_) sums_.invalidate(number);
     loaded.sums.state = ShardSums::State::known;
     loaded.sums.chunks.resize(loaded.entries.size());
     ++loaded.sums.epoch;

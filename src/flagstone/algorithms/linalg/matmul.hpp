@@ -1,8 +1,10 @@
 #pragma once
 // C := alpha op(A) op(B) + beta C, any sizes, inside the budget.
 #include <complex>
+#include <memory>
 
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/checkpoint.hpp"
 
 namespace flagstone::linalg {
 
@@ -18,6 +20,8 @@ struct Operand {
 struct MatmulOptions {
   std::complex<double> alpha = 1.0, beta = 0.0;
   bool in_place = false;  // c_out holds C: beta times its elements are updated, there is no c_in
+  /// Where finished tiles are noted, superblock by superblock; what a dead process finished is not computed again.
+  std::shared_ptr<Checkpoint> checkpoint;
 };
 
 /// Shape and dtype of the product; ShapeError says who does not conform.

@@ -1,0 +1,167 @@
+"""Going on with what a killed process left: the call is made again from its record."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import _core
+from .array import Array
+from .creation import MEMBER
+from .errors import Error, FormatError, path_text, storage_error
+from .files import open_path
+from .groups import _stored_csc
+from .hdf5 import _stored
+from .linalg import matmul
+from .records import FORMAT, Leftover, leftovers, stored_stamp
+from .sparse import SparseArray
+
+__all__ = ["resume"]
+
+
+def _open_flat(*arguments: Any) -> Array:
+    from .files import _open_raw_again
+
+    path, dtype, shape, order, offset, leading, mode = arguments
+    return _open_raw_again(path, dtype, tuple(shape), order, offset, leading, mode)
+
+
+_OPENERS: dict[str, Callable[..., Any]] = {
+    "flagstone.files._open_raw_again": _open_flat,
+    "flagstone.hdf5._stored": _stored,
+    "flagstone.groups._stored_csc": _stored_csc,
+}
+
+
+def _operand(name: str, told: dict[str, Any]) -> Any:
+    """Open an operand of a record, or say what became of it."""
+    if "memory" in told or "steps" in told:
+        what = "was an array in memory" if "memory" in told else "was a view with pending steps"
+        raise Error(f"resume: {name} {what}; make the same call again, with the same {name} and out=.")
+    path = told["path"]
+    place = path
+    while not os.path.exists(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    if place != path and not os.path.isfile(place):
+        raise storage_error(
+            f"resume: {name} '{path}' went away since; it cannot be gone on.", errno.ENOENT, path
+        )
+    if stored_stamp(path) != told["stamp"]:
+        raise FormatError(
+            f"resume: {name} '{path}' was changed since; what was computed is of its old version. "
+            "Start the call again."
+        )
+    opened: Any
+    if "opener" in told:
+        opener, arguments = told["opener"]
+        opened = _OPENERS[opener](*arguments)
+    elif _core.is_csr_group(path):
+        opened = SparseArray(_core.open_csr(path))
+    else:
+        opened = open_path(path)
+    if told.get("transposed"):
+        opened = opened.T
+    return opened.conj() if told.get("conjugated") else opened
+
+
+def _number(parts: list[float]) -> complex | float:
+    return complex(*parts) if parts[1] else parts[0]
+
+
+def _matmul(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    a, b = _operand("A", told["a"]), _operand("B", told["b"])
+    if "old" in told and stored_stamp(path) != told["old"]:
+        raise FormatError(f"resume: '{path}', whose old version is needed, was changed since; start again.")
+    out: Any = path
+    if told["into"]:
+        out = open_path(path, "r+")
+    options = {"out": out, "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
+    return matmul, (a, b), options
+
+
+#: Operation: the call that a record stands for, as (routine, operands, options).
+_CALLS: dict[str, Callable[[str, dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
+    "matmul": _matmul,
+}
+
+
+def find(path: str | os.PathLike[str]) -> Leftover:
+    """Return what can be gone on with, or say why there is nothing."""
+    place = path_text("resume", path)
+    found: list[Leftover] = []
+    for one in (place, f"{place}/{MEMBER}"):  # an existing array that was the out= lies in its group
+        if os.path.isdir(os.path.dirname(os.path.realpath(one))):
+            found += leftovers(one)
+    live = [one for one in found if one.live]
+    if live:
+        who = f"process {live[0].process}" if live[0].process else "another process"
+        raise storage_error(f"resume: '{place}' is being computed by {who}; wait for it.", errno.EBUSY, place)
+    recorded = [one for one in found if one.record]
+    if not recorded:
+        why = "was left by an operation that starts again" if found else "has nothing to resume"
+        raise storage_error(
+            f"resume: '{place}' {why}; 'flagstone scratch' lists what can be resumed.",
+            errno.ENOENT, place,
+        )  # fmt: skip
+    best = max(recorded, key=lambda one: (one.resumable, one.done))
+    _core.Checkpoint(best.notes, 0)  # FormatError where it is damaged
+    return best
+
+
+def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the call that goes on with `path`: what was left, routine, operands, options."""
+    left = find(path)
+    try:
+        about = json.loads(left.record)
+        told, version, operation = about["arguments"], about["version"], about["operation"]
+        kind = about["format"]
+    except (ValueError, KeyError, TypeError):
+        raise FormatError(
+            f"resume: the record of '{left.path}' ({left.notes}/record.json) is damaged; make the call again."
+        ) from None
+    if kind != FORMAT or version != _core.__version__ or operation not in _CALLS:
+        raise Error(
+            f"resume: '{left.path}' was begun by version {version} and this is {_core.__version__}; go on "
+            "with that version, or make the call again, which starts anew."
+        )
+    try:
+        return left, *_CALLS[operation](left.path, told)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(
+            f"resume: the record of '{left.path}' ({left.notes}/record.json) is damaged ({error}); make the "
+            "call again."
+        ) from None
+
+
+def resume(path: str | os.PathLike[str], *, memory: int | str | None = None) -> Any:
+    """Go on with the call that was computing `path` when its process died; the same bits come out.
+
+    Parameters
+    ----------
+    path : path
+        The `out` of that call.
+    memory : int or str, optional
+        Most resident memory of the process during the call; it may be another one than before.
+
+    Returns
+    -------
+    What that call returns.
+
+    Raises
+    ------
+    StorageError
+        There is nothing to resume, or another process is computing it.
+    FormatError
+        An operand was changed since (names it); the record is damaged.
+
+    Notes
+    -----
+    The same call does the same (``fl.matmul(A, B, out=path)``), and is the way to go on where an operand was
+    an array in memory. Costs what was not finished at the last checkpoint; `docs/storage.md` says which
+    routines keep which. ``stats().what`` ends with where it began.
+    """
+    _, routine, operands, options = call_of(path)
+    return routine(*operands, **options, memory=memory)

@@ -1,0 +1,47 @@
+// Outputs that may be resumed: what their writer left, and what it promises about it.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+
+void ZarrStore::checkpoint() {
+  flush();
+  final_ = true;
+}
+
+/// Where a killed writer had begun to overwrite an index or its checksums, the chunks of that shard count as never
+/// written.
+void ZarrStore::adopt() {
+  final_ = true;
+  Shape grid = metadata_.shape;
+  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(grid[d], metadata_.shards[d]);
+  for (const Shape& shard :
+       ChunkLayout(metadata_.shape, metadata_.shards, metadata_.dtype).touched(whole(metadata_.shape))) {
+    std::lock_guard lock(mutex_);
+    bool damaged = false;
+    try {
+      const Shard& loaded = load(shard);
+      damaged = loaded.exists && keeps_sums_ && loaded.sums.state != ShardSums::State::known;
+    } catch (const FormatError&) {
+      damaged = true;
+    }
+    if (!damaged) continue;
+    std::erase(open_, shard);
+    shards_.erase(shard);
+    ::unlink(path_of(shard).c_str());
+  }
+}
+
+bool ZarrStore::stored(const Box& box) const {
+  const auto chunks = layout_.touched(box);
+  return std::all_of(chunks.begin(), chunks.end(), [this](const Shape& chunk) {
+    const StoredChunk found = locate(chunk);
+    return found.file != nullptr;
+  });
+}
+
+}  // namespace flagstone

@@ -1,0 +1,266 @@
+"""Killed calls go on where they stopped, with the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone import records
+
+# Checkpoints at every opportunity; `kill` ends the process (as kill -9 does) after so many.
+_PROLOGUE = """
+import os, signal, json, hashlib, warnings
+from pathlib import Path
+from flagstone import records
+def kill_after(number):
+    start = []
+    def saved(n):
+        start.append(n)
+        if len(start) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+    records.saved = saved
+if kill:
+    kill_after(kill)
+def digest(path):
+    found = hashlib.blake2b()
+    for place in sorted(Path(path).rglob("*")):
+        if place.is_file() and "__flagstone" not in place.parts:
+            found.update(str(place.relative_to(path)).encode() + place.read_bytes())
+    return found.hexdigest()
+def told():
+    s = fl.stats()
+    return {"what": s.what, "read": s.bytes_read, "flops": s.flops}
+"""
+_ALWAYS = {"FLAGSTONE_CHECKPOINT_SECONDS": "0"}
+
+
+@pytest.fixture
+def process(isolated):
+    """Runs code with checkpoints at every opportunity; `kill`: it dies after so many."""
+
+    def run(code, kill=0, **values):
+        done = isolated(_PROLOGUE + code, env=_ALWAYS, kill=kill, check=not kill, **values)
+        if kill:
+            assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        return done
+
+    return run
+
+
+def _left(path) -> list[records.Leftover]:
+    return records.leftovers(str(path))
+
+
+# The product ------------------------------------------------------------------------------------------------
+
+_PRODUCT = """
+options = dict(memory=memory) if memory else {}
+with fl.Runtime(workers=workers):
+    C = fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", **options)
+result = told() | {"digest": digest("c.zarr")}
+"""
+
+
+@pytest.fixture
+def factors(tmp_path, rng):
+    """Operands of a product of 16 superblocks under 110 MiB."""
+    fl.from_numpy(rng.standard_normal((4096, 1024)), tmp_path / "a.zarr")
+    fl.from_numpy(rng.standard_normal((4096, 1024)), tmp_path / "b.zarr")
+    return tmp_path
+
+
+def test_product_killed_at_several_checkpoints(process, factors):
+    whole = process(_PRODUCT, memory="160MiB", workers=1)
+    (factors / "c.zarr").rename(factors / "whole.zarr")
+    for kill in (1, 3):
+        process(_PRODUCT, kill=kill, memory="160MiB", workers=1)
+        assert not (factors / "c.zarr").exists()
+        (left,) = _left(factors / "c.zarr")
+        assert left.resumable
+        assert not left.live
+        assert left.saves == kill
+        assert 0 < left.done < 1
+        again = process(_PRODUCT, memory="160MiB", workers=1)
+        assert again["digest"] == whole["digest"]
+        assert again["flops"] == pytest.approx((1 - left.done) * whole["flops"])
+        assert again["read"] < whole["read"]
+        assert again["what"].endswith(f"resumed at {left.done:.0%}")
+        assert not _left(factors / "c.zarr")
+        assert fl.check(factors / "c.zarr").ok
+        (factors / "c.zarr").rename(factors / f"again{kill}.zarr")
+
+
+def test_product_twice_killed_with_other_limits_and_workers(process, factors):
+    whole = process(_PRODUCT, memory="160MiB", workers=1)
+    (factors / "c.zarr").rename(factors / "whole.zarr")
+    process(_PRODUCT, kill=1, memory="160MiB", workers=1)
+    first = _left(factors / "c.zarr")[0].done
+    process(_PRODUCT, kill=1, memory="190MiB", workers=2)
+    second = _left(factors / "c.zarr")[0].done
+    assert 0 < first < second
+    code = "with fl.Runtime(workers=2): fl.resume('c.zarr', memory='400MiB')\n"
+    again = process(code + 'result = told() | {"digest": digest("c.zarr")}')
+    assert again["digest"] == whole["digest"]
+    assert 0 < again["flops"] < whole["flops"]
+    report = fl.check(factors / "c.zarr")
+    assert report.ok
+    assert report.verified == report.chunks
+
+
+def test_ctrl_c_keeps_what_is_done(process, factors):
+    code = """
+    import signal
+    def saved(n):
+        if n == 2:
+            signal.raise_signal(signal.SIGINT)
+    records.saved = saved
+    try:
+        fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
+    except KeyboardInterrupt as error:
+        result = getattr(error, "__notes__", ["is kept"])
+    """
+    assert "is kept" in process("import textwrap\nexec(textwrap.dedent('''" + code + "'''))")[0]
+    (left,) = _left(factors / "c.zarr")
+    assert left.resumable
+    assert not left.live
+    process("fl.resume('c.zarr')")
+    expected = np.asarray(fl.open(factors / "a.zarr")) @ np.asarray(fl.open(factors / "b.zarr")).T
+    assert np.allclose(np.asarray(fl.open(factors / "c.zarr")), expected)
+
+
+def test_what_is_changed_is_refused(process, factors):
+    process(_PRODUCT, kill=2, memory="160MiB", workers=1)
+    with pytest.raises(fl.StorageError, match="has nothing to resume"):
+        fl.resume(factors / "other.zarr")
+    with fl.open(factors / "b.zarr", mode="r+") as b:
+        b[7, 7] = 42.0
+    with pytest.raises(fl.FormatError, match=r"B '.*b\.zarr/array' was changed since"):
+        fl.resume(factors / "c.zarr")
+    with pytest.warns(fl.LeftoverWarning, match="is thrown away"):  # the same call is another one now
+        fl.matmul(fl.open(factors / "a.zarr"), fl.open(factors / "b.zarr").T, out=factors / "c.zarr")
+    assert not _left(factors / "c.zarr")
+    assert fl.open(factors / "c.zarr")[0, 7] == pytest.approx(
+        fl.open(factors / "a.zarr")[0] @ fl.open(factors / "b.zarr")[7]
+    )
+
+
+def test_damaged_records_are_refused_and_begun_again(process, factors):
+    process(_PRODUCT, kill=2, memory="160MiB", workers=1)
+    (left,) = _left(factors / "c.zarr")
+    state = os.path.join(left.notes, "state")
+    whole = Path(state).read_bytes()
+    for damaged in (whole[:-1], whole[:20], bytes([whole[0] ^ 1]) + whole[1:], whole[:-2] + b"\7\7"):
+        Path(state).write_bytes(damaged)
+        with pytest.raises(fl.FormatError, match="is damaged"):
+            fl.resume(factors / "c.zarr")
+    code = "warnings.simplefilter('error', fl.LeftoverWarning)\n" + _PRODUCT
+    with pytest.raises(AssertionError, match="begun again"):
+        process(code, memory="160MiB", workers=1)
+    again = process(_PRODUCT, memory="160MiB", workers=1)
+    assert "resumed" not in again["what"]
+    assert fl.check(factors / "c.zarr").ok
+
+
+def test_a_torn_index_costs_its_shard_only(process, factors):
+    whole = process(_PRODUCT, memory="160MiB", workers=1)
+    (factors / "c.zarr").rename(factors / "whole.zarr")
+    process(_PRODUCT, kill=3, memory="160MiB", workers=1)
+    (left,) = _left(factors / "c.zarr")
+    (shard,) = [os.path.join(f, n) for f, _, names in os.walk(left.build) for n in names if n.isdigit()]
+    with open(shard, "r+b") as file:
+        file.seek(-100, os.SEEK_END)
+        file.write(b"torn")
+    again = process(_PRODUCT, memory="160MiB", workers=1)
+    assert again["digest"] == whole["digest"]
+    assert fl.check(factors / "c.zarr").ok
+
+
+def test_another_process_that_lives_is_named(process, factors):
+    code = """
+def saved(n):
+    if n == 1:
+        try:
+            fl.resume("c.zarr")
+        except fl.StorageError as error:
+            Path("said").write_text(str(error) + f" {os.getpid()}")
+records.saved = saved
+fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
+"""
+    process(code)
+    said = (factors / "said").read_text()
+    assert f"is being computed by process {said.split()[-1]};" in said
+
+
+def test_operands_in_memory_and_npy_outputs(process, factors):
+    code = """
+a = np.random.default_rng(1).standard_normal((2048, 512))
+b = np.random.default_rng(2).standard_normal((512, 4096))
+fl.matmul(a, b, out="c.npy", memory="170MiB")
+result = told() | {"sum": hashlib.blake2b(Path("c.npy").read_bytes()).hexdigest()}
+"""
+    whole = process(code)
+    os.remove(factors / "c.npy")
+    process(code, kill=1)
+    with pytest.raises(fl.Error, match="A was an array in memory; make the same call again"):
+        fl.resume(factors / "c.npy")
+    again = process(code)
+    assert again["sum"] == whole["sum"]
+    assert 0 < again["flops"] < whole["flops"]
+
+
+def test_update_of_an_existing_array(process, factors):
+    begin = 'fl.from_numpy(np.ones((4096, 4096)), "c.zarr", overwrite=True)\n'
+    code = """
+C = fl.open("c.zarr", mode="r+")
+fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out=C, alpha=2, beta=-3, memory="200MiB")
+result = told() | {"digest": digest("c.zarr")}
+"""
+    whole = process(begin + code)
+    process(begin + code, kill=2)
+    assert float(fl.open(factors / "c.zarr")[5, 5]) == 1.0  # the old version stands
+    again = process('fl.resume("c.zarr")\nresult = told() | {"digest": digest("c.zarr")}')
+    assert again["digest"] == whole["digest"]
+    assert again["flops"] < whole["flops"]
+
+
+def test_short_calls_have_no_record(isolated, factors):
+    code = """
+from flagstone import records
+records.saved = lambda n: 1 / 0
+fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
+"""
+    isolated(code)
+
+
+def test_command_line(process, factors):
+    import subprocess
+    import sys
+
+    def flagstone(*arguments):
+        place = os.path.join(os.path.dirname(sys.executable), "flagstone")
+        return subprocess.run([place, *arguments], cwd=factors, capture_output=True, text=True, check=False)
+
+    process(_PRODUCT, kill=2, memory="160MiB", workers=1)
+    listed = flagstone("scratch").stdout
+    assert "resumable" in listed
+    assert "c.zarr, matmul" in listed
+    facts = json.loads(flagstone("scratch", "--json").stdout)["begun"]
+    assert [one["operation"] for one in facts if one["path"] == str(factors / "c.zarr")] == ["matmul"]
+    assert "--all deletes it too" in flagstone("scratch", "--clear").stdout
+    done = flagstone("resume", "c.zarr", "--memory", "300MiB", "--json")
+    assert done.returncode == 0, done.stderr
+    assert 0 < json.loads(done.stdout)["from"] < 1
+    assert fl.check(factors / "c.zarr").ok
+    again = flagstone("resume", "c.zarr")
+    assert again.returncode == 1
+    assert "has nothing to resume" in again.stderr
+    assert "c.zarr" not in flagstone("scratch").stdout
+    process(_PRODUCT, kill=2, memory="160MiB", workers=1)
+    assert "Deleted" in flagstone("scratch", "--clear", "--all").stdout
+    assert not _left(factors / "c.zarr")
