@@ -260,7 +260,7 @@ def test_command_line(process, factors):
     again = flagstone("resume", "c.zarr")
     assert again.returncode == 1
     assert "has nothing to resume" in again.stderr
-    assert "c.zarr" not in flagstone("scratch").stdout
+    assert str(factors) not in flagstone("scratch").stdout
     process(_PRODUCT, kill=2, memory="160MiB", workers=1)
     assert "Deleted" in flagstone("scratch", "--clear", "--all").stdout
     assert not _left(factors / "c.zarr")

@@ -77,7 +77,7 @@ def _matmul(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict
         raise FormatError(f"resume: '{path}', whose old version is needed, was changed since; start again.")
     out: Any = path
     if told["into"]:
-        out = open_path(path, "r+")
+        out = open_path(path, mode="r+")
     options = {"out": out, "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
     return matmul, (a, b), options
 

@@ -16,6 +16,17 @@ Box stored_box(const Operand& x, Index r, Index rows, Index c, Index cols) {
   return x.transpose ? Box{{c, r}, {cols, rows}} : Box{{r, c}, {rows, cols}};
 }
 
+/// Whether tiles lie column by column (or may: where it makes no difference).
+bool by_columns(const Array& x) {
+  if (count(x.shape()) == 0) return false;
+  if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
+  return x.store().run_bytes({1, x.shape()[1]}) < x.store().run_bytes({x.shape()[0], 1});
+}
+
+/// Whether BLAS needs a conjugated copy: it conjugates only what it transposes too, and seen by rows, as C is, a tile
+/// that lies by columns is transposed already.
+bool copied(const Operand& x) { return x.conjugate && (!x.transpose || by_columns(x.array)); }
+
 /// A span of one dimension and the box that it is read in: the box holds [start, start + extent), the task uses
 /// `offset` into it.
 struct Span {
@@ -63,8 +74,8 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
   if (brings_c) task.accesses.push_back(read({*c_in, c_box}));
   task.accesses.push_back(first && !keeps_c ? write({c_out, c_box}) : update({c_out, c_box}));
   std::size_t conjugated = 0;  // BLAS conjugates only together with a transposition
-  if (a.conjugate && !a.transpose) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
-  if (b.conjugate && !b.transpose) conjugated += static_cast<std::size_t>(col.extent * b_depth.extent);
+  if (copied(a)) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
+  if (copied(b)) conjugated += static_cast<std::size_t>(col.extent * b_depth.extent);
   const std::size_t item = size_of(c_out.dtype());
   if (conjugated) task.accesses.push_back(scratch(conjugated * item + 4096));
   const double flops = 2.0 * row.extent * col.extent * static_cast<double>(a_depth.extent);
