@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/spectral/pca.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,7 +18,14 @@ struct PcaJob : Job {
   std::shared_ptr<PcaResult> result = std::make_shared<PcaResult>();
 };
 
-PcaJob pca_job(const PcaInput& x, const PcaOptions& options, const Array& scores, const MachineProfile& profile) {
+/// What a dead process had begun with another limit goes on by its method: the bits are one method's.
+PcaJob pca_job(const PcaInput& x, PcaOptions options, const Array& scores, const MachineProfile& profile,
+               const std::shared_ptr<Checkpoint>& checkpoint) {
+  options.checkpoint = checkpoint;
+  if (checkpoint && checkpoint->has("method")) {
+    const std::vector<char> method = checkpoint->load<char>("method");
+    options.method.assign(method.begin(), method.end());
+  }
   PcaJob job;
   job.build = [=, choice = job.choice, result = job.result](Graph& graph) {
     *choice = choose_pca(x, options, graph.budget(), profile);
@@ -52,7 +60,7 @@ void bind_pca(nb::module_& m) {
   nb::class_<PcaOptions>(m, "PcaOptions")
       .def("__init__",
            [](PcaOptions* self, Index k, bool center, const std::string& method, double tol, std::uint64_t seed) {
-             new (self) PcaOptions{k, center, method, tol, seed};
+             new (self) PcaOptions{.k = k, .center = center, .method = method, .tol = tol, .seed = seed};
            });
   nb::class_<PcaChoice>(m, "PcaChoice")
       .def_ro("method", &PcaChoice::method)
@@ -74,7 +82,8 @@ void bind_pca(nb::module_& m) {
   m.def("check_pca", &check_pca, nb::call_guard<nb::gil_scoped_release>());
   m.def("scores_chunks", &scores_chunks);
   m.def("scores_dtype", [](const PcaInput& x) { return std::string(name_of(scores_dtype(x))); });
-  m.def("pca_job", &pca_job);
+  m.def("pca_job", &pca_job, nb::arg("x"), nb::arg("options"), nb::arg("scores"), nb::arg("profile"),
+        nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace flagstone::python

@@ -1,6 +1,7 @@
 // Arrays written anew with other chunks, dimensions in another order, another dtype.
 #include "flagstone/algorithms/restructure/restructure.hpp"
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -41,14 +42,17 @@ Job job_of(const Restructure& given) {
 
 void bind_restructure(nb::module_& m) {
   nb::class_<Restructure>(m, "Restructure")
-      .def("__init__",
-           [](Restructure* self, const Array& source, const std::vector<std::size_t>& axes, bool conjugate,
-              const Array& to, const std::string& scratch) {
-             Restructure made;
-             made.state->job = {{source, axes}, conjugate, to, scratch};
-             restructure::check(made.state->job);
-             new (self) Restructure(std::move(made));
-           })
+      .def(
+          "__init__",
+          [](Restructure* self, const Array& source, const std::vector<std::size_t>& axes, bool conjugate,
+             const Array& to, const std::string& scratch, const std::shared_ptr<Checkpoint>& checkpoint) {
+            Restructure made;
+            made.state->job = {{source, axes}, conjugate, to, scratch, checkpoint};
+            restructure::check(made.state->job);
+            new (self) Restructure(std::move(made));
+          },
+          nb::arg("source"), nb::arg("axes"), nb::arg("conjugate"), nb::arg("to"), nb::arg("scratch"),
+          nb::arg("checkpoint") = nb::none())
       .def("job", &job_of)
       .def_prop_ro("passes", [](const Restructure& self) { return self.last().passes(); })
       .def_prop_ro("why", [](const Restructure& self) { return self.last().why; })

@@ -401,7 +401,13 @@ class TaskList:
 
 class Restructure:
     def __init__(
-        self, source: Array, axes: Sequence[int], conjugate: bool, to: Array, scratch: str, /
+        self,
+        source: Array,
+        axes: Sequence[int],
+        conjugate: bool,
+        to: Array,
+        scratch: str,
+        checkpoint: Checkpoint | None = None,
     ) -> None: ...
     def job(self) -> Job: ...
     @property
@@ -518,4 +524,10 @@ class PcaJob(Job):
 def check_pca(arg0: PcaInput, arg1: PcaOptions, /) -> None: ...
 def scores_chunks(arg0: PcaInput, arg1: int, /) -> list[int]: ...
 def scores_dtype(arg: PcaInput, /) -> str: ...
-def pca_job(arg0: PcaInput, arg1: PcaOptions, arg2: Array, arg3: MachineProfile, /) -> PcaJob: ...
+def pca_job(
+    x: PcaInput,
+    options: PcaOptions,
+    scores: Array,
+    profile: MachineProfile,
+    checkpoint: Checkpoint | None = None,
+) -> PcaJob: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .errors import ShapeError, storage_error
 from .expression import Expression
 from .outputs import check_path
 from .plan import Plan, routine
+from .records import UNRECORDED, Record, identity, seconds_of, sync_tree
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -99,7 +101,7 @@ class PcaResult(NamedTuple):
 class _Result:
     """Where the scores of a call go: a group (out=path or scratch) that appears whole."""
 
-    def __init__(self, call: Call, out: Any, nbytes: int) -> None:
+    def __init__(self, call: Call, out: Any, nbytes: int, record: Record) -> None:
         self._place = call.result(call.who, nbytes) if out is None else None
         self.path = os.fspath(out) if self._place is None else self._place.path
         if self.path.endswith(".npy"):
@@ -107,15 +109,27 @@ class _Result:
                 f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
             )
         in_group(call.who, self.path)
-        output = _core.Output(self.path, True, nbytes)
+        output = record.output(self.path, True, nbytes)
         self._output: _core.Output | None = output
-        self.directory = output.directory
+        self.directory, self._record = output.directory, record
 
     def scores(self, shape: tuple[int, int], dtype: str, chunks: tuple[int, ...]) -> _core.Array:
+        place = f"{self.directory}/scores"
+        if self._record.resumed:  # the pass that writes them starts again
+            for name in os.listdir(self.directory):
+                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
         _core.write_group(self.directory, "{}")
-        return _core.create_zarr(
-            f"{self.directory}/scores", list(shape), dtype, list(chunks), dimension_names=["row", "component"]
+        made = _core.create_zarr(
+            place, list(shape), dtype, list(chunks), dimension_names=["row", "component"]
         )
+        if self._record.text:
+            sync_tree(self.directory)
+        return made
+
+    def leave(self) -> None:
+        """Let the state stay, for a call that goes on with it."""
+        if self._output is not None:
+            self._output.leave()
 
     def write(self, call: Call, name: str, values: NDArray[Any]) -> None:
         values = np.ascontiguousarray(values)
@@ -170,6 +184,9 @@ class _Pca:
         self.call.on(self.X.path)
         self.call.outputs = 1 + len(_SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
+        self.asked = {
+            "k": self.k, "center": self.center, "method": method, "tol": float(tol), "seed": int(seed)
+        }  # fmt: skip
         self.input = self._input()
         _core.check_pca(self.input, self.options)
         self.shape = (shape[0], self.k)
@@ -213,8 +230,22 @@ class _Pca:
     def nbytes(self) -> int:
         return int(self.shape[0] * self.k * np.dtype(self.dtype).itemsize)
 
-    def job(self, scores: _core.Array) -> _core.PcaJob:
-        return _core.pca_job(self.input, self.options, scores, self.call.engine.profile)
+    def job(self, scores: _core.Array, checkpoint: _core.Checkpoint | None = None) -> _core.PcaJob:
+        return _core.pca_job(self.input, self.options, scores, self.call.engine.profile, checkpoint)
+
+    def _record(self, members: dict[str, NDArray[Any]] | None) -> Record:
+        """Return the record of the call; the passes are counted as for block Krylov."""
+        if self.out is None:
+            return UNRECORDED
+        m, n = self.X.shape
+        values = self.X.stored_values if isinstance(self.X, SparseArray) else m * n
+        stored = self.X.stored_bytes if isinstance(self.X, SparseArray) else self.X.nbytes
+        seconds = seconds_of(4.0 * 6 * 1.25 * self.k * values, 7 * stored)
+
+        def arguments() -> dict[str, Any]:
+            return {"x": identity(self.X), "members": sorted(members or {})} | self.asked
+
+        return Record("pca", arguments, seconds, self.call.runtime)
 
     def planned(self) -> _core.PcaJob:
         return self.job(_core.planned_array(list(self.shape), self.dtype, list(self.chunks)))
@@ -238,17 +269,18 @@ class _Pca:
         small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1]) + sum(
             m.nbytes for m in beside.values()
         )
-        target = _Result(self.call, self.out, self.nbytes + small)
-        with whole_or_nothing(target):
-            return self._run(target, beside)
+        record = self._record(members)
+        target = _Result(self.call, self.out, self.nbytes + small, record)
+        with whole_or_nothing(target), record.kept(target):
+            return self._run(target, beside, record)
 
-    def _run(self, target: _Result, members: dict[str, NDArray[Any]]) -> PcaResult:
+    def _run(self, target: _Result, members: dict[str, NDArray[Any]], record: Record) -> PcaResult:
         core = target.scores(self.shape, self.dtype, self.chunks)
-        job = self.job(core)
+        job = self.job(core, record.checkpoint)
         done = self.call.run(job)
         core.flush()
         choice = job.choice
-        self.call.record(done, self.what, _method(choice), job.passes, choice.note)
+        self.call.record(done, self.what + record.where, _method(choice), job.passes, choice.note)
         arrays = {name: getattr(job, name) for name in _SMALL}
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
         for name, values in {**arrays, **members}.items():

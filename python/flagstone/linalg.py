@@ -200,9 +200,7 @@ class _Matmul:
     def _begin(self) -> Record:
         (m, n), k = self.shape, self.a.shape[1]
         flops = 2.0 * m * n * k * (4 if np.dtype(self.dtype).kind == "c" else 1)
-        self.record = Record(
-            "matmul", self._arguments, seconds_of(flops, self.nbytes), self.call.runtime.scratch
-        )
+        self.record = Record("matmul", self._arguments, seconds_of(flops, self.nbytes), self.call.runtime)
         return self.record
 
     def _in_memory(self) -> bool:

@@ -16,6 +16,7 @@ from .config import Call
 from .creation import Destination
 from .errors import ShapeError, storage_error
 from .outputs import check_path, check_replaceable
+from .records import UNRECORDED
 from .scratch import Result, whole_or_nothing
 
 __all__ = ["IN_MEMORY", "Place", "check_out"]
@@ -34,6 +35,7 @@ class Place:
         self.destination: Destination | None = None
         self.scratch: Result | None = None
         self.checksum = "sidecar"
+        self.record = UNRECORDED
         #: whose attributes and names of dimensions a new version keeps
         self.like = out if isinstance(out, Array) else None
         check_out(call.who, out, shape, dtype)
@@ -75,9 +77,10 @@ class Place:
             path = self.scratch.path
         self.destination = Destination(
             self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=self.like,
-            checksum=self.checksum,
+            checksum=self.checksum, record=self.record,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
+        stack.enter_context(self.record.kept(self.destination))
         return self.destination.core
 
     def close(self) -> Any:

@@ -8,6 +8,7 @@ number of workers are not among them. A later call with the same record goes on 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import hashlib
 import json
 import os
@@ -36,6 +37,19 @@ _PIECE = 64 << 20  # bytes hashed at a time
 
 #: For tests: hears the number of every checkpoint of this process.
 saved: Callable[[int], None] | None = None
+
+
+_expected: contextvars.ContextVar[str] = contextvars.ContextVar("expected", default="")
+
+
+@contextlib.contextmanager
+def expecting(text: str) -> Iterator[None]:
+    """Refuse, in the body, a call with another record: it would throw away what it should go on with."""
+    token = _expected.set(text)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
 
 
 class LeftoverWarning(UserWarning):
@@ -223,19 +237,23 @@ class Record:
         Returns everything that decides the bits, as JSON; called only where the call is long enough.
     seconds : float
         About how long the call takes; short ones have no record and are begun again.
-    scratch : Path, optional
-        The scratch directory, which keeps a list of outputs that are being built.
+    runtime : Runtime, optional
+        The threads of a task change bits; its scratch directory keeps a list of outputs that are being built.
     """
 
     def __init__(
         self, operation: str, arguments: Callable[[], dict[str, Any]], seconds: float,
-        scratch: Path | None = None,
+        runtime: Any = None,
     ) -> None:  # fmt: skip
         self.operation, self.text = operation, ""
-        if seconds >= 0 and seconds >= _WORTH * interval():
+        expected = _expected.get()
+        if expected or (seconds >= 0 and seconds >= _WORTH * interval()):
             about = {"format": FORMAT, "version": _core.__version__, "operation": operation}
+            about["threads_per_task"] = getattr(runtime, "threads_per_task", 1)
             self.text = json.dumps(about | {"arguments": arguments()}, sort_keys=True)
-        self._scratch = scratch
+            if expected and self.text != expected:
+                raise Error(f"resume: the {operation} of the record cannot be asked for again as it was.")
+        self._scratch: Path | None = getattr(runtime, "scratch", None)
         self.checkpoint: _core.Checkpoint | None = None
         self.resumed = False
         self.done = 0.0  # where this call began

@@ -10,13 +10,16 @@ from typing import Any
 
 from . import _core
 from .array import Array
+from .config import current
 from .creation import MEMBER
+from .decomposition import pca
 from .errors import Error, FormatError, path_text, storage_error
 from .files import open_path
 from .groups import _stored_csc
 from .hdf5 import _stored
 from .linalg import matmul
-from .records import FORMAT, Leftover, leftovers, stored_stamp
+from .records import FORMAT, Leftover, expecting, leftovers, stored_stamp
+from .spaces import rechunk, transpose
 from .sparse import SparseArray
 
 __all__ = ["resume"]
@@ -73,18 +76,40 @@ def _number(parts: list[float]) -> complex | float:
 
 def _matmul(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     a, b = _operand("A", told["a"]), _operand("B", told["b"])
-    if "old" in told and stored_stamp(path) != told["old"]:
-        raise FormatError(f"resume: '{path}', whose old version is needed, was changed since; start again.")
-    out: Any = path
-    if told["into"]:
-        out = open_path(path, mode="r+")
-    options = {"out": out, "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
+    options = {"out": _old(path, told), "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
     return matmul, (a, b), options
+
+
+def _old(path: str, told: dict[str, Any]) -> Any:
+    """Return what `out` was: the path, or the array there, which must be as it was."""
+    if "old" in told and stored_stamp(path) != told["old"]:
+        raise FormatError(f"resume: '{path}', which is replaced, was changed since; start the call again.")
+    return open_path(path, mode="r+") if told["into"] else path
+
+
+def _rechunk(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    options = {"out": _old(path, told), "dtype": told["dtype"], "casting": "unsafe"}
+    return rechunk, (_operand("A", told["a"]), told["chunks"]), options | {"checksum": told["checksum"]}
+
+
+def _transpose(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    options = {"out": _old(path, told), "chunks": told["chunks"], "checksum": told["checksum"]}
+    return transpose, (_operand("A", told["a"]), told["axes"]), options
+
+
+def _pca(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    if told["members"]:
+        raise Error("resume: the components belong to a recipe; make the same call of it again.")
+    options = {name: told[name] for name in ("center", "method", "tol", "seed")}
+    return pca, (_operand("X", told["x"]), told["k"]), options | {"out": path}
 
 
 #: Operation: the call that a record stands for, as (routine, operands, options).
 _CALLS: dict[str, Callable[[str, dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
     "matmul": _matmul,
+    "pca": _pca,
+    "rechunk": _rechunk,
+    "transpose": _transpose,
 }
 
 
@@ -117,7 +142,7 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
     try:
         about = json.loads(left.record)
         told, version, operation = about["arguments"], about["version"], about["operation"]
-        kind = about["format"]
+        kind, threads = about["format"], about["threads_per_task"]
     except (ValueError, KeyError, TypeError):
         raise FormatError(
             f"resume: the record of '{left.path}' ({left.notes}/record.json) is damaged; make the call again."
@@ -126,6 +151,11 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
         raise Error(
             f"resume: '{left.path}' was begun by version {version} and this is {_core.__version__}; go on "
             "with that version, or make the call again, which starts anew."
+        )
+    if threads != current().threads_per_task:
+        raise Error(
+            f"resume: '{left.path}' was begun with threads_per_task={threads}, which decides bits; go on "
+            f"inside 'with fl.Runtime(threads_per_task={threads})'."
         )
     try:
         return left, *_CALLS[operation](left.path, told)
@@ -163,5 +193,6 @@ def resume(path: str | os.PathLike[str], *, memory: int | str | None = None) -> 
     an array in memory. Costs what was not finished at the last checkpoint; `docs/storage.md` says which
     routines keep which. ``stats().what`` ends with where it began.
     """
-    _, routine, operands, options = call_of(path)
-    return routine(*operands, **options, memory=memory)
+    left, routine, operands, options = call_of(path)
+    with expecting(left.record):
+        return routine(*operands, **options, memory=memory)

@@ -18,6 +18,7 @@ from .errors import ShapeError
 from .expression import Expression
 from .places import Place
 from .plan import Plan, routine
+from .records import Record, identity, memory_identity, seconds_of, stored_stamp
 from .scratch import prepare
 
 __all__ = ["rechunk", "transpose"]
@@ -39,6 +40,7 @@ class _Restructure:
         else:
             values = _values(who, given)
             self.source, self.shape, self.dtype = _core.memory_array(values), values.shape, values.dtype
+            self.values = values
             self.chunks, turned, self.conjugate = self.shape, False, False
         self.axes = _axes(who, axes, len(self.shape))
         self.own = [len(self.shape) - 1 - d for d in self.axes] if turned else list(self.axes)
@@ -91,7 +93,20 @@ class _Restructure:
 
     def core(self, to: _core.Array) -> _core.Restructure:
         directory = str(prepare(self.call.runtime.scratch))
-        return _core.Restructure(self.source, self.own, self.conjugate, to, directory)
+        checkpoint = self.place.record.checkpoint
+        return _core.Restructure(self.source, self.own, self.conjugate, to, directory, checkpoint)
+
+    def _arguments(self) -> dict[str, Any]:
+        """Everything that decides the bits, and how to ask for it again."""
+        into = isinstance(self.out, Array)
+        told: dict[str, Any] = {
+            "a": memory_identity(self.values) if self.array is None else identity(self.array),
+            "axes": list(self.axes), "dtype": self.to.name, "chunks": list(self.place.chunks), "into": into,
+            "checksum": self.place.checksum,
+        }  # fmt: skip
+        if into:
+            told["old"] = stored_stamp(os.path.abspath(self.out.path))
+        return told
 
     def plan(self) -> Plan:
         core = self.core(self.place.planned())
@@ -102,10 +117,15 @@ class _Restructure:
     def run(self) -> Any:
         beside = self.place.nbytes if self.place.in_memory else 0
         self.call.check_memory(self.core(self.place.planned()).job(), beside)
+        if self.out is not None and not self.place.in_memory:
+            seconds = seconds_of(0, 2 * self.place.nbytes)
+            self.place.record = Record(self.call.who, self._arguments, seconds, self.call.runtime)
         with contextlib.ExitStack() as stack:
             core = self.core(self.place.open(stack))
             done = self.call.run(core.job())
-            self.call.record(done, self.what, _method(core.passes), core.passes, core.why)
+            self.call.record(
+                done, self.what + self.place.record.where, _method(core.passes), core.passes, core.why
+            )
             return self.place.close()
 
 

@@ -6,7 +6,7 @@ import contextlib
 
 import click
 
-from .. import _core, config, resuming
+from .. import _core, config, records, resuming
 from ..plan import Plan, Routine
 from .common import Size, bar, command_runtime, print_json
 
@@ -26,7 +26,7 @@ def resume_command(path: str, memory: int | None, scratch_directory: str | None,
                 plan = routine.plan(*operands, **options)
         if not as_json:
             click.echo(f"{left.operation} of {left.path}: going on at {left.done:.0%}.")
-        with bar(runtime, left.operation, plan, as_json, left.done):
+        with records.expecting(left.record), bar(runtime, left.operation, plan, as_json, left.done):
             routine(*operands, **options)
         stats = config.stats()
     if as_json:

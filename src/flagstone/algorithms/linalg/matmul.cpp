@@ -5,6 +5,7 @@
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
+#include "flagstone/runtime/finished_tiles.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -103,51 +104,6 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
   graph.add(std::move(task));
 }
 
-/// Which tiles of C are finished, for a product that can be resumed: a tile is the same whatever the memory limit, a
-/// superblock is not.
-class Progress {
- public:
-  Progress(const Product& product, Index m, Index n, bool planning)
-      : product_(product),
-        checkpoint_(planning ? nullptr : product.options.checkpoint.get()),
-        cols_(ceil_div(n, product.tile.cols)) {
-    if (!checkpoint_) return;
-    finished_.assign(static_cast<std::size_t>(ceil_div(m, product.tile.rows) * cols_), 0);
-    if (!checkpoint_->has("tiles")) return;
-    checkpoint_->load("tiles", finished_.data(), finished_.size());
-    for (Index i = 0; i < m; i += product.tile.rows)
-      for (Index j = 0; j < n; j += product.tile.cols) {
-        const Box box{{i, j}, {std::min(product.tile.rows, m - i), std::min(product.tile.cols, n - j)}};
-        if (finished(i, j) && !product.c_out.store().stored(box)) at(i, j) = 0;
-      }
-  }
-
-  bool finished(Index i, Index j) const { return checkpoint_ && finished_[index(i, j)] != 0; }
-  void finish(Index i, Index j) {
-    if (checkpoint_) at(i, j) = 1;
-  }
-  /// Between two superblocks: what was added so far is computed, synced and noted.
-  void offer(Graph& graph) {
-    if (!checkpoint_ || !checkpoint_->due()) return;
-    graph.drain();
-    product_.c_out.store().checkpoint();
-    const auto done = static_cast<double>(std::count(finished_.begin(), finished_.end(), 1));
-    checkpoint_->save(done / static_cast<double>(finished_.size()),
-                      {Checkpoint::part("tiles", finished_.data(), finished_.size())});
-  }
-
- private:
-  std::size_t index(Index i, Index j) const {
-    return static_cast<std::size_t>(i / product_.tile.rows * cols_ + j / product_.tile.cols);
-  }
-  std::uint8_t& at(Index i, Index j) { return finished_[index(i, j)]; }
-
-  const Product& product_;
-  Checkpoint* checkpoint_;
-  Index cols_;
-  std::vector<std::uint8_t> finished_;
-};
-
 }  // namespace
 
 void check_matmul(const Operand& a, const Operand& b, const Array* c) {
@@ -192,21 +148,21 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * block.tile_rows * block.tile_cols + 64));
   const Index block_rows = block.tile_rows * tile.rows, block_cols = block.tile_cols * tile.cols;
-  Progress progress(product, m, n, graph.planning());
+  // A tile is the same whatever the memory limit, a superblock is not.
+  FinishedTiles finished(graph, options.checkpoint, c_out, {tile.rows, tile.cols});
   for (Index i0 = 0; i0 < m; i0 += block_rows)
     for (Index j0 = 0; j0 < n; j0 += block_cols) {
       const Index i1 = std::min(m, i0 + block_rows), j1 = std::min(n, j0 + block_cols);
       for (Index p = 0; p < std::max<Index>(k, 1); p += tile.depth)
         for (Index i = i0; i < i1; i += tile.rows)
           for (Index j = j0; j < j1; j += tile.cols)
-            if (!progress.finished(i, j))
+            if (!finished.holds({{i, j}, {1, 1}}))
               product.add(graph,
                           {Span::of(i, tile.rows, block.a_outer, m), Span::of(j, tile.cols, block.b_outer, n),
                            Span::of(p, tile.depth, block.a_depth, k), Span::of(p, tile.depth, block.b_depth, k)},
                           p == 0);
-      for (Index i = i0; i < i1; i += tile.rows)
-        for (Index j = j0; j < j1; j += tile.cols) progress.finish(i, j);
-      progress.offer(graph);
+      finished.finish({{i0, j0}, {i1 - i0, j1 - j0}});
+      finished.offer();
     }
   graph.trust_order(false);
 }

@@ -7,6 +7,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/expression.hpp"
 #include "flagstone/kernel/rearrange.hpp"
+#include "flagstone/runtime/finished_tiles.hpp"
 
 namespace flagstone::restructure {
 namespace {
@@ -45,8 +46,12 @@ Box relative(const Box& part, const Box& whole) {
 /// Adds the tasks of one pass.
 class Builder {
  public:
-  Builder(Graph& graph, const Source& source, const Array& to, const Pass& pass, bool conjugate)
+  /// `finished`: of the result, which may lie a pass further on. `last`: this pass writes it.
+  Builder(Graph& graph, const Source& source, const Array& to, const Pass& pass, bool conjugate,
+          FinishedTiles& finished, bool last)
       : graph_(graph),
+        finished_(finished),
+        last_(last),
         source_(source),
         to_(to),
         pass_(pass),
@@ -86,7 +91,12 @@ class Builder {
     const Pieces pieces(lie_, pass_.piece, pass_.parts, box);
     std::vector<std::size_t> order(box.start.size());
     std::iota(order.begin(), order.end(), 0);
-    walk(box, pass_.tile, order, [&](const Box& tile) { add_tile(tile, pieces.over(tile)); });
+    walk(box, pass_.tile, order, [&](const Box& tile) {
+      if (!finished_.holds(tile)) add_tile(tile, pieces.over(tile));
+    });
+    if (!last_) return;
+    finished_.finish(box);
+    finished_.offer();
   }
 
   void add_tile(const Box& tile, std::vector<Box> pieces) {
@@ -117,6 +127,8 @@ class Builder {
   }
 
   Graph& graph_;
+  FinishedTiles& finished_;
+  const bool last_;
   const Source& source_;
   const Array& to_;
   const Pass& pass_;
@@ -162,16 +174,17 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
 void run(Graph& graph, const Job& job, const Scheme& scheme) {
   check(job);
   if (count(job.to.shape()) == 0) return;
-  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate).run();
+  FinishedTiles finished(graph, job.checkpoint, job.to, target_of(job.to).tile);
+  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, true).run();
   // The narrower of the two dtypes lies between; the conversion happens where it is made.
   const bool early = size_of(job.to.dtype()) < size_of(job.source.array.dtype());
   const Dtype dtype = early ? job.to.dtype() : job.source.array.dtype();
   Source between{temporary_array(job.to.shape(), dtype, scheme.first.tile, job.scratch),
                  std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
-  Builder(graph, job.source, between.array, scheme.first, job.conjugate).run();
+  Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, false).run();
   graph.barrier();
-  Builder(graph, between, job.to, *scheme.second, false).run();
+  Builder(graph, between, job.to, *scheme.second, false, finished, true).run();
 }
 
 }  // namespace flagstone::restructure

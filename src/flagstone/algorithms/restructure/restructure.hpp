@@ -4,6 +4,7 @@
 
 #include "flagstone/algorithms/restructure/scheme.hpp"
 #include "flagstone/runtime/graph.hpp"
+#include "flagstone/storage/checkpoint.hpp"
 
 namespace flagstone::restructure {
 
@@ -12,6 +13,8 @@ struct Job {
   bool conjugate = false;
   Array to;             // of the source's shape with its dimensions in the order of `axes`; its dtype is converted to
   std::string scratch;  // directory for what lies between two passes
+  /// Where finished chunks are noted, box by box; what a dead process finished is not written again.
+  std::shared_ptr<Checkpoint> checkpoint = nullptr;
 };
 
 /// ShapeError unless the axes are a permutation and the shapes agree.

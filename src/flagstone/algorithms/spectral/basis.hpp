@@ -27,6 +27,9 @@ class Basis {
   /// A new last block: a copy of w (n x width, contiguous).
   void append(const double* w, Index width);
   void clear() { widths_.clear(), columns_ = 0; }
+  /// A new last block of what an earlier process held: the caller fills its memory, array(blocks() - 1).
+  void restore(Index width) { widths_.push_back(width), columns_ += width; }
+  Index width(int block) const { return widths_[block]; }
   /// coefficients (columns() x width) := QᵀW
   void project(const double* w, Index width, double* coefficients) const;
   /// W -= Q coefficients

@@ -50,6 +50,20 @@ class DenseSource : public Source {
     recentre(graph);
   }
 
+  void save(std::vector<Checkpoint::Part>& parts) const override {
+    if (!seen_) return;
+    parts.push_back(Checkpoint::part("mean", mean.data(), mean.size()));
+    parts.push_back(Checkpoint::part("squares", &squares, 1));
+  }
+  void restore(Graph& graph, const Checkpoint& from) override {
+    if (!from.has("mean")) return;
+    seen_ = true;
+    from.load("mean", mean.data(), 8 * mean.size());
+    from.load("squares", &squares, sizeof squares);
+    if (panels_.tall && centring_.center) centring_.shift = graph.allocate({1, cols}, Dtype::float64);
+    recentre(graph);
+  }
+
  protected:
   Array in_precision(Graph& graph, const Array& vectors, Dtype precision) const {
     if (precision == Dtype::float64) return vectors;

@@ -68,18 +68,20 @@ class BlockKrylov {
 
   KrylovResult run() {
     if (graph_.planning()) return plan();
-    start();
+    if (!restore()) start();
     for (;;) {
       apply();
       project();
       const bool done = check();
       if (too_small_for_float32(done)) {
         restart_in_float64();
+        offer();
         continue;
       }
       if (done) break;
       if (result_.applications >= krylov_most_steps) give_up();
       if (!extend()) break;
+      offer();
     }
     return finish();
   }
@@ -112,6 +114,47 @@ class BlockKrylov {
     cost.flops = 16 * n * b * p + 16 * n * b * b + 16 * p * p * p;
     cost.float64 = true;
     return cost;
+  }
+
+  /// All that a step starts from.
+  struct Saved {
+    std::int64_t applications = 0, blocks = 0, dtype = 0;
+    double bound = 0, estimate = 0;
+  };
+  void offer() {
+    if (!o_.checkpoint || !o_.checkpoint->due()) return;
+    const Saved saved{result_.applications, basis_.blocks(), static_cast<std::int64_t>(dtype_), bound_before_,
+                      result_.estimate};
+    std::vector<Index> widths;
+    for (int i = 0; i < basis_.blocks(); ++i) widths.push_back(basis_.width(i));
+    std::vector<Checkpoint::Part> parts{Checkpoint::part("krylov", &saved, 1),
+                                        Checkpoint::part("widths", widths.data(), widths.size()),
+                                        Checkpoint::part("projected", h_.data(), h_.size()),
+                                        Checkpoint::part("before", before_.data(), before_.size())};
+    for (int i = 0; i < basis_.blocks(); ++i)
+      parts.push_back(
+          Checkpoint::part("block" + std::to_string(i), numbers(basis_.array(i)), count(basis_.array(i).shape())));
+    if (o_.beside) o_.beside(parts);
+    o_.checkpoint->save(std::min(0.95, static_cast<double>(result_.applications) / (o_.steps + 1)), parts);
+  }
+  bool restore() {
+    if (!o_.checkpoint || !o_.checkpoint->has("krylov")) return false;
+    const Checkpoint& from = *o_.checkpoint;
+    Saved saved;
+    from.load("krylov", &saved, sizeof saved);
+    result_.applications = static_cast<int>(saved.applications);
+    result_.estimate = saved.estimate, bound_before_ = saved.bound;
+    dtype_ = static_cast<Dtype>(saved.dtype);
+    if (dtype_ != Dtype::float32) x32_ = Array();
+    for (const Index width : from.load<Index>("widths")) {
+      if (basis_.full()) throw FormatError("resume: the saved basis has more blocks than this one; start again.");
+      basis_.restore(width);
+      const Array& block = basis_.last();
+      from.load("block" + std::to_string(basis_.blocks() - 1), numbers(block), block.nbytes());
+    }
+    h_ = from.load<double>("projected");
+    before_ = from.load<double>("before");
+    return true;
   }
 
   void start() {

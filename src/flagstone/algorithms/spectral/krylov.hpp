@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flagstone/runtime/graph.hpp"
+#include "flagstone/storage/checkpoint.hpp"
 
 namespace flagstone::spectral {
 
@@ -23,6 +24,9 @@ struct KrylovOptions {
   std::uint64_t seed = 0;
   Dtype dtype = Dtype::float64;  // precision of the products to begin with
   int steps = 0;                 // applications that krylov_steps() expects: a planned run does so many
+  /// Where the basis is saved between two applications, and taken from; `beside`: what else is saved with it.
+  std::shared_ptr<Checkpoint> checkpoint = nullptr;
+  std::function<void(std::vector<Checkpoint::Part>&)> beside = nullptr;
 };
 
 /// Whether products of the order of `square`, a sum of squares of X, keep float32's precision: 2^-126 is its least

@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/checkpoint.hpp"
 
 namespace flagstone::spectral {
 
@@ -24,6 +25,8 @@ struct PcaOptions {
   std::string method = "auto";  // auto | gram | krylov
   double tol = 1e-5;            // error of sigma relative to sigma_1
   std::uint64_t seed = 0;
+  /// Where the state is saved between two passes over X, and taken from.
+  std::shared_ptr<Checkpoint> checkpoint = nullptr;
 };
 
 /// What choose() decided and why; a function of shape, dtype, stored statistics, options and the budget.

@@ -36,6 +36,9 @@ class Source {
   virtual void gram_multiply(Graph& graph, const Array& v, const Array& y) = 0;
   /// G := XᵀX, lower triangle.
   virtual void gram_matrix(Graph& graph, const Array& g) = 0;
+  /// What a first pass has found, for a checkpoint; a later process's source starts from it.
+  virtual void save(std::vector<Checkpoint::Part>&) const {}
+  virtual void restore(Graph&, const Checkpoint&) {}
   /// Scores X V, components, signs, residuals: one read of X. `precision`: of the products.
   virtual void finish(Graph& graph, LastPass& pass, const Array& scores, Dtype precision) = 0;
 };

@@ -1,0 +1,39 @@
+#pragma once
+// Which tiles of an output are finished: the progress of operations that can be resumed.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "flagstone/runtime/graph.hpp"
+#include "flagstone/storage/checkpoint.hpp"
+
+namespace flagstone {
+
+/// A map of tiles, saved as the part "tiles" of a checkpoint. The grid must be a function of what decides the bits, not
+/// of the memory limit: a resumed run may have another one. Without a checkpoint, and in planned runs, nothing is
+/// finished and nothing is noted. The builder's thread only.
+class FinishedTiles {
+ public:
+  /// Takes over what a dead process noted and `out` still holds.
+  FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile);
+
+  /// Whether all tiles under a box are finished.
+  bool holds(const Box& box) const;
+  /// The tasks that write the box are added, and nobody will write it again.
+  void finish(const Box& box);
+  /// Where a checkpoint is due: waits until everything added so far is computed and written, syncs it and notes it.
+  /// Call it where nothing of the output is half computed.
+  void offer();
+
+ private:
+  template <class F>
+  void each(const Box& box, F&& f) const;
+
+  Graph& graph_;
+  std::shared_ptr<Checkpoint> checkpoint_;
+  Array out_;
+  Shape tile_;
+  std::vector<std::uint8_t> finished_;
+};
+
+}  // namespace flagstone
