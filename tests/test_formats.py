@@ -574,3 +574,37 @@ def test_every_conversion_shows_progress(tmp_path, source, target, monkeypatch):
         fl.convert(str(path), str(tmp_path / target))
     assert heard
     assert max(heard) > 0
+
+
+def test_one_number_goes_into_hdf5_and_back(tmp_path):
+    fl.convert(fl.from_numpy(np.float32(2.5)), tmp_path / "x.h5")
+    opened = fl.open(tmp_path / "x.h5")
+    assert opened.shape == ()
+    assert opened.dtype == np.float32
+    assert float(opened[()]) == 2.5
+
+
+def test_numbers_beside_an_array_do_not_hide_it(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["count"], file["x"] = 3, np.arange(5.0)
+    np.testing.assert_array_equal(fl.open(tmp_path / "x.h5")[...], np.arange(5.0))
+    assert int(fl.open(tmp_path / "x.h5", key="count")[()]) == 3
+
+
+@pytest.mark.parametrize("name", ["mtx", "mtx.gz", "npz", "h5", "zarr"])
+def test_what_a_refused_conversion_names_is_enough(isolated, name):
+    peak, least = isolated(
+        """
+        import scipy.sparse as sp
+        source = fl.from_blocks([sp.random(20_000, 900, 0.02, "csr", random_state=0)], "source.zarr")
+        try:
+            fl.convert("source.zarr", "o." + name, memory="1MiB")
+        except fl.BudgetError as error:
+            least = error.least
+        fl.convert("source.zarr", "o." + name, memory=least)
+        result = fl.stats().peak_memory, least
+        """,
+        name=name,
+    )
+    assert peak <= least

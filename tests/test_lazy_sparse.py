@@ -199,3 +199,18 @@ def test_lists_are_factors():
     A = fl.from_blocks([np.eye(3)])
     np.testing.assert_array_equal((A * [1, 2, 3]).to_scipy().toarray(), np.diag([1.0, 2, 3]))
     np.testing.assert_array_equal((A / [[1], [2], [4]]).to_scipy().toarray(), np.diag([1, 0.5, 0.25]))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "min", "max", "count_nonzero"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_reductions_have_plans_that_count_their_one_read(tmp_path, name, axis):
+    a = sp.random(3000, 400, 0.05, "csr", random_state=0)
+    view = fl.from_blocks([a], tmp_path / "a.zarr").scale(factor=2.0).T
+    method = getattr(view, name)
+    plan = method.plan(axis, memory="3GiB")
+    method(axis, memory="3GiB")
+    stats = fl.stats()
+    assert (plan.what, plan.bytes_read, plan.passes) == (stats.what, stats.bytes_read, 1)
+    assert plan.what.startswith(f"{name} ")
+    assert plan.least_memory > 0
+    assert "one read" in method.__doc__

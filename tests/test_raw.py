@@ -64,8 +64,8 @@ def test_a_product_of_flat_files_equals_numpys(tmp_path):
     B.T.astype(">f4").tofile(tmp_path / "b.bin")
     a = fl.open_raw(tmp_path / "a.bin", "f4", A.shape, offset=7, leading=424)
     b = fl.open_raw(tmp_path / "b.bin", ">f4", B.shape, order="F")
-    got = fl.matmul(a, b, memory="1GiB")[...]
-    np.testing.assert_array_equal(got, fl.matmul(A, B, memory="1GiB")[...])
+    got = fl.matmul(a, b, memory="4GiB")[...]
+    np.testing.assert_array_equal(got, fl.matmul(A, B, memory="4GiB")[...])
     np.testing.assert_allclose(got, A.astype("f8") @ B.astype("f8"), rtol=0, atol=411 * 2e-7 * np.sqrt(411))
 
 

@@ -266,9 +266,13 @@ class Call:
         return self.profile
 
     def room(self, what: str, nbytes: int) -> None:
-        """Refuse `nbytes` of ordinary memory that would go beyond the limit."""
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit.
+
+        What is named works where the process has grown by some MiB since, by modules loaded late for example.
+        """
         least = _core.resident_bytes() + nbytes
         if least > self.memory:
+            least += self.engine.allowed_drift
             part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
             raise BudgetError(
                 f"{self.who}: needs at least {_whole(least)}{part}; memory is "

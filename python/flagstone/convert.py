@@ -14,7 +14,7 @@ from .config import Call
 from .creation import Destination, in_group
 from .csr_builder import CsrBuilder, value_dtype
 from .errors import storage_error
-from .export import copy, row_blocks
+from .export import copy, row_blocks, rows_bytes
 from .files import head_of, open_path
 from .formats import for_writing, of_file
 from .imports import Block, Built, Reported, Triplets, ahead, build_csr
@@ -123,7 +123,7 @@ def _to_zarr(call: Call, opened: Built, place: str, overwrite: bool) -> Built:
     if opened._transposed:
         return _turned(call, opened, place, overwrite, report)
     kept = value_dtype(opened.dtype, "convert")
-    builder = CsrBuilder(call, place, opened.shape[1], kept, overwrite)
+    builder = CsrBuilder(call, place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened))
     moved = 0
     with whole_or_nothing(builder):
         for _, pointers, columns, values in ahead(row_blocks(call, opened)):

@@ -14,7 +14,7 @@ from .config import Call
 from .imports import STEP, Reported
 from .sparse import SparseArray
 
-__all__ = ["copy", "row_blocks"]
+__all__ = ["copy", "row_blocks", "rows_bytes"]
 
 
 def _step(source: Array, target: _core.Array) -> list[int]:
@@ -52,6 +52,11 @@ def copy(call: Call, source: Array, target: _core.Array, report: Reported) -> No
     target.flush()
 
 
+def rows_bytes(matrix: SparseArray) -> int:
+    """Return what `row_blocks` holds at most, with the transfers."""
+    return int(2 * STEP * (np.dtype(matrix._matrix.data.dtype).itemsize + 16) + 2 * STAGING)
+
+
 def row_blocks(
     call: Call, matrix: SparseArray
 ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
@@ -59,9 +64,9 @@ def row_blocks(
 
     Of a transpose the stored rows are its columns.
     """
+    call.room("rows of the matrix", rows_bytes(matrix))
     core = matrix._matrix
     data, indices, indptr = Array(core.data), Array(core.indices), Array(core.indptr)
-    call.room("rows of the matrix", 2 * STEP * (data.dtype.itemsize + 16) + 2 * STAGING)
     row = 0
     while row < core.rows:
         pointers = indptr._take(call, np.s_[row : row + STEP + 1]).astype(np.int64)

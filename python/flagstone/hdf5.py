@@ -85,13 +85,17 @@ def _binsparse(node: Any) -> dict[str, Any]:
 
 def _is_matrix(h5py: Any, node: Any) -> bool:
     if isinstance(node, h5py.Dataset):
-        return node.dtype.kind in "biufc" and node.shape is not None and len(node.shape) > 0
+        return node.dtype.kind in "biufc" and node.shape is not None
     return _encoding(node) in ("csr_matrix", "csc_matrix")
 
 
 def _members(h5py: Any, file: Any, most: int = 1000) -> list[str]:
-    """Names of the arrays and matrices of numbers in a file; the parts of a matrix are not listed."""
+    """Names of the arrays and matrices of numbers in a file; the parts of a matrix are not listed.
+
+    Single numbers are listed where there is nothing else: files are full of them.
+    """
     found: list[str] = []
+    numbers: list[str] = []
 
     def walk(group: Any, prefix: str) -> None:
         for name in group:
@@ -101,12 +105,12 @@ def _members(h5py: Any, file: Any, most: int = 1000) -> list[str]:
             if node is None:
                 continue  # a link that leads nowhere
             if _is_matrix(h5py, node):
-                found.append(prefix + name)
+                (numbers if getattr(node, "shape", None) == () else found).append(prefix + name)
             elif isinstance(node, h5py.Group) and prefix.count("/") < 8:
                 walk(node, f"{prefix}{name}/")
 
     walk(file, "")
-    return found
+    return found or numbers[:most]
 
 
 def _default_key(h5py: Any, file: Any, place: str) -> str:

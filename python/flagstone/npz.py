@@ -16,11 +16,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from .array import Array
+from .array import STAGING, Array
 from .config import Call
 from .csr_builder import CsrBuilder, value_dtype
 from .errors import Error, FormatError, storage_error
-from .export import row_blocks
 from .imports import STEP as _STEP
 from .imports import Reported, Triplets, ahead, build_csr, cached
 from .scratch import whole_or_nothing
@@ -319,26 +318,25 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
             "convert: a .npz of SciPy holds sparse matrices and the source is dense; write .npy or Zarr."
         )
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
-    lengths = {"indptr": source._matrix.rows + 1, "indices": source.nnz, "data": source.nnz}
-    dtypes = {"indptr": index, "indices": index, "data": source.dtype}
+    core = source._matrix
+    parts = {
+        "indptr": (core.indptr, index),
+        "indices": (core.indices, index),
+        "data": (core.data, source.dtype),
+    }
+    call.room("pieces of the matrix", 32 * _STEP + 2 * STAGING)
     moved = 0
     with zipfile.ZipFile(built, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for number, (name, length) in enumerate(lengths.items()):
+        for name, (stored, dtype) in parts.items():
+            part, length = Array(stored), stored.shape[0]
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                header = {
-                    "descr": npy_format.dtype_to_descr(dtypes[name]),
-                    "fortran_order": False,
-                    "shape": (length,),
-                }
+                descr = npy_format.dtype_to_descr(dtype)
+                header = {"descr": descr, "fortran_order": False, "shape": (length,)}
                 npy_format.write_array_header_1_0(file, header)
-                last = 0
-                for block in row_blocks(call, source):
-                    values = block[1][:-1] + last if number == 0 else block[number + 1]
-                    file.write(np.ascontiguousarray(values, dtypes[name]).data)
-                    last += int(block[1][-1])
-                    moved += block[3].nbytes // 3
+                for first in range(0, length, _STEP):
+                    values = np.ascontiguousarray(part._take(call, np.s_[first : first + _STEP]), dtype)
+                    file.write(values.data)
+                    moved += values.nbytes if name == "data" else 0
                     report.at(moved)
-                if number == 0:
-                    file.write(np.array([last], index).data)
         _put(archive, "format", np.array(b"csc" if source._transposed else b"csr"))
         _put(archive, "shape", np.array(source.shape, np.int64))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import textwrap
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from . import _core
 
-__all__ = ["Plan", "Routine", "Stats", "routine"]
+__all__ = ["Plan", "Routine", "Stats", "planned_by", "routine"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -174,3 +175,29 @@ class Routine(Generic[P, R]):
 def routine(plan: Callable[P, Plan]) -> Callable[[Callable[P, R]], Routine[P, R]]:
     """Join a function with the function that plans it."""
     return lambda call: Routine(call, plan)
+
+
+class PlannedMethod(Generic[R]):
+    """A method whose arguments make a job: ``x.f(...)`` runs it, ``x.f.plan(...)`` counts it."""
+
+    def __init__(self, job: Callable[..., Any], run: Callable[..., R]) -> None:
+        self.__doc__, self.__name__ = run.__doc__, run.__name__
+        self._job, self._run = job, run
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> PlannedMethod[R]: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> Routine[..., R]: ...
+
+    def __get__(self, owner: object | None, kind: type) -> Any:
+        """Bind it."""
+        if owner is None:
+            return self
+        bound = types.MethodType(self._run, owner)
+        return Routine(bound, lambda *args, **options: self._job(owner, *args, **options).plan())
+
+
+def planned_by(job: Callable[..., Any]) -> Callable[[Callable[..., R]], PlannedMethod[R]]:
+    """Give a method a plan: that of the job which `job(self, ...)`, with the same arguments, returns."""
+    return lambda run: PlannedMethod(job, run)

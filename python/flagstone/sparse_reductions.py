@@ -11,7 +11,7 @@ from . import _core
 from .array import shape_text
 from .config import Call
 from .errors import NumericalError, ShapeError
-from .plan import Plan
+from .plan import Plan, planned_by
 from .scratch import prepare
 from .sparse_product import Product
 
@@ -117,50 +117,87 @@ class SparseReductions:
     def _count(self, axis: int | None) -> int:
         return int(self.shape[0] * self.shape[1] if axis is None else self.shape[axis])
 
-    def sum(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return sums along `axis` (None: of everything), float64, added in a fixed order; one read."""
+    # What each reduction runs, or plans: X.sum.plan(axis=0).
+
+    def _sums(
+        self, axis: int | None = None, *, memory: int | str | None = None, who: str = "sum"
+    ) -> Product | ColumnMoments:
+        if self._along(axis) == 1:
+            return row_sums(who, self, memory)
+        return ColumnMoments(who, self, memory)
+
+    def _means(self, axis: int | None = None, *, memory: int | str | None = None) -> Product | ColumnMoments:
+        return self._sums(axis, memory=memory, who="mean")
+
+    def _squares(
+        self, axis: int | None = None, *, ddof: float = 0, memory: int | str | None = None
+    ) -> _Along | ColumnMoments:
         along = self._along(axis)
         if along == 1:
-            return row_sums("sum", self, memory).run()
-        sums = ColumnMoments("sum", self, memory).run()[0]
-        return sums if along == 0 else float(np.sum(sums))
+            return _Along("var", "moments", self, along, memory)
+        return ColumnMoments("var", self, memory)
 
+    def _smallest(self, axis: int | None = None, *, memory: int | str | None = None) -> _Along:
+        return self._chosen("min", axis, memory)
+
+    def _largest(self, axis: int | None = None, *, memory: int | str | None = None) -> _Along:
+        return self._chosen("max", axis, memory)
+
+    def _chosen(self, name: str, axis: int | None, memory: Any) -> _Along:
+        if self._count(axis) == 0:
+            raise ShapeError(
+                f"{name}: {shape_text(self.shape)} has no elements to choose from; give at least one."
+            )
+        return _Along(name, name, self, self._along(axis), memory)
+
+    def _nonzeros(self, axis: int | None = None, *, memory: int | str | None = None) -> _Along:
+        return _Along("count_nonzero", "nonzero", self, self._along(axis), memory)
+
+    @planned_by(_sums)
+    def sum(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
+        """Return sums along `axis` (None: of everything), float64, added in a fixed order; one read."""
+        return self._summed(axis, self._sums(axis, memory=memory))
+
+    def _summed(self, axis: int | None, job: Product | ColumnMoments) -> Any:
+        if isinstance(job, Product):
+            return job.run()
+        sums = job.run()[0]
+        return sums if axis is not None else float(np.sum(sums))
+
+    @planned_by(_means)
     def mean(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return means along `axis`, zeros that are not stored included; NaN of nothing; one read."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.float64(1) * self.sum(axis, memory=memory) / self._count(axis)
+            sums = self._summed(axis, self._means(axis, memory=memory))
+            return np.float64(1) * sums / self._count(axis)
 
+    @planned_by(_squares)
     def var(self, axis: int | None = None, *, ddof: float = 0, memory: int | str | None = None) -> Any:
         """Return variances along `axis`, from sums and squares in float64; one read.
 
         Where the mean is x times the standard deviation, x² times the rounding of float64 is the error.
         """
-        along, count = self._along(axis), self._count(axis)
-        if along == 1:
-            sums, squares = _Along("var", "moments", self, along, memory).words()
-        else:
-            sums, squares = ColumnMoments("var", self, memory).run()
-            if along is None:
-                sums, squares = sums.sum(), squares.sum()
+        job, count = self._squares(axis, memory=memory), self._count(axis)
+        sums, squares = job.words() if isinstance(job, _Along) else job.run()
+        if axis is None:
+            sums, squares = sums.sum(), squares.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
             spread: Any = np.maximum(squares - sums * sums / count, 0.0) / max(count - ddof, 0)
-        return spread if along is not None else float(spread)
+        return spread if axis is not None else float(spread)
 
+    @planned_by(_smallest)
     def min(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return minima along `axis`, zeros that are not stored included, NaN where one is; one read."""
         return self._extreme("min", axis, memory)
 
+    @planned_by(_largest)
     def max(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return maxima along `axis`, zeros that are not stored included, NaN where one is; one read."""
         return self._extreme("max", axis, memory)
 
     def _extreme(self, name: str, axis: int | None, memory: Any) -> Any:
         along = self._along(axis)
-        if self._count(axis) == 0:
-            raise ShapeError(
-                f"{name}: {shape_text(self.shape)} has no elements to choose from; give at least one."
-            )
-        found, stored = _Along(name, name, self, along, memory).words()
+        found, stored = self._chosen(name, axis, memory).words()
         better = getattr(np, f"{name}imum")
         length = self._count(along ^ int(self._transposed)) if along is not None else self._stored.rows
         found = np.where(stored < length, better(found, 0.0), found)
@@ -173,11 +210,11 @@ class SparseReductions:
             )
         return found.astype(self.dtype)[()]
 
+    @planned_by(_nonzeros)
     def count_nonzero(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return the number of values that are not zero (NaN is not) along `axis`; one read."""
-        along = self._along(axis)
-        counts = _Along("count_nonzero", "nonzero", self, along, memory).words()[0].astype(np.int64)
-        return counts if along is not None else int(counts.sum())
+        counts = self._nonzeros(axis, memory=memory).words()[0].astype(np.int64)
+        return counts if axis is not None else int(counts.sum())
 
 
 def row_sums(who: str, view: Any, memory: Any = None) -> Product:

@@ -21,8 +21,6 @@ void gemm(std::complex<double> alpha, const Tile& a, Op op_a, const Tile& b, Op 
 void syrk(double alpha, const Tile& a, bool transpose, double beta, const Tile& c);
 /// to := convert(from) - shift (shift: one value per column, float64, may be null). Any real dtype to float32/float64.
 void convert(const Tile& from, const double* shift, const Tile& to);
-/// target += source, elementwise, same floating dtype (the merge of Mode::reduce).
-void add(const Tile& source, const Tile& target);
 
 /// Threads that each BLAS call may use, for the whole process (workers run single-threaded BLAS by default).
 void set_blas_threads(int threads);

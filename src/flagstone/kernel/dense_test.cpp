@@ -197,22 +197,6 @@ TEST(Convert, ShiftBelongsToColumnsInEveryLayout) {
   EXPECT_THROW(convert(complex.tile, nullptr, real.tile), ShapeError);
 }
 
-TEST(Add, AnyLayoutAndDtype) {
-  std::mt19937 random(8);
-  for (Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128})
-    for (bool rows : {true, false}) {
-      Owned source = make(6, 5, dtype, rows, 1, random), target = make(6, 5, dtype, true, 3, random);
-      Owned before = make(6, 5, dtype, true, 0, random);
-      copy(target.tile, before.tile);
-      add(source.tile, target.tile);
-      for (Index i = 0; i < 6; ++i)
-        for (Index j = 0; j < 5; ++j)
-          EXPECT_LE(std::abs(reference::get(target.tile, i, j) - reference::get(source.tile, i, j) -
-                             reference::get(before.tile, i, j)),
-                    8 * epsilon(dtype));
-    }
-}
-
 TEST(Blas, ThreadsCanBeSet) {
   const int before = blas_threads();
   set_blas_threads(1);

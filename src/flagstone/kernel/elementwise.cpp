@@ -1,4 +1,4 @@
-// convert and add of dense.hpp: loops over tiles of any strides, without BLAS.
+// convert of dense.hpp: loops over tiles of any strides, without BLAS.
 #include <algorithm>
 #include <cstring>
 
@@ -79,29 +79,6 @@ void convert(const Tile& from, const double* shift, const Tile& to) {
         convert_row<From, float>(a, step_a, b, step_b, n, shift);
       else
         convert_row<From, double>(a, step_a, b, step_b, n, shift);
-    });
-  });
-}
-
-void add(const Tile& source, const Tile& target) {
-  if (source.shape != target.shape || source.dtype != target.dtype)
-    throw ShapeError("add: tiles are " + to_string(source.shape) + " and " + to_string(target.shape) +
-                     "; equal shapes and dtypes are needed.");
-  if (target.dtype != Dtype::float32 && target.dtype != Dtype::float64 && !is_complex(target.dtype))
-    throw ShapeError("add: " + std::string(name_of(target.dtype)) + " was given; a floating dtype is needed.");
-  Tile from = source, to = target;
-  along_memory(from, to);
-  visit_blas_type(target.dtype, [&](auto sample) {
-    using T = decltype(sample);
-    for_each_row(from, to, [&](std::byte* a, std::byte* b, Index n, Index step_a, Index step_b) {
-      if (step_a == sizeof(T) && step_b == sizeof(T)) {
-        const T* __restrict x = reinterpret_cast<const T*>(a);
-        T* __restrict y = reinterpret_cast<T*>(b);
-        for (Index j = 0; j < n; ++j) y[j] += x[j];
-        return;
-      }
-      for (Index j = 0; j < n; ++j)
-        *reinterpret_cast<T*>(b + j * step_b) += *reinterpret_cast<const T*>(a + j * step_a);
     });
   });
 }

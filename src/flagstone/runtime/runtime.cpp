@@ -25,9 +25,6 @@ namespace {
 // ring buffers, and what an interpreter may still load while we run.
 constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
-// Between a refusal and the next try the process may have grown: what a first plan's probe and first BLAS calls leave.
-constexpr std::uint64_t drift = 7 * MiB;
-static_assert(Runtime::allowed_drift < drift);
 
 constexpr int most_workers = 4096;  // threads that a run starts
 
@@ -168,7 +165,7 @@ std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder,
                                     const std::function<void(const Statistics&)>& heartbeat) {
   Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
   simulator.run(builder);
-  return align_up(resident_bytes() + reserve() + simulator.least_capacity() + drift, MiB);
+  return align_up(resident_bytes() + reserve() + simulator.least_capacity() + allowed_drift, MiB);
 }
 
 }  // namespace flagstone

@@ -50,8 +50,8 @@ class Runtime {
   /// choose its smallest parameters when Graph::budget() is 0.
   std::uint64_t least_memory(const std::function<void(Graph&)>& builder,
                              const std::function<void(const Statistics&)>& heartbeat = {});
-  /// Of what least_memory() leaves room for, what the process may have grown by when its number is passed again: a
-  /// limit is refused when it is smaller than the least of now by more than this.
+  /// What the process may have grown by between a refusal and the next try (a first plan's probe, first BLAS calls):
+  /// least_memory() adds it, and a limit is refused when it is smaller than the least of now by more than this.
   static constexpr std::uint64_t allowed_drift = std::uint64_t{5} << 20;
 
   const RuntimeOptions& options() const;

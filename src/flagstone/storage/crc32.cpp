@@ -1,29 +1,16 @@
 #include "flagstone/storage/crc32.hpp"
 
-#include <array>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
+#include "flagstone/storage/crc_table.hpp"
+
 namespace flagstone {
 namespace {
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ (value & 1 ? 0xEDB88320u : 0);
-    table[i] = value;
-  }
-  return table;
-}
-constexpr auto table = make_table();
-
-std::uint32_t bytewise(const unsigned char* data, std::size_t size, std::uint32_t value) noexcept {
-  for (std::size_t i = 0; i < size; ++i) value = (value >> 8) ^ table[(value ^ data[i]) & 0xFF];
-  return value;
-}
+constexpr std::uint32_t polynomial = 0xEDB88320u;
+using Table = CrcTable<polynomial>;
 
 #if defined(__x86_64__)
 /// Two factors of a fold over `bits`, for the polynomial P with bits reversed: x^(bits+32) and x^(bits-32) mod P
@@ -35,7 +22,7 @@ struct Fold {
 /// x^n mod P as the multiplication takes it: bits reversed, one place up.
 constexpr std::uint64_t power(unsigned n) {
   std::uint32_t value = 0x80000000u;  // 1, reversed
-  for (unsigned i = 0; i < n; ++i) value = (value >> 1) ^ (value & 1 ? 0xEDB88320u : 0);
+  for (unsigned i = 0; i < n; ++i) value = (value >> 1) ^ (value & 1 ? polynomial : 0);
   return std::uint64_t{value} << 1;
 }
 constexpr Fold fold_by(unsigned bits) { return {power(bits + 32), power(bits - 32)}; }
@@ -63,14 +50,14 @@ __attribute__((target("pclmul,sse4.1"))) std::uint32_t by_multiplication(const u
     all = folded(all, over_one, _mm_loadu_si128(reinterpret_cast<const __m128i*>(data)));
   alignas(16) unsigned char rest[16];
   _mm_store_si128(reinterpret_cast<__m128i*>(rest), all);
-  return bytewise(data, size, bytewise(rest, sizeof rest, 0));
+  return Table::bytewise(data, size, Table::bytewise(rest, sizeof rest, 0));
 }
 #endif
 
 }  // namespace
 
 std::uint32_t crc32_by_table(const void* data, std::size_t size, std::uint32_t before) noexcept {
-  return ~bytewise(static_cast<const unsigned char*>(data), size, ~before);
+  return ~Table::bytewise(static_cast<const unsigned char*>(data), size, ~before);
 }
 
 std::uint32_t crc32(const void* data, std::size_t size, std::uint32_t before) noexcept {

@@ -7,19 +7,13 @@
 #include <nmmintrin.h>
 #endif
 
+#include "flagstone/storage/crc_table.hpp"
+
 namespace flagstone {
 namespace {
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t i = 0; i < 256; ++i) {
-    std::uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ (value & 1 ? 0x82F63B78u : 0);
-    table[i] = value;
-  }
-  return table;
-}
-constexpr auto table = make_table();
+constexpr std::uint32_t polynomial = 0x82F63B78u;
+using Table = CrcTable<polynomial>;
 
 #if defined(__x86_64__)
 /// What a checksum becomes when `Bytes` zero bytes follow: linear over GF(2), so four look-ups apply it.
@@ -34,7 +28,7 @@ constexpr std::array<std::array<std::uint32_t, 256>, 4> make_shift() {
     return product;
   };
   Matrix shift{};
-  shift[0] = 0x82F63B78u;  // one zero bit
+  shift[0] = polynomial;  // one zero bit
   for (std::size_t i = 1; i < 32; ++i) shift[i] = 1u << (i - 1);
   for (std::size_t bits = 1; bits < 8 * Bytes; bits *= 2) {
     Matrix twice{};
@@ -94,10 +88,7 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(const unsigned ch
 }  // namespace
 
 std::uint32_t crc32c_by_table(const void* data, std::size_t size, std::uint32_t before) noexcept {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  std::uint32_t value = ~before;
-  for (std::size_t i = 0; i < size; ++i) value = (value >> 8) ^ table[(value ^ bytes[i]) & 0xFF];
-  return ~value;
+  return ~Table::bytewise(static_cast<const unsigned char*>(data), size, ~before);
 }
 
 std::uint32_t crc32c(const void* data, std::size_t size, std::uint32_t before) noexcept {
