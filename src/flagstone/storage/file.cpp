@@ -1,6 +1,7 @@
 #include "flagstone/storage/file.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -104,6 +105,17 @@ void File::truncate(std::uint64_t bytes) {
 void File::sync() {
   if (without_interruption([&] { return ::fdatasync(buffered_); }) != 0)
     throw StorageError("storage: cannot sync", errno, path_);
+}
+
+bool rename_to_new(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
+  struct stat status;
+  if (::lstat(to.c_str(), &status) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return ::rename(from.c_str(), to.c_str()) == 0;
 }
 
 void sync_directory(const std::string& path) {

@@ -37,6 +37,10 @@ class File {
   std::string path_;
 };
 
+/// False, with errno, where something has that name already (EEXIST) or the system says no. Where the file system has
+/// no RENAME_NOREPLACE it is looked first, which others may slip through.
+bool rename_to_new(const std::string& from, const std::string& to);
+
 void sync_directory(const std::string& path);
 
 }  // namespace flagstone

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <random>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
@@ -221,6 +222,11 @@ void Journal::clear() {
   put_head(file, head, path_);
   if (::ftruncate(file, sizeof head) != 0) {
   }  // what follows an idle head counts for nothing
+}
+
+std::uint64_t new_transaction_id() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
 }
 
 std::string to_bytes(const CommitRecord& record) {

@@ -87,6 +87,9 @@ class Journal {
   std::string path_;
 };
 
+/// No two are alike.
+std::uint64_t new_transaction_id();
+
 std::string to_bytes(const CommitRecord& record);
 /// FormatError where the bytes are no record.
 CommitRecord record_from(const std::string& bytes, const std::string& path);

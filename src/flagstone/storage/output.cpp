@@ -170,11 +170,8 @@ void Output::publish() {
   if (noted_) note_build(hidden_);  // an exchange puts the old version there, which nobody must take for the build
   if (replace_) {
     exchange();
-  } else if (!rename_with(hidden_, path_, RENAME_NOREPLACE)) {
-    if (!flags_unsupported(errno) || path_exists(path_))
-      throw StorageError("output: cannot publish; the path appeared meanwhile, or its directory went",
-                         flags_unsupported(errno) ? EEXIST : errno, path_);
-    if (::rename(hidden_.c_str(), path_.c_str()) != 0) throw StorageError("output: cannot publish", errno, path_);
+  } else if (!rename_to_new(hidden_, path_)) {
+    throw StorageError("output: cannot publish; the path appeared meanwhile, or its directory went", errno, path_);
   }
   published_ = true;
   sync_directory(parent_);

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/storage/crc32c.hpp"
 
 namespace flagstone {
@@ -60,13 +63,24 @@ std::vector<ShardEntry> read_shard_index(const File& file, const ArrayMetadata& 
   return entries;
 }
 
+/// In whole pages and by one direct request where that is possible: a process that is killed during a longer write
+/// through the page cache leaves a part of it, and other programs could not read the shard until a writer comes.
 void write_shard_index(const File& file, const std::vector<ShardEntry>& entries, std::uint64_t file_bytes) {
   static_assert(sizeof(ShardEntry) == 16);
-  std::vector<std::byte> text(16 * entries.size() + 4);
-  std::memcpy(text.data(), entries.data(), 16 * entries.size());
+  const std::size_t bytes = 16 * entries.size() + 4;
+  const std::uint64_t first = file_bytes - bytes;
+  const bool direct = file.has_direct() && file_bytes % page_bytes == 0;
+  const std::uint64_t begin = direct ? align_down(first) : first;
+  Buffer text(align_up(file_bytes - begin));
+  if (first > begin) {  // what lies before it in its first page
+    std::memset(text.data(), 0, first - begin);
+    const std::uint64_t there = std::min(std::max(file.size(), begin), first);
+    read_exactly(file, text.data(), there - begin, begin);
+  }
+  std::memcpy(text.data() + (first - begin), entries.data(), 16 * entries.size());
   const std::uint32_t checksum = crc_of(entries);
-  std::memcpy(text.data() + 16 * entries.size(), &checksum, sizeof checksum);
-  write_exactly(file.buffered(), file, text.data(), text.size(), file_bytes - text.size());
+  std::memcpy(text.data() + (first - begin) + 16 * entries.size(), &checksum, sizeof checksum);
+  write_exactly(direct ? file.direct() : file.buffered(), file, text.data(), file_bytes - begin, begin);
 }
 
 std::uint32_t crc_of(const std::vector<ShardEntry>& entries) { return crc32c(entries.data(), 16 * entries.size()); }

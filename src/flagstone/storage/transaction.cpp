@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
-#include <random>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/zarr.hpp"
@@ -184,8 +183,7 @@ void Transaction::commit() {
     fresh.record.push_back(std::move(one));
   }
   if (!places.empty()) {
-    std::random_device device;
-    fresh.id = (std::uint64_t{device()} << 32) | device();
+    fresh.id = new_transaction_id();
     fresh.holder = places[0];
     for (std::size_t i = 1; i < places.size(); ++i)
       Journal(*places[i]).point(Journal(*places[i]).head(), fresh.id, way(places[i]->path(), places[0]->path()));

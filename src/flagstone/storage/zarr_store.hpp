@@ -80,6 +80,7 @@ class ZarrStore final : public ArrayStore {
     std::uint64_t made = 0;  // inode of the file that this transaction made
     // While it is written to:
     std::vector<ShardEntry> before;     // the index on the disk
+    ShardSums sums_before;              // and the checksums
     std::vector<std::uint32_t> placed;  // slot of every chunk that is written, or `nowhere`
     std::set<std::uint32_t> free;       // slots
   };
@@ -96,6 +97,8 @@ class ZarrStore final : public ArrayStore {
   Shard& load(const Shape& shard) const;               // mutex_ held
   void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
   void make(const Shape& shard, Shard& fresh);         // mutex_ held
+  void make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh);
+  void fill_shard(File& file, const Shard& fresh) const;
   void unmake(const Shape& shard, std::uint64_t inode) const;
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
@@ -104,6 +107,7 @@ class ZarrStore final : public ArrayStore {
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);
   void grow(const Shape& shard, Shard& loaded);
+  void grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes);
   void look_again() const;       // mutex_ held
   void check_unchanged() const;  // mutex_ held
   [[noreturn]] void throw_changed() const;
@@ -128,6 +132,7 @@ class ZarrStore final : public ArrayStore {
   bool keeps_sums_ = false;
   bool transacting_ = false;
   bool final_ = false;  // what is stored is not written again: its checksums on the disk stay right
+  bool broken_ = false;  // a step of this transaction failed, and so did its undoing
   mutable bool looked_ = false;
   mutable std::vector<JournalHead> seen_;     // when the shards were looked up
   mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes

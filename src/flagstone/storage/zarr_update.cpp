@@ -96,18 +96,40 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
   fresh.file_bytes =
       align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
   fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
-  const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (made < 0) throw StorageError("storage: cannot create", errno, path_of(shard));
-  struct stat status;
-  if (transacting_ && ::fstat(made, &status) == 0) fresh.made = status.st_ino;  // also where what follows fails
-  ::close(made);
-  const auto file = open_file(shard, File::Mode::update);
-  if (metadata_.codec.raw())
-    file->allocate(fresh.file_bytes);
+  if (transacting_)
+    make_aside(here, path, shard, fresh);
   else
-    file->truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
-  write_shard_index(*file, fresh.entries, fresh.file_bytes);
+    fill_shard(*File::open(path, File::Mode::create), fresh);  // nobody else sees the array yet
   fresh.exists = fresh.indexed = true;
+}
+
+/// A length and an index of absent chunks.
+void ZarrStore::fill_shard(File& file, const Shard& fresh) const {
+  if (metadata_.codec.raw())
+    file.allocate(fresh.file_bytes);
+  else
+    file.truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
+  write_shard_index(file, fresh.entries, fresh.file_bytes);
+}
+
+/// Under a hidden name first: a shard without an index, from a writer that died or lost its power, can be read by
+/// nobody. The writer's lock makes one name enough.
+void ZarrStore::make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh) {
+  const std::string aside = here + "/__flagstone/shard";
+  ::unlink(aside.c_str());
+  try {
+    const auto file = File::open(aside, File::Mode::create);
+    commit_step("make");
+    fill_shard(*file, fresh);
+    file->sync();
+    struct stat status;
+    if (::fstat(file->buffered(), &status) != 0 || !rename_to_new(aside, path))
+      throw StorageError("storage: cannot create", errno, path_of(shard));
+    fresh.made = status.st_ino;
+  } catch (const StorageError& error) {
+    ::unlink(aside.c_str());
+    throw StorageError("write: cannot make a shard of the array", error.number, path_of(shard));
+  }
 }
 
 void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
@@ -128,6 +150,8 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
   check_layout(shard, loaded);
   check_sums(loaded);
   const std::size_t number = sums_.number_of(shard);
+  loaded.sums_before = loaded.sums;
+  if (loaded.sums.state != ShardSums::State::known) loaded.sums_before.chunks.clear();
   if (keeps_sums_) {
     if (!transacting_ && !final_) sums_.invalidate(number);
     loaded.sums.state = ShardSums::State::known;
@@ -146,7 +170,9 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
 }
 
 /// Spare slots behind the old index, which stays where it is until nobody reads it: the file gets a copy of it at its
-/// new end, and holes in between. Costs nothing on the disk before they are written.
+/// new end, and holes in between. Costs nothing on the disk before they are written. In a transaction the journal
+/// says meanwhile what the index of the longer file is: a file may be longer after a power failure, and what should be
+/// at its end not there. Cost: four syncs, for every quarter that a shard grows.
 void ZarrStore::grow(const Shape& shard, Shard& loaded) {
   const std::uint64_t slot = layout_.slot_bytes();
   const auto first =
@@ -154,11 +180,34 @@ void ZarrStore::grow(const Shape& shard, Shard& loaded) {
   const auto more = static_cast<std::uint32_t>(std::max<std::size_t>(1, loaded.entries.size() / 4));
   const std::uint64_t bytes = align_up((std::uint64_t{first} + more) * slot + metadata_.index_bytes());
   commit_step("grow");
-  if (keeps_sums_ && transacting_) sums_.growing(sums_.number_of(shard), bytes);
-  commit_step("grow index");
-  write_shard_index(*loaded.file, loaded.before, bytes);
+  if (transacting_)
+    grow_journaled(shard, loaded, bytes);
+  else
+    write_shard_index(*loaded.file, loaded.before, bytes);
   loaded.file_bytes = bytes;
   for (std::uint32_t i = first; i < first + more; ++i) loaded.free.insert(loaded.free.end(), i);
+}
+
+void ZarrStore::grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes) {
+  Journal journal(opened_, directory_);
+  ShardRecord record{shard, bytes, loaded.before, loaded.sums_before.epoch, loaded.sums_before.chunks};
+  try {
+    journal.commit(journal.head(), new_transaction_id(), {{".", {std::move(record)}}});
+    if (keeps_sums_) sums_.growing(sums_.number_of(shard), bytes);
+    commit_step("grow index");
+    write_shard_index(*loaded.file, loaded.before, bytes);
+    commit_step("grow sync");
+    loaded.file->sync();
+  } catch (...) {
+    try {
+      loaded.file->truncate(loaded.file_bytes);
+      journal.clear();
+    } catch (...) {
+      broken_ = true;  // the record stays, for readers and for the next writer
+    }
+    throw;
+  }
+  journal.clear();
 }
 
 /// Where a chunk goes: its own slot if that is free, else the first that is. Outside a transaction nobody else sees
@@ -268,12 +317,16 @@ void ZarrStore::begin() {
   for (auto& [name, shard] : shards_) shard.file.reset();  // another program may have put other files there
   open_.clear();
   transacting_ = true;
+  broken_ = false;
 }
 
 ArrayRecord ZarrStore::prepare() {
   std::lock_guard lock(mutex_);
   if (!still_there())
     throw StorageError("commit: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
+  if (broken_)
+    throw StorageError("commit: a shard could not be made longer, nor taken back; start the transaction again", EIO,
+                       directory_);
   ArrayRecord record;
   for (auto& [name, shard] : shards_) {
     if (!shard.unsynced) continue;

@@ -1,0 +1,74 @@
+"""The interposer of `file_steps.cpp`: built when needed, loaded by running the program again."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+TOOLS_MISSING = 3
+_loaded = "FLAGSTONE_FILE_STEPS"
+
+
+def again_with_steps() -> None:
+    """Run this program once more with the interposer preloaded; returns in that one only."""
+    if os.environ.get(_loaded):
+        return
+    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
+    if compiler is None:
+        print("file_steps: a C++ compiler is needed", file=sys.stderr)
+        sys.exit(TOOLS_MISSING)
+    with tempfile.TemporaryDirectory(prefix="flagstone-steps-") as folder:
+        library = f"{folder}/file_steps.so"
+        command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, str(SOURCE), "-ldl"]
+        subprocess.run(command, check=True)
+        environment = {**os.environ, "LD_PRELOAD": library, _loaded: library, "OMP_NUM_THREADS": "1"}
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode)
+
+
+class Steps:
+    """Calls into the interposer: of this process, and of children that it forks from then on."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(os.environ[_loaded])
+        for name, kinds in {
+            "watch": [ctypes.c_char_p], "record": [ctypes.c_char_p], "mark": [ctypes.c_char_p],
+            "die": [ctypes.c_long, ctypes.c_int], "fail": [ctypes.c_long, ctypes.c_int, ctypes.c_long],
+            "without_flags": [ctypes.c_int], "count": [],
+        }.items():  # fmt: skip
+            function = getattr(library, f"steps_{name}")
+            function.argtypes = kinds
+            setattr(self, f"_{name}", function)
+
+    def watch(self, directory: Path) -> None:
+        """Count what changes files below a directory, from 1."""
+        self._watch(os.path.realpath(directory).encode())
+
+    def die(self, at: int, torn: bool = False) -> None:
+        """End the process before its step `at`; torn: when half of it, if it is a write, has been done."""
+        self._die(at, torn)
+
+    def fail(self, at: int, number: int, times: int = 1) -> None:
+        """Let steps fail with an errno."""
+        self._fail(at, number, times)
+
+    def without_exchange(self) -> None:
+        """Let renameat2 refuse its flags, as on file systems that do not have them."""
+        self._without_flags(1)
+
+    def record(self, file: Path) -> None:
+        """Write down every step."""
+        self._record(os.fspath(file).encode())
+
+    def mark(self, text: str) -> None:
+        """Write something down between the steps."""
+        self._mark(text.encode())
+
+    def count(self) -> int:
+        """Return the number of steps since `watch`."""
+        return int(self._count())
