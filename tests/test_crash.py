@@ -1,4 +1,4 @@
-"""Writers are killed at every step and at random moments, and disks lose their power: old or new, never else."""
+"""Writers are killed at every step and at random, and disks lose their power: old or new, never else."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "flagstone/storage/chunk_table.hpp"
 #include "flagstone/storage/crc32.hpp"
+#include "flagstone/storage/epochs.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/leftovers.hpp"
 #include "flagstone/storage/output.hpp"
@@ -91,6 +92,11 @@ void bind_storage(nb::module_& m) {
                      const ZarrStore* store = zarr_store(a);
                      return store && store->transacting();
                    })
+      .def_prop_ro("in_place",
+                   [](const Array& a) {
+                     const ZarrStore* store = zarr_store(a);
+                     return store && store->in_place();
+                   })
       .def(
           "look", [](const Array& a) { return a.store().look(); }, unlocked())
       .def(
@@ -105,6 +111,28 @@ void bind_storage(nb::module_& m) {
             return a.store().stored({start, shape});
           },
           unlocked());
+
+  using Field = std::tuple<std::string, Shape, std::string, Shape>;
+  m.def(
+      "create_epochs",
+      [](const std::string& path, const std::vector<Field>& given, int slots, const std::string& checksum,
+         bool replace) {
+        std::vector<EpochField> fields;
+        for (const auto& [name, shape, dtype, chunks] : given)
+          fields.push_back({name, shape, dtype_from_name(dtype), {.chunks = chunks, .checksum = checksum}});
+        Epochs::create(path, fields, slots, replace);
+      },
+      unlocked());
+  nb::class_<Epochs>(m, "Epochs")
+      .def(nb::init<const std::string&, bool>(), unlocked())
+      .def_prop_ro("epoch", &Epochs::epoch)
+      .def_prop_ro("slots", &Epochs::slots)
+      .def_prop_ro("fields", &Epochs::fields)
+      .def_prop_ro("values", &Epochs::values)
+      .def("refresh", &Epochs::refresh, unlocked())
+      .def("current", &Epochs::current, unlocked())
+      .def("next", &Epochs::next, unlocked())
+      .def("commit", &Epochs::commit, unlocked());
 
   nb::class_<Transaction>(m, "Transaction")
       .def(nb::init<>())

@@ -24,6 +24,13 @@ _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 def check_replaceable(who: str, out: Array) -> None:
     """Refuse an Array whose file is not ours to exchange: a flat file has offsets and readers of its own."""
     path, opened = out.path, out._owner._opened
+    if path is not None and out._owner._core.in_place:
+        raise storage_error(
+            f"{who}: out '{path}' is a slot of a ring of epochs, and a result is built aside and exchanged; "
+            "assign it (ring.next[...] = result) or write it by tasks.",
+            errno.EINVAL,
+            path,
+        )
     if path is None or (opened is None and (os.path.isdir(path) or path.endswith(".npy"))):
         return
     raise storage_error(

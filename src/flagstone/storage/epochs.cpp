@@ -68,7 +68,12 @@ Epochs::Epochs(const std::string& path, bool writable) : path_(path), writable_(
   take_roles();
 }
 
-Epochs::~Epochs() = default;
+/// Handles may outlive it, and nobody holds the locks then.
+Epochs::~Epochs() {
+  for (const auto& slot : arrays_)
+    for (const Array& array : slot)
+      if (array) zarr_store(array)->end_in_place();
+}
 
 std::string Epochs::place_of(int slot, std::size_t field) const { return path_ + "/" + member(slot, fields_[field]); }
 
@@ -113,8 +118,7 @@ Array Epochs::current(std::size_t field) {
 }
 
 Array Epochs::next(std::size_t field) {
-  if (!writable_)
-    throw StorageError("epochs: the ring is open for reading only; open it with mode r+", EROFS, path_);
+  if (!writable_) throw StorageError("epochs: the ring is open for reading only; open it with mode r+", EROFS, path_);
   return array_in(static_cast<int>((epoch_ + 1) % static_cast<std::uint64_t>(slots_)), field);
 }
 
@@ -136,8 +140,8 @@ void Epochs::commit(const std::string& values_json) {
     read_record();
     if (epoch_ == before) throw;
     take_roles();
-    throw StorageError("commit: the epoch is the current one for everybody, but its record could not be synced", error.number,
-                       file);
+    throw StorageError("commit: the epoch is the current one for everybody, but its record could not be synced",
+                       error.number, file);
   }
   ++epoch_;
   values_ = values.dump();

@@ -183,15 +183,8 @@ std::string Journal::body(const JournalHead& head) const {
 }
 
 void Journal::write(const JournalHead& before, std::uint64_t id, JournalHead::State state, const std::string& body) {
-  if (::mkdirat(directory_, folder, 0777) != 0 && errno != EEXIST)
-    throw StorageError("commit: cannot make the directory of", errno, path_);
-  const Descriptor file(::openat(directory_, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (file < 0) throw StorageError("commit: cannot write the journal", errno, path_);
-  if (before.commits == 0) {  // a new file must be found after a power failure
-    const std::string here = "/proc/self/fd/" + std::to_string(directory_);
-    sync_directory(here + "/" + folder);
-    sync_directory(here);
-  }
+  const Descriptor file(open_journal());
+  if (before.commits == 0) sync_name();
   JournalHead head;
   head.commits = before.commits + 1;
   head.id = id;
@@ -203,6 +196,38 @@ void Journal::write(const JournalHead& before, std::uint64_t id, JournalHead::St
   commit_step("journal body sync");
   if (::fdatasync(file) != 0) throw StorageError("commit: cannot sync the journal", errno, path_);
   put_head(file, head, path_);
+}
+
+void Journal::mark(JournalHead::State state, bool sync) {
+  JournalHead head = this->head();
+  const bool fresh = head.commits++ == 0;
+  head.state = state;
+  head.id = head.bytes = 0;
+  head.body = 0;
+  const Descriptor file(open_journal());
+  std::memcpy(head.magic, magic, sizeof magic);
+  head.crc = crc32c(&head, sizeof head - sizeof head.crc);
+  commit_step("journal mark");
+  write_range(file, &head, sizeof head, 0, path_);
+  if (!sync) return;
+  if (::fdatasync(file) != 0) throw StorageError("commit: cannot sync the journal", errno, path_);
+  if (fresh) sync_name();
+}
+
+/// Made where it is not there.
+int Journal::open_journal() const {
+  if (::mkdirat(directory_, folder, 0777) != 0 && errno != EEXIST)
+    throw StorageError("commit: cannot make the directory of", errno, path_);
+  const int file = ::openat(directory_, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) throw StorageError("commit: cannot write the journal", errno, path_);
+  return file;
+}
+
+/// A new file must be found after a power failure.
+void Journal::sync_name() const {
+  const std::string here = "/proc/self/fd/" + std::to_string(directory_);
+  sync_directory(here + "/" + folder);
+  sync_directory(here);
 }
 
 void Journal::commit(const JournalHead& before, std::uint64_t id, const CommitRecord& record) {
@@ -278,7 +303,7 @@ std::optional<Committed> committed(const std::string& directory) {
 std::optional<Committed> committed(const std::shared_ptr<const Directory>& directory) {
   const Journal journal(*directory);
   const JournalHead head = journal.head();
-  if (head.state == JournalHead::State::idle) return std::nullopt;
+  if (head.state == JournalHead::State::idle || head.state == JournalHead::State::writing) return std::nullopt;
   const std::string body = journal.body(head);
   if (body.empty()) return std::nullopt;
   if (head.state == JournalHead::State::committed)

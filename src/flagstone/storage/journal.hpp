@@ -51,7 +51,8 @@ using CommitRecord = std::vector<ArrayRecord>;
 
 /// One sector at the start of the journal: what readers compare to know whether anything was committed meanwhile.
 struct JournalHead {
-  enum class State : std::uint32_t { idle, committed, pointer };
+  /// writing: what the array holds is being overwritten in place (the next slot of a ring of epochs).
+  enum class State : std::uint32_t { idle, committed, pointer, writing };
   char magic[8] = {};
   std::uint64_t commits = 0;  // of this array, ever
   std::uint64_t id = 0;       // of the transaction
@@ -80,9 +81,13 @@ class Journal {
   void commit(const JournalHead& before, std::uint64_t id, const CommitRecord& record);
   void point(const JournalHead& before, std::uint64_t id, const std::string& to);
   void clear();
+  /// Says that the array is being overwritten in place, or that it is whole again. Durable where `sync`.
+  void mark(JournalHead::State state, bool sync);
 
  private:
   void write(const JournalHead& before, std::uint64_t id, JournalHead::State state, const std::string& body);
+  int open_journal() const;
+  void sync_name() const;
   int directory_;
   std::string path_;
 };

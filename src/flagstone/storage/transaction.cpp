@@ -160,12 +160,15 @@ Transaction::~Transaction() { rollback(); }
 
 bool Transaction::add(const Array& array) {
   ZarrStore* store = zarr_store(array);
-  if (!store || !store->metadata().sharded) return false;
+  if (!store || !store->metadata().sharded || store->in_place()) return false;
   std::lock_guard lock(mutex_);
   for (const Part& part : parts_)
     if (part.store == store) return true;
   const auto place = std::make_shared<const Directory>(store->directory());
   Part part{array, store, std::make_unique<WriterLock>(*place), place};
+  if (Journal(*place).head().state == JournalHead::State::writing)
+    throw StorageError("write: this array is the next one of a ring of epochs; write it through fl.epochs", EBUSY,
+                       place->path());
   recover(place);
   store->begin();
   parts_.push_back(std::move(part));

@@ -58,7 +58,10 @@ void check_new(const std::string& directory, const Shape& shape, const Shape& ch
 
 }  // namespace
 
-Array open_zarr_array(const std::string& directory, bool writable) {
+namespace {
+
+Array open_with(const std::string& directory, const ZarrStore::Options& options) {
+  const bool writable = options.writable;
   const std::string file = metadata_file(directory);
   ArrayMetadata metadata = file.ends_with(".zarray") ? parse_array_metadata_v2(read_text(file), file)
                                                      : parse_array_metadata(read_text(file), file);
@@ -66,7 +69,17 @@ Array open_zarr_array(const std::string& directory, bool writable) {
     if (const char* reason = not_writable(metadata))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
                         "; open it for reading, or copy it.");
-  return array_of(directory, std::move(metadata), {.writable = writable});
+  return array_of(directory, std::move(metadata), options);
+}
+
+}  // namespace
+
+Array open_zarr_array(const std::string& directory, bool writable) {
+  return open_with(directory, {.writable = writable});
+}
+
+Array open_epoch_array(const std::string& directory, bool writable) {
+  return open_with(directory, {.writable = writable, .in_place = true});
 }
 
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options) {

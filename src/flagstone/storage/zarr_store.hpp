@@ -23,6 +23,7 @@ class ZarrStore final : public ArrayStore {
     bool writable = false;
     bool new_sums = false;       // a new array, whose checksums are kept
     bool ignore_damage = false;  // of the checksums' file: they count as unknown then
+    bool in_place = false;       // a slot of a ring of epochs: no transactions, write_in_place() says when
   };
   /// Opens the shards that exist, up to as many as are held open: who has an array open keeps it when its path is
   /// replaced. Shards beyond those are looked for in the same directory (not path); where it is gone, that is said.
@@ -62,6 +63,12 @@ class ZarrStore final : public ArrayStore {
   /// Forgets what was written, or what is on the disk by now.
   void end(bool committed);
   bool transacting() const { return transacting_; }
+  // Slots of a ring of epochs.
+  /// Whether writes go to this array from now on; they overwrite it in place, and flush() ends that. What a writer that
+  /// died had overwritten by half is forgotten.
+  void write_in_place(bool next);
+  void end_in_place();
+  bool in_place() const { return options_.in_place; }
   const std::string& directory() const { return directory_; }
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
   std::uint64_t stored_bytes() const;
@@ -131,8 +138,10 @@ class ZarrStore final : public ArrayStore {
   mutable ChunkSums sums_;
   bool keeps_sums_ = false;
   bool transacting_ = false;
-  bool final_ = false;  // what is stored is not written again: its checksums on the disk stay right
-  bool broken_ = false;  // a step of this transaction failed, and so did its undoing
+  bool final_ = false;    // what is stored is not written again: its checksums on the disk stay right
+  bool next_ = false;     // of a ring of epochs: the slot that is written
+  bool writing_ = false;  // and it says so
+  bool broken_ = false;   // a step of this transaction failed, and so did its undoing
   mutable bool looked_ = false;
   mutable std::vector<JournalHead> seen_;     // when the shards were looked up
   mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes
@@ -143,6 +152,9 @@ class ZarrStore final : public ArrayStore {
   std::set<std::string> new_directories_;
   std::map<Shape, Pending> pending_;
 };
+
+/// For Epochs.
+Array open_epoch_array(const std::string& directory, bool writable);
 
 /// The Zarr store behind a handle; null for other kinds of arrays.
 ZarrStore* zarr_store(const Array& array);

@@ -40,6 +40,11 @@ void ZarrStore::look_again() const {
   for (auto& [name, shard] : shards_)
     if (!shard.unsynced) shard.indexed = shard.exists = false;
   seen_ = heads();
+  if (seen_[0].state == JournalHead::State::writing && !next_)
+    throw StorageError(
+        "read: this array is the next one of a ring of epochs and is being overwritten, or its writer died; read the "
+        "current one (fl.epochs)",
+        EAGAIN, directory_);
   overlay_.reset();
   overlay_part_ = nullptr;
   if (seen_[0].state != JournalHead::State::idle && still_there()) overlay_ = committed(directory_);
@@ -230,6 +235,11 @@ StoredChunk ZarrStore::slot(const Shape& chunk) {
   std::lock_guard lock(mutex_);
   Shard& shard = load(where.shard);
   commit_step("slot");
+  if (next_ && !writing_) {
+    Journal(opened_, directory_).mark(JournalHead::State::writing, false);
+    seen_ = heads();
+    writing_ = true;
+  }
   if (!shard.exists) {
     make(where.shard, shard);
     hold(where.shard, shard);
@@ -239,7 +249,27 @@ StoredChunk ZarrStore::slot(const Shape& chunk) {
   return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
 }
 
+void ZarrStore::write_in_place(bool next) {
+  std::lock_guard lock(mutex_);
+  next_ = next;
+  writing_ = next && Journal(opened_, directory_).head().state == JournalHead::State::writing;
+  if (!writing_) return;
+  shards_.clear();
+  open_.clear();
+  std::error_code error;
+  std::filesystem::remove_all("/proc/self/fd/" + std::to_string(opened_) + "/c", error);
+  if (error) throw StorageError("epochs: cannot remove what a dead writer left", error.value(), directory_ + "/c");
+  looked_ = false;
+}
+
+void ZarrStore::end_in_place() {
+  std::lock_guard lock(mutex_);
+  next_ = writing_ = looked_ = false;
+}
+
 void ZarrStore::refuse_unless_writable() const {
+  if (options_.in_place && !next_)
+    throw StorageError("write: this array holds a committed epoch; write the next one", EROFS, directory_);
   if (!options_.writable)
     throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
 }
@@ -302,6 +332,10 @@ void ZarrStore::flush() {
   sums_.sync();
   for (const std::string& path : new_directories_) sync_directory(path);
   new_directories_.clear();
+  if (!writing_) return;
+  Journal(opened_, directory_).mark(JournalHead::State::idle, true);
+  seen_ = heads();
+  writing_ = false;
 }
 
 // ---- a transaction ------------------------------------------------------------------------------------------------

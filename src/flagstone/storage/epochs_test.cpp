@@ -1,0 +1,162 @@
+#include "flagstone/storage/epochs.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/metadata.hpp"
+#include "flagstone/storage/temporary_directory.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_elements;
+using test::Reference;
+using test::write_elements;
+
+const Shape shape{96, 64};
+
+std::vector<std::byte> filled(std::uint64_t seed) {
+  Reference reference(shape, Dtype::float32);
+  std::mt19937_64 random(seed);
+  if (seed > 0) reference.randomize(random);
+  return reference.data;
+}
+
+void make(const std::string& path, int slots = 2) {
+  const ZarrOptions options{.chunks = {32, 32}};
+  Epochs::create(path, {{"x", shape, Dtype::float32, options}, {"r", shape, Dtype::float32, options}}, slots, false);
+}
+
+void step(Epochs& ring) {
+  const std::uint64_t e = ring.epoch() + 1;
+  write_elements(ring.next(0), whole(shape), filled(e));
+  write_elements(ring.next(1), whole(shape), filled(100 + e));
+  ring.commit("{\"rho\": " + std::to_string(e) + "}");
+}
+
+/// -1 where the state is not that of the epoch it says.
+std::int64_t state_of(const std::string& path) {
+  Epochs ring(path, false);
+  const auto e = ring.epoch();
+  const bool right = read_elements(ring.current(0), whole(shape)) == filled(e) &&
+                     read_elements(ring.current(1), whole(shape)) == filled(e == 0 ? 0 : 100 + e) &&
+                     ring.values() == (e == 0 ? "{}" : "{\"rho\":" + std::to_string(e) + "}");
+  return right ? static_cast<std::int64_t>(e) : -1;
+}
+
+int steps_left = 0;
+void count_down(const char*) {
+  if (steps_left-- == 0) ::_exit(9);
+}
+
+TEST(Epochs, RolesTurnAndTheLastCommitStays) {
+  for (const int slots : {2, 3}) {
+    TemporaryDirectory directory;
+    const std::string path = directory / "g";
+    make(path, slots);
+    EXPECT_EQ(state_of(path), 0);
+    {
+      Epochs ring(path, true);
+      for (int i = 0; i < 5; ++i) {
+        step(ring);
+        EXPECT_EQ(state_of(path), i + 1);
+        EXPECT_EQ(read_elements(ring.current(), whole(shape)), filled(static_cast<std::uint64_t>(i) + 1));
+      }
+      write_elements(ring.next(), {{0, 0}, {32, 32}}, read_elements(ring.current(), {{0, 0}, {32, 32}}));
+      EXPECT_EQ(state_of(path), 5);
+    }
+    EXPECT_EQ(state_of(path), 5);
+    Epochs again(path, true);
+    step(again);
+    EXPECT_EQ(state_of(path), 6);
+    EXPECT_EQ(committed(path + "/0/x"), std::nullopt);
+  }
+}
+
+TEST(Epochs, AWriterThatDiesAnywhereLeavesTheLastEpoch) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "g";
+  make(path);
+  std::int64_t at = 0;
+  for (int dies = 0; dies < 400; ++dies) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      steps_left = dies;
+      commit_step = &count_down;
+      Epochs ring(path, true);
+      step(ring);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    const std::int64_t now = state_of(path);
+    ASSERT_TRUE(now == at || now == at + 1) << now << " after " << at << ", step " << dies;
+    if (WEXITSTATUS(status) == 0) {
+      ASSERT_EQ(now, at + 1) << "lost after a returned commit";
+      EXPECT_GT(dies, 15);
+      return;
+    }
+    ASSERT_EQ(WEXITSTATUS(status), 9);
+    at = now;
+  }
+  FAIL() << "a commit has more steps than were tried";
+}
+
+TEST(Epochs, WhoReadsWhatIsOverwrittenHearsSo) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "g";
+  make(path);
+  Epochs ring(path, true);
+  step(ring);
+  Epochs reader(path, false);
+  const Array seen = reader.current();
+  EXPECT_EQ(read_elements(seen, whole(shape)), filled(1));
+  step(ring);
+  EXPECT_EQ(read_elements(seen, whole(shape)), filled(1));  // nobody writes there yet
+  const auto moment = seen.store().look();
+  write_elements(ring.next(), {{0, 0}, {32, 32}}, filled(3));
+  EXPECT_THROW(seen.store().look(), StorageError);
+  EXPECT_THROW(read_elements(open_zarr_array(path + "/1/x"), whole(shape)), StorageError);
+  reader.refresh();
+  EXPECT_EQ(reader.epoch(), 2u);
+  EXPECT_EQ(read_elements(reader.current(), whole(shape)), filled(2));
+  step(ring);
+  EXPECT_NE(seen.store().look(), moment);
+  EXPECT_EQ(read_elements(seen, whole(shape)), filled(3));
+}
+
+TEST(Epochs, CommittedEpochsAndForeignWritersAreRefused) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "g";
+  make(path);
+  Epochs ring(path, true);
+  step(ring);
+  EXPECT_THROW(write_elements(ring.current(), whole(shape), filled(9)), StorageError);
+  try {
+    Epochs second(path, true);
+    FAIL();
+  } catch (const StorageError& error) {
+    EXPECT_EQ(error.number, EBUSY);
+  }
+  Transaction transaction;
+  EXPECT_THROW(transaction.add(open_zarr_array(path + "/1/x", true)), StorageError);
+  EXPECT_FALSE(transaction.add(ring.next()));
+  EXPECT_THROW(Epochs(path, false).next(), StorageError);
+  write_group(directory / "plain", "{}");
+  EXPECT_THROW(Epochs(directory / "plain", false), FormatError);
+  const EpochField field{"x", shape, Dtype::float32, {}};
+  for (const auto& [fields, slots] : {std::pair{std::vector{field}, 1}, std::pair{std::vector{field, field}, 2},
+                                      std::pair{std::vector<EpochField>{}, 2}})
+    EXPECT_THROW(Epochs::create(directory / "bad", fields, slots, false), ShapeError);
+}
+
+}  // namespace
+}  // namespace flagstone
