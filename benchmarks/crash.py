@@ -8,11 +8,17 @@ every submission to a ring. The second kind is done for each workload and each k
 recoveries die as well. After each kill: what is stored is read for reading only (flagstone, and the peers
 before anybody recovers), then a writer recovers, then all read again. Required: 0 torn, 0 lost after a
 returned commit, 0 that a peer cannot read.
+
+Then each step fails in turn, once with EIO or EDQUOT (the commit is tried again in the same process), or from
+there on with EROFS: a commit that raised has stored nothing, unless it says so. And commits, rollbacks,
+deaths, recoveries and reopened handles in random order, beside a reader in another process, against a model.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import itertools
 import json
 import mmap
@@ -73,13 +79,18 @@ class Judge:
             if not agrees:
                 self.fault("torn", f"{what}: {name} reads what was never stored")
 
+    def there(self) -> bool:
+        """Say whether the paths are there: between two steps they may be away until the next writer."""
+        if self.workload.gaps and not all(p.exists() for p in self.workload.arrays(self.place).values()):
+            self.counts["away until the next writer"] += 1
+            return False
+        return True
+
     def after_kill(self, what: str, returned: int, recover) -> None:
         """Judge after a kill: commit `returned` had returned, the next one may have been under way."""
         self.counts["kills"] += 1
         candidates = range(returned, returned + 2)
-        if self.workload.gaps and not all(p.exists() for p in self.workload.arrays(self.place).values()):
-            self.counts["away until the next writer"] += 1
-        else:
+        if self.there():
             before = self.found(what, candidates)
             if before < 0:
                 recover()
@@ -199,6 +210,125 @@ def at_random(workload, place: Path, judge: Judge, kills: int, draw: random.Rand
         judge.after_kill(f"kill {n}, {io}", returned, partial(once, n))
 
 
+FAULTS = ("torn", "lost", "unreadable by peers", "damaged", "unrecovered", "stuck")
+RETURNED, RAISED, RAISED_BUT_STORED, STUCK = 10, 11, 12, 13
+
+
+def every_fault(workload, place: Path, judge: Judge, number: int, times: int, stride: int) -> int:
+    """Let each step of a commit fail in turn, once (the commit is then tried again) or from there on."""
+
+    def fails(step: int) -> None:
+        workload.state(judge.at + 2)
+        steps.watch(place)
+        steps.fail(step, number, times)
+        status = RETURNED
+        try:
+            work(workload, place, "threads", judge.at)
+        except (fl.Error, OSError) as error:
+            status = RAISED_BUT_STORED if "stored" in str(error) else RAISED
+        reached = steps.count() >= step
+        steps.fail(0, 0, 0)
+        if not reached:
+            os._exit(0)
+        if status != RETURNED and times == 1:
+            try:
+                work(workload, place, "threads", workload.found(place, range(judge.at, judge.at + 2)))
+            except BaseException:
+                traceback.print_exc()
+                status = STUCK
+        os._exit(status)
+
+    for step in itertools.count(1, stride):
+        at, ended = judge.at, -in_child(partial(fails, step))
+        if ended == 0:
+            judge.at += 1
+            return step - 1
+        judge.counts["faults"] += 1
+        more = int(times == 1)  # it was tried again
+        allowed = {RETURNED: range(at + 1, at + 2), RAISED: range(at + more, at + more + 1),
+                   RAISED_BUT_STORED: range(at + more, at + more + 2)}  # fmt: skip
+        if ended not in allowed:
+            judge.fault("stuck", f"errno {number} at step {step}: exit status {ended}")
+            continue
+        states = allowed[ended]
+        if judge.there():
+            found = judge.found(f"errno {number} at step {step}, {ended}", states)
+            states = range(found, found + 1)
+        recover(workload, place)
+        judge.at = judge.found(f"errno {number} at step {step}, recovered", states)
+        judge.look_with_peers(f"errno {number} at step {step}", range(judge.at, judge.at + 1))
+    return 0
+
+
+def watching(workload, place: Path, latest: int, stop: mmap.mmap, returned: mmap.mmap) -> None:
+    """Read beside writers for as long as they go: every array is of one moment, and none goes back."""
+    name = next(iter(workload.first()))
+    array = fl.open(place / name)
+    while not stop[0]:
+        try:
+            seen = np.asarray(array)
+        except fl.StorageError as error:
+            if error.errno != errno.EAGAIN:
+                raise
+            continue
+        k = latest
+        while not np.array_equal(workload.state(k)[name], seen):
+            k += 1
+            if k > latest + 30:
+                raise RuntimeError(f"a reader saw what was never stored, after state {latest}")
+        latest = k
+        returned[:8] = struct.pack("q", struct.unpack("q", returned[:8])[0] + 1)
+
+
+def interleaved(workload, place: Path, judge: Judge, rounds: int, draw: random.Random) -> None:
+    """Commit, roll back, die, recover and reopen in random order, beside a reader, against the model."""
+    stop, reads = mmap.mmap(-1, 1), mmap.mmap(-1, 8)
+    reader = os.fork()
+    if reader == 0:
+        try:
+            watching(workload, place, judge.at, stop, reads)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    opened = {name: fl.open(place / name, mode="r+") for name in workload.first()}
+    for n in range(rounds):
+        what = draw.choice(("commit", "kept", "roll back", "die", "die", "recover", "reopen"))
+        k = judge.at + 1
+        judge.counts["rounds"] += 1
+        if what == "commit":
+            workload.commit(place, k)
+            judge.at = k
+        elif what == "kept":  # through handles that have been open all the time
+            with fl.transaction(place):
+                workload.change(k, opened)
+            judge.at = k
+        elif what == "roll back":
+            with contextlib.suppress(KeyError), fl.transaction(place):
+                workload.change(k, opened)
+                raise KeyError
+        elif what == "die":
+
+            def dies(at: int = draw.randint(1, 80), torn: bool = draw.random() < 0.5) -> None:
+                steps.watch(place)
+                steps.die(at, torn)
+                work(workload, place, "threads", judge.at)
+
+            ended = in_child(dies)
+            judge.at = judge.found(f"round {n}", range(k, k + 1) if ended == 0 else range(k - 1, k + 1))
+        elif what == "recover":
+            recover(workload, place, dies_at=draw.randint(0, 12))
+        else:
+            opened = {name: fl.open(place / name, mode="r+") for name in workload.first()}
+        judge.found(f"round {n}, {what}", range(judge.at, judge.at + 1))
+        if any(not np.array_equal(opened[name][...], v) for name, v in workload.state(judge.at).items()):
+            judge.fault("torn", f"round {n}, {what}: a handle that was open sees something else")
+    stop[0] = 1
+    if os.waitpid(reader, 0)[1] != 0:
+        judge.fault("torn", "beside a reader")
+    judge.counts["reads beside"] += struct.unpack("q", reads[:8])[0]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -229,6 +359,10 @@ def main() -> int:
         lengths = {io: every_step(workload, place, io, judge, stride) for io in rings}
         at_steps = judge.counts["kills"]
         at_random(workload, place, judge, -(-kills // len(names)), draw)
+        for number, times in ((errno.EIO, 1), (errno.EDQUOT, 1), (errno.EROFS, 1 << 40)):
+            every_fault(workload, place, judge, number, times, 6 * stride if options.smoke else stride)
+        if name == "updates":
+            interleaved(workload, place, judge, 60 if options.smoke else 1000, draw)
         row = {"workload": name, "steps": lengths, "kills at steps": at_steps, **judge.counts,
                "seconds": round(time.perf_counter() - begun, 1)}  # fmt: skip
         rows.append(row)
@@ -236,7 +370,10 @@ def main() -> int:
         total += judge.counts
         failures += judge.failures
     shutil.rmtree(top)
-    bad = {kind: total[kind] for kind in ("torn", "lost", "unreadable by peers", "damaged", "unrecovered")}
+    bad = {
+        kind: total[kind]
+        for kind in ("torn", "lost", "unreadable by peers", "damaged", "unrecovered", "stuck")
+    }
     print(f"{total['kills']} kills, {total['reads by peers']} reads by {' and '.join(found_peers)}: "
           + ", ".join(f"{count} {kind}" for kind, count in bad.items()))  # fmt: skip
     for failure in failures[:20]:
@@ -248,6 +385,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     again_with_steps()
+    import numpy as np
     from stored import WORKLOADS, peers
 
     import flagstone as fl

@@ -6,6 +6,7 @@ the one before it in all that a commit touches.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Callable
@@ -28,6 +29,7 @@ class Workload:
     exchange = True  # renameat2 with flags is allowed
     #: whether the path may be away for a moment when its writer died (until the next writer comes)
     gaps = False
+    slow = False  # to judge
     slow_peers: tuple[str, ...] = ()  # that are asked seldom
 
     def __init__(self) -> None:
@@ -180,7 +182,7 @@ class TwoSteps(Outputs):
 class Sparse(Workload):
     """A group of three arrays that must agree takes the place of the old one."""
 
-    name = "sparse"
+    name, slow = "sparse", True
 
     def first(self) -> State:
         return {"s.zarr": np.zeros((30, 20), np.float32)}
@@ -217,8 +219,45 @@ class Sparse(Workload):
         return any(np.array_equal(seen, self.state(k)["s.zarr"]) for k in candidates)
 
 
+class Ring(Workload):
+    """Two arrays of a state that exchange roles with the next one (epoch commit)."""
+
+    name = "epochs"
+
+    def first(self) -> State:
+        return {name: np.zeros((20, 12)) for name in ("x", "r")}
+
+    def prepare(self, place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        fields = dict.fromkeys(self.first(), ((20, 12), "float64"))
+        fl.epochs(place / "ring.zarr", fields, chunks=(8, 8)).close()
+
+    def change(self, k: int, arrays: Any) -> None:
+        for i, name in enumerate(("x", "r")):
+            arrays[name][...] = np.arange(240.0).reshape(20, 12) * (i + 1) + k
+
+    def commit(self, place: Path, k: int) -> None:
+        with fl.epochs(place / "ring.zarr") as ring:
+            if ring.epoch != k - 1:
+                raise RuntimeError(f"epoch {ring.epoch} where {k - 1} is stored")
+            self.change(k, ring.next)
+            ring.commit({"k": k})
+
+    def read(self, place: Path) -> State:
+        with fl.epochs(place / "ring.zarr", mode="r") as ring:
+            return {name: np.asarray(array) for name, array in ring.current.items()}
+
+    def recover(self, place: Path) -> None:
+        fl.epochs(place / "ring.zarr").close()
+
+    def arrays(self, place: Path) -> dict[str, Path]:
+        about = json.loads((place / "ring.zarr" / "zarr.json").read_text())
+        current = about["attributes"]["flagstone"]["epochs"]["current"]
+        return {name: place / "ring.zarr" / current / name for name in self.first()}
+
+
 WORKLOADS: dict[str, Callable[[], Workload]] = {
-    kind.name: kind for kind in (Updates, Shards, Outputs, TwoSteps, Sparse)
+    kind.name: kind for kind in (Updates, Shards, Outputs, TwoSteps, Sparse, Ring)
 }
 
 

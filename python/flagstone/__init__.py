@@ -17,6 +17,7 @@ from .convert import convert
 from .creation import create, from_numpy
 from .csr_builder import from_blocks
 from .decomposition import PcaResult, open_pca, pca
+from .epoch import Epochs, epochs
 from .errors import (
     BudgetError,
     ConvergenceError,
@@ -54,6 +55,7 @@ __all__ = [
     "BudgetError",
     "CheckReport",
     "ConvergenceError",
+    "Epochs",
     "Error",
     "Expression",
     "FormatError",
@@ -78,6 +80,7 @@ __all__ = [
     "convert",
     "create",
     "dask_chunks",
+    "epochs",
     "features",
     "fold",
     "from_blocks",

@@ -110,7 +110,8 @@ class Epochs:
             text = json.dumps(dict(values or {}), allow_nan=False, default=_plain)
         except (TypeError, ValueError) as error:
             raise ShapeError(
-                f"commit: values are numbers, text, lists and mappings, all finite ({error}); store arrays as fields."
+                f"commit: values are numbers, text, lists and mappings, all finite ({error}); "
+                "store arrays as fields."
             ) from None
         for array in self._arrays.values():
             array._mode = "r"  # the store refuses too; this says it in words that fit
@@ -235,6 +236,6 @@ def _check_same(ring: Epochs, wanted: list[Field]) -> None:
         return
     ring.close()
     raise ShapeError(
-        f"epochs: the ring '{ring.path}' holds {stored} and {asked} was asked for; open it without a shape, or "
-        "pass overwrite=True to start anew."
+        f"epochs: the ring '{ring.path}' holds {stored} and {asked} was asked for; "
+        "open it without a shape, or pass overwrite=True to start anew."
     )

@@ -57,7 +57,8 @@ void Epochs::create(const std::string& path, const std::vector<EpochField>& fiel
   output.publish();
 }
 
-Epochs::Epochs(const std::string& path, bool writable) : path_(path), writable_(writable) {
+Epochs::Epochs(const std::string& path, bool writable)
+    : path_(std::filesystem::absolute(path).string()), writable_(writable) {
   read_record();
   arrays_.assign(static_cast<std::size_t>(slots_), std::vector<Array>(fields_.size()));
   if (!writable_) return;

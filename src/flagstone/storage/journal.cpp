@@ -198,19 +198,14 @@ void Journal::write(const JournalHead& before, std::uint64_t id, JournalHead::St
   put_head(file, head, path_);
 }
 
-void Journal::mark(JournalHead::State state, bool sync) {
+void Journal::mark(JournalHead::State state) {
   JournalHead head = this->head();
   const bool fresh = head.commits++ == 0;
   head.state = state;
   head.id = head.bytes = 0;
   head.body = 0;
   const Descriptor file(open_journal());
-  std::memcpy(head.magic, magic, sizeof magic);
-  head.crc = crc32c(&head, sizeof head - sizeof head.crc);
-  commit_step("journal mark");
-  write_range(file, &head, sizeof head, 0, path_);
-  if (!sync) return;
-  if (::fdatasync(file) != 0) throw StorageError("commit: cannot sync the journal", errno, path_);
+  put_head(file, head, path_);
   if (fresh) sync_name();
 }
 

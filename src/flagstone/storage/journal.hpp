@@ -81,8 +81,8 @@ class Journal {
   void commit(const JournalHead& before, std::uint64_t id, const CommitRecord& record);
   void point(const JournalHead& before, std::uint64_t id, const std::string& to);
   void clear();
-  /// Says that the array is being overwritten in place, or that it is whole again. Durable where `sync`.
-  void mark(JournalHead::State state, bool sync);
+  /// Says that the array is being overwritten in place, or that it is whole again.
+  void mark(JournalHead::State state);
 
  private:
   void write(const JournalHead& before, std::uint64_t id, JournalHead::State state, const std::string& body);

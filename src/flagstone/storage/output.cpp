@@ -200,7 +200,13 @@ void Output::exchange() {
   }
   if (::rename(hidden_.c_str(), path_.c_str()) != 0) {
     const int number = errno;
-    if (!one_step) ::rename(old.c_str(), path_.c_str());
+    if (!one_step && ::rename(old.c_str(), path_.c_str()) != 0) {
+      leave_ = true;  // the lock says what is to be done
+      throw StorageError(
+          "output: the old version is set aside and the new one could not take its place; the next writer of this "
+          "path finishes that, and the new version is stored then",
+          number, path_);
+    }
     throw StorageError("output: cannot publish", number, path_);
   }
   if (!one_step) {

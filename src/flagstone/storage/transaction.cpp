@@ -32,7 +32,7 @@ std::string about_us() {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   if (::localtime_r(&now, &local)) std::strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-  return "process " + std::to_string(::getpid()) + " since " + when + "\n";
+  return "process " + std::to_string(::getpid()) + " (" + program_invocation_short_name + ") since " + when + "\n";
 }
 
 using Place = std::shared_ptr<const Directory>;
@@ -108,7 +108,7 @@ WriterLock::WriterLock(const Directory& place) : process_(::getpid()) {
     const int number = errno;
     std::string who = contents(file_);
     if (who.starts_with("process " + std::to_string(::getpid()) + " "))
-      who = "another handle of this process" + who.substr(who.find(" since"));
+      who = "another handle of this process" + who.substr(who.find(" ("));
     ::close(file_);
     file_ = -1;
     if (number == EWOULDBLOCK)

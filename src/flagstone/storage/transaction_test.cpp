@@ -166,7 +166,8 @@ TEST(Transaction, OneWriterAndAMessageAboutIt) {
     FAIL();
   } catch (const StorageError& error) {
     EXPECT_EQ(error.number, EBUSY);
-    EXPECT_NE(std::string(error.what()).find("another handle of this process since 2"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("another handle of this process (storage_test) since 2"),
+              std::string::npos)
         << error.what();
   }
   const Box box{{0, 0}, {32, 32}};

@@ -83,8 +83,9 @@ class ZarrStore final : public ArrayStore {
     std::uint64_t file_bytes = 0;
     bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
-    bool unsynced = false;   // written to since the last flush
-    std::uint64_t made = 0;  // inode of the file that this transaction made
+    bool unsynced = false;    // written to since the last flush
+    std::uint64_t made = 0;   // inode of the file that this transaction made
+    std::uint64_t inode = 0;  // of the file that is written to
     // While it is written to:
     std::vector<ShardEntry> before;     // the index on the disk
     ShardSums sums_before;              // and the checksums
@@ -110,6 +111,9 @@ class ZarrStore final : public ArrayStore {
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const Shape& chunk);  // for writing
   void refuse_unless_writable() const;
+  void drop_stale();
+  void check_in_place(const Shape& shard, const Shard& loaded) const;
+  void mark_in_place(bool writing);  // mutex_ held
   void check_layout(const Shape& shard, const Shard& loaded) const;
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);

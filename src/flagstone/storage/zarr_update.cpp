@@ -1,4 +1,4 @@
-// Writing into shards: which slot a chunk goes to, and what a transaction changes.
+// Writing into shards: what others committed, flushing, and what a transaction changes.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,190 +82,8 @@ const ShardRecord* ZarrStore::overlaid(const Shape& shard, std::uint64_t file_by
   return nullptr;
 }
 
-// ---- slots --------------------------------------------------------------------------------------------------------
-
-void ZarrStore::make(const Shape& shard, Shard& fresh) {
-  if (!still_there())
-    throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
-  // Through the descriptor: another array may take the path at any moment.
-  const std::string here = opened_ < 0 ? directory_ : "/proc/self/fd/" + std::to_string(opened_);
-  const std::string path = here + "/" + metadata_.key(shard);
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (std::filesystem::create_directories(parent, error)) {
-    for (auto up = parent; up.string().size() >= here.size(); up = up.parent_path())
-      new_directories_.insert(up.string());
-  }
-  if (error) throw StorageError("storage: cannot create a directory", error.value(), path_of(shard));
-  new_directories_.insert(parent.string());
-  fresh.file_bytes =
-      align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
-  fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
-  if (transacting_)
-    make_aside(here, path, shard, fresh);
-  else
-    fill_shard(*File::open(path, File::Mode::create), fresh);  // nobody else sees the array yet
-  fresh.exists = fresh.indexed = true;
-}
-
-/// A length and an index of absent chunks.
-void ZarrStore::fill_shard(File& file, const Shard& fresh) const {
-  if (metadata_.codec.raw())
-    file.allocate(fresh.file_bytes);
-  else
-    file.truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
-  write_shard_index(file, fresh.entries, fresh.file_bytes);
-}
-
-/// Under a hidden name first: a shard without an index, from a writer that died or lost its power, can be read by
-/// nobody. The writer's lock makes one name enough.
-void ZarrStore::make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh) {
-  const std::string aside = here + "/__flagstone/shard";
-  ::unlink(aside.c_str());
-  try {
-    const auto file = File::open(aside, File::Mode::create);
-    commit_step("make");
-    fill_shard(*file, fresh);
-    file->sync();
-    struct stat status;
-    if (::fstat(file->buffered(), &status) != 0 || !rename_to_new(aside, path))
-      throw StorageError("storage: cannot create", errno, path_of(shard));
-    fresh.made = status.st_ino;
-  } catch (const StorageError& error) {
-    ::unlink(aside.c_str());
-    throw StorageError("write: cannot make a shard of the array", error.number, path_of(shard));
-  }
-}
-
-void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
-  const std::uint64_t slot = layout_.slot_bytes();
-  bool ours = loaded.file_bytes % page_bytes == 0 && loaded.file_bytes / slot < nowhere;
-  std::set<std::uint64_t> taken;
-  for (std::size_t i = 0; ours && i < loaded.entries.size(); ++i) {
-    const ShardEntry& entry = loaded.entries[i];
-    ours = entry.absent() || (entry.offset % slot == 0 && entry.bytes <= slot && taken.insert(entry.offset).second);
-  }
-  if (!ours)
-    throw FormatError("write: " + path_of(shard) +
-                      ": another program laid this shard out; copy the array (fl.from_numpy, fl.matmul with out=) "
-                      "instead of writing into it.");
-}
-
-void ZarrStore::touch(const Shape& shard, Shard& loaded) {
-  check_layout(shard, loaded);
-  check_sums(loaded);
-  const std::size_t number = sums_.number_of(shard);
-  loaded.sums_before = loaded.sums;
-  if (loaded.sums.state != ShardSums::State::known) loaded.sums_before.chunks.clear();
-  if (keeps_sums_) {
-    if (!transacting_ && !final_) sums_.invalidate(number);
-    loaded.sums.state = ShardSums::State::known;
-    loaded.sums.chunks.resize(loaded.entries.size());
-    ++loaded.sums.epoch;
-  }
-  const std::uint64_t slot = layout_.slot_bytes();
-  loaded.before = loaded.entries;
-  loaded.placed.assign(loaded.entries.size(), nowhere);
-  loaded.free.clear();
-  const auto slots = static_cast<std::uint32_t>((loaded.file_bytes - metadata_.index_bytes()) / slot);
-  for (std::uint32_t i = 0; i < slots; ++i) loaded.free.insert(loaded.free.end(), i);
-  for (const ShardEntry& entry : loaded.entries)
-    if (!entry.absent()) loaded.free.erase(static_cast<std::uint32_t>(entry.offset / slot));
-  loaded.unsynced = true;
-}
-
-/// Spare slots behind the old index, which stays where it is until nobody reads it: the file gets a copy of it at its
-/// new end, and holes in between. Costs nothing on the disk before they are written. In a transaction the journal
-/// says meanwhile what the index of the longer file is: a file may be longer after a power failure, and what should be
-/// at its end not there. Cost: four syncs, for every quarter that a shard grows.
-void ZarrStore::grow(const Shape& shard, Shard& loaded) {
-  const std::uint64_t slot = layout_.slot_bytes();
-  const auto first =
-      static_cast<std::uint32_t>(ceil_div(static_cast<Index>(loaded.file_bytes), static_cast<Index>(slot)));
-  const auto more = static_cast<std::uint32_t>(std::max<std::size_t>(1, loaded.entries.size() / 4));
-  const std::uint64_t bytes = align_up((std::uint64_t{first} + more) * slot + metadata_.index_bytes());
-  commit_step("grow");
-  if (transacting_)
-    grow_journaled(shard, loaded, bytes);
-  else
-    write_shard_index(*loaded.file, loaded.before, bytes);
-  loaded.file_bytes = bytes;
-  for (std::uint32_t i = first; i < first + more; ++i) loaded.free.insert(loaded.free.end(), i);
-}
-
-void ZarrStore::grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes) {
-  Journal journal(opened_, directory_);
-  ShardRecord record{shard, bytes, loaded.before, loaded.sums_before.epoch, loaded.sums_before.chunks};
-  try {
-    journal.commit(journal.head(), new_transaction_id(), {{".", {std::move(record)}}});
-    if (keeps_sums_) sums_.growing(sums_.number_of(shard), bytes);
-    commit_step("grow index");
-    write_shard_index(*loaded.file, loaded.before, bytes);
-    commit_step("grow sync");
-    loaded.file->sync();
-  } catch (...) {
-    try {
-      loaded.file->truncate(loaded.file_bytes);
-      journal.clear();
-    } catch (...) {
-      broken_ = true;  // the record stays, for readers and for the next writer
-    }
-    throw;
-  }
-  journal.clear();
-}
-
-/// Where a chunk goes: its own slot if that is free, else the first that is. Outside a transaction nobody else sees
-/// the array yet, and what is there is overwritten.
-std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t entry) {
-  std::uint32_t& placed = loaded.placed[entry];
-  if (placed != nowhere) return placed;
-  const ShardEntry& old = loaded.before[entry];
-  if (!transacting_ && !old.absent()) return placed = static_cast<std::uint32_t>(old.offset / layout_.slot_bytes());
-  if (loaded.free.empty()) grow(shard, loaded);
-  const auto own = loaded.free.find(static_cast<std::uint32_t>(entry));
-  const auto at = own != loaded.free.end() ? own : loaded.free.begin();
-  placed = *at;
-  loaded.free.erase(at);
-  return placed;
-}
-
-StoredChunk ZarrStore::slot(const Shape& chunk) {
-  const Place where = place_of(chunk);
-  std::lock_guard lock(mutex_);
-  Shard& shard = load(where.shard);
-  commit_step("slot");
-  if (next_ && !writing_) {
-    Journal(opened_, directory_).mark(JournalHead::State::writing, false);
-    seen_ = heads();
-    writing_ = true;
-  }
-  if (!shard.exists) {
-    make(where.shard, shard);
-    hold(where.shard, shard);
-  }
-  if (!shard.unsynced) touch(where.shard, shard);
-  const std::uint64_t offset = place(where.shard, shard, where.entry) * layout_.slot_bytes();
-  return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
-}
-
-void ZarrStore::write_in_place(bool next) {
-  std::lock_guard lock(mutex_);
-  next_ = next;
-  writing_ = next && Journal(opened_, directory_).head().state == JournalHead::State::writing;
-  if (!writing_) return;
-  shards_.clear();
-  open_.clear();
-  std::error_code error;
-  std::filesystem::remove_all("/proc/self/fd/" + std::to_string(opened_) + "/c", error);
-  if (error) throw StorageError("epochs: cannot remove what a dead writer left", error.value(), directory_ + "/c");
-  looked_ = false;
-}
-
-void ZarrStore::end_in_place() {
-  std::lock_guard lock(mutex_);
-  next_ = writing_ = looked_ = false;
-}
+// ---- writing
+// ----------------------------------------------------------------------------------------------------------
 
 void ZarrStore::refuse_unless_writable() const {
   if (options_.in_place && !next_)
@@ -332,10 +150,7 @@ void ZarrStore::flush() {
   sums_.sync();
   for (const std::string& path : new_directories_) sync_directory(path);
   new_directories_.clear();
-  if (!writing_) return;
-  Journal(opened_, directory_).mark(JournalHead::State::idle, true);
-  seen_ = heads();
-  writing_ = false;
+  if (writing_) mark_in_place(false);
 }
 
 // ---- a transaction ------------------------------------------------------------------------------------------------
@@ -345,13 +160,41 @@ void ZarrStore::begin() {
     throw StorageError("write: the array is open for reading only; open it with mode r+", EROFS, directory_);
   if (!still_there())
     throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
-  flush();  // of an array that was built by this handle
+  drop_stale();
+  flush();  // what was written before is no part of the transaction
   std::lock_guard lock(mutex_);
   look_again();
   for (auto& [name, shard] : shards_) shard.file.reset();  // another program may have put other files there
   open_.clear();
   transacting_ = true;
   broken_ = false;
+}
+
+/// What was written outside a transaction was written without the lock: its indexes are of the moment when it was
+/// written, and must not go over what others committed since.
+void ZarrStore::drop_stale() {
+  std::lock_guard lock(mutex_);
+  const auto loose = [](const auto& shard) { return shard.second.unsynced; };
+  if (std::none_of(shards_.begin(), shards_.end(), loose) || heads() == seen_) return;
+  for (auto& [name, shard] : shards_) shard.unsynced = false;
+  shards_.clear();
+  open_.clear();
+  looked_ = false;
+  throw StorageError(
+      "write: elements were written outside a transaction, and somebody has committed since; they are not stored: "
+      "write them again",
+      ESTALE, directory_);
+}
+
+/// A shard that another program put another file in place of is not the one that was written to.
+void ZarrStore::check_in_place(const Shape& shard, const Shard& loaded) const {
+  struct stat there;
+  const std::string key = metadata_.key(shard);
+  if (::fstatat(opened_, key.c_str(), &there, 0) == 0 && there.st_ino == loaded.inode &&
+      static_cast<std::uint64_t>(there.st_size) == loaded.file_bytes)
+    return;
+  throw StorageError("commit: another program rewrote a shard meanwhile, so nothing was stored; start again", ESTALE,
+                     path_of(shard));
 }
 
 ArrayRecord ZarrStore::prepare() {
@@ -365,6 +208,7 @@ ArrayRecord ZarrStore::prepare() {
   for (auto& [name, shard] : shards_) {
     if (!shard.unsynced) continue;
     hold(name, shard);
+    check_in_place(name, shard);
     commit_step("data sync");
     shard.file->sync();
     record.shards.push_back({name, shard.file_bytes, shard.entries, shard.sums.epoch, {}});
