@@ -113,7 +113,8 @@ with fl.transaction({str(path)!r}):
     )
     assert writer.stdout.readline() == "inside\n"
     A = fl.open(path / "A", mode="r+")
-    with pytest.raises(fl.StorageError, match=rf"being written by process {writer.pid} \(python\S*\) since 2"):
+    who = rf"being written by process {writer.pid} \(python\S*\) since 2"
+    with pytest.raises(fl.StorageError, match=who):
         A[5, 5] = 3
     assert A[0, 0] == 0  # readers are not disturbed
     writer.communicate("\n", timeout=30)

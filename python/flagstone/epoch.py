@@ -186,11 +186,11 @@ def epochs(
 
     Notes
     -----
-    A program that is killed at any moment, and started again, finds the last committed epoch, whole, and goes
-    on from there. `next` is overwritten in place: it holds the state of `slots` - 1 epochs ago, or zeros after
-    a crash, so write all of it. A reader that is still in a state when the writer comes round to overwrite it
-    gets a `StorageError` that says so. Other programs find the current state in the group's attributes:
-    ``flagstone.epochs.current`` names it ("0", "1", ...), an array or a group of arrays.
+    A program that is killed at any moment, and started again, finds the last committed epoch, whole, and
+    goes on from there. `next` is overwritten in place: it holds the state of `slots` - 1 epochs ago, or zeros
+    after a crash, so write all of it. A reader that is still in a state when the writer comes round to
+    overwrite it gets a `StorageError` that says so. Other programs find the current state in the group's
+    attributes: ``flagstone.epochs.current`` names it ("0", "1", ...), an array or a group of arrays.
 
     >>> with fl.epochs("heat.zarr", (n, n), "float64") as u:      # doctest: +SKIP
     ...     if u.epoch == 0:
