@@ -361,3 +361,30 @@ def test_numerical_errors_leave_nothing(process, tmp_path):
     with pytest.raises(AssertionError, match="NumericalError"):
         process(_PCA, method="krylov")
     assert not _left(tmp_path / "p.zarr")
+
+
+# Conversion -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["new.zarr", "new.npy"])
+def test_convert(process, tmp_path, rng, target):
+    values = rng.standard_normal((4000, 5000))
+    np.save(tmp_path / "old.npy", values)
+    code = f"fl.convert('old.npy', '{target}')"
+    process(code, kill=2)
+    (left,) = _left(tmp_path / target)
+    assert 0 < left.done < 1
+    again = process(f"fl.resume('{target}')\nresult = told()")
+    assert 0 < again["read"] < values.nbytes
+    assert np.array_equal(np.asarray(fl.open(tmp_path / target)), values)
+    if target.endswith(".zarr"):
+        report = fl.check(tmp_path / target)
+        assert report.ok
+        assert report.verified == report.chunks
+
+
+def test_sparse_conversions_keep_no_record(process, tmp_path):
+    sparse = sp.random(3000, 500, 0.05, "csr", random_state=2)
+    fl.from_blocks([sparse], tmp_path / "s.zarr")
+    process("records.saved = lambda n: 1 / 0\nfl.convert('s.zarr', 't.zarr')")
+    assert not _left(tmp_path / "t.zarr")

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from .array import Array, shape_text
-from .config import Call
+from .config import Call, Moved
 from .creation import Destination, in_group
 from .csr_builder import CsrBuilder, value_dtype
 from .errors import storage_error
@@ -19,6 +19,7 @@ from .files import head_of, open_path
 from .formats import for_writing, of_file
 from .imports import Block, Built, Reported, Triplets, ahead, build_csr
 from .outputs import check_overwrite
+from .records import Record, identity, seconds_of
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -83,7 +84,11 @@ def convert(
             return
         opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
         done.bytes_read = _stored(opened)
+        if isinstance(opened, Array) and (one is None or place.endswith(".npy")):
+            _dense(call, opened, place, overwrite, done)
+            return
         if one is None:
+            assert isinstance(opened, SparseArray)
             done.bytes_written = _stored(_to_zarr(call, opened, place, overwrite))
             return
         output: _core.Output | None = _core.Output(
@@ -113,13 +118,32 @@ def _stored(built: Built) -> int:
     return built.stored_bytes if isinstance(built, SparseArray) else int(built._core.stored_bytes)
 
 
-def _to_zarr(call: Call, opened: Built, place: str, overwrite: bool) -> Built:
+def _dense(call: Call, opened: Array, place: str, overwrite: bool, done: Moved) -> None:
+    """Copy an array; a long copy can be resumed."""
+
+    def arguments() -> dict[str, object]:
+        return {"a": identity(opened), "overwrite": overwrite}
+
+    record = Record("convert", arguments, seconds_of(0, 2 * opened.nbytes), call.runtime)
+    destination = Destination(
+        "convert", place, opened.shape, opened.dtype.name, None, overwrite, record=record
+    )
+    with whole_or_nothing(destination), record.kept(destination):
+        moved = copy(
+            call,
+            opened,
+            destination.core,
+            Reported(call, opened.nbytes),
+            record.checkpoint,
+            place.endswith(".npy"),
+        )
+        done.bytes_written = _stored(destination.publish())
+    if record.resumed:
+        done.bytes_read = done.bytes_written = moved
+
+
+def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool) -> Built:
     report = Reported(call, opened.nbytes)
-    if isinstance(opened, Array):
-        destination = Destination("convert", place, opened.shape, opened.dtype.name, None, overwrite)
-        with whole_or_nothing(destination):
-            copy(call, opened, destination.core, report)
-            return destination.publish()
     if opened._transposed:
         return _turned(call, opened, place, overwrite, report)
     kept = value_dtype(opened.dtype, "convert")

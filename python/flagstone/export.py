@@ -34,8 +34,15 @@ def _step(source: Array, target: _core.Array) -> list[int]:
     return step
 
 
-def copy(call: Call, source: Array, target: _core.Array, report: Reported) -> None:
-    """Copy all elements, box by box; the target is built aside. Holds two boxes of 32 MiB at most."""
+def copy(
+    call: Call, source: Array, target: _core.Array, report: Reported,
+    checkpoint: _core.Checkpoint | None = None, flat: bool = False,
+) -> int:  # fmt: skip
+    """Copy all elements, box by box; the target is built aside. Holds two boxes of 32 MiB at most.
+
+    `checkpoint`: where finished boxes are counted; those that a dead process counted, and the target still
+    holds, are not copied again. `flat`: the target has no chunks. Returns the bytes that were copied.
+    """
     out = Array(target, "r+")
     out._dirty = True  # built aside: no mark is needed
     step, shape, moved = _step(source, target), source.shape, 0
@@ -43,13 +50,26 @@ def copy(call: Call, source: Array, target: _core.Array, report: Reported) -> No
         "two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + source._core.unpack_bytes
     )
     grid = [range(0, n, s) for n, s in zip(shape, step, strict=True)]
-    for first in np.ndindex(*[len(g) for g in grid]):
-        key = tuple(slice(g[i], g[i] + s) for g, i, s in zip(grid, first, step, strict=True))
+    numbers = [len(g) for g in grid]
+    boxes = int(np.prod(numbers, dtype=object))
+    had = int.from_bytes(checkpoint.load("boxes"), "little") if checkpoint and checkpoint.has("boxes") else 0
+    # A chunk that is written in parts is read in between: what is counted must be whole chunks.
+    whole = flat or all(s % c == 0 or s >= n for s, c, n in zip(step, target.chunks, shape, strict=True))
+    for number, first in enumerate(np.ndindex(*numbers)):
+        start = [g[i] for g, i in zip(grid, first, strict=True)]
+        extents = [min(s, n - at) for s, n, at in zip(step, shape, start, strict=True)]
+        if number < had and target.stored(start, extents):
+            continue
+        key = tuple(slice(at, at + n) for at, n in zip(start, extents, strict=True))
         part = source._take(call, key)
         out._assign(call, key, part)
         moved += part.nbytes
         report.at(moved)
+        if checkpoint is not None and whole and checkpoint.due():
+            target.checkpoint()
+            checkpoint.save((number + 1) / boxes, [("boxes", (number + 1).to_bytes(8, "little"))])
     target.flush()
+    return moved
 
 
 def rows_bytes(matrix: SparseArray) -> int:

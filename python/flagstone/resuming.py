@@ -11,6 +11,7 @@ from typing import Any
 from . import _core
 from .array import Array
 from .config import current
+from .convert import convert
 from .creation import MEMBER
 from .decomposition import pca
 from .errors import Error, FormatError, path_text, storage_error
@@ -104,8 +105,13 @@ def _pca(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[st
     return pca, (_operand("X", told["x"]), told["k"]), options | {"out": path}
 
 
+def _convert(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    return convert, (_operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
+
+
 #: Operation: the call that a record stands for, as (routine, operands, options).
 _CALLS: dict[str, Callable[[str, dict[str, Any]], tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
+    "convert": _convert,
     "matmul": _matmul,
     "pca": _pca,
     "rechunk": _rechunk,
