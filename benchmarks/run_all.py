@@ -29,6 +29,7 @@ SCRIPTS = (
     "limits",
     "plan",
     "formats",
+    "resume",
     "peers",
 )
 
