@@ -80,7 +80,7 @@ void Checkpoint::open() {
   std::string head(most_head, '\0');
   head.resize(read_all(file.number, reinterpret_cast<std::byte*>(head.data()), head.size(), 0, path()));
   const std::size_t end = head.find('\n');
-  if (end == std::string::npos || end <= crc_digits + 1) throw_damaged("it has no head");
+  if (end == std::string::npos || end <= crc_digits + 1 || head[crc_digits] != ' ') throw_damaged("it has no head");
   const std::string text = head.substr(crc_digits + 1, end - crc_digits - 1);
   if (head.substr(0, crc_digits) != hex(crc32c(text.data(), text.size()))) throw_damaged("its head");
   try {
