@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import operator
 import os
 import threading
 import time
@@ -22,44 +21,13 @@ from typing import Any, NoReturn
 from . import _core, machine, scratch
 from .errors import BudgetError, Error, path_text, storage_error
 from .plan import Plan, Stats
+from .sizes import memory_bytes, thread_count
 
 __all__ = ["Call", "Runtime", "current", "features", "memory_bytes", "stats"]
 
 _MiB = 1 << 20
 _MOST = (1 << 64) - 1  # bytes that can be named
-_MOST_LIMIT = 1 << 62  # bytes of a limit
-_MOST_THREADS = 4096
 Progress = Callable[[Any], None]
-
-
-def memory_bytes(memory: int | str | None) -> int:
-    """Return a limit in bytes; None: $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
-    where = "memory"
-    if memory is None:
-        memory = os.environ.get("FLAGSTONE_MEMORY") or int(0.6 * _core.allowed_memory())
-        where = "FLAGSTONE_MEMORY" if isinstance(memory, str) else where
-    if isinstance(memory, str):
-        try:
-            memory = int(_core.parse_bytes(memory))
-        except Error:
-            raise _bad_memory(where, memory) from None
-    if isinstance(memory, bool) or not hasattr(memory, "__float__"):
-        raise _bad_memory(where, memory)
-    if not 1 <= memory < _MOST_LIMIT:  # not a number either
-        raise _bad_memory(where, memory)
-    return int(memory)
-
-
-def _bad_memory(where: str, given: object) -> ValueError:
-    return ValueError(f'{where}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
-
-
-def _threads(name: str, number: object) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise TypeError(f"Runtime: {name} is {number!r}; a whole number is needed.")
-    if not 1 <= operator.index(number) <= _MOST_THREADS:
-        raise ValueError(f"Runtime: {name} is {number}; 1 to {_MOST_THREADS} are taken.")
-    return operator.index(number)
 
 
 class Runtime:
@@ -100,8 +68,8 @@ class Runtime:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
         self.memory = memory_bytes(memory)
-        self.workers = 0 if workers is None else _threads("workers", workers)
-        self.threads_per_task = _threads("threads_per_task", threads_per_task)
+        self.workers = 0 if workers is None else thread_count("workers", workers)
+        self.threads_per_task = thread_count("threads_per_task", threads_per_task)
         self.io = io
         self.progress = progress
         self.last: Stats | None = None
