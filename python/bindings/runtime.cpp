@@ -7,6 +7,7 @@
 #include "bindings/bindings.hpp"
 #include "flagstone/kernel/dense.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/resize.hpp"
 #include "flagstone/storage/ring.hpp"
 
 namespace flagstone::python {
@@ -89,6 +90,12 @@ CheckReport check(Engine& engine, const std::string& directory, std::size_t stag
   });
 }
 
+void resize(Engine& engine, const std::string& directory, const Shape& shape, std::size_t staging) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  resize_array(*engine.ring, directory, shape, staging);
+}
+
 void bind_statistics(nb::module_& m) {
   nb::class_<Statistics>(m, "Statistics")
       .def_ro("bytes_read", &Statistics::bytes_read)
@@ -151,6 +158,7 @@ void bind_runtime(nb::module_& m) {
       .def("plan", &plan)
       .def("least_memory", &least_memory)
       .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
+      .def("resize", &resize, nb::arg("directory"), nb::arg("shape"), nb::arg("staging"))
       .def_prop_ro_static("allowed_drift", [](nb::handle) { return Runtime::allowed_drift; })
       .def("read_box", &read, nb::arg("array"), nb::arg("start"), nb::arg("to"), nb::arg("staging"))
       .def("write_box", &write, nb::arg("array"), nb::arg("start"), nb::arg("from_"), nb::arg("staging"));

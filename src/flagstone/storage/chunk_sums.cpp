@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -19,6 +20,7 @@ namespace {
 constexpr char magic[8] = {'F', 'L', 'A', 'G', 'S', 'U', 'M', '\1'};
 constexpr const char* folder = "__flagstone";
 constexpr const char* name = "__flagstone/chunks.bin";
+constexpr const char* carried = "__flagstone/chunks.next";
 
 bool read_at(int file, void* to, std::size_t bytes, std::uint64_t offset) {
   auto* at = static_cast<char*>(to);
@@ -105,6 +107,18 @@ ChunkSums::FileHead ChunkSums::expected_head() const {
 bool ChunkSums::open_existing(bool writable) {
   if (file_ >= 0 && (writable_ || !writable)) return true;
   if (file_ >= 0) ::close(file_);
+  if (open_named(name, writable)) return true;
+  const bool damaged = damaged_;
+  // A resize that died after its commit left the sums of this shape beside the old ones.
+  if (!open_named(carried, writable)) {
+    damaged_ = damaged;
+    return false;
+  }
+  if (writable) ::renameat(directory_, carried, directory_, name);
+  return true;
+}
+
+bool ChunkSums::open_named(const char* name, bool writable) {
   file_ = ::openat(directory_, name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
   if (file_ < 0 && errno != ENOENT && writable) throw StorageError("storage: cannot open the checksums", errno, path_);
   if (file_ < 0) return false;
@@ -199,6 +213,34 @@ void ChunkSums::save(std::size_t shard, const ShardSums& sums) {
   head.list = crc32c(sums.chunks.data(), 8 * sums.chunks.size());
   head.crc = crc32c(&head, sizeof head - sizeof head.crc);
   write_at(file_, &head, sizeof head, place(shard), path_);
+}
+
+void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to) {
+  ::unlinkat(directory, carried, 0);
+  ChunkSums old(directory, path, from), fresh(directory, path, to);
+  if (!old.open_named(name, false)) return;
+  fresh.file_ = ::openat(directory, carried, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fresh.file_ < 0) throw StorageError("resize: cannot create the checksums", errno, fresh.path_);
+  const FileHead head = fresh.expected_head();
+  write_at(fresh.file_, &head, sizeof head, 0, fresh.path_);
+  Shape both = old.grid_;
+  for (std::size_t d = 0; d < both.size(); ++d) both[d] = std::min(both[d], fresh.grid_[d]);
+  std::vector<std::byte> block(old.stride_);
+  const std::vector<std::byte> none(sizeof(BlockHead));
+  Index blocks = count(both);
+  for (Shape at(both.size(), 0); blocks > 0; --blocks) {
+    const std::size_t bytes = head_bytes + 8 * old.entries_;
+    if (read_at(old.file_, block.data(), bytes, old.place(old.number_of(at))) &&
+        std::memcmp(block.data(), none.data(), none.size()) != 0)
+      write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
+    for (std::size_t d = both.size(); d > 0 && ++at[d - 1] == both[d - 1]; --d) at[d - 1] = 0;
+  }
+  if (::fdatasync(fresh.file_) != 0) throw StorageError("resize: cannot sync the checksums", errno, fresh.path_);
+}
+
+void ChunkSums::adopt(int directory) {
+  if (::renameat(directory, carried, directory, name) == 0) return;
+  if (errno != ENOENT) throw StorageError("resize: cannot rename the checksums", errno, name);
 }
 
 void ChunkSums::sync() {

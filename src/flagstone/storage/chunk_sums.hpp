@@ -59,6 +59,10 @@ class ChunkSums {
   void growing(std::size_t shard, std::uint64_t bytes);
   /// Writes a block: the list first, its head last. StorageError.
   void save(std::size_t shard, const ShardSums& sums);
+  /// For an array that is about to get another shape: the same sums in a second file, where blocks lie as that shape
+  /// has them. It counts from the moment on when zarr.json says so; adopt() makes it the file.
+  static void carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to);
+  static void adopt(int directory);
   /// fdatasync of what was saved, and of the directory where the file is new.
   void sync();
   /// Of the shard whose coordinates in the grid of shards are these.
@@ -75,6 +79,7 @@ class ChunkSums {
   bool open_existing(bool writable);
   ShardSums read_block(std::size_t shard, const ShardStamp* stamp);
   FileHead expected_head() const;
+  bool open_named(const char* name, bool writable);
   std::uint64_t place(std::size_t shard) const { return head_bytes + shard * stride_; }
 
   int directory_ = -1, file_ = -1;

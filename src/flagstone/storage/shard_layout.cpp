@@ -59,17 +59,16 @@ Shape padded_shape(const Box& box, const Shape& chunks) {
   return padded;
 }
 
-/// Zeroes what lies outside `shape` in a buffer of extents `padded`: old memory never reaches the disk.
-void zero_pad(std::byte* buffer, const Shape& shape, const Shape& padded, const Shape& strides, std::size_t item) {
+/// Fills what lies outside `shape` in a buffer of extents `padded`: old memory never reaches the disk, and an array
+/// that grows finds its fill value there.
+void fill_pad(std::byte* buffer, const Shape& shape, const Shape& padded, const Shape& strides, Dtype dtype,
+              const std::vector<std::byte>& fill) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == padded[d]) continue;
-    Tile pad{buffer + shape[d] * strides[d], Dtype::uint8, padded, strides, 0};
+    Tile pad{buffer + shape[d] * strides[d], dtype, padded, strides, 0};
     for (std::size_t e = 0; e < d; ++e) pad.shape[e] = shape[e];
     pad.shape[d] = padded[d] - shape[d];
-    pad.shape.push_back(static_cast<Index>(item));
-    pad.strides.push_back(1);
-    const std::byte zero{};
-    flagstone::fill(pad, &zero);
+    flagstone::fill(pad, fill.data());
   }
 }
 
@@ -350,6 +349,7 @@ Transfer write_staged(const ChunkLayout& layout, const Box& box, Transfer transf
       std::memset(staging + piece.staged, 0, slot);
       if (layout.encode) std::memset(chunk, 0, layout.chunk_bytes);
       const Tile target{chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0};
+      fill_pad(chunk, piece.in_chunk.shape, layout.chunks, layout.chunk_strides, layout.dtype, layout.fill);
       copy(subtile(from, piece.in_box), subtile(target, piece.in_chunk));
       if (layout.encode)
         layout.encode(piece.chunk, chunk, staging + piece.staged);
@@ -535,10 +535,10 @@ Transfer ChunkLayout::write(const Box& box, const Locate& locate) const {
   const std::size_t used = static_cast<std::size_t>(count(g.padded)) * size_of(dtype);
   if (g.padded != box.shape || used < transfer.buffer_bytes || summed)
     transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
-                        bytes = transfer.buffer_bytes, item = size_of(dtype), tell = summed,
+                        bytes = transfer.buffer_bytes, dtype = dtype, fill = fill, tell = summed,
                         chunks_to_sum = std::move(chunks_to_sum),
                         rows = rows_of(*this, g)](std::byte* buffer, std::byte*) {
-      if (padded != shape) zero_pad(buffer, shape, padded, strides, item);
+      if (padded != shape) fill_pad(buffer, shape, padded, strides, dtype, fill);
       std::memset(buffer + used, 0, bytes - used);
       for (const Summed& chunk : chunks_to_sum) tell(chunk.chunk, crc_of(buffer + chunk.at, rows));
     };

@@ -158,14 +158,17 @@ std::vector<std::string> recover(const Place& directory) {
 
 Transaction::~Transaction() { rollback(); }
 
-bool Transaction::add(const Array& array) {
+bool Transaction::add(const Array& array) { return add(array, nullptr); }
+
+bool Transaction::add(const Array& array, std::shared_ptr<WriterLock> taken) {
   ZarrStore* store = zarr_store(array);
   if (!store || !store->metadata().sharded || store->in_place()) return false;
   std::lock_guard lock(mutex_);
   for (const Part& part : parts_)
     if (part.store == store) return true;
   const auto place = std::make_shared<const Directory>(store->directory());
-  Part part{array, store, std::make_unique<WriterLock>(*place), place};
+  if (!taken) taken = std::make_shared<WriterLock>(*place);
+  Part part{array, store, std::move(taken), place};
   if (Journal(*place).head().state == JournalHead::State::writing)
     throw StorageError("write: this array is the next one of a ring of epochs; write it through fl.epochs", EBUSY,
                        place->path());

@@ -41,6 +41,8 @@ class Transaction {
   /// transaction. False where the array is not updated by transactions (flat files, memory). Nothing for one that is
   /// in. Any thread may add; commit() and rollback() are for when nobody writes any more.
   bool add(const Array& array);
+  /// The same, with the array's lock already taken: it is given back by who holds it last.
+  bool add(const Array& array, std::shared_ptr<WriterLock> lock);
   /// Cost: a sync of every shard, of the record (twice), of the indexes and the checksums, and of the record again.
   void commit();
   void rollback() noexcept;
@@ -49,7 +51,7 @@ class Transaction {
   struct Part {
     Array array;
     ZarrStore* store = nullptr;
-    std::unique_ptr<WriterLock> lock;
+    std::shared_ptr<WriterLock> lock;
     std::shared_ptr<const Directory> place;
   };
   void record(const Committed& fresh);

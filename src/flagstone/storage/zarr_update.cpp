@@ -32,11 +32,32 @@ void ZarrStore::throw_changed() const {
   throw StorageError("read: the array was changed while it was read; read it again", EAGAIN, directory_);
 }
 
+/// Another handle may have resized the array: who writes would write a chunk at the edge as it was, who reads may look
+/// for what was cut off.
+void ZarrStore::check_shape() const {
+  if (opened_ < 0 || metadata_.version != 3) return;
+  Shape now;
+  try {
+    const std::string file = "/proc/self/fd/" + std::to_string(opened_) + "/zarr.json";
+    now = parse_array_metadata(read_text(file), directory_ + "/zarr.json").shape;
+  } catch (const Error&) {
+    return;  // removed or replaced: said when it is read
+  }
+  bool stale = now.size() == metadata_.shape.size() && options_.writable && now != metadata_.shape;
+  for (std::size_t d = 0; d < metadata_.shape.size() && now.size() == metadata_.shape.size(); ++d)
+    stale = stale || now[d] < metadata_.shape[d];
+  if (stale)
+    throw StorageError("array: it was resized meanwhile, from " + to_string(metadata_.shape) + " to " + to_string(now) +
+                           "; open it again",
+                       ESTALE, directory_);
+}
+
 void ZarrStore::look_again() const {
   if (!metadata_.sharded) {
     looked_ = true;
     return;
   }
+  check_shape();
   for (auto& [name, shard] : shards_)
     if (!shard.unsynced) shard.indexed = shard.exists = false;
   seen_ = heads();
@@ -131,6 +152,16 @@ void ZarrStore::written(const Box& box) {
     ::fallocate(shard.file->buffered(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset + used),
                 static_cast<off_t>(slot - used));
   }
+}
+
+void ZarrStore::drop(const Shape& chunk) {
+  const Place where = place_of(chunk);
+  std::lock_guard lock(mutex_);
+  Shard& shard = load(where.shard);
+  if (!shard.exists || shard.entries[where.entry].absent()) return;
+  if (!shard.unsynced) touch(where.shard, shard);
+  shard.entries[where.entry] = {};
+  if (keeps_sums_) shard.sums.chunks[where.entry] = {};
 }
 
 void ZarrStore::flush() {

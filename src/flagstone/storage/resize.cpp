@@ -1,0 +1,225 @@
+#include "flagstone/storage/resize.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+#include "flagstone/storage/transaction.hpp"
+#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+Shape grid_of(const Shape& shape, const Shape& unit) {
+  Shape grid = shape;
+  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(shape[d], unit[d]);
+  return grid;
+}
+
+/// Calls f for every place of a grid.
+template <class F>
+void for_each(const Shape& grid, F&& f) {
+  if (count(grid) == 0) return;
+  for (Shape at(grid.size(), 0);;) {
+    f(at);
+    std::size_t d = grid.size();
+    while (d > 0 && ++at[d - 1] == grid[d - 1]) at[d - 1] = 0, --d;
+    if (d == 0) return;
+  }
+}
+
+/// Whether every element of a whole chunk that lies outside `inside` is the fill value.
+bool outside_is_fill(const Tile& chunk, const Shape& inside, const std::vector<std::byte>& fill) {
+  const std::size_t item = fill.size(), last = chunk.shape.size() - 1;
+  Shape rows = chunk.shape;
+  rows[last] = 1;
+  bool same = true;
+  for_each(rows, [&](const Shape& at) {
+    bool within = true;
+    const std::byte* row = chunk.data;
+    for (std::size_t d = 0; d < last; ++d) within = within && at[d] < inside[d], row += at[d] * chunk.strides[d];
+    for (Index i = within ? inside[last] : 0; same && i < chunk.shape[last]; ++i)
+      same = std::memcmp(row + i * chunk.strides[last], fill.data(), item) == 0;
+  });
+  return same;
+}
+
+/// Makes what lies outside an array's shape along some dimensions absent, or the fill value.
+class Cleaning {
+ public:
+  Cleaning(Ring& ring, const std::shared_ptr<const Directory>& place, const std::shared_ptr<WriterLock>& lock,
+           std::size_t staging)
+      : ring_(ring),
+        place_(place),
+        lock_(lock),
+        staging_(staging),
+        array_(open_zarr_array(place->path(), true)),
+        store_(*zarr_store(array_)) {}
+
+  const ArrayMetadata& metadata() const { return store_.metadata(); }
+
+  /// `beyond`: how far the outside may be looked for; equal extents are not looked at.
+  void run(const Shape& beyond) {
+    remove_shards(beyond);
+    Transaction transaction;
+    const Shape& shape = metadata().shape;
+    std::set<Shape> edge;  // shards that reach beyond the shape
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (beyond[d] <= shape[d] || shape[d] % metadata().shards[d] == 0 || count(shape) == 0) continue;
+      Shape grid = grid_of(shape, metadata().shards);
+      const Index last = grid[d] - 1;
+      grid[d] = 1;
+      for_each(grid, [&](Shape shard) {
+        shard[d] = last;
+        edge.insert(std::move(shard));
+      });
+    }
+    for (const Shape& shard : edge) clean(shard, beyond, transaction);
+    transaction.commit();
+  }
+
+ private:
+  /// Shards that lie outside altogether; gone from the disk when it returns.
+  void remove_shards(const Shape& beyond) {
+    const ArrayMetadata& about = metadata();
+    const Shape kept = grid_of(about.shape, about.shards);
+    Shape most = kept;
+    for (std::size_t d = 0; d < most.size(); ++d) most[d] = std::max(kept[d], ceil_div(beyond[d], about.shards[d]));
+    std::set<std::string> directories;
+    for_each(most, [&](const Shape& shard) {
+      bool inside = true;
+      for (std::size_t d = 0; d < shard.size(); ++d) inside = inside && shard[d] < kept[d];
+      if (inside) return;
+      const std::string path = place_->file(about.key(shard));
+      commit_step("remove shard");
+      if (::unlink(path.c_str()) == 0)
+        directories.insert(std::filesystem::path(path).parent_path().string());
+      else if (errno != ENOENT && errno != ENOTDIR)
+        throw StorageError("resize: cannot remove a shard", errno, store_.path_of(shard));
+    });
+    for (const std::string& directory : directories) sync_directory(directory);
+  }
+
+  void clean(const Shape& shard, const Shape& beyond, Transaction& transaction) {
+    const ZarrStore::ShardFacts facts = store_.facts(shard);
+    if (!facts.file) return;
+    const Shape per_shard = grid_of(metadata().shards, metadata().chunks);
+    std::size_t entry = 0;
+    for_each(per_shard, [&](const Shape& at) {
+      const ShardEntry& stored = facts.entries[entry++];
+      if (stored.absent()) return;
+      Shape chunk = at, inside = metadata().chunks;
+      bool none = false, part = false;
+      for (std::size_t d = 0; d < at.size(); ++d) {
+        chunk[d] += shard[d] * per_shard[d];
+        const Index left = metadata().shape[d] - chunk[d] * metadata().chunks[d];
+        none = none || left <= 0;
+        part = part || (left < inside[d] && beyond[d] > metadata().shape[d]);
+        inside[d] = std::clamp<Index>(left, 0, inside[d]);
+      }
+      if (none) {
+        transaction.add(array_, lock_);
+        store_.drop(chunk);
+      } else if (part && !filled(*facts.file, stored, inside)) {
+        transaction.add(array_, lock_);
+        rewrite(store_.layout().chunk_box(chunk));
+      }
+    });
+  }
+
+  bool filled(const File& file, const ShardEntry& stored, const Shape& inside) {
+    const ChunkLayout& layout = store_.layout();
+    if (!stored_) {
+      stored_ = Buffer(align_up(layout.most_packed()));
+      if (layout.decode) whole_ = Buffer(align_up(layout.chunk_bytes) + layout.decode_scratch);
+    }
+    if (stored.bytes > layout.most_packed())
+      throw FormatError("resize: " + file.path() + ": a chunk is longer than it can be; fl.check tells which.");
+    read_exactly(file, stored_.data(), stored.bytes, stored.offset);
+    std::byte* data = stored_.data();
+    if (layout.decode) {
+      data = whole_.data();
+      layout.decode({stored_.data(), stored.bytes, 0}, data, data + align_up(layout.chunk_bytes));
+    }
+    return outside_is_fill({data, layout.dtype, layout.chunks, layout.chunk_strides, 0}, inside, layout.fill);
+  }
+
+  /// The same elements again: what is written is filled outside the array.
+  void rewrite(const Box& box) {
+    const std::size_t item = size_of(array_.dtype());
+    const std::size_t bytes = static_cast<std::size_t>(count(box.shape)) * item;
+    if (memory_.size() < bytes) memory_ = Buffer(align_up(bytes));
+    const Tile tile{memory_.data(), array_.dtype(), box.shape, c_strides(box.shape, item), 0};
+    read_box(ring_, array_, box, tile, staging_);
+    write_box(ring_, array_, box, tile, staging_);
+  }
+
+  Ring& ring_;
+  const std::shared_ptr<const Directory> place_;
+  const std::shared_ptr<WriterLock> lock_;
+  const std::size_t staging_;
+  const Array array_;
+  ZarrStore& store_;
+  Buffer stored_, whole_, memory_;
+};
+
+/// Everything else in zarr.json stays as somebody wrote it.
+std::string with_shape(const std::string& text, const Shape& shape) {
+  auto root = nlohmann::ordered_json::parse(text);
+  root["shape"] = shape;
+  return root.dump(2) + "\n";
+}
+
+/// A commit that changes nothing: handles that read look at the array anew.
+void tell_readers(const Directory& place) {
+  const Journal journal(place);
+  std::random_device device;
+  commit_step("tell readers");
+  Journal(place).commit(journal.head(), (std::uint64_t{device()} << 32) | device(), {});
+  commit_step("told");
+  Journal(place).clear();
+}
+
+}  // namespace
+
+void resize_array(Ring& ring, const std::string& directory, const Shape& shape, std::size_t staging) {
+  const auto place = std::make_shared<const Directory>(directory);
+  const auto lock = std::make_shared<WriterLock>(*place);
+  recover(place);
+  const std::string file = place->file("zarr.json");
+  const std::string text = read_text(file);
+  const ArrayMetadata old = parse_array_metadata(text, directory + "/zarr.json");
+  if (shape.size() != old.shape.size())
+    throw ShapeError("resize: the array has " + std::to_string(old.shape.size()) + " dimensions and " +
+                     std::to_string(shape.size()) + " extents were given; give one for each.");
+  if (std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; }))
+    throw ShapeError("resize: the shape is " + to_string(shape) + "; extents must not be negative.");
+  const std::string fresh = with_shape(text, shape);
+  const ArrayMetadata now = parse_array_metadata(fresh, directory + "/zarr.json");  // refuses what overflows
+  Cleaning(ring, place, lock, staging).run(shape);
+  if (shape == old.shape) return;
+  commit_step("resize checksums");
+  ChunkSums::carry(place->descriptor(), directory, old, now);
+  commit_step("resize");
+  write_text(file, fresh);
+  commit_step("resized");
+  ChunkSums::adopt(place->descriptor());
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (shape[d] < old.shape[d]) {
+      tell_readers(*place);
+      break;
+    }
+  Cleaning(ring, place, lock, staging).run(old.shape);
+}
+
+}  // namespace flagstone
