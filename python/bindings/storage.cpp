@@ -140,6 +140,12 @@ void bind_storage(nb::module_& m) {
       .def("commit", &Transaction::commit, unlocked())
       .def("rollback", &Transaction::rollback, unlocked());
 
+  nb::class_<WriterLock>(m, "WriterLock")
+      .def(
+          "__init__",
+          [](WriterLock* self, const std::string& directory) { new (self) WriterLock(Directory(directory)); },
+          unlocked());
+
   m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, unlocked());
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",

@@ -28,6 +28,7 @@ from .errors import (
     StorageError,
 )
 from .expression import Expression
+from .extents import delete
 from .files import open_path as open
 from .files import open_raw
 from .fold import fold
@@ -80,6 +81,7 @@ __all__ = [
     "convert",
     "create",
     "dask_chunks",
+    "delete",
     "epochs",
     "features",
     "fold",

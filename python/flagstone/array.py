@@ -267,6 +267,30 @@ class Array(Linear, Elementwise):
             if owner.path:
                 _core.mark_dirty(owner._core, True)
 
+    def resize(self, shape: Any, /, *, memory: int | str | None = None) -> None:
+        """Grow or shrink any dimension, in place; what is new reads as the fill value.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The new extents, as many as there are dimensions.
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+
+        Raises
+        ------
+        StorageError
+            It is open for reading, somebody else writes to it, or its format is not resized in place.
+
+        Notes
+        -----
+        All or nothing: zarr.json is replaced, and that is the commit. Chunks and shards keep their shapes and
+        places. Moves the chunks at the edges of dimensions that change. What is cut off is gone, and does not
+        come back when the array grows again. Handles that read go on with the old shape (after shrinking they
+        get an error); handles that write get an error and open the array again.
+        """
+        operations["resize"](self, shape, memory)
+
     def flush(self) -> None:
         """See what others committed since; put what was assigned to a flat file on the disk."""
         owner = self._owner

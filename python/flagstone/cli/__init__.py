@@ -24,6 +24,7 @@ for command in (
     stored.check_command,
     stored.convert,
     routines.matmul,
+    routines.rechunk,
     routines.pca,
     routines.recipe,
     resumed.resume_command,

@@ -1,13 +1,15 @@
-"""Commands that compute: matmul, pca, recipe."""
+"""Commands that compute: matmul, rechunk, pca, recipe."""
 
 from __future__ import annotations
 
+import functools
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .. import array, config, decomposition, errors, linalg, obsm, recipes
+from .. import array, config, decomposition, errors, linalg, obsm, recipes, spaces
 from ..plan import Plan, Stats, comparison
 from .common import bar, command_runtime, common_options, open_operand, print_json
 
@@ -42,10 +44,64 @@ def matmul(
             click.echo(f"{stats.what} -> {out}\n{comparison(plan, stats)}")
 
 
-def _dense(path: str) -> array.Array:
-    opened = open_operand(path, None, True)
+@click.command()
+@click.argument("src", metavar="SRC")
+@click.argument("dst", metavar="DST")
+@click.option("--chunks", help="Of the result, as 2048,2048; -1 for all of a dimension.")
+@click.option("--axes", help="Order of the dimensions, as 1,0: the transpose.")
+@click.option("--dtype", help="Convert to this type.")
+@click.option("--key", help="Member of SRC.")
+@click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
+@common_options
+def rechunk(
+    src: str, dst: str, chunks: str | None, axes: str | None, dtype: str | None, key: str | None,
+    overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write SRC anew as DST: other chunks, another dtype, dimensions in another order."""
+    if not overwrite and not only_plan and os.path.lexists(dst):
+        raise errors.storage_error(f"rechunk: '{dst}' exists; add --overwrite to replace it.", 17, dst)
+    if axes is not None and dtype is not None:
+        raise click.UsageError("--dtype and --axes do not go together; take one after the other.")
+    pieces = _numbers("--chunks", chunks)
+    with command_runtime(memory, scratch_directory, as_json) as runtime:
+        source = _dense(src, "rechunk", key)
+        if axes is None:
+            call: Any = functools.partial(spaces.rechunk, source, pieces, out=dst, dtype=dtype)
+        else:
+            call = functools.partial(
+                spaces.transpose, source, _numbers("--axes", axes), out=dst, chunks=pieces
+            )
+        plan: Plan = call.func.plan(*call.args, **call.keywords)
+        if only_plan:
+            print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
+        with bar(runtime, "rechunk", plan, as_json):
+            call()
+        stats = config.stats()
+        if as_json:
+            print_json({"out": dst, "plan": plan.as_dict(), "stats": stats.as_dict()})
+        else:
+            click.echo(f"{stats.what} -> {dst}\n{comparison(plan, stats)}")
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r}; whole numbers with commas are needed.", param_hint=option
+        ) from None
+
+
+def _dense(path: str, who: str = "matmul", key: str | None = None) -> array.Array:
+    opened = open_operand(path, key, True)
     if not isinstance(opened, array.Array):
-        raise errors.ShapeError(f"matmul: '{path}' is sparse; the command multiplies dense matrices.")
+        what = (
+            "the command multiplies dense matrices" if who == "matmul" else "flagstone convert writes it anew"
+        )
+        raise errors.ShapeError(f"{who}: '{path}' is sparse; {what}.")
     return opened
 
 

@@ -88,6 +88,22 @@ class Cleaning {
     transaction.commit();
   }
 
+  /// Refuses, before anything happens, what run() would refuse once the array has this shape: shards at its edges that
+  /// another program laid out.
+  void check(const Shape& after) const {
+    const ArrayMetadata& about = metadata();
+    Shape grid = grid_of(about.shape, about.shards);
+    for (std::size_t d = 0; d < grid.size(); ++d) {
+      if (after[d] >= about.shape[d] || after[d] % about.shards[d] == 0) continue;
+      Shape across = grid;
+      across[d] = 1;
+      for_each(across, [&](Shape shard) {
+        shard[d] = after[d] / about.shards[d];
+        store_.check_ours(shard);
+      });
+    }
+  }
+
  private:
   /// Shards that lie outside altogether; gone from the disk when it returns.
   void remove_shards(const Shape& beyond) {
@@ -128,10 +144,10 @@ class Cleaning {
         inside[d] = std::clamp<Index>(left, 0, inside[d]);
       }
       if (none) {
-        transaction.add(array_, lock_);
+        transaction.add_locked(array_, lock_);
         store_.drop(chunk);
       } else if (part && !filled(*facts.file, stored, inside)) {
-        transaction.add(array_, lock_);
+        transaction.add_locked(array_, lock_);
         rewrite(store_.layout().chunk_box(chunk));
       }
     });
@@ -195,6 +211,9 @@ void tell_readers(const Directory& place) {
 void resize_array(Ring& ring, const std::string& directory, const Shape& shape, std::size_t staging) {
   const auto place = std::make_shared<const Directory>(directory);
   const auto lock = std::make_shared<WriterLock>(*place);
+  if (Journal(*place).head().state == JournalHead::State::writing)
+    throw StorageError("resize: this array is the next one of a ring of epochs; resize it after they have ended", EBUSY,
+                       directory);
   recover(place);
   const std::string file = place->file("zarr.json");
   const std::string text = read_text(file);
@@ -206,7 +225,9 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
     throw ShapeError("resize: the shape is " + to_string(shape) + "; extents must not be negative.");
   const std::string fresh = with_shape(text, shape);
   const ArrayMetadata now = parse_array_metadata(fresh, directory + "/zarr.json");  // refuses what overflows
-  Cleaning(ring, place, lock, staging).run(shape);
+  Cleaning before(ring, place, lock, staging);
+  before.check(shape);
+  before.run(shape);
   if (shape == old.shape) return;
   commit_step("resize checksums");
   ChunkSums::carry(place->descriptor(), directory, old, now);

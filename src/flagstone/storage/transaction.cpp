@@ -158,9 +158,9 @@ std::vector<std::string> recover(const Place& directory) {
 
 Transaction::~Transaction() { rollback(); }
 
-bool Transaction::add(const Array& array) { return add(array, nullptr); }
+bool Transaction::add(const Array& array) { return add_locked(array, nullptr); }
 
-bool Transaction::add(const Array& array, std::shared_ptr<WriterLock> taken) {
+bool Transaction::add_locked(const Array& array, std::shared_ptr<WriterLock> taken) {
   ZarrStore* store = zarr_store(array);
   if (!store || !store->metadata().sharded || store->in_place()) return false;
   std::lock_guard lock(mutex_);

@@ -42,7 +42,7 @@ class Transaction {
   /// in. Any thread may add; commit() and rollback() are for when nobody writes any more.
   bool add(const Array& array);
   /// The same, with the array's lock already taken: it is given back by who holds it last.
-  bool add(const Array& array, std::shared_ptr<WriterLock> lock);
+  bool add_locked(const Array& array, std::shared_ptr<WriterLock> lock);
   /// Cost: a sync of every shard, of the record (twice), of the indexes and the checksums, and of the record again.
   void commit();
   void rollback() noexcept;

@@ -63,6 +63,8 @@ class ZarrStore final : public ArrayStore {
   /// Forgets what was written, or what is on the disk by now.
   void end(bool committed);
   bool transacting() const { return transacting_; }
+  /// FormatError where a shard is there and another program laid it out.
+  void check_ours(const Shape& shard);
   /// Makes a chunk absent, in a transaction; it may lie outside the array's shape (in a shard that does not).
   void drop(const Shape& chunk);
   // Slots of a ring of epochs.
@@ -122,7 +124,7 @@ class ZarrStore final : public ArrayStore {
   void grow(const Shape& shard, Shard& loaded);
   void grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes);
   void look_again() const;       // mutex_ held
-  void check_shape() const;
+  void check_shape() const;      // the array has the shape that this handle knows
   void check_unchanged() const;  // mutex_ held
   [[noreturn]] void throw_changed() const;
   std::vector<JournalHead> heads() const;

@@ -154,6 +154,11 @@ void ZarrStore::written(const Box& box) {
   }
 }
 
+void ZarrStore::check_ours(const Shape& shard) {
+  std::lock_guard lock(mutex_);
+  if (const Shard& loaded = load(shard); loaded.exists) check_layout(shard, loaded);
+}
+
 void ZarrStore::drop(const Shape& chunk) {
   const Place where = place_of(chunk);
   std::lock_guard lock(mutex_);
