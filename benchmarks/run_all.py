@@ -26,6 +26,7 @@ SCRIPTS = (
     "pca",
     "sparse_stream",
     "elementwise",
+    "rechunk",
     "limits",
     "plan",
     "formats",

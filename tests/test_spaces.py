@@ -241,6 +241,12 @@ def test_one_to_thirty_two_dimensions(tmp_path, ndim):
     b = fl.rechunk(a, (-1,) * ndim, out=str(tmp_path / "b.zarr"))
     assert b.chunks == shape
     assert np.array_equal(np.asarray(b), x)
+    b.resize((*shape[:-1], shape[-1] + 3))
+    grown = np.zeros(b.shape, "int32")
+    grown[..., : shape[-1]] = x
+    assert np.array_equal(zarr.open(str(tmp_path / "b.zarr"), mode="r")["array"][...], grown)
+    b.resize(shape)
+    assert np.array_equal(np.asarray(b), x)
     c = fl.transpose(b, out=str(tmp_path / "c.zarr"))
     assert np.array_equal(np.asarray(c), x.T)
     assert np.array_equal(zarr.open(str(tmp_path / "c.zarr"), mode="r")["array"][...], x.T)
