@@ -10,11 +10,13 @@ FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoin
   std::size_t tiles = 1;
   for (std::size_t d = 0; d < tile_.size(); ++d) tiles *= static_cast<std::size_t>(ceil_div(out.shape()[d], tile_[d]));
   finished_.assign(tiles, 0);
+  noted_ = finished_;
   if (!checkpoint_->has("tiles")) return;
   checkpoint_->load("tiles", finished_.data(), finished_.size());
   each(whole(out.shape()), [&](std::size_t number, const Box& box) {
     if (finished_[number] != 0 && !out_.store().stored(box)) finished_[number] = 0;
   });
+  noted_ = finished_;
 }
 
 /// f(number, box) of every tile under a box.
@@ -57,9 +59,14 @@ void FinishedTiles::offer() {
   if (!checkpoint_ || !checkpoint_->due()) return;
   graph_.drain();
   out_.store().checkpoint();
-  const auto done = static_cast<double>(std::count(finished_.begin(), finished_.end(), 1));
-  checkpoint_->save(done / static_cast<double>(std::max<std::size_t>(1, finished_.size())),
-                    {Checkpoint::part("tiles", finished_.data(), finished_.size())});
+  noted_ = finished_;
+  note(0, {});
+}
+
+void FinishedTiles::note(double more, std::vector<Checkpoint::Part> beside) {
+  const auto done = static_cast<double>(std::count(noted_.begin(), noted_.end(), 1));
+  beside.push_back(Checkpoint::part("tiles", noted_.data(), noted_.size()));
+  checkpoint_->save(done / static_cast<double>(std::max<std::size_t>(1, noted_.size())) + more, beside);
 }
 
 }  // namespace flagstone

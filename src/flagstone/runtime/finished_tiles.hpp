@@ -24,6 +24,12 @@ class FinishedTiles {
   /// Where a checkpoint is due: waits until everything added so far is computed and written, syncs it and notes it.
   /// Call it where nothing of the output is half computed.
   void offer();
+  /// Notes something half computed beside what the last note said; `more`: what that is of all the work.
+  void note(double more, std::vector<Checkpoint::Part> beside);
+  /// Whether tiles were finished since the last note.
+  bool unnoted() const { return finished_ != noted_; }
+  /// Null where nothing is noted.
+  Checkpoint* checkpoint() const { return checkpoint_.get(); }
 
  private:
   template <class F>
@@ -33,7 +39,7 @@ class FinishedTiles {
   std::shared_ptr<Checkpoint> checkpoint_;
   Array out_;
   Shape tile_;
-  std::vector<std::uint8_t> finished_;
+  std::vector<std::uint8_t> finished_, noted_;
 };
 
 }  // namespace flagstone

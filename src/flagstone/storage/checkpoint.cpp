@@ -111,12 +111,15 @@ void Checkpoint::verify(int file) const {
   }
 }
 
+bool Checkpoint::ready() const {
+  const double since = std::chrono::duration<double>(Clock::now() - last_).count();
+  return since >= every_ && (every_ == 0 || since >= least_ratio * cost_);
+}
+
 bool Checkpoint::due() {
-  const auto now = Clock::now();
-  const double since = std::chrono::duration<double>(now - last_).count();
-  if (since < every_ || (every_ > 0 && since < least_ratio * cost_)) return false;
-  began_ = now;
-  return true;
+  const bool now = ready();
+  if (now) began_ = Clock::now();
+  return now;
 }
 
 void Checkpoint::save(double done, const std::vector<Part>& parts) {

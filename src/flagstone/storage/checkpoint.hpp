@@ -39,6 +39,11 @@ class Checkpoint {
   /// of the time at most), and at least `every` seconds. Where it says yes, what follows until save() returns counts as
   /// the cost.
   bool due();
+  /// The same, and the cost is not counted from here.
+  bool ready() const;
+  /// every == 0: nobody minds to wait.
+  bool eager() const { return every_ == 0; }
+  const std::string& directory() const { return directory_; }
   /// `done`: of all the work, between 0 and 1. Cost: one write of the parts, a sync, a rename.
   void save(double done, const std::vector<Part>& parts);
 

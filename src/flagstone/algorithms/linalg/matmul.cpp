@@ -1,7 +1,9 @@
 #include "flagstone/algorithms/linalg/matmul.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "flagstone/algorithms/linalg/partial_sums.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
@@ -53,16 +55,18 @@ struct Product {
   ProductTile tile;
   Index k;
 
-  void add(Graph& graph, const Step& step, bool first) const;
+  /// `partial`: sums over everything before this step, where the first ones were computed by a dead process.
+  void add(Graph& graph, const Step& step, bool first, const std::optional<Region>& partial) const;
 };
 
 /// C(i, j) := alpha A(i, k) B(k, j) + C(i, j); the first step of each tile brings beta C in.
 /// Cost: 2 rows cols depth flops.
-void Product::add(Graph& graph, const Step& step, bool first) const {
+void Product::add(Graph& graph, const Step& step, bool first, const std::optional<Region>& partial) const {
   const auto [row, col, a_depth, b_depth] = step;
   const Box c_box{{row.start, col.start}, {row.extent, col.extent}};
   const bool has_depth = a_depth.extent > 0;
-  const bool brings_c = first && c_in != nullptr;
+  const bool brings_c = partial || (first && c_in != nullptr);
+  const std::complex<double> factor = partial ? 1.0 : options.beta;  // of what is brought
   const bool keeps_c = options.in_place && options.beta != 0.0;
   TaskSpec task;
   task.name = "gemm";
@@ -72,7 +76,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
     task.accesses.push_back(
         read({b.array, stored_box(b, b_depth.box_start, b_depth.box_extent, col.box_start, col.box_extent)}));
   }
-  if (brings_c) task.accesses.push_back(read({*c_in, c_box}));
+  if (brings_c) task.accesses.push_back(read(partial ? *partial : Region{*c_in, c_box}));
   task.accesses.push_back(first && !keeps_c ? write({c_out, c_box}) : update({c_out, c_box}));
   std::size_t conjugated = 0;  // BLAS conjugates only together with a transposition
   if (copied(a)) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
@@ -81,8 +85,9 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
   if (conjugated) task.accesses.push_back(scratch(conjugated * item + 4096));
   const double flops = 2.0 * row.extent * col.extent * static_cast<double>(a_depth.extent);
   task.cost = {is_complex(c_out.dtype()) ? 4 * flops : flops, 0, real_part_of(c_out.dtype()) == Dtype::float64};
-  task.body = [step, has_depth, brings_c, first, keeps_c, conjugated, op_a = kernel::Op{a.transpose, a.conjugate},
-               op_b = kernel::Op{b.transpose, b.conjugate}, options = options](std::span<const Tile> tiles) {
+  task.body = [step, has_depth, brings_c, first, keeps_c, conjugated, factor,
+               op_a = kernel::Op{a.transpose, a.conjugate}, op_b = kernel::Op{b.transpose, b.conjugate},
+               options = options](std::span<const Tile> tiles) {
     const auto& [row, col, a_depth, b_depth] = step;
     std::size_t next = has_depth ? 2 : 0;
     const Tile* old = brings_c ? &tiles[next++] : nullptr;
@@ -98,7 +103,7 @@ void Product::add(Graph& graph, const Step& step, bool first) const {
       part_b = subtile(tiles[1], box(op_b.transpose, b_depth.offset(), b_depth.extent, col.offset(), col.extent));
     }
     if (old) copy(*old, c);
-    const std::complex<double> beta = !first ? 1.0 : old || keeps_c ? options.beta : 0.0;
+    const std::complex<double> beta = !first ? 1.0 : old ? factor : keeps_c ? options.beta : 0.0;
     kernel::gemm(options.alpha, part_a, op_a, part_b, op_b, beta, c, scratch);
   };
   graph.add(std::move(task));
@@ -150,18 +155,25 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   const Index block_rows = block.tile_rows * tile.rows, block_cols = block.tile_cols * tile.cols;
   // A tile is the same whatever the memory limit, a superblock is not.
   FinishedTiles finished(graph, options.checkpoint, c_out, {tile.rows, tile.cols});
+  PartialSums partial(graph, finished, c_out, tile, k);
   for (Index i0 = 0; i0 < m; i0 += block_rows)
     for (Index j0 = 0; j0 < n; j0 += block_cols) {
       const Index i1 = std::min(m, i0 + block_rows), j1 = std::min(n, j0 + block_cols);
-      for (Index p = 0; p < std::max<Index>(k, 1); p += tile.depth)
+      const Box whole_block{{i0, j0}, {i1 - i0, j1 - j0}};
+      for (Index p = 0; p < std::max<Index>(k, 1); p += tile.depth) {
+        partial.offer(whole_block, p);
         for (Index i = i0; i < i1; i += tile.rows)
-          for (Index j = j0; j < j1; j += tile.cols)
-            if (!finished.holds({{i, j}, {1, 1}}))
-              product.add(graph,
-                          {Span::of(i, tile.rows, block.a_outer, m), Span::of(j, tile.cols, block.b_outer, n),
-                           Span::of(p, tile.depth, block.a_depth, k), Span::of(p, tile.depth, block.b_depth, k)},
-                          p == 0);
-      finished.finish({{i0, j0}, {i1 - i0, j1 - j0}});
+          for (Index j = j0; j < j1; j += tile.cols) {
+            const Index begins = partial.begins(i, j);
+            if (p < begins || finished.holds({{i, j}, {1, 1}})) continue;
+            product.add(graph,
+                        {Span::of(i, tile.rows, block.a_outer, m), Span::of(j, tile.cols, block.b_outer, n),
+                         Span::of(p, tile.depth, block.a_depth, k), Span::of(p, tile.depth, block.b_depth, k)},
+                        p == begins, begins > 0 && p == begins ? std::optional(partial.region(i, j)) : std::nullopt);
+          }
+      }
+      partial.end();
+      finished.finish(whole_block);
       finished.offer();
     }
   graph.trust_order(false);
