@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +86,21 @@ def fingerprint(*arrays) -> str:
         values = np.ascontiguousarray(a if isinstance(a, np.ndarray) else a[...])
         digest.update(str((values.shape, values.dtype)).encode() + values.tobytes())
     return digest.hexdigest()
+
+
+def output_of(*arguments: str, folder: Path) -> str:
+    """What Python prints when it runs with these arguments, in a process of its own, in `folder`."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def reset_peak() -> None:

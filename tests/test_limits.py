@@ -6,15 +6,12 @@ The same bits come out, and the process never holds more than the limit during t
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import flagstone as fl
-from helpers import peak_memory, reset_peak
+from helpers import output_of, peak_memory, reset_peak
 from routines import NAMES, PLANNED, routine
 
 WORKERS = [1, 2, 4]
@@ -54,17 +51,8 @@ _seen: dict[str, set[str]] = {}
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_routine_under_every_limit(operands, name, workers):
-    done = subprocess.run(
-        [sys.executable, __file__, name, str(workers)],
-        cwd=operands,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    entries = json.loads(done.stdout.splitlines()[-1])
+    printed = output_of(__file__, name, str(workers), folder=operands)
+    entries = json.loads(printed.splitlines()[-1])
     for entry in entries:
         assert entry["peak"] <= entry["limit"], entry
     bits = {entry["bits"] for entry in entries}
@@ -106,17 +94,8 @@ planned = work.plan(memory=least).least_memory
 work(memory=least)
 print(planned - least)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=operands,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert abs(int(done.stdout)) < 16 << 20
+    printed = output_of("-c", code, folder=operands)
+    assert abs(int(printed)) < 16 << 20
 
 
 def test_memory_from_the_environment(isolated):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import flagstone as fl
-from helpers import peak_memory, reset_peak
+from helpers import output_of, peak_memory, reset_peak
 from routines import PLANNED, routine
 
 FIELDS = [
@@ -53,17 +50,8 @@ def measure(name: str) -> list[dict]:
 
 @pytest.mark.parametrize("name", PLANNED)
 def test_plan_against_actual(operands, name):
-    done = subprocess.run(
-        [sys.executable, __file__, name],
-        cwd=operands,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    for entry in json.loads(done.stdout.splitlines()[-1]):
+    printed = output_of(__file__, name, folder=operands)
+    for entry in json.loads(printed.splitlines()[-1]):
         (read, written, flops, peak), (real_read, real_written, real_flops, real_peak) = (
             entry["planned"],
             entry["actual"],

@@ -5,12 +5,25 @@
 
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array.hpp"
 
 namespace flagstone::test {
+
+/// What a FormatError says that `f` throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+  return "no FormatError";
+}
 
 /// Moves the segments of a transfer; direct ones through O_DIRECT, so that wrong alignment fails.
 inline void move(const Transfer& transfer, std::byte* base, bool write) {

@@ -21,6 +21,7 @@
 namespace flagstone {
 namespace {
 
+using test::message_of;
 using test::read_elements;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -381,16 +382,6 @@ TEST(Csr, AnEmptyMatrixIsAMatrix) {
   const Index pointers[] = {0, 0, 0};
   rows_only.append(2, pointers, static_cast<const Index*>(nullptr), nullptr);
   EXPECT_EQ(rows_only.finish().rows, 2);
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "no FormatError";
 }
 
 TEST(Csr, WrongInputIsNamed) {

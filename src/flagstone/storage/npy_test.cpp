@@ -13,6 +13,7 @@
 namespace flagstone {
 namespace {
 
+using test::message_of;
 using test::random_box;
 using test::read_elements;
 using test::Reference;
@@ -162,16 +163,6 @@ TEST(Npy, TilesOfAlignedRowsArePaddedNotCopied) {
   EXPECT_FALSE(tile.convert);
   EXPECT_LE(tile.bytes(), 256 * (4096 + 4096u));
   EXPECT_GE(tile.strides[0], 4096);
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "no FormatError";
 }
 
 TEST(Npy, DamagedFilesAreNamed) {

@@ -23,6 +23,7 @@ Box stored_box(const Operand& x, Index r, Index rows, Index c, Index cols) {
 bool by_columns(const Array& x) {
   if (count(x.shape()) == 0) return false;
   if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
+  if (x.chunks() != x.shape()) return false;  // tiles of chunks are put together by rows
   return x.store().run_bytes({1, x.shape()[1]}) < x.store().run_bytes({x.shape()[0], 1});
 }
 
