@@ -73,6 +73,10 @@ def of_compute(results) -> str:
     return fingerprint(*(np.asarray(r) for r in results))
 
 
+def of_array(a) -> str:
+    return fingerprint(np.asarray(a))
+
+
 def chain():
     a = fl.open("a.zarr")
     e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
@@ -99,8 +103,10 @@ NAMES = [
     "from_blocks",
     "from_numpy",
     "transform",
+    "rechunk",
+    "transpose",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute"))]
+PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk"))]
 
 
 def routine(name: str) -> Routine:
@@ -113,6 +119,10 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
+    if name == "rechunk":
+        return Routine(fl.rechunk, (fl.open("a.zarr"), (-1, 100)), bits=of_array)
+    if name == "transpose":
+        return Routine(fl.transpose, (fl.open("a.npy"),), bits=of_array)
     if name == "reductions":
         return Routine(fl.compute, chain(), bits=of_compute)
     if name.startswith("pca"):
