@@ -55,14 +55,6 @@ void bind_base(nb::module_& m) {
   m.def("resident_bytes", &resident_bytes);
   m.def("peak_resident_bytes", &peak_resident_bytes);
   m.def("reset_peak_resident", &reset_peak_resident);
-  m.def(
-      "pages",
-      [](std::size_t bytes) {
-        auto* memory = new Buffer(bytes);
-        const nb::capsule owner(memory, [](void* held) noexcept { delete static_cast<Buffer*>(held); });
-        return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {memory->size()}, owner);
-      },
-      "Fresh memory from a page's boundary on: what the disk writes into directly.");
   m.def("set_blas_threads", &kernel::set_blas_threads);
   m.def("blas_threads", &kernel::blas_threads);
 }

@@ -35,6 +35,7 @@ void interrupt_tasks();
 
 void bind_base(nb::module_& m);
 void bind_errors(nb::module_& m);
+void bind_pages(nb::module_& m);
 void bind_storage(nb::module_& m);
 void bind_checkpoint(nb::module_& m);
 void bind_text(nb::module_& m);

@@ -6,6 +6,7 @@ NB_MODULE(_core, m) {
   m.attr("__version__") = FLAGSTONE_VERSION;
   bind_errors(m);
   bind_base(m);
+  bind_pages(m);
   bind_storage(m);
   bind_checkpoint(m);
   bind_text(m);

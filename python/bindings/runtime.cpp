@@ -1,4 +1,5 @@
 // The runtime that jobs run on, and boxes that travel without one.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -64,19 +65,32 @@ BoxOptions box_options(std::size_t staging) {
           }};
 }
 
-void read(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<>& to, std::size_t staging) {
-  const Tile tile = tile_of(nb::ndarray<nb::ro>(to));
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  read_box(*engine.ring, array, {start, tile.shape}, tile, box_options(staging));
+std::vector<BoxTile> box_tiles(const std::vector<std::pair<Shape, nb::ndarray<nb::ro>>>& boxes) {
+  std::vector<BoxTile> tiles;
+  for (const auto& [start, memory] : boxes) {
+    const Tile tile = tile_of(memory);
+    tiles.push_back({{start, tile.shape}, tile});
+  }
+  return tiles;
 }
 
-void write(Engine& engine, const Array& array, const Shape& start, const nb::ndarray<nb::ro>& from,
-           std::size_t staging) {
-  const Tile tile = tile_of(from);
+using Boxes = std::vector<std::pair<Shape, nb::ndarray<>>>;
+using ConstBoxes = std::vector<std::pair<Shape, nb::ndarray<nb::ro>>>;
+
+void read(Engine& engine, const Array& array, const Boxes& boxes, std::size_t staging) {
+  ConstBoxes seen;
+  for (const auto& [start, memory] : boxes) seen.emplace_back(start, nb::ndarray<nb::ro>(memory));
+  const auto tiles = box_tiles(seen);
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  write_box(*engine.ring, array, {start, tile.shape}, tile, box_options(staging));
+  read_boxes(*engine.ring, array, tiles, box_options(staging));
+}
+
+void write(Engine& engine, const Array& array, const ConstBoxes& boxes, std::size_t staging) {
+  const auto tiles = box_tiles(boxes);
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  write_boxes(*engine.ring, array, tiles, box_options(staging));
 }
 
 /// Reads a Zarr array; `progress` hears the bytes read so far.
@@ -160,8 +174,8 @@ void bind_runtime(nb::module_& m) {
       .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
       .def("resize", &resize, nb::arg("directory"), nb::arg("shape"), nb::arg("staging"))
       .def_prop_ro_static("allowed_drift", [](nb::handle) { return Runtime::allowed_drift; })
-      .def("read_box", &read, nb::arg("array"), nb::arg("start"), nb::arg("to"), nb::arg("staging"))
-      .def("write_box", &write, nb::arg("array"), nb::arg("start"), nb::arg("from_"), nb::arg("staging"));
+      .def("read_boxes", &read, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"))
+      .def("write_boxes", &write, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"));
 }
 
 }  // namespace flagstone::python

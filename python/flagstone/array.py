@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import math
 import os
 import threading
 import warnings
@@ -15,25 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _core
-from .boxes import Box, Key
+from .boxes import Key
+from .combined import Combined
 from .config import Call
-from .errors import Error, ShapeError, storage_error
+from .errors import Error
 from .linear import Linear
 from .operators import Elementwise, operations
 from .regions import Tiles
+from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
+from .segments import segments
 from .stamp import check_stamp, stamp
-from .transactions import Inside, join, one_call, wait_for_end
+from .transactions import Inside, combined_in, join, one_call, wait_for_end, within_block
 
-__all__ = ["Array"]
-
-STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
-PIECE = 32 << 20  # of what cannot be read into its place
-PAGES = 1 << 16  # results from so many bytes on begin at a page: chunks are read straight into them
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Return "4096 x 512"."""
-    return " x ".join(str(n) for n in shape) if shape else "()"
+__all__ = ["PIECE", "STAGING", "Array", "shape_text"]
 
 
 class Array(Linear, Elementwise):
@@ -140,52 +132,62 @@ class Array(Linear, Elementwise):
     # Reading ------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Key) -> Any:
-        """Return a part as an ndarray (a scalar where every index is an integer).
+        """Return a part as an ndarray (a scalar where every index is an integer), as NumPy would.
 
-        Integers, slices with steps and one ellipsis. Moves the chunks (or rows of a `.npy`) that the part
-        touches.
+        Integers, slices with steps, one ellipsis, arrays of integers, masks. One request: every chunk that
+        the part touches is read once (of raw chunks, the pages that it touches), all of one moment.
         """
-        out = self._take(Call("getitem"), key)
+        out = take(self, Call("getitem", light=True), key)
         return out[()] if not out.shape else out
 
-    def _read(self, call: Call, box: Box, what: str) -> NDArray[Any]:
-        nbytes = box.count * self.dtype.itemsize
-        if nbytes:
-            call.room(what, nbytes + min(nbytes, STAGING) + self._core.unpack_bytes)
-        out = _empty(box.kept, self.dtype)
-        if nbytes:
-            target = out.reshape(box.shape)
-            if box.strided:
-                for start, shape, place, steps in box.pieces(self._piece_rows(box)):
-                    part = _empty(shape, self.dtype)
-                    self._read_box(call, start, part)
-                    target[place] = part[steps]
-            else:
-                self._read_box(call, box.start, target)
-        if box.flips:
-            out = out.reshape(box.shape)[box.flips].reshape(box.kept)
-        return out
+    @property
+    def oindex(self) -> OrthogonalIndex:
+        """``A.oindex[rows, columns]``: every combination of what the dimensions select; can be assigned."""
+        return OrthogonalIndex(self)
+
+    def segments(
+        self, key: Key = ..., *, nbytes: int | str = "64MiB"
+    ) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
+        """Deliver a large part in pieces while later pieces still load.
+
+        Parameters
+        ----------
+        key : index
+            Integers and slices; default: all of the array.
+        nbytes : int or str
+            Most bytes of one piece, in whole chunks (parts of one where a chunk is larger). Two pieces are
+            held: the one that was given out and the next one.
+
+        Yields
+        ------
+        where : tuple of slice
+            Where the piece lies in the result: ``A[key][where]`` is `part`. In C order.
+        part : ndarray
+
+        Notes
+        -----
+        Reads what ``A[key]`` reads. All pieces are of one moment: a commit of somebody else in between is a
+        `StorageError`. Leaving the loop waits for the piece that is being read and leaves nothing behind.
+
+        >>> for where, part in A.segments(np.s_[:, :1000]):         # doctest: +SKIP
+        ...     total += part.sum()
+        """
+        return segments(self, key, nbytes)
+
+    def each_segment(
+        self,
+        do: Callable[[tuple[slice, ...], NDArray[Any]], Any],
+        key: Key = ...,
+        *,
+        nbytes: int | str = "64MiB",
+    ) -> None:
+        """Call ``do(where, part)`` for every piece of `segments`; what it raises ends the reading."""
+        with contextlib.closing(segments(self, key, nbytes)) as pieces:  # type: ignore[type-var]
+            for where, part in pieces:
+                do(where, part)
 
     def _take(self, call: Call, key: Key) -> NDArray[Any]:
-        box = Box(key, self.shape)
-        return self._read(call, box, f"{shape_text(box.shape)} of {self.dtype.name}")
-
-    def _piece_rows(self, box: Box) -> int:
-        """Rows of one transfer: about PIECE bytes, whole chunks."""
-        if not self.shape:
-            return 1
-        row = max(1, box.bounding_row * self.dtype.itemsize)
-        rows = max(1, PIECE // row)
-        chunk = self.chunks[0] if self.chunks else 1
-        return max(chunk, rows // chunk * chunk) if chunk < self.shape[0] else rows
-
-    def _read_box(self, call: Call, start: list[int], to: NDArray[Any]) -> None:
-        if self._transposed:
-            call.engine.read_box(self._core, start[::-1], to.T, STAGING)
-        else:
-            call.engine.read_box(self._core, start, to, STAGING)
-        if self._conjugated:
-            np.conjugate(to, out=to)
+        return take(self, call, key)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -195,7 +197,7 @@ class Array(Linear, Elementwise):
         what = (
             f"the whole array ({shape_text(self.shape)} {self.dtype.name}, {_core.format_bytes(self.nbytes)})"
         )
-        out = self._read(Call("asarray"), Box(..., self.shape), what)
+        out = take(self, Call("asarray", light=True), ..., what)
         return out if dtype is None else out.astype(dtype, copy=False)
 
     # Writing ------------------------------------------------------------------------------------------------
@@ -203,7 +205,8 @@ class Array(Linear, Elementwise):
     def __setitem__(self, key: Key, value: Any) -> None:
         """Assign a part; `value` is broadcast, an expression is computed by parts.
 
-        Chunks that are covered whole are written, others are read, changed and written. Of a Zarr array all
+        Takes what can be read. Chunks that are covered whole are written, others are read, changed and
+        written, once; inside a transaction they wait in memory until they are whole. Of a Zarr array all
         of it or nothing, and on the disk when this returns (`flagstone.transaction` groups several); a flat
         file is changed in place and dirty until `flush()`.
         """
@@ -213,49 +216,17 @@ class Array(Linear, Elementwise):
         self._assign(Call("setitem"), key, value)
 
     def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
-        if self.mode != "r+":
-            raise storage_error(
-                f"setitem: '{self.path}' is open for reading; open it with mode='r+' to assign.",
-                errno.EACCES,
-                self.path or "",
-            )
-        box = Box(key, self.shape)
-        given = _checked(value, self.dtype)
-        try:
-            source = np.broadcast_to(given, box.kept).reshape(box.shape)
-        except ValueError:
-            raise ShapeError(
-                f"setitem: the value is {shape_text(given.shape)} and the box is {shape_text(box.kept)}; "
-                "the value must have the box's shape or broadcast to it."
-            ) from None
-        if box.flips:
-            source = source[box.flips]
-        if not box.count:
-            return
-        call.room("the transfer", min(2 * box.count * self.dtype.itemsize, PIECE + STAGING))
-        with self._updating():
-            self._put(call, box, source)
+        assign(self, call, key, value)
 
-    def _put(self, call: Call, box: Box, source: NDArray[Any]) -> None:
-        for start, shape, place, steps in box.pieces(self._piece_rows(box)):
-            part = source[place]
-            if box.strided:
-                whole = np.empty(shape, self.dtype)
-                self._read_box(call, start, whole)
-                whole[steps] = part
-                part = whole
-            self._write(call, start, part)
+    def _waiting(self) -> Combined | None:
+        """Return what small writes are combined in while a transaction is open."""
+        return combined_in(self._core)
 
-    def _write(self, call: Call, start: list[int], part: NDArray[Any]) -> None:
-        if self._conjugated:
-            part = part.conj()
-        if self._transposed:
-            start, part = start[::-1], part.T
-        # In the array's own dtype; a broadcast (stride 0) is spelled out.
-        part = np.ascontiguousarray(part, self.dtype)
-        if part.ndim != len(start):  # ascontiguousarray makes a scalar one-dimensional
-            part = part.reshape([1] * len(start))
-        call.engine.write_box(self._core, start, part, STAGING)
+    def _join(self) -> None:
+        """Take part in the transaction that is open, so that its moment is seen from here on."""
+        if self.mode == "r+" and within_block(self._core):
+            with self._updating():
+                pass
 
     def _updating(self) -> contextlib.AbstractContextManager[None]:
         return updating([self])
@@ -372,22 +343,6 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
         for core in stack.enter_context(one_call(cores, outers)):
             next(owner for owner in owners if owner._core is core)._mark_dirty()
         yield
-
-
-def _empty(shape: Iterable[int], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return memory for a result."""
-    shape = tuple(shape)
-    nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes < PAGES:
-        return np.empty(shape, dtype)
-    return _core.pages(nbytes)[:nbytes].view(dtype).reshape(shape)
-
-
-def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return what is assigned; Python's numbers raise what NumPy raises where `dtype` cannot hold them."""
-    if type(value) in (bool, int, float, complex, list, tuple):
-        return np.array(value, dtype)
-    return np.asarray(value)
 
 
 def open_core(path: str, mode: str) -> _core.Array:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from . import _core, machine, scratch
+from .combined import flush_all
 from .errors import BudgetError, Error, path_text, storage_error
 from .plan import Plan, Stats
 from .sizes import memory_bytes, thread_count
@@ -206,7 +207,8 @@ class Moved:
 class Call:
     """One call of a routine: its limit, its engine, its plan and its run."""
 
-    def __init__(self, who: str, memory: int | str | None = None) -> None:
+    def __init__(self, who: str, memory: int | str | None = None, *, light: bool = False) -> None:
+        """`light`: a read of a part, which measures nothing and sees what waits to be written."""
         self.who = who
         self.runtime = current()
         self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
@@ -215,10 +217,12 @@ class Call:
         self.outputs = 0  # arrays that appear on disk at the end
         self.profile: machine.Profile | None = None
         self._prepared_peak = 0
-        self.begin()
+        if not light:
+            self.begin()
 
     def begin(self) -> None:
         """Measure the peak from here on: what is prepared before the run counts."""
+        _core.release_pages()
         _core.reset_peak_resident()
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
@@ -239,6 +243,8 @@ class Call:
         What is named works where the process has grown by some MiB since, by modules loaded late for example.
         """
         least = _core.resident_bytes() + nbytes
+        if least > self.memory and _core.release_pages():
+            least = _core.resident_bytes() + nbytes
         if least > self.memory:
             least += self.engine.allowed_drift
             part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
@@ -274,6 +280,7 @@ class Call:
     def run(self, job: _core.Job) -> _core.Statistics:
         """Execute a job; Ctrl-C cancels it cleanly."""
         self.check_memory(job)
+        flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         return self.engine.run(job, self.runtime.progress)
 

@@ -138,7 +138,7 @@ class _Result:
         core = _core.create_zarr(
             f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=names
         )
-        call.engine.write_box(core, [0] * values.ndim, values, 1 << 20)
+        call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
         core.flush()
 
     def discard(self) -> None:

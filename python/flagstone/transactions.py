@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from . import _core
+from .combined import Combined
+from .config import current
 from .errors import Error, FormatError, path_text, storage_error
 
-__all__ = ["Inside", "Transaction", "one_call", "transaction"]
+__all__ = ["Inside", "Transaction", "combined_in", "one_call", "transaction", "within_block"]
 
 _open: list[Transaction] = []  # of all threads: what is assigned inside belongs to it, wherever
 _guard = threading.Condition()  # over _open, and over what runs and ends in each
@@ -52,6 +54,7 @@ class Transaction:
         self._core: _core.Transaction | None = None
         self._running = 0  # calls that assign
         self._ending = False
+        self._combined: dict[int, Combined] = {}  # small writes, by the id of their array
 
     def covers(self, path: str) -> bool:
         """Say whether an array is below the path."""
@@ -84,8 +87,13 @@ class Transaction:
         assert self._core is not None
         try:
             if kind is None and interrupt is None:
+                for waiting in self._combined.values():
+                    waiting.flush(current().engine())
                 self._core.commit()
         finally:
+            for waiting in self._combined.values():
+                waiting.discard()
+            self._combined = {}
             self._core.rollback()  # what was not committed
             with _guard:
                 self._core = None
@@ -124,7 +132,9 @@ def transaction(path: str | os.PathLike[str]) -> Transaction:
 
     Notes
     -----
-    Without it every assignment is a transaction of its own. Chunks are written once, to free slots of their
+    Without it every assignment is a transaction of its own. Assignments to parts of chunks are combined in
+    memory (at most 256 MiB an array, and half of what the limit leaves) until a chunk is whole: rows that are
+    assigned one by one are written once. Chunks are written once, to free slots of their
     shards; then 24 bytes for every chunk of the shards that were touched, twice. Takes the lock of every
     array that is assigned to; another writer, also through another handle, gets a `StorageError` that says
     who holds it. Results of routines (`out=`) are built aside and published by themselves.
@@ -148,6 +158,25 @@ def _outers(arrays: Sequence[_core.Array]) -> list[Transaction | None]:
 def _closed(outers: Sequence[Transaction | None]) -> bool:
     within = Inside.now().outers
     return any(one is not None and one._ending and one not in within for one in outers)
+
+
+def within_block(array: _core.Array) -> bool:
+    """Say whether an open transaction covers an array."""
+    with _guard:
+        return bool(array.path) and _outers([array])[0] is not None
+
+
+def combined_in(array: _core.Array) -> Combined | None:
+    """Return what small writes to an array are combined in; None where no transaction of a block is open."""
+    if not _open or not array.transacting:
+        return None
+    with _guard:
+        outer = _outers([array])[0]
+        if outer is None:
+            return None
+        if array.id not in outer._combined:
+            outer._combined[array.id] = Combined(array)
+        return outer._combined[array.id]
 
 
 def join(arrays: Sequence[_core.Array]) -> list[Transaction | None] | None:

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -135,11 +136,18 @@ struct BoxOptions {
   std::function<void()> pulse = {};             // called now and then on the calling thread; what it throws ends it
   std::chrono::milliseconds between_pulses{50};
 };
-/// Reads any box of `array` into `to` (any strides). Whole raw chunks, and whole rows of them, go straight into `to`
-/// where its rows begin at blocks of the disk (512 bytes); all else takes a copy through `staging`.
-/// Blocks; its own ring traffic. StorageError, FormatError name file and chunk.
+/// A box and the memory for it: any strides.
+struct BoxTile {
+  Box box;
+  Tile tile;
+};
+/// Reads boxes of `array`, of one moment, their requests on their way together. Whole raw chunks, and whole rows of
+/// them, go straight into the memory where its rows begin at blocks of the disk (512 bytes); all else takes a copy
+/// through `staging`. Blocks; its own ring traffic. StorageError, FormatError name file and chunk.
+void read_boxes(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options = {});
 void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, const BoxOptions& options = {});
-/// Writes any box; chunks covered in part are read, changed and written.
+/// Writes boxes; chunks covered in part are read, changed and written. No two boxes may touch one chunk.
+void write_boxes(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options = {});
 void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, const BoxOptions& options = {});
 inline void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, std::size_t staging) {
   read_box(ring, array, box, to, BoxOptions{.staging = staging});

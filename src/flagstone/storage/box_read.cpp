@@ -18,28 +18,30 @@ constexpr std::size_t straight_request_bytes = 512 * KiB;
 
 class Reading final : public Traffic {
  public:
-  Reading(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options)
-      : Traffic(ring, array, box, tile, options),
-        chunks_(box, array.chunks(), array.chunks()),
-        staging_(options.staging) {}
+  Reading(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
+      : Traffic(ring, array, boxes, options), staging_(options.staging) {}
 
  private:
   std::optional<Box> next() override {
     if (slabs_)
       if (auto slab = slabs_->next()) return slab;
     slabs_.reset();
-    const auto chunk = chunks_.next();
-    if (!chunk) return std::nullopt;
-    straight_ = array_.store().read_straight(*chunk, in_memory(*chunk));
-    if (straight_) return chunk;
-    slabs_ = pieces_to_read(array_, *chunk, staging_);
-    return slabs_->next();
+    for (; which_ < boxes_.size(); ++which_, chunks_.reset()) {
+      if (!chunks_) chunks_.emplace(boxes_[which_].box, array_.chunks(), array_.chunks());
+      const auto chunk = chunks_->next();
+      if (!chunk) continue;
+      straight_ = array_.store().read_straight(*chunk, in_memory(which_, *chunk));
+      if (straight_) return chunk;
+      slabs_ = pieces_to_read(array_, *chunk, staging_);
+      return slabs_->next();
+    }
+    return std::nullopt;
   }
   void prepare(Flight& flight) override {
     flight.unit = flight.part;
     if (straight_) {
       flight.transfer = in_pieces(std::move(*straight_), straight_request_bytes);
-      flight.straight = in_memory(flight.part).data;
+      flight.straight = in_memory(flight).data;
       straight_.reset();
     } else {
       flight.transfer = in_pieces(array_.store().read(flight.part));
@@ -47,28 +49,35 @@ class Reading final : public Traffic {
   }
   bool arrived(Flight& flight) override {
     if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
-    if (!flight.straight) copy(in_buffer(flight), in_memory(flight.part));
+    if (!flight.straight) copy(in_buffer(flight), in_memory(flight));
     return false;
   }
 
-  BoxPieces chunks_;                // of the box
-  std::optional<BoxPieces> slabs_;  // of a chunk that is too large for one buffer
+  std::optional<BoxPieces> chunks_;  // of boxes_[which_]
+  std::optional<BoxPieces> slabs_;   // of a chunk that is too large for one buffer
   std::optional<Transfer> straight_;
   const std::size_t staging_;
 };
 
 }  // namespace
 
-void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, const BoxOptions& options) {
-  check_box_and_memory("read_box", array, box, to);
-  if (count(box.shape) == 0) return;
-  if (array.in_memory()) return copy(memory_tile(array, box), to);
+void read_boxes(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options) {
+  bool empty = true;
+  for (const auto& [box, to] : boxes) {
+    check_box_and_memory("read_box", array, box, to);
+    empty = empty && count(box.shape) == 0;
+  }
+  if (empty) return;
+  if (array.in_memory()) {
+    for (const auto& [box, to] : boxes) copy(memory_tile(array, box), to);
+    return;
+  }
   // Several chunks of one moment: where another process commits meanwhile, they are read again.
   for (int attempt = 0;; ++attempt) {
     const std::uint64_t before = array.store().look();
     std::exception_ptr error;
     try {
-      Reading(ring, array, box, to, options).run();
+      Reading(ring, array, boxes, options).run();
     } catch (const Error&) {
       error = std::current_exception();
     }
@@ -80,6 +89,11 @@ void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, co
       throw StorageError("read: the array is changed faster than it can be read; read smaller parts", EAGAIN,
                          array.path());
   }
+}
+
+void read_box(Ring& ring, const Array& array, const Box& box, const Tile& to, const BoxOptions& options) {
+  const BoxTile one{box, to};
+  read_boxes(ring, array, {&one, 1}, options);
 }
 
 }  // namespace flagstone

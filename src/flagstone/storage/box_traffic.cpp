@@ -47,11 +47,10 @@ void Pool::give(Buffer buffer) {
   idle_.push_back(std::move(buffer));
 }
 
-Traffic::Traffic(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options)
+Traffic::Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
     : ring_(ring),
       array_(array),
-      box_(box),
-      tile_(tile),
+      boxes_(boxes),
       flights_(most_flights),
       pool_(options.staging),
       options_(options),
@@ -86,10 +85,11 @@ Tile Traffic::in_buffer(const Flight& flight) const {
           flight.transfer.tile_bytes};
 }
 
-Tile Traffic::in_memory(const Box& part) const {
+Tile Traffic::in_memory(std::size_t which, const Box& part) const {
+  const auto& [box, tile] = boxes_[which];
   Box local = part;
-  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= box_.start[d];
-  return subtile(tile_, local);
+  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= box.start[d];
+  return subtile(tile, local);
 }
 
 Tile Traffic::part_in_buffer(const Flight& flight) const {
@@ -112,6 +112,7 @@ std::optional<Flight> Traffic::prepared() {
     const auto part = next();
     if (!part) return;
     Flight fresh;
+    fresh.which = which_;
     fresh.part = *part;
     prepare(fresh);
     flight = std::move(fresh);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "flagstone/base/memory.hpp"
@@ -15,8 +16,9 @@ namespace flagstone {
 /// One piece on its way. `memory` holds the tile's buffer and behind it the staging buffer; a piece that travels
 /// straight between the file and the caller's memory has none.
 struct Flight {
-  Box part;  // of the caller's box
-  Box unit;  // what travels: `part`, or the whole chunk around it
+  std::size_t which = 0;  // of the caller's boxes
+  Box part;               // of it
+  Box unit;               // what travels: `part`, or the whole chunk around it
   Transfer transfer;
   bool write = false;
   std::byte* straight = nullptr;  // where `part` lies in the caller's memory
@@ -49,12 +51,12 @@ class Pool {
 /// the memory), and the error leaves as itself.
 class Traffic {
  public:
-  Traffic(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options);
+  Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options);
   virtual ~Traffic() = default;
   void run();
 
  protected:
-  /// The next piece of the box.
+  /// The next piece of boxes_[which_].
   virtual std::optional<Box> next() = 0;
   /// Says how `flight.part` travels (unit, transfer, write, straight).
   virtual void prepare(Flight& flight) = 0;
@@ -64,16 +66,17 @@ class Traffic {
   virtual bool arrived(Flight& flight) = 0;
 
   Tile in_buffer(const Flight& flight) const;
-  /// The caller's memory for a part of the box.
-  Tile in_memory(const Box& part) const;
+  /// The caller's memory for a part of one of its boxes.
+  Tile in_memory(std::size_t which, const Box& part) const;
+  Tile in_memory(const Flight& flight) const { return in_memory(flight.which, flight.part); }
   /// `flight.part` inside the buffer of `flight.unit`.
   Tile part_in_buffer(const Flight& flight) const;
   static void replace_memory(Flight& flight, std::size_t bytes);
 
   Ring& ring_;
   const Array& array_;
-  const Box& box_;
-  const Tile& tile_;
+  const std::span<const BoxTile> boxes_;
+  std::size_t which_ = 0;
 
  private:
   std::optional<Flight> prepared();

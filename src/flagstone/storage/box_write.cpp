@@ -7,20 +7,25 @@ namespace {
 
 class Writing final : public Traffic {
  public:
-  Writing(Ring& ring, const Array& array, const Box& box, const Tile& tile, const BoxOptions& options)
-      : Traffic(ring, array, box, tile, options),
-        flat_(takes_any_box(array)),
-        pieces_(pieces_to_write(array, box, options.staging, flat_)) {}
+  Writing(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
+      : Traffic(ring, array, boxes, options), flat_(takes_any_box(array)), staging_(options.staging) {}
 
  private:
-  std::optional<Box> next() override { return pieces_.next(); }
+  std::optional<Box> next() override {
+    for (; which_ < boxes_.size(); ++which_, pieces_.reset()) {
+      if (count(boxes_[which_].box.shape) == 0) continue;
+      if (!pieces_) pieces_ = pieces_to_write(array_, boxes_[which_].box, staging_, flat_);
+      if (auto piece = pieces_->next()) return piece;
+    }
+    return std::nullopt;
+  }
   void prepare(Flight& flight) override {
     flight.unit = flat_ ? flight.part : chunk_around(array_, flight.part);
     flight.write = flight.unit == flight.part;
     flight.transfer = in_pieces(flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit));
   }
   void fill(Flight& flight) override {
-    copy(in_memory(flight.part), part_in_buffer(flight));
+    copy(in_memory(flight), part_in_buffer(flight));
     if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
   }
   bool arrived(Flight& flight) override {
@@ -36,16 +41,21 @@ class Writing final : public Traffic {
     return true;
   }
   const bool flat_;
-  BoxPieces pieces_;
+  const std::size_t staging_;
+  std::optional<BoxPieces> pieces_;  // of boxes_[which_]
 };
 
 }  // namespace
 
+void write_boxes(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options) {
+  for (const auto& [box, from] : boxes) check_box_and_memory("write_box", array, box, from);
+  if (!array.in_memory()) return Writing(ring, array, boxes, options).run();
+  for (const auto& [box, from] : boxes) copy(from, memory_tile(array, box));
+}
+
 void write_box(Ring& ring, const Array& array, const Box& box, const Tile& from, const BoxOptions& options) {
-  check_box_and_memory("write_box", array, box, from);
-  if (count(box.shape) == 0) return;
-  if (array.in_memory()) return copy(from, memory_tile(array, box));
-  Writing(ring, array, box, from, options).run();
+  const BoxTile one{box, from};
+  write_boxes(ring, array, {&one, 1}, options);
 }
 
 }  // namespace flagstone

@@ -1,0 +1,112 @@
+// Memory for the results of reads.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bindings/bindings.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/memory.hpp"
+
+namespace flagstone::python {
+namespace {
+
+/// Results that nobody looks at any more, for the next ones of the same size: a loop over slices does not fault its
+/// memory in again for every slice (zeroing costs half of what a fast disk takes). Calls other than reads empty it.
+class Shelf {
+ public:
+  Buffer take(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    for (Buffer& buffer : kept_)
+      if (buffer.size() == bytes) {
+        Buffer found = std::move(buffer);
+        std::swap(buffer, kept_.back());
+        kept_.pop_back();
+        bytes_ -= bytes;
+        return found;
+      }
+    return {};
+  }
+  void give(Buffer buffer) {
+    std::lock_guard lock(mutex_);
+    if (bytes_ + buffer.size() > most) return;
+    bytes_ += buffer.size();
+    kept_.push_back(std::move(buffer));
+  }
+  std::size_t clear() {
+    std::lock_guard lock(mutex_);
+    kept_.clear();
+    return std::exchange(bytes_, 0);
+  }
+
+ private:
+  static constexpr std::size_t most = 128 * MiB;
+  std::mutex mutex_;
+  std::size_t bytes_ = 0;
+  std::vector<Buffer> kept_;
+};
+
+Shelf& shelf() {
+  static auto* only = new Shelf;  // never destroyed: arrays may outlive everything
+  return *only;
+}
+
+/// Faults fresh memory in, from its beginning, while the disk is already filling it.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes) : memory_(shelf().take(align_up(bytes))) {
+    if (memory_) return;
+    memory_ = Buffer(bytes);
+#ifdef MADV_POPULATE_WRITE
+    if (bytes < least_ahead) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's business
+    try {
+      ahead_ = std::thread([this] { populate(); });
+    } catch (const std::system_error&) {  // no thread to be had: the kernel faults when it writes
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+#endif
+  }
+  ~Pages() {
+    ended_ = true;
+    if (ahead_.joinable()) process_ == ::getpid() ? ahead_.join() : ahead_.detach();
+    if (process_ == ::getpid()) shelf().give(std::move(memory_));
+  }
+  std::byte* data() const { return memory_.data(); }
+  std::size_t size() const { return memory_.size(); }
+
+ private:
+  static constexpr std::size_t least_ahead = 32 * MiB, step = 4 * MiB;
+
+#ifdef MADV_POPULATE_WRITE
+  void populate() {
+    for (std::size_t at = 0; at < memory_.size() && !ended_; at += step)
+      if (::madvise(memory_.data() + at, std::min(step, memory_.size() - at), MADV_POPULATE_WRITE) != 0) return;
+  }
+#endif
+
+  Buffer memory_;
+  std::thread ahead_;
+  std::atomic<bool> ended_ = false;
+  const pid_t process_ = ::getpid();
+};
+
+}  // namespace
+
+void bind_pages(nb::module_& m) {
+  m.def("pages", [](std::size_t bytes) {
+    auto* memory = new Pages(bytes);
+    const nb::capsule owner(memory, [](void* held) noexcept { delete static_cast<Pages*>(held); });
+    return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {memory->size()}, owner);
+  });
+  m.def("release_pages", [] { return shelf().clear(); });
+}
+
+}  // namespace flagstone::python
