@@ -1,125 +1,244 @@
-"""Row stripes, column stripes and blocks of a float64 array ÷ sequential direct reads; checksums; updates.
+"""Stripes, blocks and single elements of a float64 array against the disk and peers; writes; updates.
 
-"Sequential" is fio, 1 MiB blocks at depth 16. Stripes and blocks are read through `A[...]` into ordinary
-memory, one request after the other, all of the array, caches dropped; total times of runs in turn. The cost
-of checksums compares two arrays that differ in nothing else. An update replaces every fourth chunk in one
-transaction; its bytes are those that the kernel counts for the process.
+"Sequential" is fio's best of a block-size x depth grid of direct reads, which then runs in turn with ours.
+Boxes are read through `A[...]` into fresh memory, one request after the other, all of the array, caches
+dropped; figures are total times of runs in turn, all under one cap (a cgroup, page cache included; where
+that is not permitted, without, and said so). The cost of checksums compares two arrays that differ in
+nothing else. Bytes written are those that the kernel counts for the process.
+
+--only slices,peers,elements,writes,checksums,updates chooses parts. Peers read the same numbers in chunks of
+the same shape: zarr-python and TensorStore a Zarr v3 array of unpacked chunk files, h5py, memmap.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
+import json
 import shutil
+import subprocess
+import sys
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import harness
 import ring
+import storage_jobs as jobs
+from cap import Cap
+
+PARTS = "slices,peers,elements,writes,checksums,updates"
+PEERS = {"zarr": "zarr", "tensorstore": "tensorstore", "h5py": "h5py", "memmap": "numpy"}
 
 
-def make(path: str, side: int, checksum: str) -> dict:
-    import numpy as np
+class Bench:
+    """Files, child processes under the cap, and rows of the table."""
 
-    import flagstone as fl
+    def __init__(self, args, wrap: list[str]) -> None:
+        self.args, self.wrap = args, wrap
+        self.summed, self.plain = args.data / "storage.zarr", args.data / "storage-none.zarr"
+        self.file = args.data / "storage-fio"
+        self.bytes = args.side**2 * 8
+        self.engine = ring.fio_engine(args.data)
+        self.rows: list[harness.Row] = []
+        self.details: dict = {}
+        self.made: set[Path] = set()
 
-    A = fl.create(path, (side, side), "float64", overwrite=True, checksum=checksum)
-    rng = np.random.default_rng(0)
-    step = A.chunks[0]
-    with fl.transaction(path):
-        for i in range(0, side, step):
-            A[i : i + step] = rng.random((step, side))
-    A.close()
-    return {}
+    def ask(self, function, **arguments) -> dict:
+        return harness.child(jobs.__file__, function, self.args.timeout, self.wrap, **arguments)
+
+    def array(self, path: Path, checksum: str = "sidecar") -> Path:
+        if path not in self.made:
+            self.made.add(path)
+            self.ask(jobs.make, path=path, side=self.args.side, checksum=checksum)
+        return path
+
+    def fio(self, verb: str, block: str, depth: str) -> dict:
+        return ring.fio(verb, self.file, self.bytes / 2**30, block, depth, self.engine, self.args.timeout)
+
+    def sequential(self) -> tuple[str, str]:
+        """Block size and depth with which fio reads fastest."""
+        if self.file not in self.made:
+            self.made.add(self.file)
+            self.fio("write", "1m", "16")
+        if "grid" not in self.details:
+            rates = {}
+            for block, depth in product(self.args.blocks.split(","), self.args.depths.split(",")):
+                harness.drop_caches([self.file])
+                rates[block, depth] = self.fio("read", block, depth)["rate"]
+            self.details["grid"] = {" x ".join(way): rate for way, rate in rates.items()}
+            self.best = max(rates, key=rates.get)
+        return self.best
+
+    def total(self, done: dict[str, list[dict]]) -> dict[str, float]:
+        return {name: sum(result["seconds"] for result in results) for name, results in done.items()}
+
+    def rate(self, seconds: float) -> str:
+        return f"{self.args.rounds * self.bytes / seconds / 1e6:.0f} MB/s"
+
+    def row(self, what: str, ours: str, theirs: str, value: float, target: str) -> None:
+        self.rows.append(harness.figure(what, ours, theirs, value, target, self.args.full_size))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        side, widths = self.args.side, [int(w) for w in self.args.widths.split(",")]
+        shapes = {f"{w} rows": (w, side) for w in widths}
+        shapes |= {f"{w} columns": (side, w) for w in widths}
+        return shapes | {f"{w} x {w} blocks": (w, w) for w in widths}
 
 
-def read(path: str, height: int, width: int) -> dict:
-    import flagstone as fl
+def slices(bench: Bench) -> None:
+    path, best = bench.array(bench.summed), bench.sequential()
+    runs = {
+        what: partial(bench.ask, jobs.read, path=path, height=h, width=w)
+        for what, (h, w) in bench.shapes.items()
+    }
+    runs["fio"] = partial(bench.fio, "read", *best)
+    runs["fio 2m x 1"] = partial(bench.fio, "read", "2m", "1")
+    done = harness.alternate(bench.args.rounds, runs, [path, bench.file])
+    bench.details["slices"] = done
+    total = bench.total(done)
+    for what, (height, width) in bench.shapes.items():
+        one = height == width == jobs.CHUNK  # one chunk a request: one request in flight
+        base = "fio 2m x 1" if one else "fio"
+        shown = "with one request of 2 MiB" if one else f"sequential, {best[0]} x {best[1]}"
+        target = ">= 0.95" if what.endswith("rows") or one else ">= 0.90"
+        theirs = f"{bench.rate(total[base])} {shown}"
+        bench.row(what, bench.rate(total[what]), theirs, total[base] / total[what], target)
 
-    A = fl.open(path)
-    with harness.measured() as run:
-        for i in range(0, A.shape[0], height):
-            for j in range(0, A.shape[1], width):
-                A[i : i + height, j : j + width]
-    return {**vars(run), "rate": A.nbytes / run.seconds}
+
+def peers(bench: Bench) -> None:
+    path, side = bench.array(bench.summed), bench.args.side
+    width = int(bench.args.widths.split(",")[-1])
+    tasks = {
+        "rows": ({"height": width, "width": side}, ">= 1.0"),
+        "columns": ({"height": side, "width": width}, ">= 1.05"),
+        "blocks in random order": ({"height": width, "width": width, "shuffled": True}, ">= 1.0"),
+    }
+    kinds = {"flagstone": path}
+    for kind, module in PEERS.items():
+        if subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode:
+            harness.note(f"storage: {kind} is not installed; it is left out.")
+            continue
+        store = bench.args.data / (
+            "peer.npy" if kind == "memmap" else "peer.h5" if kind == "h5py" else "peer.zarr"
+        )
+        if store not in bench.made:
+            bench.made.add(store)
+            bench.ask(jobs.make_peer, kind="zarr" if store.suffix == ".zarr" else kind, path=store, side=side)
+        kinds[kind] = store
+    for what, (box, target) in tasks.items():
+        runs = {kind: partial(bench.ask, jobs.read, path=p, kind=kind, **box) for kind, p in kinds.items()}
+        done = harness.alternate(bench.args.rounds, runs, list(kinds.values()))
+        bench.details[f"peers, {what}"] = done
+        total = bench.total(done)
+        mine = total.pop("flagstone")
+        if not total:
+            continue
+        order = sorted(total, key=total.get)
+        others = ", ".join(f"{kind} {bench.rate(total[kind])}" for kind in order)
+        bench.row(f"{width} {what}, against peers", bench.rate(mine), others, total[order[0]] / mine, target)
 
 
-def update(path: str) -> dict:
-    """Every fourth chunk of every row of chunks; bytes written ÷ bytes changed."""
-    import numpy as np
+def fio_latency(bench: Bench, count: int) -> float:
+    """Median seconds of a direct read of 4 KiB at a random place, one at a time."""
+    command = ["fio", "--name=r", f"--filename={bench.file}", "--rw=randread", "--direct=1", "--bs=4k"]
+    command += ["--iodepth=1", f"--ioengine={bench.engine}", f"--size={bench.bytes // 2**20}m"]
+    command += [f"--number_ios={count}", "--randrepeat=0", "--lat_percentiles=1", "--output-format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=bench.args.timeout)
+    if done.returncode:
+        raise harness.ChildFailed(f"fio: {(done.stderr or done.stdout).strip()[-400:]}")
+    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]["read"]
+    return job["lat_ns"]["percentile"]["50.000000"] / 1e9
 
-    import flagstone as fl
 
-    def written() -> int:
-        os.sync()
-        lines = Path("/proc/self/io").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+def elements(bench: Bench) -> None:
+    path, count = bench.array(bench.summed), bench.args.elements
+    bench.sequential()
+    ours, disk = [], []
+    for _ in range(bench.args.rounds):
+        harness.drop_caches([path, bench.file])
+        ours.append(bench.ask(jobs.elements, path=path, count=count)["median"])
+        harness.drop_caches([path, bench.file])
+        disk.append(fio_latency(bench, count))
+    bench.details["elements"] = {"ours": ours, "fio": disk}
+    mine, base = (sorted(times)[len(times) // 2] * 1e6 for times in (ours, disk))
+    shown = f"{mine:.0f} us", f"{base:.0f} us, 4 KiB"
+    bench.row("one element, cold: microseconds beyond the disk's", *shown, mine - base, "<= 41")
 
-    A = fl.open(path, mode="r+")
-    (height, width), (down, across) = A.chunks, list(A.tiles)
-    part = np.full((height, width), 3.0)
-    before, changed = written(), 0
-    with harness.measured() as run, fl.transaction(path):
-        for k in range(0, down * across, 4):
-            i, j = divmod(k, across)
-            A[i * height : (i + 1) * height, j * width : (j + 1) * width] = part
-            changed += part.nbytes
-    moved = written() - before
-    kept = sum(f.stat().st_size for f in Path(path).rglob("__flagstone/*"))
-    return {**vars(run), "ratio": moved / changed, "metadata": kept / A.nbytes, "bytes": changed}
+
+def writes(bench: Bench) -> None:
+    path = bench.args.data / "storage-new.zarr"
+    bench.made.add(path)
+    runs = {
+        "rows": partial(bench.ask, jobs.write, path=path, side=bench.args.side),
+        "fio": partial(bench.fio, "write", "1m", "16"),
+    }
+    done = harness.alternate(bench.args.rounds, runs, [path, bench.file])
+    bench.details["writes"] = done
+    total = bench.total(done)
+    theirs = f"{bench.rate(total['fio'])} sequential"
+    value = total["fio"] / total["rows"]
+    bench.row("write in row order", bench.rate(total["rows"]), theirs, value, ">= 0.95")
+
+
+def checksums(bench: Bench) -> None:
+    box = {"height": int(bench.args.widths.split(",")[0]), "width": bench.args.side}
+    paths = {"with": bench.array(bench.summed), "without": bench.array(bench.plain, "none")}
+    runs = {name: partial(bench.ask, jobs.read, path=path, **box) for name, path in paths.items()}
+    done = harness.alternate(bench.args.rounds, runs, list(paths.values()))
+    bench.details["checksums"] = done
+    total = bench.total(done)
+    cost = total["with"] / total["without"]
+    bench.row(
+        "checksums, time", f"{total['with']:.2f} s", f"{total['without']:.2f} s without", cost, "<= 1.03"
+    )
+
+
+def updates(bench: Bench) -> None:
+    path = bench.array(bench.summed)
+    changed = bench.ask(jobs.update, path=path)
+    small = bench.ask(jobs.small_rows, path=path, rows=jobs.CHUNK)
+    bench.details["updates"] = [changed, small]
+    ratio, kept = changed["ratio"], changed["metadata"]
+    bench.row("a quarter of the chunks in place, bytes", f"{ratio:.4f}", "bytes changed", ratio, "<= 1.05")
+    bench.row("rows one by one, bytes", f"{small['ratio']:.4f}", "bytes changed", small["ratio"], "<= 1.05")
+    bench.row("checksums and journal, bytes", f"{kept:.6f}", "bytes of the array", kept, "<= 0.001")
 
 
 def run() -> int:
     args = harness.options(
-        __doc__, side=(16384, 2048), rounds=(6, 1), widths=("512,1024,2048,4096", "512,1024")
+        __doc__,
+        side=(16384, 2048),
+        rounds=(12, 1),
+        widths=("512,1024,2048,4096", "512,1024"),
+        blocks=("512k,1m,2m,4m", "1m"),
+        depths=("4,8,16,32", "16"),
+        elements=(2000, 50),
+        memory=("1.2GiB", "1GiB"),
+        only=(PARTS, PARTS),
     )
+    if unknown := set(args.only.split(",")) - set(PARTS.split(",")):
+        harness.note(f"storage: --only {','.join(sorted(unknown))} is no part; choose from {PARTS}.")
+        return 2
     if not shutil.which("fio"):
         harness.note("storage: fio was not found; install it (apt-get install fio).")
         return 3
-    plain, summed = args.data / "storage-none.zarr", args.data / "storage.zarr"
-    file, gib = args.data / "storage-fio", args.side**2 * 8 / 2**30
-    rows = []
-    try:
-        for path, checksum in ((plain, "none"), (summed, "sidecar")):
-            harness.child(__file__, make, args.timeout, path=path, side=args.side, checksum=checksum)
-        engine = ring.fio_engine(args.data)
-        ring.fio("write", file, gib, "1m", "16", engine, args.timeout)
-        ask = partial(harness.child, __file__, read, args.timeout)
-        shapes = {f"{w} rows": (w, args.side) for w in map(int, args.widths.split(","))}
-        shapes |= {f"{w} columns": (args.side, w) for w in map(int, args.widths.split(","))}
-        shapes |= {f"{w} x {w} blocks": (w, w) for w in map(int, args.widths.split(","))}
-        runs = {what: partial(ask, path=summed, height=h, width=w) for what, (h, w) in shapes.items()}
-        first = next(iter(shapes.values()))
-        runs["without checksums"] = partial(ask, path=plain, height=first[0], width=first[1])
-        runs["fio"] = partial(ring.fio, "read", file, gib, "1m", "16", engine, args.timeout)
-        done = harness.alternate(args.rounds, runs, [plain, summed, file])
-        total = {name: sum(result["seconds"] for result in results) for name, results in done.items()}
-        rates = {name: args.rounds * gib * 2**30 / seconds / 1e6 for name, seconds in total.items()}
-        for what in shapes:
-            target = ">= 0.95" if what.endswith("rows") else ">= 0.90"
-            shown = f"{rates[what]:.0f} MB/s", f"{rates['fio']:.0f} MB/s sequential"
-            rows.append(harness.figure(what, *shown, rates[what] / rates["fio"], target, args.full_size))
-        what, without = next(iter(shapes)), total["without checksums"]
-        shown = f"{total[what]:.2f} s", f"{without:.2f} s without"
-        cost = total[what] / without
-        rows.append(harness.figure("checksums, time", *shown, cost, "<= 1.03", args.full_size))
-        changed = harness.child(__file__, update, args.timeout, path=summed)
-        rows.append(
-            harness.figure(
-                "a quarter of the chunks in place, bytes", f"{changed['ratio']:.4f}", "bytes changed",
-                changed["ratio"], "<= 1.05", args.full_size,
-            )
-        )  # fmt: skip
-        rows.append(
-            harness.figure(
-                "checksums and journal, bytes", f"{changed['metadata']:.6f}", "bytes of the array",
-                changed["metadata"], "<= 0.001", args.full_size,
-            )
-        )  # fmt: skip
-    finally:
-        if not args.keep:
-            harness.remove(plain, summed, file)
-    return harness.report(__file__, args, rows, runs=done, update=changed)
+    with contextlib.ExitStack() as stack:
+        try:
+            cap = stack.enter_context(Cap(harness.parse_bytes(args.memory)))
+            wrap, described = cap.wrap, cap.describe()
+        except PermissionError as error:
+            harness.note(f"storage: {error} Measured without a cap.")
+            wrap, described = [], "none"
+        bench = Bench(args, wrap)
+        try:
+            for name in args.only.split(","):
+                globals()[name](bench)
+        finally:
+            if not args.keep:
+                harness.remove(*bench.made)
+    return harness.report(__file__, args, bench.rows, cap=described, **bench.details)
 
 
 if __name__ == "__main__":
-    harness.main(__file__, run, make, read, update)
+    harness.main(__file__, run)

@@ -315,3 +315,32 @@ def test_results_are_memory_like_any_other(tmp_path):
     fresh = [A[...] for _ in range(4)]
     assert (view == 2).all()
     assert all((one == 1).all() for one in fresh)
+
+
+@pytest.mark.parametrize(
+    ("requests", "unit", "dtype", "dimensions", "expected"),
+    [  # parallel requests x access unit, as the rule of N-dimensional storage gives them
+        (32, 4096, "float32", 2, (256, 256)),  # 128 KiB are 181 x 181 elements; the next power of two
+        (32, 4096, "float64", 2, (128, 128)),
+        (32, 4096, "float32", 1, (32768,)),
+        (32, 4096, "float32", 3, (32, 32, 32)),
+        (32, 4096, "float64", 3, (32, 32, 32)),
+        (8, 4096, "float32", 2, (128, 128)),
+        (1, 4096, "uint8", 2, (64, 64)),
+    ],
+)
+def test_chunks_by_the_rule(requests, unit, dtype, dimensions, expected):
+    shape = (1 << 20,) * dimensions
+    assert fl.chunk_shape(shape, dtype, dimensions, requests=requests, unit=unit) == expected
+
+
+def test_chunks_of_narrow_arrays_and_of_this_machine(tmp_path):
+    assert fl.chunk_shape((10, 1 << 20, 16), "float32", requests=32) == (1, 2048, 16)
+    assert fl.chunk_shape((5, 3), "float32", requests=32) == (8, 4)
+    assert fl.chunk_shape((), "float32", requests=32) == ()
+    chunks = fl.chunk_shape((4096, 4096), "float32")
+    assert all(n & (n - 1) == 0 for n in chunks)
+    A = fl.create(tmp_path / "a.zarr", (4096, 4096), "float32", chunks=chunks)
+    assert A.chunks == chunks
+    with pytest.raises(fl.ShapeError, match="1, 2 or 3 are possible"):
+        fl.chunk_shape((4, 4), "float32", 4)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from . import parts as _parts  # noqa: F401 - lends slices and assignment of expressions
 from ._core import __version__
 from .array import Array
+from .chunking import chunk_shape
 from .compute import compute
 from .config import Runtime, features, stats
 from .convert import convert
@@ -77,6 +78,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "check",
+    "chunk_shape",
     "compute",
     "convert",
     "create",
