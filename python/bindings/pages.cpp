@@ -34,9 +34,14 @@ class Shelf {
   }
   void give(Buffer buffer) {
     std::lock_guard lock(mutex_);
-    if (bytes_ + buffer.size() > most) return;
+    if (jobs_ > 0 || bytes_ + buffer.size() > most) return;
     bytes_ += buffer.size();
     kept_.push_back(std::move(buffer));
+  }
+  /// While a job runs nothing is kept: its budget is what the limit left at its start.
+  void job(bool begins) {
+    std::lock_guard lock(mutex_);
+    begins ? ++jobs_ : --jobs_;
   }
   std::size_t clear() {
     std::lock_guard lock(mutex_);
@@ -48,6 +53,7 @@ class Shelf {
   static constexpr std::size_t most = 128 * MiB;
   std::mutex mutex_;
   std::size_t bytes_ = 0;
+  int jobs_ = 0;
   std::vector<Buffer> kept_;
 };
 
@@ -107,6 +113,7 @@ void bind_pages(nb::module_& m) {
     return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {memory->size()}, owner);
   });
   m.def("release_pages", [] { return shelf().clear(); });
+  m.def("pages_of_job", [](bool begins) { shelf().job(begins); });
 }
 
 }  // namespace flagstone::python

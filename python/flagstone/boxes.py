@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -39,7 +40,7 @@ class Box:
         self.kept = tuple(kept)  # of the result
         self.flips = tuple(flips) if any(f.step == -1 for f in flips) else ()
         self.strided = any(s > 1 and n > 1 for s, n in zip(self.step, self.shape, strict=True))
-        self.count = int(np.prod(self.shape, dtype=object))
+        self.count = math.prod(counts)
 
     @staticmethod
     def _expand(keys: tuple[Any, ...], ndim: int) -> list[Any]:

@@ -279,10 +279,15 @@ class Call:
 
     def run(self, job: _core.Job) -> _core.Statistics:
         """Execute a job; Ctrl-C cancels it cleanly."""
-        self.check_memory(job)
         flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
+        _core.release_pages()
+        self.check_memory(job)
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
-        return self.engine.run(job, self.runtime.progress)
+        _core.pages_of_job(True)
+        try:
+            return self.engine.run(job, self.runtime.progress)
+        finally:
+            _core.pages_of_job(False)
 
     def plan(self, job: _core.Job) -> _core.Statistics:
         """Count a job on a virtual clock."""
