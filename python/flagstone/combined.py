@@ -50,7 +50,7 @@ class Combined:
 
     def __init__(self, array: _core.Array) -> None:
         self._array = array
-        self._shape, self._chunks = tuple(array.shape), tuple(array.chunks)
+        self._chunks = tuple(array.chunks)
         self._held: dict[tuple[int, ...], _Chunk] = {}  # oldest first
         self._bytes = 0
         self._lock = threading.RLock()
@@ -146,7 +146,9 @@ class Combined:
 
     def _box(self, chunk: tuple[int, ...]) -> tuple[list[int], tuple[int, ...]]:
         start = [c * n for c, n in zip(chunk, self._chunks, strict=True)]
-        return start, tuple(min(c, n - a) for c, n, a in zip(self._chunks, self._shape, start, strict=True))
+        return start, tuple(
+            min(c, n - a) for c, n, a in zip(self._chunks, self._array.shape, start, strict=True)
+        )
 
     def _touched(
         self, start: Sequence[int], shape: Sequence[int]
