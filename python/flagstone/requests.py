@@ -80,12 +80,13 @@ def take(array: Array, call: Call, key: Key | Selection, what: str = "") -> NDAr
     """Return a part as an ndarray."""
     chosen = key if isinstance(key, Selection) else selected(array, key)
     nbytes = chosen.count * array.dtype.itemsize
-    what = what or f"{shape_text(chosen.kept)} of {array.dtype.name}"
+    if isinstance(chosen, Selection) or nbytes > PAGES:
+        what = what or f"{shape_text(chosen.kept)} of {array.dtype.name}"
     if isinstance(chosen, Selection):
         call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
     if nbytes > PAGES or array._core.unpack_bytes:
-        call.room(what, nbytes + min(nbytes, STAGING) + array._core.unpack_bytes)
+        call.room(what or "a part", nbytes + min(nbytes, STAGING) + array._core.unpack_bytes)
     out = empty(chosen.kept, array.dtype)
     if nbytes:
         read(array, call, [(chosen.start, out.reshape(chosen.shape))])
