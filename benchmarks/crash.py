@@ -342,7 +342,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where the counts go")
     options = parser.parse_args()
     kills = options.kills if options.kills is not None else 10 if options.smoke else 600
-    names = [name for name in options.only.split(",") if name] or list(WORKLOADS)
+    usual = [name for name, kind in WORKLOADS.items() if kind.can_run()]
+    names = [name for name in options.only.split(",") if name] or usual
     draw = random.Random(options.seed)
     found_peers, total, failures, rows = peers(), Counter(), [], []
     if options.data:

@@ -381,7 +381,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where the counts go")
     options = parser.parse_args()
     options.states = options.states or (60 if options.smoke else 4000)
-    names = [name for name in options.only.split(",") if name] or [n for n in WORKLOADS if n != "shards"]
+    usual = [name for name, kind in WORKLOADS.items() if kind.replayed and kind.can_run()]
+    names = [name for name in options.only.split(",") if name] or usual
     folder = options.data or (Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ the one before it in all that a commit touches.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -30,7 +31,15 @@ class Workload:
     #: whether the path may be away for a moment when its writer died (until the next writer comes)
     gaps = False
     slow = False  # to judge
+    replayed = True  # by power_loss.py, unless it is asked for
     slow_peers: tuple[str, ...] = ()  # that are asked seldom
+
+    needs: tuple[str, ...] = ()  # packages
+
+    @classmethod
+    def can_run(cls) -> bool:
+        """Say whether what it needs is installed."""
+        return all(importlib.util.find_spec(name) for name in cls.needs)
 
     def __init__(self) -> None:
         self._states: dict[int, State] = {}
@@ -134,6 +143,7 @@ class Shards(Updates):
 
     name = "shards"
     shape, chunks = (4100, 4), (1, 4)
+    replayed = False  # many chunks, and nothing that `updates` does not do
     slow_peers = ("zarr-python",)  # half a second for each read of so many chunks
 
     def first(self) -> State:
@@ -256,8 +266,48 @@ class Ring(Workload):
         return {name: place / "ring.zarr" / current / name for name in self.first()}
 
 
-WORKLOADS: dict[str, Callable[[], Workload]] = {
-    kind.name: kind for kind in (Updates, Shards, Outputs, TwoSteps, Sparse, Ring)
+class Scores(Workload):
+    """Scores in the `obsm` of an HDF5 file: a journal of pages, by Python and another library."""
+
+    name = "obsm"
+    needs = ("anndata", "h5py")
+    replayed = False  # its journal names the inode of the file, which a rebuilt disk does not have
+
+    def first(self) -> State:
+        return {"X_pca": np.zeros((40, 3))}
+
+    def prepare(self, place: Path) -> None:
+        import anndata
+
+        place.mkdir(exist_ok=True)
+        anndata.AnnData(np.ones((40, 5))).write_h5ad(place / "cells.h5ad")
+        self.commit(place, 0)
+
+    def change(self, k: int, arrays: Any) -> None:
+        arrays["X_pca"][...] = np.arange(120.0).reshape(40, 3) + k
+
+    def commit(self, place: Path, k: int) -> None:
+        fl.write_obsm(place / "cells.h5ad", "X_pca", self.state(k)["X_pca"])
+
+    def read(self, place: Path) -> State:
+        return {"X_pca": np.asarray(fl.open(place / "cells.h5ad", key="obsm/X_pca"))}
+
+    def recover(self, place: Path) -> None:
+        fl.open(place / "cells.h5ad", key="obsm/X_pca")
+
+    def arrays(self, place: Path) -> dict[str, Path]:
+        return {"X_pca": place / "cells.h5ad"}
+
+    def peers_agree(self, place: Path, candidates: range, peer: Callable[[Path], np.ndarray]) -> bool:
+        import h5py
+
+        with h5py.File(place / "cells.h5ad", "r") as file:  # whoever asks: these read no HDF5
+            seen = file["obsm/X_pca"][...]
+        return any(np.array_equal(seen, self.state(k)["X_pca"]) for k in candidates)
+
+
+WORKLOADS: dict[str, type[Workload]] = {
+    kind.name: kind for kind in (Updates, Shards, Outputs, TwoSteps, Sparse, Ring, Scores)
 }
 
 

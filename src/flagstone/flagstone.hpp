@@ -16,6 +16,7 @@
 #include "flagstone/runtime/task.hpp"
 #include "flagstone/storage/array.hpp"
 #include "flagstone/storage/csr.hpp"
+#include "flagstone/storage/epochs.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/raw.hpp"

@@ -1,11 +1,13 @@
 #include "flagstone/storage/epochs.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/output.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -35,7 +37,10 @@ void check(const std::vector<EpochField>& fields, int slots) {
 
 Json record_of(std::uint64_t epoch, int slots, const std::vector<std::string>& fields, const Json& values) {
   const auto current = std::to_string(epoch % static_cast<std::uint64_t>(slots));
-  return {{"epoch", epoch}, {"current", current}, {"slots", slots}, {"fields", fields}, {"values", values}};
+  Json record = {{"epoch", epoch}, {"current", current}, {"slots", slots}, {"fields", fields}, {"values", values}};
+  const std::string text = record.dump();
+  record["crc32c"] = crc32c(text.data(), text.size());
+  return record;
 }
 
 }  // namespace
@@ -86,9 +91,8 @@ void Epochs::read_record() {
     slots_ = record.at("slots").get<int>();
     fields_ = record.at("fields").get<std::vector<std::string>>();
     values_ = record.at("values").dump();
-    std::vector<EpochField> fields;
-    for (const std::string& name : fields_) fields.push_back({name, {}, Dtype::float64, {}});
-    check(fields, slots_);
+    if (record != record_of(epoch_, std::max(slots_, 1), fields_, record.at("values")))
+      throw FormatError("epochs: the record in " + file + " does not match its checksum; it is damaged.");
   } catch (const Json::exception&) {
     throw FormatError("epochs: " + file +
                       " does not say which epoch is the current one; it is no ring of epochs, or another program took "

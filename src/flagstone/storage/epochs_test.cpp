@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 
@@ -131,6 +132,33 @@ TEST(Epochs, WhoReadsWhatIsOverwrittenHearsSo) {
   step(ring);
   EXPECT_NE(seen.store().look(), moment);
   EXPECT_EQ(read_elements(seen, whole(shape)), filled(3));
+}
+
+TEST(Epochs, ABitThatFlippedInTheRecordIsNoticed) {
+  TemporaryDirectory directory;
+  const std::string path = directory / "g", file = path + "/zarr.json";
+  make(path);
+  {
+    Epochs ring(path, true);
+    step(ring);
+  }
+  const std::string text = read_text(file);
+  const std::size_t begin = text.find("\"epochs\""), end = text.find("\"node_type\"");
+  ASSERT_LT(begin, end);
+  int noticed = 0;
+  for (std::size_t byte = begin; byte < end; ++byte) {
+    if (std::isspace(static_cast<unsigned char>(text[byte]))) continue;
+    std::string flipped = text;
+    flipped[byte] = static_cast<char>(flipped[byte] ^ 1);
+    write_text(file, flipped);
+    try {
+      Epochs ring(path, false);
+      EXPECT_EQ(ring.epoch(), 1u) << flipped;  // what was flipped does not count: a bracket's neighbour, a comma
+    } catch (const FormatError&) {
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, 60);
 }
 
 TEST(Epochs, CommittedEpochsAndForeignWritersAreRefused) {
