@@ -156,7 +156,7 @@ void Output::take_lock() {
 }
 
 Output::~Output() {
-  if (process_ == ::getpid() && (published_ || !leave_)) {
+  if (process_ == ::getpid() && !leave_) {
     remove_tree(notes());
     remove_tree(hidden_);
     if (lock_ >= 0) ::unlink((hidden_ + lock_suffix).c_str());
@@ -174,7 +174,8 @@ void Output::publish() {
     throw StorageError("output: cannot publish; the path appeared meanwhile, or its directory went", errno, path_);
   }
   published_ = true;
-  sync_directory(parent_);
+  sync_published();
+  leave_ = false;
   remove_tree(notes());
   remove_tree(hidden_);  // the version that was replaced
 }
@@ -210,8 +211,21 @@ void Output::exchange() {
     throw StorageError("output: cannot publish", number, path_);
   }
   if (!one_step) {
-    sync_directory(parent_);
+    sync_published();
     remove_tree(old);
+  }
+}
+
+/// The old version stays until the new name is on the disk; the next writer of the path removes it then.
+void Output::sync_published() {
+  try {
+    sync_directory(parent_);
+  } catch (const StorageError& error) {
+    leave_ = true;
+    throw StorageError(
+        "output: the result is in place and everybody sees it, but its directory could not be synced; it is stored for "
+        "certain once that is done (sync)",
+        error.number, path_);
   }
 }
 

@@ -31,7 +31,7 @@ class Output {
   std::string notes() const;
   /// The destructor leaves build and notes where they are, and gives the lock back: after an error that passes.
   void leave() { leave_ = true; }
-  /// Once. Cost: one fdatasync for each file inside. Where it throws, the old version is untouched.
+  /// Once. Cost: one fdatasync for each file inside. Where it throws, the old version is untouched, unless it says otherwise.
   void publish();
 
  private:
@@ -40,6 +40,7 @@ class Output {
   void check_space(std::uint64_t bytes_needed) const;
   void drop() noexcept;
   void exchange();
+  void sync_published();
 
   std::string path_, parent_, hidden_;
   bool replace_ = false, published_ = false, adopted_ = false, leave_ = false, noted_ = false;
