@@ -70,6 +70,7 @@ Epochs::Epochs(const std::string& path, bool writable)
   for (int slot = 0; slot < slots_; ++slot)
     for (std::size_t field = 0; field < fields_.size(); ++field)
       locks_.push_back(std::make_unique<WriterLock>(Directory(place_of(slot, field))));
+  sync_directory(path_);
   read_record();  // another writer may have committed before the locks were ours
   take_roles();
 }
@@ -144,9 +145,11 @@ void Epochs::commit(const std::string& values_json) {
     const std::uint64_t before = epoch_;
     read_record();
     if (epoch_ == before) throw;
-    take_roles();
-    throw StorageError("commit: the epoch is the current one for everybody, but its record could not be synced",
-                       error.number, file);
+    failed_ = true;  // the slot of the epoch before must not be overwritten until this is on the disk
+    throw StorageError(
+        "commit: the epoch is the current one for everybody, but its record could not be synced; it is stored for "
+        "certain once the ring was opened again",
+        error.number, file);
   }
   ++epoch_;
   values_ = values.dump();

@@ -62,7 +62,7 @@ class Epochs {
   void take_roles();
 
   std::string path_, values_ = "{}";
-  bool writable_;
+  bool writable_, failed_ = false;
   std::uint64_t epoch_ = 0;
   int slots_ = 0;
   std::vector<std::string> fields_;
