@@ -125,6 +125,7 @@ Array Epochs::current(std::size_t field) {
 
 Array Epochs::next(std::size_t field) {
   if (!writable_) throw StorageError("epochs: the ring is open for reading only; open it with mode r+", EROFS, path_);
+  if (failed_) throw StorageError("epochs: the last commit could not be synced; open the ring again", EIO, path_);
   return array_in(static_cast<int>((epoch_ + 1) % static_cast<std::uint64_t>(slots_)), field);
 }
 
