@@ -31,7 +31,8 @@ class Output {
   std::string notes() const;
   /// The destructor leaves build and notes where they are, and gives the lock back: after an error that passes.
   void leave() { leave_ = true; }
-  /// Once. Cost: one fdatasync for each file inside. Where it throws, the old version is untouched, unless it says otherwise.
+  /// Once. Cost: one fdatasync for each file inside. Where it throws, the old version is untouched, unless it says
+  /// otherwise.
   void publish();
 
  private:
