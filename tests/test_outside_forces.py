@@ -86,7 +86,7 @@ def test_what_no_transaction_covers_never_goes_over_a_commit(tmp_path):
 
     def outside(value: float) -> _core.Array:
         core = _core.open_zarr(place, True)
-        engine.write_box(core, [0, 0], np.full((16, 16), value), 16 << 20)
+        engine.write_boxes(core, [([0, 0], np.full((16, 16), value))], 16 << 20)
         return core
 
     alone = outside(5.0)  # nobody committed since: it is stored before the transaction begins
