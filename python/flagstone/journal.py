@@ -55,7 +55,12 @@ class Journal(io.RawIOBase):
         except BaseException:
             os.close(self._file)
             raise
-        os.ftruncate(self._pages, 0)
+        try:
+            os.ftruncate(self._pages, 0)
+        except BaseException:  # its lock goes with it
+            os.close(self._pages)
+            os.close(self._file)
+            raise
         self._slots: dict[int, int] = {}  # page of the file -> page of the journal
         self._old = self._size = os.fstat(self._file).st_size
         self._at, self._done = 0, False
