@@ -258,6 +258,44 @@ def test_killed_at_any_step_it_is_all_or_nothing(annotated, isolated, step):
     assert [p.name for p in annotated.parent.iterdir()] == ["a.h5ad"]
 
 
+FAILING = """
+import errno, os
+from flagstone import journal
+name, count = step.split(":")
+calls = 0
+def failing(f):
+    def call(*a, **k):
+        global calls
+        calls += 1
+        if calls == int(count):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return f(*a, **k)
+    return call
+setattr(journal, name, failing(getattr(journal, name))) if hasattr(journal, name) else setattr(
+    os, name, failing(getattr(os, name)))
+try:
+    fl.write_obsm(path, "X_pca", np.full((700, 5), 3.0))
+except fl.StorageError as error:
+    result = str(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "step", ["_write:1", "_write:9", "fsync:1", "rename:1", "_sync_folder:1", "_apply:1", "fsync:3", "unlink:1"]
+)
+def test_a_step_that_fails_says_which_of_both_is_there(annotated, isolated, step):
+    anndata = pytest.importorskip("anndata")
+    said = isolated(FAILING, path=str(annotated), step=step)
+    stored = step in ("_sync_folder:1", "_apply:1", "fsync:3", "unlink:1")
+    assert said is not None and ("is stored" if stored else "was not changed") in said, said
+    fl.open(str(annotated))
+    after = anndata.read_h5ad(annotated)
+    assert ("X_pca" in after.obsm) == stored
+    assert after.obsm["given"].shape == (700, 3)
+    fl.write_obsm(str(annotated), "X_pca", np.full((700, 2), 4.0))
+    assert [p.name for p in annotated.parent.iterdir()] == ["a.h5ad"]
+
+
 @pytest.mark.parametrize("after", [1, 3, 5])
 def test_killed_between_two_pages_the_next_open_finishes(annotated, isolated, after):
     code = KILLED.replace('name, count = step.split(":")', 'name, count = "_write", 10**9').replace(

@@ -16,7 +16,7 @@ import struct
 import zlib
 from types import TracebackType
 
-from .errors import FormatError, storage_error
+from .errors import FormatError, StorageError, storage_error
 from .scratch import is_at
 
 __all__ = ["Journal", "recover"]
@@ -64,6 +64,7 @@ class Journal(io.RawIOBase):
         self._slots: dict[int, int] = {}  # page of the file -> page of the journal
         self._old = self._size = os.fstat(self._file).st_size
         self._at, self._done = 0, False
+        self._failed: OSError | None = None  # what the library, which has its own words for it, was told
 
     def _begin(self, path: str) -> int:
         """Return the uncommitted journal, locked: ours, and with no committed one beside it."""
@@ -147,7 +148,11 @@ class Journal(io.RawIOBase):
                 old = self._page(page)
                 text = old[:inside] + text + old[inside + part :]
             slot = self._slots.setdefault(page, len(self._slots))
-            _write(self._pages, text, slot * _PAGE)
+            try:
+                _write(self._pages, text, slot * _PAGE)
+            except OSError as failed:
+                self._failed = self._failed or failed
+                raise
             done += part
         self._at += done
         self._size = max(self._size, self._at)
@@ -167,8 +172,8 @@ class Journal(io.RawIOBase):
         os.ftruncate(self._pages, used * _PAGE + len(table) + len(end))
         os.fsync(self._pages)
         os.rename(f"{self._journal}.part", self._journal)
-        _sync_folder(self._journal)
         self._done = True
+        _sync_folder(self._journal)
         _apply(self._pages, self._file, self._path)
         os.unlink(self._journal)
         _sync_folder(self._journal)
@@ -184,6 +189,17 @@ class Journal(io.RawIOBase):
                     os.ftruncate(self._file, self._old)
         os.close(self._pages)
         os.close(self._file)
+        cause = self._failed or error
+        if isinstance(cause, OSError) and not isinstance(cause, StorageError):
+            raise storage_error(self._said(cause), cause.errno or 0, self._path) from error
+
+    def _said(self, cause: OSError) -> str:
+        if self._done:
+            return (
+                f"write: what is new in '{self._path}' is stored, and copying it into the file failed "
+                f"({cause.strerror}); the next time it is opened, that is finished."
+            )
+        return f"write: '{self._path}' was not changed ({cause.strerror})."
 
 
 def _write(descriptor: int, data: bytes, offset: int) -> None:
