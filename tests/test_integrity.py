@@ -76,6 +76,35 @@ def test_every_job_that_reads_chunks_sees_it(tmp_path):
     assert np.array_equal(A[:32, :32], values[:32, :32])  # the other chunks are there
 
 
+def test_the_only_chunk_of_an_array_is_verified(tmp_path):
+    """Its chunk is as large as the array, as a flat file's is said to be."""
+    values = np.random.default_rng(1).normal(size=(512, 512))
+    path = tmp_path / "a.zarr"
+    A = fl.create(path, values.shape, "float64", chunks=values.shape)
+    A[...] = values
+    flip(path / "array" / "c" / "0" / "0", 1000, 6)
+    A, B = fl.open(path), fl.from_numpy(values)
+    jobs = [
+        lambda: A[...], lambda: np.asarray(A.T), lambda: A.T[...], lambda: A[np.arange(512)],
+        lambda: A[::-1], lambda: A @ B, lambda: B @ A.T, lambda: fl.compute(A + 1),
+        lambda: fl.compute(A.T + values), lambda: fl.rechunk(A, (64, 64)),
+    ]  # fmt: skip
+    for job in jobs:
+        with pytest.raises(fl.FormatError, match=r"chunk \(0, 0\) does not match its checksum"):
+            job()
+
+    parts = fl.create(tmp_path / "parts.zarr", values.shape, "float64", chunks=values.shape)
+    parts[::2] = values[::2]  # pieces of one chunk
+    parts[1::2] = values[1::2]
+    assert np.array_equal(parts[...], values)
+
+    line = np.arange(1 << 18, dtype=np.float64)
+    fl.create(tmp_path / "line.zarr", line.shape, "float64", chunks=line.shape)[...] = line
+    flip(tmp_path / "line.zarr" / "array" / "c" / "0", 1000, 6)
+    with pytest.raises(fl.FormatError, match=r"chunk \(0\) does not match its checksum"):
+        fl.rechunk(fl.open(tmp_path / "line.zarr"), (4096,))
+
+
 def test_sparse_members_are_verified(tmp_path):
     X = scipy.sparse.random(3000, 400, 0.05, "csr", dtype=np.float32, random_state=1)
     scipy.sparse.save_npz(tmp_path / "x.npz", X)

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "flagstone/storage/box_pieces.hpp"
 #include "flagstone/storage/chunk_table.hpp"
 #include "flagstone/storage/crc32.hpp"
 #include "flagstone/storage/epochs.hpp"
@@ -80,6 +81,8 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
+      .def_prop_ro("verified", [](const Array& a) { return a.store().verified(); })
+      .def_prop_ro("takes_any_box", &takes_any_box)
       .def_prop_ro("stored_bytes",
                    [](const Array& a) {
                      nb::gil_scoped_release unlocked;  // may read the index of every shard

@@ -144,7 +144,9 @@ def _batches(pieces: Iterator[Piece], item: int) -> Iterator[list[Piece]]:
 
 
 def _flat(array: Array) -> bool:
-    return array.chunks == array.shape and not array._core.unpack_bytes
+    """Rows are read as they come: there is no chunk, or nobody can tell whether it is whole."""
+    core = array._core
+    return array.chunks == array.shape and not core.unpack_bytes and not core.verified
 
 
 def _cells(array: Array) -> tuple[list[int], list[int]]:
@@ -213,7 +215,7 @@ def _piece_rows(array: Array, box: Box) -> int:
 def _scatter(array: Array, call: Call, chosen: Selection, source: NDArray[Any]) -> None:
     """Every chunk is read at most once, changed, and written once."""
     cells, _ = _cells(array)
-    item = array.dtype.itemsize
+    item, anywhere = array.dtype.itemsize, array._core.takes_any_box
     for batch in _batches(chosen.pieces(cells, list(array.shape)), item):
         boxes: Given = []
         changed: list[tuple[Piece, int]] = []
@@ -222,7 +224,7 @@ def _scatter(array: Array, call: Call, chosen: Selection, source: NDArray[Any]) 
                 boxes.append((piece.start, source[piece.place]))
                 continue
             start, shape = piece.start, piece.shape
-            if not _flat(array):
+            if not anywhere:
                 start = [a // c * c for a, c in zip(start, cells, strict=True)]
                 shape = [min(c, n - a) for a, c, n in zip(start, cells, array.shape, strict=True)]
             changed.append((piece, len(boxes)))
@@ -230,7 +232,7 @@ def _scatter(array: Array, call: Call, chosen: Selection, source: NDArray[Any]) 
         read(array, call, [boxes[at] for _, at in changed])
         for piece, at in changed:
             put(piece, boxes[at][1], boxes[at][0], source)
-        if cells == list(array.chunks) or _flat(array):
+        if cells == list(array.chunks) or anywhere:
             write(array, call, boxes)
         else:  # parts of chunks must not be changed at once
             for box in boxes:

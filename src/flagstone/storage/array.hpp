@@ -81,6 +81,8 @@ class ArrayStore {
   virtual std::uint64_t pass_bytes() const { return 0; }
   /// Memory that unpacking one chunk takes beside the box that is read; 0: chunks are raw, or there are none.
   virtual std::uint64_t unpack_bytes() const { return 0; }
+  /// Whether checksums of whole chunks are kept: a chunk that is read in parts goes unverified.
+  virtual bool verified() const { return false; }
   /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
   virtual std::byte* memory() const { return nullptr; }
   virtual Shape memory_strides() const { return {}; }
@@ -126,6 +128,10 @@ Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks);
 /// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made at the first
 /// write. Every access must use boxes of the grid `box` (clipped at the edge).
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);
+
+/// Whether boxes are best read without regard to chunks: memory, flat files, one chunk that has no checksum. One that
+/// has is read whole where a few buffers hold it (4 MiB), as everybody's chunks are.
+bool reads_any_box(const Array& array);
 
 /// Default chunk shape: the largest power-of-two near-square (over the last two dimensions) of at most 4 MiB.
 Shape default_chunks(const Shape& shape, Dtype dtype);

@@ -76,7 +76,7 @@ BoxPieces pieces_to_read(const Array& array, const Box& box, std::size_t staging
   const std::size_t item = size_of(array.dtype()), most = most_piece_bytes(staging);
   Shape cell = common_extents(array.chunks(), box.shape);
   // Chunks that a few buffers hold are not cut: whole ones are verified.
-  const bool chunked = array.chunks() != array.shape();
+  const bool chunked = array.chunks() != array.shape() || array.store().verified();
   if (static_cast<std::size_t>(count(cell)) * item > (chunked ? std::max(most, staging / 4) : most)) {
     // A packed chunk is read and unpacked whole for every piece of it: cutting would only repeat that.
     const Shape smaller = cut(cell, item, most, slowest_first(array, box));

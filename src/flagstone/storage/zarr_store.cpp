@@ -51,6 +51,11 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Option
     layout_.summed = [this](const Shape& chunk, std::uint32_t crc) { pend(chunk, {layout_.chunk_bytes, crc}); };
 }
 
+bool ZarrStore::verified() const {
+  std::lock_guard lock(mutex_);
+  return sums_.there();
+}
+
 void ZarrStore::pend(const Shape& chunk, const Pending& pending) {
   std::lock_guard lock(mutex_);
   pending_[chunk] = pending;

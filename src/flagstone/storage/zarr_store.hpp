@@ -78,6 +78,7 @@ class ZarrStore final : public ArrayStore {
   std::uint64_t stored_bytes() const;
   std::uint64_t pass_bytes() const override;
   std::uint64_t unpack_bytes() const override { return layout_.unpack_bytes(); }
+  bool verified() const override;
 
  private:
   struct Shard {

@@ -85,8 +85,9 @@ Lead lead_of(const Pass& pass) {
   std::uint64_t most = 0;
   for (const Operand& operand : pass.operands) {
     const Shape chunks = chunks_of(operand, dims);
-    const bool whole_array = operand.array.chunks() == operand.array.shape();
-    if (operand.array.in_memory() || operand.array.nbytes() <= most || whole_array) continue;
+    const bool stretched = count(operand.array.shape()) != count(pass.shape);
+    const bool one_chunk = operand.array.chunks() == operand.array.shape();
+    if (operand.array.nbytes() <= most || reads_any_box(operand.array) || (one_chunk && stretched)) continue;
     most = operand.array.nbytes();
     lead = {chunks, false};
     for (Index& extent : lead.chunks) extent = std::max<Index>(extent, 1);

@@ -26,7 +26,7 @@ bool rows_are_runs(const Array& array) {
 /// `outer` is the stored dimension that the product keeps (0 or 1).
 Run run_of(const Array& array, int outer) {
   if (array.in_memory()) return Run::memory;
-  if (!is_flat(array)) return Run::blocks;
+  if (!reads_any_box(array)) return Run::blocks;
   const int contiguous = rows_are_runs(array) ? 1 : 0;
   return contiguous == outer ? Run::along_outer : Run::along_depth;
 }

@@ -22,7 +22,8 @@ std::vector<std::size_t> stored_order(const Array& array) {
 }  // namespace
 
 bool is_flat(const Array& array) {
-  if (array.in_memory() || array.chunks() != array.shape() || count(array.shape()) < 2) return false;
+  if (array.in_memory() || array.store().verified() || array.chunks() != array.shape() || count(array.shape()) < 2)
+    return false;
   // Two elements that lie apart: of a chunk, all that is between them is one range.
   Shape apart(array.ndim(), 1);
   for (std::size_t d : stored_order(array))
