@@ -167,6 +167,59 @@ def test_damaged_records_are_refused_and_begun_again(process, factors):
     assert fl.check(factors / "c.zarr").ok
 
 
+def test_an_unreadable_record_is_named_as_such(process, factors):
+    process(_PRODUCT, kill=1, memory="160MiB", workers=1)
+    (left,) = _left(factors / "c.zarr")
+    (Path(left.notes) / "record.json").write_text("{}")
+    with pytest.warns(fl.LeftoverWarning, match="an operation, whose record is damaged, that was"):
+        fl.matmul(fl.from_numpy(np.ones((2, 2))), np.ones((2, 2)), out=factors / "c.zarr")
+
+
+def test_a_damaged_operand_keeps_what_is_done(process, factors):
+    whole = process(_PRODUCT, memory="160MiB", workers=1)
+    (factors / "c.zarr").rename(factors / "whole.zarr")
+    process(_PRODUCT, kill=1, memory="160MiB", workers=1)
+    (left,) = _left(factors / "c.zarr")
+    shard = sorted((factors / "a.zarr").rglob("c/*/*"))[-1]
+    times = shard.stat()
+
+    def flip():
+        with open(shard, "r+b") as file:
+            at = shard.stat().st_size - (1 << 20)
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 1]))
+        os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    flip()
+    with pytest.raises(fl.FormatError, match="does not match its checksum"):
+        fl.resume(factors / "c.zarr")
+    assert _left(factors / "c.zarr")[0].done >= left.done
+    flip()
+    again = process("fl.resume('c.zarr')\nresult = told() | {'digest': digest('c.zarr')}")
+    assert again["digest"] == whole["digest"]
+    assert "resumed" in again["what"]
+
+
+@pytest.mark.parametrize("member", ["x.npy", "x.zarr"])
+def test_other_bytes_of_the_same_time_are_another_operand(tmp_path, member):
+    place = tmp_path / member
+    if member == "x.npy":
+        np.save(place, np.arange(8.0))
+        file, other = place, True
+    else:  # whose checksums tell it
+        fl.from_numpy(np.arange(8.0), place)
+        file, other = place / "array" / "zarr.json", False
+    before, times = records.stored_stamp(str(place)), file.stat()
+    assert records.stored_stamp(str(place)) == before
+    with open(file, "r+b") as opened:
+        opened.seek(-3, 2)
+        opened.write(b"\n\n\n")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (records.stored_stamp(str(place)) != before) == other
+
+
 def test_a_torn_index_costs_its_shard_only(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")

@@ -333,6 +333,22 @@ def test_shards_of_others_are_not_resized(tmp_path):
     assert np.array_equal(zarr.open(place, mode="r")[...], x[:12])
 
 
+def test_resized_beyond_what_could_be_looked_through(tmp_path):
+    """Its grid has 10^10 places; a look at each would take hours."""
+    x = values((100, 80), "float64")
+    a = stored_as(x, tmp_path / "a.zarr", (30, 30))
+    a.resize((1 << 40, 80))
+    a[1 << 39, 5:9] = 7.0
+    a.resize(((1 << 40) + 1, 80))
+    assert np.array_equal(a[1 << 39, 4:10], [0, 7, 7, 7, 7, 0])
+    assert np.array_equal(a[:100], x)
+    a.resize((100, 81))
+    a.resize((1 << 40, 81))
+    assert not a[1 << 39].any()
+    a.resize((95, 80))
+    assert np.array_equal(np.asarray(a), x[:95])
+
+
 def test_what_is_not_resized(tmp_path):
     a = stored_as(values((30, 40), "int16"), tmp_path / "a.zarr", (7, 40))
     np.save(tmp_path / "x.npy", np.zeros((3, 4)))

@@ -27,6 +27,35 @@ def pair(tmp_path):
     return x, Z
 
 
+@pytest.mark.parametrize("inner", ["fold", "compute", "plan"])
+def test_a_routine_inside_a_task_is_refused(isolated, inner):
+    """It would wait for the run that waits for its task."""
+    code = """
+    import operator
+    x = np.ones((600, 500))
+    fl.from_numpy(x, "x.zarr")
+    X = fl.open("x.zarr")
+    jobs = {
+        "fold": lambda: fl.fold(lambda y: y.sum(), operator.add, np.ones(10)),
+        "compute": lambda: fl.compute(X + 1)[0, 0],
+        "plan": lambda: fl.compute.plan(X + 1).flops,
+    }
+    def body(block):
+        return float(jobs[inner]())
+    try:
+        fl.fold(body, operator.add, X, block=(200, 500))
+    except fl.Error as error:
+        told = str(error)
+    def own(block):
+        with fl.Runtime():
+            return body(block) + X[3, 4]
+    result = told, fl.fold(own, operator.add, X, block=(600, 500)), float(jobs[inner]())
+    """
+    told, own, after = isolated(code, inner=inner, timeout=60)
+    assert "inside a task's function" in told
+    assert own == after + 1
+
+
 def test_tiles_are_counts_and_regions(pair):
     _, X = pair
     assert tuple(X.tiles) == (3, 4)

@@ -30,6 +30,9 @@ void call_with_views(const nb::object& function, const Shape* first, std::span<c
 /// A Python object that others than Python hold; the last of them drops it with the lock.
 std::shared_ptr<nb::object> shared_object(nb::object object);
 
+/// Whether the calling thread, which holds Python's lock, is inside a task's function.
+bool inside_task();
+
 /// Raises KeyboardInterrupt in the Python functions that run as tasks now, at their next step in the interpreter.
 void interrupt_tasks();
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "bindings/bindings.hpp"
+#include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/resize.hpp"
@@ -36,9 +37,27 @@ std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
   };
 }
 
+/// One run at a time. A task that waited for the run that it belongs to would wait for ever.
+class OneRun {
+ public:
+  explicit OneRun(Engine& engine) : lock_(engine.running, std::defer_lock) {
+    if (!inside_task()) {
+      const nb::gil_scoped_release unlocked;
+      lock_.lock();
+    } else if (!lock_.try_lock()) {
+      throw Error(
+          "graph: a routine was called inside a task's function, and their runtime is busy with that task; call it "
+          "before, or give it a runtime of its own (with fl.Runtime(): ...).");
+    }
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
 Statistics run(Engine& engine, const Job& job, nb::handle progress) {
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.running);
+  const OneRun one(engine);
+  const nb::gil_scoped_release unlocked;
   // K workers x T threads (the runtime does not see the kernels). With all processors in every worker's call the
   // threads spin against each other: three times the processor seconds.
   const kernel::BlasThreads threads(engine.runtime.options().threads_per_task);
@@ -46,14 +65,14 @@ Statistics run(Engine& engine, const Job& job, nb::handle progress) {
 }
 
 Statistics plan(Engine& engine, const Job& job) {
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.running);
+  const OneRun one(engine);
+  const nb::gil_scoped_release unlocked;
   return engine.runtime.plan(job.build, heartbeat({}));
 }
 
 std::uint64_t least_memory(Engine& engine, const Job& job) {
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.running);
+  const OneRun one(engine);
+  const nb::gil_scoped_release unlocked;
   return engine.runtime.least_memory(job.build, heartbeat({}));
 }
 
@@ -107,7 +126,7 @@ CheckReport check(Engine& engine, const std::string& directory, std::size_t stag
 void resize(Engine& engine, const std::string& directory, const Shape& shape, std::size_t staging) {
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  resize_array(*engine.ring, directory, shape, staging);
+  resize_array(*engine.ring, directory, shape, box_options(staging));
 }
 
 void bind_statistics(nb::module_& m) {

@@ -151,6 +151,11 @@ std::shared_ptr<nb::object> shared_object(nb::object object) {
           }};
 }
 
+bool inside_task() {
+  const auto& threads = inside_tasks();
+  return std::find(threads.begin(), threads.end(), PyThread_get_thread_ident()) != threads.end();
+}
+
 void interrupt_tasks() {
   for (const unsigned long thread : inside_tasks()) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
 }

@@ -49,7 +49,11 @@ def _resize(array: Array, shape: Any, memory: Any) -> None:
     with owner._writing:
         array.flush()
         forget_consolidated(path)
-        call.engine.resize(path, list(extents), STAGING)
+        try:
+            call.engine.resize(path, list(extents), STAGING)
+        except KeyboardInterrupt:  # it has one shape or the other
+            owner._handle = open_core(path, "r+")
+            raise
         owner._handle = open_core(path, "r+")
 
 

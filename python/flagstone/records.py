@@ -74,22 +74,31 @@ def seconds_of(flops: float, nbytes: float) -> float:
 
 
 def stored_stamp(path: str) -> str:
-    """Return a hash of what tells an operand from a later version: inode, size and time of its files."""
+    """Return a hash of what tells an operand from a later version: inode, size and times of its files.
+
+    Where no checksums would notice other bytes, the time of the last change of an inode is among them,
+    which nobody can set.
+    """
     while not os.path.exists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)  # a member of an HDF5 file
     found = hashlib.blake2b(digest_size=16)
 
-    def add(name: str, status: os.stat_result) -> None:
-        found.update(f"{name}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    def add(name: str, status: os.stat_result, verified: bool) -> None:
+        told = f"{name}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
+        found.update(f"{told}\n".encode() if verified else f"{told}\0{status.st_ctime_ns}\n".encode())
 
     if not os.path.isdir(path):
-        add("", os.stat(path))
+        add("", os.stat(path), False)
         return found.hexdigest()
+    verified = False
+    top = ""
     for folder, folders, names in os.walk(path):
+        if not (verified and folder.startswith(top)):  # an array's directories follow it
+            top, verified = f"{folder}/", os.path.exists(f"{folder}/__flagstone/chunks.bin")
         folders[:] = sorted(name for name in folders if name != "__flagstone")  # locks and journals
         for name in sorted(names):
             place = os.path.join(folder, name)
-            add(os.path.relpath(place, path), os.lstat(place))
+            add(os.path.relpath(place, path), os.lstat(place), verified)
     return found.hexdigest()
 
 
@@ -208,6 +217,10 @@ def registered(scratch: Path) -> list[Leftover]:
     return found
 
 
+def _with_article(operation: str) -> str:
+    return f"a {operation}" if operation else "an operation, whose record is damaged,"
+
+
 def _announce(path: str, text: str) -> None:
     """Say, before a call throws it away, what another call had finished of the same output."""
     parent = os.path.dirname(os.path.realpath(path))
@@ -216,8 +229,8 @@ def _announce(path: str, text: str) -> None:
     for one in leftovers(path):
         if one.resumable and not one.live and one.record != text:
             warnings.warn(
-                f"'{path}': a {one.operation} that was {one.done:.0%} done is thrown away, because this call "
-                "is another one (other operands or options); write elsewhere to keep it.",
+                f"'{path}': {_with_article(one.operation)} that was {one.done:.0%} done is thrown away, "
+                "because this call is another one (other operands or options); write elsewhere to keep it.",
                 LeftoverWarning,
                 stacklevel=2,
             )
@@ -296,11 +309,16 @@ class Record:
 
     @contextlib.contextmanager
     def kept(self, built: Any) -> Iterator[None]:
-        """Leave what is built, where the body fails in a way that passes: Ctrl-C, a full disk, a limit."""
+        """Leave what is built, where the body fails in a way that passes.
+
+        Ctrl-C, a full disk, a limit, a damaged operand.
+        """
         try:
             yield
         except BaseException as error:
             passes = not isinstance(error, Error) or isinstance(error, (StorageError, BudgetError))
+            if isinstance(error, FormatError):  # an operand may be brought back; what is built is made anew
+                passes = ".flagstone-tmp-" not in str(error)
             if self.checkpoint is not None and self.checkpoint.saves > 0 and passes:
                 built.leave()
                 kept = f"{self.operation}: {self.checkpoint.done:.0%} is kept"

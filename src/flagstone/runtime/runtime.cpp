@@ -118,7 +118,7 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
     try {
       executor.run(builder);
     } catch (const BudgetError&) {
-      throw_too_small(least_memory(builder, heartbeat));
+      throw_too_small(least_beside(entry, builder, heartbeat));
     } catch (...) {
       impl_->failure = executor.failed_in();
       lost = executor.ring_lost();
@@ -138,6 +138,7 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
 }
 
 void Runtime::throw_too_small(std::uint64_t least) const {
+  least = std::max(least, align_up(impl_->options.memory + 1, MiB));  // the limit at hand was too small
   throw BudgetError("memory: the limit is " + format_bytes(impl_->options.memory) + " and at least " +
                         format_bytes(least) + " are needed; raise memory=.",
                     least);
@@ -163,9 +164,14 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
 
 std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder,
                                     const std::function<void(const Statistics&)>& heartbeat) {
+  return least_beside({}, builder, heartbeat);
+}
+
+std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const std::function<void(Graph&)>& builder,
+                                    const std::function<void(const Statistics&)>& heartbeat) {
   Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
   simulator.run(builder);
-  return align_up(resident_bytes() + reserve() + simulator.least_capacity() + allowed_drift, MiB);
+  return align_up(resident.value_or(resident_bytes()) + reserve() + simulator.least_capacity() + allowed_drift, MiB);
 }
 
 }  // namespace flagstone

@@ -2,6 +2,7 @@
 // Budget + cache + ring + workers: what graphs run on.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "flagstone/runtime/graph.hpp"
@@ -64,6 +65,9 @@ class Runtime {
 
  private:
   [[noreturn]] void throw_too_small(std::uint64_t least) const;
+  /// Beside `resident` bytes that the process holds; none: as it is now.
+  std::uint64_t least_beside(std::optional<std::uint64_t> resident, const std::function<void(Graph&)>& builder,
+                             const std::function<void(const Statistics&)>& heartbeat);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -321,6 +321,23 @@ TEST_F(RuntimeTest, LeastMemoryWorksExactlyAndPeakStaysBelow) {
   EXPECT_THROW(Runtime(options).plan(builder), BudgetError);
 }
 
+TEST_F(RuntimeTest, ARefusalNamesMoreThanTheLimit) {
+  std::vector<std::byte> held(256 * MiB, std::byte{1});  // gone when the need is counted
+  RuntimeOptions options = options_;
+  options.memory = resident_bytes() + Runtime(options_).reserve() + 16 * MiB;
+  const Array x = tiles(1);
+  const auto builder = [&](Graph& graph) {
+    held = {};
+    graph.add(task("one", {write(tile(x, 0)), scratch(64 * MiB)}, [](auto) {}));
+  };
+  try {
+    Runtime(options).run(builder);
+    FAIL();
+  } catch (const BudgetError& error) {
+    EXPECT_GT(error.least, options.memory);
+  }
+}
+
 TEST_F(RuntimeTest, PlansCountWhatRunsDo) {
   const Array x = tiles(64);
   const auto builder = [&](Graph& graph) {

@@ -215,7 +215,8 @@ void ChunkSums::save(std::size_t shard, const ShardSums& sums) {
   write_at(file_, &head, sizeof head, place(shard), path_);
 }
 
-void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to) {
+void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to,
+                      const std::function<void(const std::function<void(const Shape&)>&)>& each_shard) {
   ::unlinkat(directory, carried, 0);
   ChunkSums old(directory, path, from), fresh(directory, path, to);
   if (!old.open_named(name, false)) return;
@@ -227,14 +228,14 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
   for (std::size_t d = 0; d < both.size(); ++d) both[d] = std::min(both[d], fresh.grid_[d]);
   std::vector<std::byte> block(old.stride_);
   const std::vector<std::byte> none(sizeof(BlockHead));
-  Index blocks = count(both);
-  for (Shape at(both.size(), 0); blocks > 0; --blocks) {
+  each_shard([&](const Shape& at) {
+    for (std::size_t d = 0; d < both.size(); ++d)
+      if (at[d] >= both[d]) return;
     const std::size_t bytes = head_bytes + 8 * old.entries_;
     if (read_at(old.file_, block.data(), bytes, old.place(old.number_of(at))) &&
         std::memcmp(block.data(), none.data(), none.size()) != 0)
       write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
-    for (std::size_t d = both.size(); d > 0 && ++at[d - 1] == both[d - 1]; --d) at[d - 1] = 0;
-  }
+  });
   if (::fdatasync(fresh.file_) != 0) throw StorageError("resize: cannot sync the checksums", errno, fresh.path_);
 }
 

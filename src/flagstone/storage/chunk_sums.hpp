@@ -1,6 +1,7 @@
 #pragma once
 // The checksums of an array's chunks, in a private file beside them: __flagstone/chunks.bin.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,9 @@ class ChunkSums {
   void save(std::size_t shard, const ShardSums& sums);
   /// For an array that is about to get another shape: the same sums in a second file, where blocks lie as that shape
   /// has them. It counts from the moment on when zarr.json says so; adopt() makes it the file.
-  static void carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to);
+  /// `each_shard` calls what it is given for every shard that exists.
+  static void carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to,
+                    const std::function<void(const std::function<void(const Shape&)>&)>& each_shard);
   static void adopt(int directory);
   /// fdatasync of what was saved, and of the directory where the file is new.
   void sync();

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -13,6 +14,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/existing_shards.hpp"
 #include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -58,11 +60,11 @@ bool outside_is_fill(const Tile& chunk, const Shape& inside, const std::vector<s
 class Cleaning {
  public:
   Cleaning(Ring& ring, const std::shared_ptr<const Directory>& place, const std::shared_ptr<WriterLock>& lock,
-           std::size_t staging)
+           const BoxOptions& options)
       : ring_(ring),
         place_(place),
         lock_(lock),
-        staging_(staging),
+        options_(options),
         array_(open_zarr_array(place->path(), true)),
         store_(*zarr_store(array_)) {}
 
@@ -74,16 +76,16 @@ class Cleaning {
     Transaction transaction;
     const Shape& shape = metadata().shape;
     std::set<Shape> edge;  // shards that reach beyond the shape
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      if (beyond[d] <= shape[d] || shape[d] % metadata().shards[d] == 0 || count(shape) == 0) continue;
-      Shape grid = grid_of(shape, metadata().shards);
-      const Index last = grid[d] - 1;
-      grid[d] = 1;
-      for_each(grid, [&](Shape shard) {
-        shard[d] = last;
-        edge.insert(std::move(shard));
-      });
-    }
+    const Shape grid = grid_of(shape, metadata().shards);
+    existing([&](const std::string&, const std::vector<Shape>& shards) {
+      for (const Shape& shard : shards) {
+        bool at_edge = false;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          at_edge =
+              at_edge || (beyond[d] > shape[d] && shape[d] % metadata().shards[d] != 0 && shard[d] == grid[d] - 1);
+        if (at_edge && inside(shard, grid)) edge.insert(shard);
+      }
+    });
     for (const Shape& shard : edge) clean(shard, beyond, transaction);
     transaction.commit();
   }
@@ -92,38 +94,45 @@ class Cleaning {
   /// another program laid out.
   void check(const Shape& after) const {
     const ArrayMetadata& about = metadata();
-    Shape grid = grid_of(about.shape, about.shards);
-    for (std::size_t d = 0; d < grid.size(); ++d) {
-      if (after[d] >= about.shape[d] || after[d] % about.shards[d] == 0) continue;
-      Shape across = grid;
-      across[d] = 1;
-      for_each(across, [&](Shape shard) {
-        shard[d] = after[d] / about.shards[d];
-        store_.check_ours(shard);
-      });
-    }
+    const Shape grid = grid_of(about.shape, about.shards);
+    existing([&](const std::string&, const std::vector<Shape>& shards) {
+      for (const Shape& shard : shards) {
+        bool cut = false;
+        for (std::size_t d = 0; d < grid.size(); ++d)
+          cut = cut || (after[d] < about.shape[d] && after[d] % about.shards[d] != 0 &&
+                        shard[d] == after[d] / about.shards[d]);
+        if (cut && inside(shard, grid)) store_.check_ours(shard);
+      }
+    });
   }
 
  private:
+  void existing(const ShardsSeen& seen) const { for_existing_shards(*place_, metadata(), options_.pulse, seen); }
+  static bool inside(const Shape& at, const Shape& grid) {
+    bool within = true;
+    for (std::size_t d = 0; d < at.size(); ++d) within = within && at[d] < grid[d];
+    return within;
+  }
+
   /// Shards that lie outside altogether; gone from the disk when it returns.
   void remove_shards(const Shape& beyond) {
     const ArrayMetadata& about = metadata();
     const Shape kept = grid_of(about.shape, about.shards);
     Shape most = kept;
     for (std::size_t d = 0; d < most.size(); ++d) most[d] = std::max(kept[d], ceil_div(beyond[d], about.shards[d]));
-    std::set<std::string> directories;
-    for_each(most, [&](const Shape& shard) {
-      bool inside = true;
-      for (std::size_t d = 0; d < shard.size(); ++d) inside = inside && shard[d] < kept[d];
-      if (inside) return;
-      const std::string path = place_->file(about.key(shard));
-      commit_step("remove shard");
-      if (::unlink(path.c_str()) == 0)
-        directories.insert(std::filesystem::path(path).parent_path().string());
-      else if (errno != ENOENT && errno != ENOTDIR)
-        throw StorageError("resize: cannot remove a shard", errno, store_.path_of(shard));
+    existing([&](const std::string& directory, const std::vector<Shape>& shards) {
+      bool removed = false;
+      for (const Shape& shard : shards) {
+        if (inside(shard, kept) || !inside(shard, most)) continue;
+        if (options_.pulse) options_.pulse();
+        commit_step("remove shard");
+        if (::unlink(place_->file(about.key(shard)).c_str()) == 0)
+          removed = true;
+        else if (errno != ENOENT && errno != ENOTDIR)
+          throw StorageError("resize: cannot remove a shard", errno, store_.path_of(shard));
+      }
+      if (removed) sync_directory(directory);
     });
-    for (const std::string& directory : directories) sync_directory(directory);
   }
 
   void clean(const Shape& shard, const Shape& beyond, Transaction& transaction) {
@@ -176,14 +185,14 @@ class Cleaning {
     const std::size_t bytes = static_cast<std::size_t>(count(box.shape)) * item;
     if (memory_.size() < bytes) memory_ = Buffer(align_up(bytes));
     const Tile tile{memory_.data(), array_.dtype(), box.shape, c_strides(box.shape, item), 0};
-    read_box(ring_, array_, box, tile, staging_);
-    write_box(ring_, array_, box, tile, staging_);
+    read_box(ring_, array_, box, tile, options_);
+    write_box(ring_, array_, box, tile, options_);
   }
 
   Ring& ring_;
   const std::shared_ptr<const Directory> place_;
   const std::shared_ptr<WriterLock> lock_;
-  const std::size_t staging_;
+  const BoxOptions options_;
   const Array array_;
   ZarrStore& store_;
   Buffer stored_, whole_, memory_;
@@ -206,9 +215,24 @@ void tell_readers(const Directory& place) {
   Journal(place).clear();
 }
 
+/// Names are listed by the million: the pulse is taken at its own pace.
+BoxOptions seldom(const BoxOptions& options) {
+  if (!options.pulse) return options;
+  BoxOptions paced = options;
+  paced.pulse = [pulse = options.pulse, every = options.between_pulses,
+                 next = std::make_shared<std::chrono::steady_clock::time_point>()] {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < *next) return;
+    *next = now + every;
+    pulse();
+  };
+  return paced;
+}
+
 }  // namespace
 
-void resize_array(Ring& ring, const std::string& directory, const Shape& shape, std::size_t staging) {
+void resize_array(Ring& ring, const std::string& directory, const Shape& shape, const BoxOptions& given) {
+  const BoxOptions options = seldom(given);
   const auto place = std::make_shared<const Directory>(directory);
   const auto lock = std::make_shared<WriterLock>(*place);
   if (Journal(*place).head().state == JournalHead::State::writing)
@@ -225,12 +249,16 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
     throw ShapeError("resize: the shape is " + to_string(shape) + "; extents must not be negative.");
   const std::string fresh = with_shape(text, shape);
   const ArrayMetadata now = parse_array_metadata(fresh, directory + "/zarr.json");  // refuses what overflows
-  Cleaning before(ring, place, lock, staging);
+  Cleaning before(ring, place, lock, options);
   before.check(shape);
   before.run(shape);
   if (shape == old.shape) return;
   commit_step("resize checksums");
-  ChunkSums::carry(place->descriptor(), directory, old, now);
+  ChunkSums::carry(place->descriptor(), directory, old, now, [&](const std::function<void(const Shape&)>& one) {
+    for_existing_shards(*place, old, options.pulse, [&](const std::string&, const std::vector<Shape>& shards) {
+      for (const Shape& shard : shards) one(shard);
+    });
+  });
   commit_step("resize");
   write_text(file, fresh);
   commit_step("resized");
@@ -240,7 +268,7 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
       tell_readers(*place);
       break;
     }
-  Cleaning(ring, place, lock, staging).run(old.shape);
+  Cleaning(ring, place, lock, options).run(old.shape);
 }
 
 }  // namespace flagstone

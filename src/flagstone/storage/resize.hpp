@@ -1,13 +1,10 @@
 #pragma once
 // An array that grows or shrinks in place (scheme D): the replacement of zarr.json is the commit.
-#include <cstddef>
 #include <string>
 
-#include "flagstone/base/shape.hpp"
+#include "flagstone/storage/array.hpp"
 
 namespace flagstone {
-
-class Ring;
 
 /// Gives the Zarr array in `directory` another shape, with chunks and shards as they are. Every dimension may grow or
 /// shrink; what was never written, or was cut off once, reads as the fill value.
@@ -20,8 +17,9 @@ class Ring;
 /// One writer, by the array's lock. Handles that are open keep the old shape: those that read go on (unless it shrank:
 /// then they are told at their next request), those that write are told at their next write.
 /// Cost: reads the stored chunks at the edges of dimensions that change, and writes those that are to be filled; 8
-/// bytes for every chunk (checksums). Memory: two chunks and `staging`. StorageError; FormatError where the array
-/// cannot be written in place; ShapeError.
-void resize_array(Ring& ring, const std::string& directory, const Shape& shape, std::size_t staging);
+/// bytes for every chunk of shards that exist (checksums); lists directories, and never asks for what is not there.
+/// What `options.pulse` throws ends it as a crash would. Memory: two chunks, `staging`, and the names of a directory.
+/// StorageError; FormatError where the array cannot be written in place; ShapeError.
+void resize_array(Ring& ring, const std::string& directory, const Shape& shape, const BoxOptions& options);
 
 }  // namespace flagstone
