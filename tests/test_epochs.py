@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -104,7 +106,130 @@ def test_readers_hear_when_their_state_is_overwritten(tmp_path):
         u.next[:16] = 4
         with pytest.raises(fl.StorageError, match="being overwritten"):
             held[...]
+        for _ in range(3):  # every time, not only when it is noticed
+            with pytest.raises(fl.StorageError, match="being overwritten"):
+                held[...]
         assert (reader.current[...] == 3).all()
+        u.commit()
+        for _ in range(3):
+            with pytest.raises(fl.StorageError, match="overwritten by a later one") as caught:
+                held[...]
+            assert caught.value.errno == errno.ESTALE
+        fresh = reader.current
+        assert (fresh[:16] == 4).all()
+        assert reader.current is fresh
+        left = u.current
+    assert (left[:16] == 4).all()
+    with fl.epochs(path) as u:  # the former writer's handle is a reader's now
+        for k in (5, 6):
+            u.next[...] = k
+            u.commit()
+    for array in (left, fresh):
+        with pytest.raises(fl.StorageError, match="overwritten by a later one"):
+            array[...]
+
+
+def replaced(path, how: str) -> None:
+    code = {
+        "ring": f"fl.epochs({str(path)!r}, (8, 8), overwrite=True).close()",
+        "slots": f"""
+with fl.epochs({str(path)!r}, (8, 8), slots=20, overwrite=True) as w:
+    for i in range(19):
+        w.next[...] = i
+        w.commit()""",
+        "fields": f"fl.epochs({str(path)!r}, {{'x': (8, 'f8'), 'y': (3, 'f8')}}, overwrite=True).close()",
+        "array": f"fl.create({str(path)!r}, (8, 8), 'f8', overwrite=True)",
+    }
+    run = f"import flagstone as fl\n{code[how]}"
+    subprocess.run([sys.executable, "-c", run], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("how", ["ring", "slots", "fields", "array", "moved"])
+def test_a_ring_that_was_replaced_is_said_to_be(tmp_path, how, written):
+    path, aside = tmp_path / "u.zarr", tmp_path / "aside.zarr"
+    with fl.epochs(path, (8, 8)) as u:
+        u.next[...] = 1
+        u.commit()
+    reader = fl.epochs(path, mode="r")
+    held = reader.current
+    writer = fl.epochs(path)
+    if written:
+        writer.next[...] = 2
+    path.rename(aside)  # replacing it asks for its locks, other programs do not
+    if how != "moved":
+        replaced(path, how)
+        shutil.rmtree(aside)
+    asked = [
+        lambda: reader.epoch,
+        lambda: reader.values,
+        lambda: reader.current,
+        lambda: writer.next,
+        lambda: writer.commit({"x": 1}),
+    ]
+    for ask in asked:
+        with pytest.raises(fl.StorageError, match="ring was replaced, moved or removed meanwhile") as caught:
+            ask()
+        assert caught.value.errno == errno.ESTALE
+    assert "epoch 1" in repr(reader)
+    writer.close()
+    if how == "ring":
+        with fl.epochs(path, mode="r") as fresh:
+            assert fresh.epoch == 0
+            assert fresh.values == {}
+            assert (fresh.current[...] == 0).all()
+    if how != "moved":
+        with pytest.raises(fl.Error):
+            np.asarray(held)
+
+
+def test_a_ring_that_is_written_is_not_replaced(tmp_path):
+    path = tmp_path / "u.zarr"
+    with fl.epochs(path, (8, 8)) as u:
+        u.next[...] = 1
+        u.commit()
+        with pytest.raises(fl.StorageError, match="being written by") as caught:
+            fl.epochs(path, (9, 9), overwrite=True)
+        assert caught.value.errno == errno.EBUSY
+        u.next[...] = 2
+        u.commit()
+        assert (u.current[...] == 2).all()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["u.zarr"]
+    with fl.epochs(path, (9, 9), overwrite=True) as u:
+        assert u.epoch == 0
+        assert u.current.shape == (9, 9)
+
+
+def test_values_are_read_back_or_refused(tmp_path):
+    values = {"least": -(2**63), "most": 2**64 - 1, "x": 0.1, "deep": [{"n": np.int64(-5)}]}
+    with fl.epochs(tmp_path / "u.zarr", (8, 8)) as u:
+        for n in (2**64, -(2**63) - 1, 2**70):
+            with pytest.raises(fl.ShapeError, match="at most 64 bits"):
+                u.commit({"deep": [{"n": n}]})
+        assert u.epoch == 0
+        u.commit(values)
+    with fl.epochs(tmp_path / "u.zarr", mode="r") as r:
+        assert r.values == {**values, "deep": [{"n": -5}]}
+
+
+def test_slots_and_fields_are_checked_first(tmp_path):
+    for slots in (1, -1, 129, 10**6, 2**40, 2**70, "2", 2.0, None, True):
+        with pytest.raises(fl.ShapeError, match="whole number from 2"):
+            fl.epochs(tmp_path / "u.zarr", (8, 8), slots=slots)
+    for name in ("zarr.json", "a/b", ".x", "..", "__x"):
+        with pytest.raises(fl.ShapeError, match="is no name"):
+            fl.epochs(tmp_path / "u.zarr", {name: ((3,), "f8")})
+    for fields in ({"x": (3,)}, {"x": 3}, {1: ((3,), "f8")}, {"x": ((3,), "f8", 4)}):
+        with pytest.raises(fl.ShapeError, match="mapping of names"):
+            fl.epochs(tmp_path / "u.zarr", fields)
+    for name in ("a\0b", "\ud800"):
+        with pytest.raises(fl.FormatError):
+            fl.epochs(tmp_path / "u.zarr", {name: ((3,), "f8")})
+    with pytest.raises(fl.ShapeError, match="0 arrays"):
+        fl.epochs(tmp_path / "u.zarr", {})
+    assert not list(tmp_path.iterdir())
+    with fl.epochs(tmp_path / "u.zarr", (3,), slots=np.int64(3)) as u:
+        assert u.slots == 3
 
 
 def test_bad_input(tmp_path):

@@ -127,6 +127,7 @@ void bind_storage(nb::module_& m) {
       },
       unlocked());
   nb::class_<Epochs>(m, "Epochs")
+      .def_prop_ro_static("most_slots", [](nb::handle) { return Epochs::most_slots; })
       .def(nb::init<const std::string&, bool>(), unlocked())
       .def_prop_ro("epoch", &Epochs::epoch)
       .def_prop_ro("slots", &Epochs::slots)

@@ -1,6 +1,6 @@
 # Made by nanobind.stubgen from python/bindings; format with ruff.
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,7 @@ def create_epochs(
 ) -> None: ...
 
 class Epochs:
+    most_slots: Final[int]
     def __init__(self, path: str, writable: bool) -> None: ...
     @property
     def epoch(self) -> int: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -65,7 +66,14 @@ class Epochs:
 
     @property
     def current(self) -> Any:
-        """The committed state, for reading: an Array, or a dict of them by field."""
+        """The committed state, for reading: an Array, or a dict of them by field.
+
+        Notes
+        -----
+        For a reader each Array is of that epoch only: once the writer has come round to it, reading it is a
+        `StorageError`; ask for `current` again. In the writer it is a slot of the ring, which becomes `next`
+        in its turn: ask for `current` and `next` in every step.
+        """
         core = self._open
         core.refresh()
         return self._state(core.current, "r")
@@ -83,6 +91,8 @@ class Epochs:
             array._mode = mode
             array._dirty = mode == "r+"  # the ring says what is whole: no mark is needed
             found.append(array)
+        if self.mode == "r":  # handles of earlier epochs belong to whoever asked for them
+            self._arrays = {array._core.id: array for array in found}
         return dict(zip(self.fields, found, strict=True)) if self.fields else found[0]
 
     def commit(self, values: Mapping[str, Any] | None = None) -> None:
@@ -92,7 +102,7 @@ class Epochs:
         ----------
         values : mapping, optional
             Small things that belong to the epoch (residuals, coefficients): what JSON holds, and NumPy
-            scalars. They are read back, bit for bit, as `values`.
+            scalars; whole numbers from -2**63 to 2**64 - 1. They are read back, bit for bit, as `values`.
 
         Notes
         -----
@@ -108,10 +118,11 @@ class Epochs:
             )
         try:
             text = json.dumps(dict(values or {}), allow_nan=False, default=_plain)
+            json.loads(text, parse_int=_storable)
         except (TypeError, ValueError) as error:
             raise ShapeError(
-                f"commit: values are numbers, text, lists and mappings, all finite ({error}); "
-                "store arrays as fields."
+                "commit: values are numbers, text, lists and mappings, all finite, whole numbers of at most "
+                f"64 bits ({error}); store arrays as fields, larger numbers as text."
             ) from None
         for array in self._arrays.values():
             array._mode = "r"  # the store refuses too; this says it in words that fit
@@ -136,7 +147,13 @@ class Epochs:
         if self._core is None:
             return "<flagstone.Epochs, closed>"
         what = f" of {', '.join(self.fields)}" if self.fields else ""
-        return f"<flagstone.Epochs '{self.path}', epoch {self.epoch}, {self.slots} slots{what}>"
+        return f"<flagstone.Epochs '{self.path}', epoch {self._core.epoch}, {self.slots} slots{what}>"
+
+
+def _storable(digits: str) -> int:
+    if -(2**63) <= int(digits) < 2**64:
+        return int(digits)
+    raise ValueError(f"{digits} needs more")
 
 
 def _plain(value: object) -> Any:
@@ -172,12 +189,13 @@ def epochs(
     mode : {"r+", "r"}
         One writer; any number of readers, who see the last committed epoch.
     slots : int
-        States that exchange roles: 2 are the current and the next one, more keep earlier ones undisturbed
-        for readers.
+        States that exchange roles: 2 are the current and the next one, more (up to 128) keep earlier ones
+        undisturbed for readers. That of a ring that exists stays as it is.
     checksum : {"sidecar", "inner", "none"}
         As for `create`.
     overwrite : bool
-        Replace what is there by a new ring.
+        Replace what is there by a new ring; `StorageError` (`EBUSY`) where that is a ring and somebody
+        writes it.
 
     Returns
     -------
@@ -188,8 +206,10 @@ def epochs(
     -----
     A program that is killed at any moment, and started again, finds the last committed epoch, whole, and
     goes on from there. `next` is overwritten in place: it holds the state of `slots` - 1 epochs ago, or zeros
-    after a crash, so write all of it. A reader that is still in a state when the writer comes round to
-    overwrite it gets a `StorageError` that says so. Other programs find the current state in the group's
+    after a crash, so write all of it. A reader's `current` is of one epoch: once the writer has come round to
+    overwrite that state, reading it is a `StorageError` (`EAGAIN` while it is overwritten, then `ESTALE`);
+    ask for `ring.current` again. Where the ring itself was replaced, moved or removed, reader and writer
+    get a `StorageError` (`ESTALE`). Other programs find the current state in the group's
     attributes: ``flagstone.epochs.current`` names it ("0", "1", ...), an array or a group of arrays.
 
     >>> with fl.epochs("heat.zarr", (n, n), "float64") as u:      # doctest: +SKIP
@@ -203,11 +223,12 @@ def epochs(
     place = path_text("epochs", path)
     if mode not in ("r", "r+"):
         raise ShapeError(f"epochs: mode is {mode!r}; it is 'r' or 'r+'.")
+    number = _slots(slots)
     wanted = None if shape is None else _fields(shape, dtype, chunks)
     if wanted is not None and mode == "r+" and (overwrite or not os.path.lexists(place)):
         if overwrite:
             check_overwrite("epochs", place)
-        _core.create_epochs(place, wanted, slots, checksum, overwrite)
+        _core.create_epochs(place, wanted, number, checksum, overwrite)
     if not os.path.exists(place):
         raise storage_error(
             f"epochs: '{place}' does not exist; give a shape and mode='r+' to make it.", errno.ENOENT, place
@@ -218,12 +239,29 @@ def epochs(
     return ring
 
 
+def _slots(slots: Any) -> int:
+    most = _core.Epochs.most_slots
+    try:
+        number = operator.index(slots)
+    except TypeError:
+        number = 0
+    if isinstance(slots, bool) or not 2 <= number <= most:
+        raise ShapeError(f"epochs: slots is {slots!r}; it is a whole number from 2 (two slots) to {most}.")
+    return number
+
+
 def _fields(shape: Any, dtype: DTypeLike, chunks: Sequence[int] | None) -> list[Field]:
     given = shape if isinstance(shape, Mapping) else {"": (shape, dtype)}
     fields = []
-    for name, (extents, kind) in given.items():
+    for name, about in given.items():
+        if not isinstance(name, str) or not isinstance(about, (tuple, list)) or len(about) != 2:
+            raise ShapeError(
+                f"epochs: the field {name!r} is {about!r}; give a mapping of names to (shape, dtype)."
+            )
+        path_text("epochs", name)
+        extents, kind = about
         checked, of, pieces = check_new("epochs", extents, kind, None if chunks is None else tuple(chunks))
-        fields.append((str(name), list(checked), np.dtype(of).name, list(pieces or ())))
+        fields.append((name, list(checked), np.dtype(of).name, list(pieces or ())))
     return fields
 
 

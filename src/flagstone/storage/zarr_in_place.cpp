@@ -21,8 +21,30 @@ void ZarrStore::write_in_place(bool next) {
 }
 
 void ZarrStore::end_in_place() {
+  {
+    std::lock_guard lock(mutex_);
+    next_ = writing_ = false;
+  }
+  keep_epoch();
+}
+
+void ZarrStore::keep_epoch() {
   std::lock_guard lock(mutex_);
-  next_ = writing_ = looked_ = false;
+  looked_ = false;
+  kept_ = Journal(opened_, directory_).head();
+}
+
+/// The head counts what was begun and ended in the slot, so that of another epoch is another one.
+void ZarrStore::check_epoch() const {
+  if (seen_[0].state == JournalHead::State::writing && !next_)
+    throw StorageError(
+        "read: this array is the next one of a ring of epochs and is being overwritten, or its writer died; read the "
+        "current one (fl.epochs)",
+        EAGAIN, directory_);
+  if (kept_ && seen_[0] != *kept_)
+    throw StorageError(
+        "read: this state of a ring of epochs was overwritten by a later one; take the current one (ring.current)",
+        ESTALE, directory_);
 }
 
 /// Durable both times: before anything is overwritten, or a writer that comes after a power failure would not know

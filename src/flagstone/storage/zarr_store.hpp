@@ -71,7 +71,10 @@ class ZarrStore final : public ArrayStore {
   /// Whether writes go to this array from now on; they overwrite it in place, and flush() ends that. What a writer that
   /// died had overwritten by half is forgotten.
   void write_in_place(bool next);
+  /// The writer is done with the ring: for reading from now on, what is there now.
   void end_in_place();
+  /// From now on this handle is of the epoch that is there: reads of a later one are refused.
+  void keep_epoch();
   bool in_place() const { return options_.in_place; }
   const std::string& directory() const { return directory_; }
   /// Bytes of all chunks as stored. Cost: loads every shard's index once.
@@ -119,6 +122,7 @@ class ZarrStore final : public ArrayStore {
   void drop_stale();
   void check_in_place(const Shape& shard, const Shard& loaded) const;
   void mark_in_place(bool writing);  // mutex_ held
+  void check_epoch() const;          // mutex_ held
   void check_layout(const Shape& shard, const Shard& loaded) const;
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);
@@ -154,6 +158,7 @@ class ZarrStore final : public ArrayStore {
   bool broken_ = false;   // a step of this transaction failed, and so did its undoing
   mutable bool looked_ = false;
   mutable std::vector<JournalHead> seen_;     // when the shards were looked up
+  std::optional<JournalHead> kept_;           // of the epoch that this handle is of
   mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes
   mutable const ArrayRecord* overlay_part_ = nullptr;
   mutable std::mutex mutex_;

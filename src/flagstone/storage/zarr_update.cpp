@@ -60,12 +60,9 @@ void ZarrStore::look_again() const {
   check_shape();
   for (auto& [name, shard] : shards_)
     if (!shard.unsynced) shard.indexed = shard.exists = false;
+  looked_ = false;  // where it is refused the next read asks again
   seen_ = heads();
-  if (seen_[0].state == JournalHead::State::writing && !next_)
-    throw StorageError(
-        "read: this array is the next one of a ring of epochs and is being overwritten, or its writer died; read the "
-        "current one (fl.epochs)",
-        EAGAIN, directory_);
+  check_epoch();
   overlay_.reset();
   overlay_part_ = nullptr;
   if (seen_[0].state != JournalHead::State::idle && still_there()) overlay_ = committed(directory_);
