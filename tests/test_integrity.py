@@ -217,4 +217,5 @@ def test_the_command_line_says_it_and_exits_with_one(tmp_path):
     with pytest.raises(FileNotFoundError):
         fl.check(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert not fl.check(tmp_path / "empty").ok
+    with pytest.raises(fl.FormatError, match="without zarr.json"):
+        fl.check(tmp_path / "empty")

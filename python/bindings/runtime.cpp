@@ -9,6 +9,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/pack.hpp"
 #include "flagstone/storage/resize.hpp"
 #include "flagstone/storage/ring.hpp"
 
@@ -129,6 +130,18 @@ void resize(Engine& engine, const std::string& directory, const Shape& shape, st
   resize_array(*engine.ring, directory, shape, box_options(staging));
 }
 
+PackReport pack(Engine& engine, const std::string& source, const std::string& destination, const std::string& codec,
+                bool checksum, std::size_t staging, nb::handle progress) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard one(engine.transferring);
+  return pack_array(*engine.ring, source, destination, {.codec = codec, .checksum = checksum}, staging,
+                    [progress](std::uint64_t bytes) {
+                      nb::gil_scoped_acquire lock;
+                      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+                      if (!progress.is_none()) progress(bytes);
+                    });
+}
+
 void bind_statistics(nb::module_& m) {
   nb::class_<Statistics>(m, "Statistics")
       .def_ro("bytes_read", &Statistics::bytes_read)
@@ -192,6 +205,8 @@ void bind_runtime(nb::module_& m) {
       .def("least_memory", &least_memory)
       .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
       .def("resize", &resize, nb::arg("directory"), nb::arg("shape"), nb::arg("staging"))
+      .def("pack", &pack, nb::arg("source"), nb::arg("destination"), nb::arg("codec"), nb::arg("checksum"),
+           nb::arg("staging"), nb::arg("progress") = nb::none())
       .def_prop_ro_static("allowed_drift", [](nb::handle) { return Runtime::allowed_drift; })
       .def("read_boxes", &read, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"))
       .def("write_boxes", &write, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"));

@@ -5,13 +5,18 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/storage/box_pieces.hpp"
 #include "flagstone/storage/chunk_table.hpp"
+#include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/crc32.hpp"
 #include "flagstone/storage/epochs.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/leftovers.hpp"
 #include "flagstone/storage/output.hpp"
+#include "flagstone/storage/pack.hpp"
 #include "flagstone/storage/raw.hpp"
 #include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
@@ -58,7 +63,7 @@ Array chunk_table(const std::string& file, const std::string& name, const Shape&
                   const nb::ndarray<const std::uint64_t, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>& places) {
   ChunkTable table{.shape = shape, .chunks = chunks, .dtype = dtype_from_name(dtype)};
   table.codec.big_endian = big_endian;
-  for (const auto& [step, item] : steps) table.codec.steps.push_back({codec_named(step), item});
+  for (const auto& [step, item] : steps) table.codec.steps.push_back({.codec = codec_named(step), .item = item});
   const auto* first = static_cast<const std::byte*>(fill.data());
   table.fill.assign(first, first + fill.size());
   const std::uint64_t* place = places.data();
@@ -79,6 +84,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("nbytes", &Array::nbytes)
       .def_prop_ro("path", &Array::path)
       .def_prop_ro("in_memory", &Array::in_memory)
+      .def_prop_ro("codec", &codec_of)
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
       .def_prop_ro("verified", [](const Array& a) { return a.store().verified(); })
@@ -150,7 +156,8 @@ void bind_storage(nb::module_& m) {
           [](WriterLock* self, const std::string& directory) { new (self) WriterLock(Directory(directory)); },
           unlocked());
 
-  m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, unlocked());
+  m.def("open_zarr", &open_zarr_array, nb::arg("directory"), nb::arg("writable") = false, nb::arg("verify") = false,
+        unlocked());
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
         nb::arg("dimension_names") = std::vector<std::string>{}, nb::arg("checksum") = "sidecar", unlocked());
@@ -168,6 +175,17 @@ void bind_storage(nb::module_& m) {
     const char* library = missing_library(codec_named(codec));
     return std::string(library ? library : "");
   });
+  m.def("packed_bytes",  // of one chunk
+        [](const std::string& codec, const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& values) {
+          const CodecChain chain = codec_from_text(codec);
+          const std::size_t bytes = values.nbytes();
+          nb::gil_scoped_release unlocked;
+          const Buffer packed(most_encoded(chain, bytes) + page_bytes);
+          const Buffer scratch(encode_scratch_bytes(chain, bytes) + page_bytes);
+          return encode_chunk(chain, {static_cast<const std::byte*>(values.data()), bytes}, values.itemsize(),
+                              {packed.data(), packed.size()}, scratch.data());
+        });
+  m.def("check_codec", [](const std::string& text) { return to_text(codec_from_text(text)); });
   m.def("open_npy", &open_npy, nb::arg("path"), nb::arg("writable") = false, unlocked());
   m.def(
       "create_npy",
@@ -182,9 +200,12 @@ void bind_storage(nb::module_& m) {
     const Tile tile = tile_of(nb::cast<nb::ndarray<nb::ro>>(numpy_array));
     return memory_array(tile.data, tile.shape, tile.dtype, tile.strides, keep_alive(std::move(numpy_array)));
   });
-  m.def("planned_array", [](const Shape& shape, const std::string& dtype, const Shape& chunks) {
-    return planned_array(shape, dtype_from_name(dtype), chunks);
-  });
+  m.def(
+      "planned_array",
+      [](const Shape& shape, const std::string& dtype, const Shape& chunks, const std::string& codec) {
+        return planned_array(shape, dtype_from_name(dtype), chunks, codec);
+      },
+      nb::arg("shape"), nb::arg("dtype"), nb::arg("chunks"), nb::arg("codec") = "raw");
   m.def("default_chunks",
         [](const Shape& shape, const std::string& dtype) { return default_chunks(shape, dtype_from_name(dtype)); });
 
@@ -213,6 +234,12 @@ void bind_storage(nb::module_& m) {
       .def_ro("repaired", &RepairReport::repaired)
       .def_ro("lost", &RepairReport::lost);
   m.def("repair", &repair_array, nb::arg("directory"), nb::arg("accept") = false, unlocked());
+
+  nb::class_<PackReport>(m, "PackReport")
+      .def_ro("chunks", &PackReport::chunks)
+      .def_ro("stored", &PackReport::stored)
+      .def_ro("bytes_read", &PackReport::bytes_read)
+      .def_ro("bytes_written", &PackReport::bytes_written);
 
   nb::class_<Output>(m, "Output")
       .def(nb::init<const std::string&, bool, std::uint64_t, const std::string&>(), nb::arg("path"), nb::arg("replace"),

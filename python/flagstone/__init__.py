@@ -39,6 +39,7 @@ from .interop import dask_chunks, to_dask
 from .linalg import matmul
 from .map_blocks import map_blocks, map_tiles
 from .obsm import write_obsm
+from .pack import Packed, pack
 from .plan import Plan, Stats
 from .recipes import SingleCell, single_cell
 from .records import LeftoverWarning
@@ -64,6 +65,7 @@ __all__ = [
     "Graph",
     "LeftoverWarning",
     "NumericalError",
+    "Packed",
     "PcaResult",
     "Plan",
     "Reduced",
@@ -96,6 +98,7 @@ __all__ = [
     "open",
     "open_pca",
     "open_raw",
+    "pack",
     "pca",
     "read",
     "rechunk",

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
+from .codecs import Choice, check_codec, choose
 from .config import Call
-from .errors import Error, ShapeError, path_text, storage_error
+from .errors import Error, FormatError, ShapeError, path_text, storage_error
 from .outputs import check_overwrite
 from .records import UNRECORDED, Record, sync_tree
 from .scratch import whole_or_nothing
@@ -35,9 +36,9 @@ class Destination:
         self, who: str, path: str | os.PathLike[str], shape: tuple[int, ...], dtype: str,
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
-        record: Record | None = None,
+        record: Record | None = None, codec: str | Choice | None = None,
     ) -> None:  # fmt: skip
-        """`like`: the array that is replaced, whose attributes and names of dimensions are kept.
+        """`like`: whose attributes, names of dimensions and (codec None) codec the array gets.
 
         `record`: of a call that can be resumed; `core` then holds what a killed one had finished.
         """
@@ -70,6 +71,9 @@ class Destination:
                 _core.write_group(built, "{}")
                 built = f"{built}/{MEMBER}"
             kept, old = _kept(like)
+            chosen = codec if isinstance(codec, Choice) else Choice(codec or "raw")
+            if chosen.why:
+                kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
             names = list(dims or old) or _dimension_names(self.path if member else "", shape)
             self.core = _core.create_zarr(
                 built,
@@ -79,6 +83,7 @@ class Destination:
                 attributes=kept,
                 dimension_names=names,
                 checksum=checksum,
+                codec=kept_codec(like) if codec is None else chosen.codec,
             )
         if record is not None and record.text:
             sync_tree(self._output.directory)
@@ -127,6 +132,14 @@ def _kept(array: Array | None) -> tuple[str, list[str]]:
     names = about.get("dimension_names") or attributes.pop("_ARRAY_DIMENSIONS", None) or []
     named = len(names) == len(array.shape) and all(isinstance(name, str) for name in names)
     return json.dumps(attributes) if attributes else "", names if named else []
+
+
+def kept_codec(out: object) -> str:
+    """Return the codec of an Array that is about to be replaced; raw where it is one that is only read."""
+    try:
+        return _core.check_codec(out._core.codec) if isinstance(out, Array) else "raw"
+    except FormatError:
+        return "raw"
 
 
 def _dimension_names(member: str, shape: tuple[int, ...]) -> list[str]:
@@ -205,6 +218,7 @@ def create(
     overwrite: bool = False,
     dims: Sequence[str] | None = None,
     checksum: str = "sidecar",
+    codec: str = "raw",
 ) -> Array:
     """Create an array of zeros on disk and return it, open for assignment.
 
@@ -228,27 +242,34 @@ def create(
         Where the crc32c of every chunk goes, which is looked at whenever a whole chunk is read: beside the
         chunks, or, for archives, behind each of them (Zarr's crc32c codec: other programs verify it too, and
         reading takes one more copy). A `.npy` file has none.
+    codec : str
+        How every chunk is packed: "raw", or ``CODEC[:LEVEL][+SHUFFLE]`` with CODEC "zstd" (levels 1 to 22,
+        default 3), "gzip" (0 to 9, default 5) or "blosc-lz4", "blosc-lz4hc", "blosc-blosclz", "blosc-zlib",
+        "blosc-zstd" (0 to 9, default 5), whose SHUFFLE is "shuffle" (default), "bitshuffle" or "noshuffle".
+        Numbers come back bit for bit; zarr-python and TensorStore read all of these. Raw chunks are read
+        straight into the memory that is computed on, packed ones take a copy of unpacking more.
 
     Returns
     -------
     Array
-        Chunks that were never assigned read as zeros and take no space. What is assigned is on the disk when
+        Chunks that are all zero (bit for bit) take no space. What is assigned is on the disk when
         the assignment returns; `transaction` groups several. Call `flush()` after assigning to a `.npy`.
     """
     extents, name, pieces = check_new("create", shape, dtype, chunks)
     place = path_text("create", path)
     check_dims("create", dims, extents, place)
+    check_codec("create", codec, place)
     if overwrite:
         check_overwrite("create", place, place.endswith(".npy"))
     nbytes = None if place.endswith(".npy") else 0
     return Destination(
-        "create", path, extents, name, pieces, overwrite, nbytes, dims, checksum=checksum
+        "create", path, extents, name, pieces, overwrite, nbytes, dims, checksum=checksum, codec=codec
     ).publish()
 
 
 def from_numpy(
     a: ArrayLike, path: str | os.PathLike[str] | None = None, overwrite: bool = False,
-    checksum: str = "sidecar",
+    checksum: str = "sidecar", codec: str = "raw",
 ) -> Array:  # fmt: skip
     """Return an Array of a NumPy array: written to `path`, or without a path the same memory, not a copy.
 
@@ -262,6 +283,9 @@ def from_numpy(
         Replace what is there.
     checksum : {"sidecar", "inner", "none"}
         As for `create`.
+    codec : str
+        As for `create`, or "auto": some chunks are packed, and what they shrink to is held against the rates
+        of the disk and the processors (the gauge's); `flagstone info` tells what was taken and why.
     """
     values = np.asarray(a)
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
@@ -271,9 +295,16 @@ def from_numpy(
     with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
         if path is None:
             return from_memory(values, False, False)
+        place = path_text("from_numpy", path)
+        check_codec("from_numpy", codec, place, auto=True)
         if overwrite:
             check_overwrite("from_numpy", path, os.fspath(path).endswith(".npy"))
-        destination = Destination("from_numpy", path, shape, dtype, None, overwrite, checksum=checksum)
+        destination = Destination(
+            "from_numpy", path, shape, dtype, None, overwrite, checksum=checksum,
+            codec=choose(
+                call, codec, shape, _core.default_chunks(shape, dtype), values.dtype, values.__getitem__
+            ),
+        )  # fmt: skip
         built = Array(destination.core, "r+")
         built._dirty = True  # built aside: no mark is needed
         with whole_or_nothing(destination):

@@ -111,7 +111,10 @@ def storage_error(message: str, number: int, filename: str, offset: int = 0) -> 
 
 def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
     """Return a path as text that the core takes, or say why it is none."""
-    place = os.fsdecode(path)
+    try:
+        place = os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"{who}: the path is {path!r}; a text or a pathlib.Path is needed.") from None
     try:
         place.encode("utf-8")
     except UnicodeEncodeError:

@@ -19,7 +19,9 @@ from .sparse import SparseArray
 __all__ = ["head_of", "open_path", "open_raw"]
 
 
-def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = "r") -> Array | SparseArray:
+def open_path(
+    path: str | os.PathLike[str], key: str | None = None, mode: str = "r", *, verify: bool = False
+) -> Array | SparseArray:
     """Open an array or a sparse matrix; nothing is loaded.
 
     Parameters
@@ -33,6 +35,10 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
         Parquet and Arrow names of columns with commas (all numeric ones by default), of SVMlight "labels".
     mode : {"r", "r+"}
         "r+" allows assignment, where the format is written in place (Zarr made here, `.npy`).
+    verify : bool
+        Verify parts too: of a Zarr array every chunk that a request touches is read whole and compared with
+        its checksum, which costs the rest of the chunk. Without it chunks are verified where all of a chunk
+        is asked for.
 
     Returns
     -------
@@ -45,7 +51,10 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
     if not os.path.exists(place):
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
-        return open_directory(place, key, mode)
+        opened = open_directory(place, key, mode)
+        return _verified(opened, mode) if verify else opened
+    if verify:
+        raise FormatError(f"open: '{place}' is a file, which has no checksums of chunks; leave verify out.")
     one = of_file(place, head_of(place))
     if key is not None and not one.members:
         raise FormatError(f"open: '{place}' is a file and has no member {key!r}; leave key out.")
@@ -55,8 +64,26 @@ def open_path(path: str | os.PathLike[str], key: str | None = None, mode: str = 
             "open that.",
             errno.EROFS, place,
         )  # fmt: skip
-    opened: Array | SparseArray = one.module().open_file(place, key, mode)
-    return opened
+    found: Array | SparseArray = one.module().open_file(place, key, mode)
+    return found
+
+
+def _verified(opened: Array | SparseArray, mode: str) -> Array:
+    """Return the same array, which verifies whatever it reads."""
+    if not isinstance(opened, Array) or opened.path is None:
+        raise FormatError(
+            "open: verify=True is for dense arrays; the chunks of a sparse matrix are read whole, and "
+            "verified, anyway."
+        )
+    path = os.path.abspath(opened.path)
+    array = Array(_core.open_zarr(path, mode == "r+", True), mode)
+    if mode == "r":
+        array._opened = (_verified_again, (path,))
+    return array
+
+
+def _verified_again(path: str) -> Array:
+    return Array(_core.open_zarr(path, False, True), "r")
 
 
 def open_raw(

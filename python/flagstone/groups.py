@@ -167,6 +167,9 @@ def _v3(root: dict[str, Any]) -> dict[str, Any]:
         detail = settings.get("cname") or ("big-endian" if settings.get("endian") == "big" else "")
         names.append(codec["name"] + (f" ({detail})" if detail else ""))
     facts["codecs"] = " + ".join(names)
+    chosen = root.get("attributes", {}).get("flagstone", {})
+    if isinstance(chosen, dict) and isinstance(chosen.get("codec"), str):
+        facts["codec_chosen"] = chosen["codec"]
     return facts
 
 

@@ -14,7 +14,8 @@ from . import _core
 from .array import Array
 from .config import Call
 from .errors import Error, FormatError, path_text, storage_error
-from .files import open_path
+from .files import head_of, open_path
+from .formats import FORMATS, of_file
 from .sparse import SparseArray
 
 __all__ = ["CheckReport", "Damage", "RepairReport", "check", "repair"]
@@ -122,13 +123,30 @@ def check(
         if not os.path.isdir(place):
             _check_file(call, place, key, report)
         else:
-            inner = place if key is None else os.path.join(place, key)
+            inner = _member(place, key)
             for folder in _arrays(inner, report):
                 call.room("the pieces that are read", 3 * _PIECE)
                 _check_array(call, folder, report)
             _check_sparse(inner, report)
         done.bytes_read = report.nbytes
     return report
+
+
+def _member(place: str, key: str | None) -> str:
+    """Return the directory to look at, or say that it is none of Zarr's."""
+    inner = place if key is None else os.path.normpath(os.path.join(place, key))
+    if not os.path.isdir(inner) or (
+        key is not None and not inner.startswith(os.path.normpath(place) + os.sep)
+    ):
+        raise storage_error(f"check: '{place}' has no member {key!r}.", errno.ENOENT, inner)
+    if not any(
+        os.path.exists(f"{inner}/{name}") for name in ("zarr.json", ".zarray", ".zgroup", "__flagstone")
+    ):
+        raise FormatError(
+            f"check: '{inner}' is a directory without zarr.json (or .zarray, .zgroup), so it is no Zarr "
+            "array or group, or has lost the file that says so."
+        )
+    return inner
 
 
 def _arrays(place: str, report: CheckReport) -> Iterator[str]:
@@ -186,6 +204,8 @@ def _check_sparse(place: str, report: CheckReport) -> None:
 
 
 def _check_file(call: Call, place: str, key: str | None, report: CheckReport) -> None:
+    if not place.endswith(tuple(suffix for one in FORMATS for suffix in one.suffixes)):
+        of_file(place, head_of(place))  # what is of no format that opens is no damaged file: that is said
     try:
         report.nbytes = read_all(call, open_path(place, key))
     except MemoryError:

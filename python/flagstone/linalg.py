@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import _core
 from .array import Array, open_core, shape_text
 from .config import Call
-from .creation import Destination
+from .creation import Destination, kept_codec
 from .errors import ShapeError, storage_error
 from .expression import Expression
 from .operators import operations
@@ -209,7 +209,7 @@ class _Matmul:
     def planned(self) -> _core.Array:
         if self._in_memory():
             return _core.memory_array(np.empty(self.shape, self.dtype))
-        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks))
+        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), kept_codec(self.out))
 
     def plan(self) -> Plan:
         return self.call.as_plan(self.job(self.planned()), self.what, "superblocks", 1)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from . import _core
 from .array import Array, shape_text
+from .codecs import Choice
 from .config import Call
-from .creation import Destination
+from .creation import Destination, kept_codec
 from .errors import ShapeError, storage_error
 from .outputs import check_path, check_replaceable
 from .records import UNRECORDED
@@ -30,6 +31,7 @@ class Place:
     ) -> None:
         self.call, self.shape, self.dtype, self.out = call, shape, dtype, out
         self.chunks = chunks
+        self.codec: Choice | None = None  # None: that of `like`
         self.result: Any = None
         self.values: NDArray[Any] | None = None
         self.destination: Destination | None = None
@@ -62,7 +64,8 @@ class Place:
         """Return an array that only the planner uses."""
         if self.in_memory:
             return _core.memory_array(np.empty(self.shape, self.dtype))
-        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks))
+        codec = kept_codec(self.like) if self.codec is None else self.codec.codec
+        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), codec)
 
     def open(self, stack: contextlib.ExitStack) -> _core.Array:
         """Make the place, aside where it is on disk; `stack` undoes it where the call fails."""
@@ -77,7 +80,7 @@ class Place:
             path = self.scratch.path
         self.destination = Destination(
             self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=self.like,
-            checksum=self.checksum, record=self.record,
+            checksum=self.checksum, record=self.record, codec=self.codec,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         stack.enter_context(self.record.kept(self.destination))

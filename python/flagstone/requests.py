@@ -260,7 +260,13 @@ def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return what is assigned; Python's numbers raise what NumPy raises where `dtype` cannot hold them."""
     if type(value) in (bool, int, float, complex, list, tuple):
         return np.array(value, dtype)
-    return np.asarray(value)
+    given = np.asarray(value)
+    if given.dtype.kind == "c" and dtype.kind != "c":
+        raise ShapeError(
+            f"setitem: the value is {given.dtype} and the array {dtype}, which has no imaginary parts; "
+            "assign value.real, or abs(value)."
+        )
+    return given
 
 
 class OrthogonalIndex:

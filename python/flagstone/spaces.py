@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from . import _core
 from .array import Array, shape_text
+from .codecs import Choice, check_codec, choose
 from .config import Call
 from .creation import CHECKSUMS, check_new
 from .errors import ShapeError
@@ -38,6 +39,7 @@ class _Restructure:
             self.dtype, self.chunks = self.array.dtype, self.array.chunks
             turned, self.conjugate = self.array._transposed, self.array._conjugated
         else:
+            self.given = given
             values = _values(who, given)
             self.source, self.shape, self.dtype = _core.memory_array(values), values.shape, values.dtype
             self.values = values
@@ -49,7 +51,7 @@ class _Restructure:
         self.out = out
         self.call.on(self.source.path)
 
-    def into(self, dtype: np.dtype[Any], chunks: Any, checksum: str) -> None:
+    def into(self, dtype: np.dtype[Any], chunks: Any, checksum: str, codec: str | None) -> None:
         """Say what is written."""
         who = self.call.who
         if checksum not in CHECKSUMS:
@@ -66,7 +68,32 @@ class _Restructure:
         straight = self.own == sorted(self.own)
         if self.place.like is None and self.array is not None and straight:
             self.place.like = self.array
+        if codec is not None:
+            check_codec(
+                who, codec, os.fspath(target) if isinstance(target, (str, os.PathLike)) else "", auto=True
+            )
+            self.place.codec = self._codec(codec)
         self.call.outputs = 0 if self.place.in_memory else 1
+
+    def _codec(self, codec: str) -> Choice:
+        """Return the codec; for "auto" a few boxes of the source are looked at, as long as a chunk."""
+        array = self.array
+        if array is None:
+            values = np.transpose(_values(self.call.who, self.given), self.axes)
+            return choose(
+                self.call,
+                codec,
+                self.shape,
+                self.place.chunks,
+                self.to,
+                lambda box: values[box].astype(self.to),
+            )
+        order = [self.axes.index(d) for d in range(len(self.axes))]
+        own, chunks = [self.shape[d] for d in order], [self.place.chunks[d] for d in order]
+        return choose(
+            self.call, codec, own, chunks, self.to,
+            lambda box: array._take(self.call, box).astype(self.to).transpose(self.axes),
+        )  # fmt: skip
 
     def _chunks(self, given: Any) -> list[int]:
         if given is None:
@@ -189,10 +216,11 @@ def _cast(who: str, given: np.dtype[Any], wanted: DTypeLike | None, casting: str
 
 
 def _rechunk(
-    A: Any, chunks: Any, out: Any, dtype: DTypeLike | None, casting: str, checksum: str, memory: Any
-) -> _Restructure:
+    A: Any, chunks: Any, out: Any, dtype: DTypeLike | None, casting: str, checksum: str, codec: str | None,
+    memory: Any,
+) -> _Restructure:  # fmt: skip
     given = _Restructure("rechunk", A, None, out, memory)
-    given.into(_cast("rechunk", given.dtype, dtype, casting), chunks, checksum)
+    given.into(_cast("rechunk", given.dtype, dtype, casting), chunks, checksum, codec)
     return given
 
 
@@ -205,9 +233,10 @@ def _plan_rechunk(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
     checksum: str = "sidecar",
+    codec: str | None = None,
     memory: int | str | None = None,
 ) -> Plan:
-    return _rechunk(A, chunks, out, dtype, casting, checksum, memory).plan()
+    return _rechunk(A, chunks, out, dtype, casting, checksum, codec, memory).plan()
 
 
 @routine(_plan_rechunk)
@@ -220,6 +249,7 @@ def rechunk(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
     checksum: str = "sidecar",
+    codec: str | None = None,
     memory: int | str | None = None,
 ) -> Any:
     """Write an array anew with other chunks, in fixed memory and at most two passes.
@@ -241,6 +271,9 @@ def rechunk(
         int32 and complex to real are not.
     checksum : {"sidecar", "inner", "none"}
         As for `create`.
+    codec : str, optional
+        As for `create`, or "auto" as for `from_numpy`. Default: that of A (of an existing `out`), where it is
+        one that is written here.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -263,16 +296,18 @@ def rechunk(
     long enough. Where neither fits, a second pass writes and reads everything once more, through scratch:
     ``rechunk.plan(...)`` says which, and why. Attributes and names of dimensions are kept.
     """
-    return _rechunk(A, chunks, out, dtype, casting, checksum, memory).run()
+    return _rechunk(A, chunks, out, dtype, casting, checksum, codec, memory).run()
 
 
-def _transpose(A: Any, axes: Any, out: Any, chunks: Any, checksum: str, memory: Any) -> _Restructure:
+def _transpose(
+    A: Any, axes: Any, out: Any, chunks: Any, checksum: str, codec: str | None, memory: Any
+) -> _Restructure:
     ndim = A.ndim if isinstance(A, (Array, np.ndarray)) else np.ndim(A)
     given = _Restructure("transpose", A, range(ndim)[::-1] if axes is None else axes, out, memory)
     chunked = given.array is not None and given.chunks != given.shape
     if chunks is None and chunked and not isinstance(out, Array):
         chunks = given.chunks
-    given.into(given.dtype, chunks, checksum)
+    given.into(given.dtype, chunks, checksum, codec)
     return given
 
 
@@ -284,9 +319,10 @@ def _plan_transpose(
     out: Any = None,
     chunks: Any = None,
     checksum: str = "sidecar",
+    codec: str | None = None,
     memory: int | str | None = None,
 ) -> Plan:
-    return _transpose(A, axes, out, chunks, checksum, memory).plan()
+    return _transpose(A, axes, out, chunks, checksum, codec, memory).plan()
 
 
 @routine(_plan_transpose)
@@ -298,6 +334,7 @@ def transpose(
     out: Any = None,
     chunks: Any = None,
     checksum: str = "sidecar",
+    codec: str | None = None,
     memory: int | str | None = None,
 ) -> Any:
     """Write an array with its dimensions in another order (`A.T` is a view that moves nothing).
@@ -308,7 +345,7 @@ def transpose(
         In any layout that opens.
     axes : sequence of int, optional
         Dimension i of the result is dimension ``axes[i]`` of A. Default: all reversed.
-    out, checksum, memory
+    out, checksum, codec, memory
         As for `rechunk`.
     chunks : tuple of int, optional
         Of the result. Default: those of A, in the new order; of an array without chunks as for `create`.
@@ -330,4 +367,4 @@ def transpose(
     No flops; reads and writes the array once (`rechunk` says when twice). Tiles are transposed in squares
     that fit the processor's caches.
     """
-    return _transpose(A, axes, out, chunks, checksum, memory).run()
+    return _transpose(A, axes, out, chunks, checksum, codec, memory).run()

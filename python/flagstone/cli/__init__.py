@@ -1,4 +1,4 @@
-"""The command line: ``flagstone info | check | convert | matmul | pca | recipe | scratch | ...``."""
+"""The command line: ``flagstone info | check | repair | pack | convert | matmul | pca | scratch | ...``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def cli() -> None:
 for command in (
     stored.info,
     stored.check_command,
+    stored.repair_command,
+    stored.pack_command,
     stored.convert,
     routines.matmul,
     routines.rechunk,

@@ -1,4 +1,4 @@
-"""Commands on what is stored: info, check, convert."""
+"""Commands on what is stored: info, check, repair, pack, convert."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from .. import _core, about, config, errors, integrity
 from ..convert import convert as convert_file
+from ..pack import pack
 from ..plan import Plan, format_seconds
 from .common import Size, bar, command_runtime, print_json
 
@@ -64,6 +65,45 @@ def check_command(path: str, key: str | None, mend: bool, accept: bool, as_json:
         click.echo(str(report))
     if not report.ok:
         raise click.exceptions.Exit(1)
+
+
+@click.command("repair")
+@click.argument("path")
+@click.option("--accept", is_flag=True, help="What does not match its checksums is right as it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def repair_command(path: str, accept: bool, as_json: bool) -> None:
+    """Recover what can be recovered of PATH and list what cannot; exit with 1 if something is lost."""
+    report = integrity.repair(path, accept=accept)
+    if as_json:
+        print_json(dataclasses.asdict(report) | {"ok": report.ok})
+    else:
+        click.echo(str(report))
+    if not report.ok:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("pack")
+@click.argument("src", metavar="SRC")
+@click.argument("dst", metavar="DST")
+@click.option("--key", help="Member of SRC.")
+@click.option("--codec", help="Pack every array so, as blosc-zstd:5+bitshuffle. [default: as it is stored]")
+@click.option("--checksum", is_flag=True, help="Put Zarr's crc32c behind every chunk.")
+@click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
+@click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def pack_command(
+    src: str, dst: str, key: str | None, codec: str | None, checksum: bool, overwrite: bool,
+    memory: int | None, quiet: bool,
+) -> None:  # fmt: skip
+    """Write a dense portable copy of SRC (Zarr) as DST: no gaps, no private files, for reading."""
+    with command_runtime(memory, None, quiet) as runtime:
+        size = about.disk_bytes(src) if os.path.lexists(src) else 0
+        plan = Plan("pack", "chunk by chunk", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)
+        sums = "inner" if checksum else "none"
+        with bar(runtime, "pack", plan, quiet):
+            report = pack(src, dst, key=key, codec=codec, checksum=sums, overwrite=overwrite)
+        if not quiet:
+            click.echo(str(report))
 
 
 @click.command()

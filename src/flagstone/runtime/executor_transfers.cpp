@@ -58,11 +58,10 @@ void Executor::store(TileState& tile, Transfer transfer) {
   flight->transfer = std::move(transfer);
   flight->write = true;
   flight->id = id;
-  stats_.bytes_written += flight->transfer.bytes();
-  if (!flight->transfer.convert) return send(*flight);
+  if (!flight->transfer.convert && !flight->transfer.settle) return send(*flight);
   if (flight->transfer.staging_bytes) flight->staging = take_buffer(flight->transfer.staging_bytes, false);
   jobs_.push_back([this, flight = flight.get()] {
-    flight->transfer.convert(flight->tile->buffer.data(), flight->staging.data());
+    make_ready(flight->transfer, flight->tile->buffer.data(), flight->staging.data());
     Lock lock(mutex_);
     if (!error_) send(*flight);
   });
@@ -70,6 +69,7 @@ void Executor::store(TileState& tile, Transfer transfer) {
 
 /// Puts the flight's requests into the outbox; one without requests (absent chunks) lands at once, as a job.
 void Executor::send(Flight& flight) {
+  if (flight.write) stats_.bytes_written += flight.transfer.bytes();  // only now is known what need not leave
   std::byte* base = flight.staging ? flight.staging.data() : flight.tile->buffer.data();
   const int registered = flight.staging ? -1 : flight.tile->buffer.registered;
   auto requests = requests_of(flight.transfer, base, flight.write, flight.id << segment_bits, registered);

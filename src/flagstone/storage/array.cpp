@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/shard_layout.hpp"
 
 namespace flagstone {
@@ -27,7 +28,7 @@ class PlannedStore final : public ArrayStore {
  public:
   explicit PlannedStore(ChunkLayout layout) : layout_(std::move(layout)) {}
   Transfer read(const Box& box) const override { return layout_.read(box, slot()); }
-  Transfer write(const Box& box) override { return layout_.write(box, slot()); }
+  Transfer write(const Box& box) override { return layout_.write(box); }
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
   bool verified() const override { return true; }  // as new arrays are
 
@@ -42,9 +43,11 @@ class PlannedStore final : public ArrayStore {
 
 }  // namespace
 
-Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks) {
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec) {
   const Shape stored = chunks.size() == shape.size() ? chunks : default_chunks(shape, dtype);
-  return Array(shape, dtype, stored, std::make_shared<PlannedStore>(ChunkLayout(shape, stored, dtype)));
+  ChunkLayout layout(shape, stored, dtype);
+  layout.pack_with(codec_from_text(codec), "a planned array");
+  return Array(shape, dtype, stored, std::make_shared<PlannedStore>(std::move(layout)));
 }
 
 bool reads_any_box(const Array& array) {

@@ -24,6 +24,7 @@ struct Segment {
   std::size_t pitch = 0;
   bool direct = true;     // offset, lengths and memory are page-aligned: O_DIRECT
   std::size_t slack = 0;  // of a read: so many of the last bytes may lie beyond the end of the file (last page)
+  std::size_t part = 0;   // of a write that settles: the chunk that it is of, and offset counts from its start
 
   std::size_t bytes() const { return row_bytes * rows; }
 };
@@ -42,6 +43,9 @@ struct Transfer {
   /// Of a read: told how many bytes are there, counted over the segments in order, each time more are: what need not
   /// wait for the rest (checksums). (where the segments go, bytes). May be empty; convert follows all the same.
   std::function<void(std::byte*, std::size_t)> arriving = {};
+  /// write: after convert, on the same thread: takes room on the disk for what leaves, and drops from the segments what
+  /// need not (chunks that are all fill value, the rest of a packed chunk's slot). May be empty.
+  std::function<void(std::vector<Segment>&)> settle = {};
 
   std::uint64_t bytes() const;  // what is submitted to the ring
 };
@@ -123,8 +127,9 @@ class Array {
 /// A view of memory that somebody else owns (a NumPy operand); `owner` keeps it alive.
 Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape& strides_bytes,
                    std::shared_ptr<void> owner = {});
-/// An array that exists only as metadata (raw, chunked): what the planner gives to a routine as its output.
-Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks);
+/// An array that exists only as metadata: what the planner gives to a routine as its output. Packed chunks count as
+/// long as they can be (codec_text.hpp).
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw");
 /// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made at the first
 /// write. Every access must use boxes of the grid `box` (clipped at the edge).
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);

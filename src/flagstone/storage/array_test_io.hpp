@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array.hpp"
+#include "flagstone/storage/transfer.hpp"
 
 namespace flagstone::test {
 
@@ -64,7 +65,7 @@ inline std::vector<std::byte> read_elements(const Array& array, const Box& box) 
 }
 
 inline void write_elements(const Array& array, const Box& box, const std::vector<std::byte>& elements) {
-  const Transfer transfer = array.store().write(box);
+  Transfer transfer = array.store().write(box);
   const Transfer reading = array.store().read(box);
   EXPECT_EQ(transfer.buffer_bytes, reading.buffer_bytes);
   EXPECT_EQ(transfer.origin, reading.origin);
@@ -73,7 +74,7 @@ inline void write_elements(const Array& array, const Box& box, const std::vector
   const std::size_t item = size_of(array.dtype());
   copy({const_cast<std::byte*>(elements.data()), array.dtype(), box.shape, c_strides(box.shape, item), 0},
        {buffer.data() + transfer.origin, array.dtype(), box.shape, transfer.strides, 0});
-  if (transfer.convert) transfer.convert(buffer.data(), staging.data());
+  make_ready(transfer, buffer.data(), staging.data());
   move(transfer, transfer.staging_bytes ? staging.data() : buffer.data(), true);
   array.store().written(box);
 }
@@ -97,6 +98,11 @@ struct Reference {
     for (std::byte& value : data) value = static_cast<std::byte>(random() % 251);
   }
 };
+
+/// Elements that no chunk is all fill value of.
+inline std::vector<std::byte> twos(const Shape& shape, Dtype dtype) {
+  return std::vector<std::byte>(static_cast<std::size_t>(count(shape)) * size_of(dtype), std::byte{2});
+}
 
 inline Box random_box(const Shape& shape, std::mt19937_64& random) {
   Box box{shape, shape};

@@ -198,6 +198,8 @@ TEST(BoxIoStraight, ADamagedChunkIsFoundOnTheWay) {
     const std::string path = directory / std::to_string(rows);
     const Array array = create_zarr_array(path, extents, Dtype::float64, {.chunks = {rows, 512}});
     test::Reference reference(extents, Dtype::float64);
+    std::mt19937_64 random(1);
+    reference.randomize(random);
     const auto good = make_ring();
     write_box(*good, array, whole(extents), reference.tile(whole(extents)), staging);
     array.store().flush();
@@ -219,7 +221,7 @@ TEST(BoxIoStraight, ThePulseEndsAReadAndDrains) {
   const Shape extents{2048, 1024};
   const Array array = create_zarr_array(directory / "a", extents, Dtype::float64, {.chunks = {64, 1024}});
   const auto ring = make_ring({.depth = 4});
-  Buffer memory(16 * MiB);
+  const Buffer memory = test::dirty_buffer(16 * MiB);
   const Tile to{memory.data(), Dtype::float64, extents, {8192, 8}, 0};
   write_box(*ring, array, whole(extents), to, staging);
   array.store().flush();
@@ -237,6 +239,8 @@ TEST(BoxIoErrors, EveryFailureArrivesAndTheRestIsDrained) {
   TemporaryDirectory directory;
   const Array array = create_zarr_array(directory / "a", {256, 256}, Dtype::float64, {.chunks = {32, 64}});
   test::Reference reference({256, 256}, Dtype::float64);
+  std::mt19937_64 random(1);
+  reference.randomize(random);
   const auto good = make_ring();
   write_box(*good, array, whole(array.shape()), reference.tile(whole(array.shape())), staging);
   const Box box{{3, 3}, {250, 250}};  // all chunks; those at the border in part

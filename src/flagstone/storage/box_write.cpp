@@ -26,7 +26,7 @@ class Writing final : public Traffic {
   }
   void fill(Flight& flight) override {
     copy(in_memory(flight), part_in_buffer(flight));
-    if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
+    make_ready(flight.transfer, flight.tile(), flight.staging());
   }
   bool arrived(Flight& flight) override {
     if (flight.write) {

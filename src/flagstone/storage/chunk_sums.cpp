@@ -193,6 +193,10 @@ void ChunkSums::invalidate(std::size_t shard) {
   write_at(file_, &head, sizeof head, place(shard), path_);
 }
 
+void ChunkSums::invalidate_all() {
+  for (std::size_t shard = 0; shard < blocks_; ++shard) invalidate(shard);
+}
+
 void ChunkSums::growing(std::size_t shard, std::uint64_t bytes) {
   if (!open_existing(true)) return;
   BlockHead head{};

@@ -56,6 +56,7 @@ class ChunkSums {
   ShardSums last_known(std::size_t shard);
   /// Marks a shard's checksums unknown before it is overwritten.
   void invalidate(std::size_t shard);
+  void invalidate_all();
   /// The shard's file is about to become longer, its index stays.
   void growing(std::size_t shard, std::uint64_t bytes);
   /// Writes a block: the list first, its head last. StorageError.

@@ -154,10 +154,11 @@ TEST(SumsFile, ACopyKeepsThemAndAnotherLayoutMakesThemUnknown) {
 TEST(SumsFile, AWriterThatDiesBeforeItsFlushLeavesThemUnknown) {
   TemporaryDirectory directory;
   const std::string path = directory / "a";
-  const Reference zeros({64, 64}, Dtype::float32);
+  Reference twos({64, 64}, Dtype::float32);
+  std::fill(twos.data.begin(), twos.data.end(), std::byte{2});
   {
     const Array array = create_zarr_array(path, {64, 64}, Dtype::float32, {.chunks = {32, 32}});
-    write_elements(array, whole({64, 64}), zeros.data);
+    write_elements(array, whole({64, 64}), twos.data);
     array.store().flush();
   }
   const Array reader = open_zarr_array(path);  // has looked the checksums up
@@ -235,7 +236,9 @@ TEST(Repair, WhatCannotBeHadBackIsListedUntilItIsAccepted) {
   const std::string path = directory / "a";
   {
     const Array array = create_zarr_array(path, {64, 64}, Dtype::float32, {.chunks = {32, 32}});
-    write_elements(array, whole({64, 64}), Reference({64, 64}, Dtype::float32).data);
+    Reference twos({64, 64}, Dtype::float32);
+    std::fill(twos.data.begin(), twos.data.end(), std::byte{2});
+    write_elements(array, whole({64, 64}), twos.data);
     array.store().flush();
   }
   flip(path + "/c/0/0", 8 * 5000);

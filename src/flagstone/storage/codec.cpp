@@ -1,7 +1,5 @@
 #include "flagstone/storage/codec.hpp"
 
-#include <blosc.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -132,34 +130,6 @@ void decode_chunk(const CodecChain& chain, Dtype dtype, const EncodedChunk& enco
                   std::byte* scratch, const std::string& where) {
   Undoing(chain, encoded, decoded, scratch, where).run();
   if (chain.big_endian) swap_bytes(decoded.data(), decoded.size(), dtype);
-}
-
-std::size_t encode_blosc(std::span<const std::byte> decoded, std::size_t item_bytes, std::span<std::byte> encoded) {
-  const int packed = blosc_compress_ctx(5, BLOSC_SHUFFLE, item_bytes, decoded.size(), decoded.data(), encoded.data(),
-                                        encoded.size(), "lz4", 0, 1);
-  if (packed <= 0) throw Error("blosc: cannot pack " + format_bytes(decoded.size()) + "; use chunks below 2 GiB.");
-  return static_cast<std::size_t>(packed);
-}
-
-bool can_encode(const CodecChain& chain) {
-  if (!chain.order.empty() || chain.big_endian || chain.steps.size() > 2) return false;
-  std::vector<CodecStep> known;
-  if (!chain.steps.empty() && chain.steps.front().codec == Codec::blosc) known.push_back({Codec::blosc});
-  if (chain.summed_inside()) known.push_back({Codec::crc32c});
-  return chain.steps == known;
-}
-
-std::size_t encode_chunk(const CodecChain& chain, std::span<const std::byte> decoded, std::size_t item_bytes,
-                         std::span<std::byte> encoded) {
-  std::size_t bytes = decoded.size();
-  if (!chain.steps.empty() && chain.steps.front().codec == Codec::blosc)
-    bytes = encode_blosc(decoded, item_bytes, encoded.first(encoded.size() - sizeof(std::uint32_t)));
-  else
-    std::memcpy(encoded.data(), decoded.data(), bytes);
-  if (!chain.summed_inside()) return bytes;
-  const std::uint32_t sum = crc32c(encoded.data(), bytes);
-  std::memcpy(encoded.data() + bytes, &sum, sizeof sum);
-  return bytes + sizeof sum;
 }
 
 }  // namespace flagstone

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,7 +13,9 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/fill.hpp"
 
 namespace flagstone {
 
@@ -21,7 +24,7 @@ ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bo
   chunk_ = Buffer(chunk_bytes());
   metadata_.dtype = dtype;
   metadata_.chunks = {chunk};
-  metadata_.codec.steps = {{Codec::blosc}};
+  metadata_.codec = codec_from_text("blosc-lz4");
   std::error_code error;
   std::filesystem::create_directories(directory_ + "/c", error);
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory_ + "/c");
@@ -79,6 +82,8 @@ ChunkAppender::Filled ChunkAppender::leave(Buffer empty) {
 void ChunkAppender::store(const Filled& filled, Buffer& packed) {
   const std::byte* from = filled.memory.data();
   std::size_t bytes = chunk_bytes();
+  constexpr std::array<std::byte, 16> zero{};
+  if (is_filled({from, bytes}, {zero.data(), item_})) return;  // absent: nothing is stored of it
   if (metadata_.codec.blosc_alone()) {
     if (packed.size() < packed_bytes()) packed = Buffer(packed_bytes());
     bytes = encode_blosc({from, bytes}, item_, {packed.data(), packed.size()});

@@ -6,6 +6,8 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/metadata_json.hpp"
 
 namespace flagstone {
@@ -35,6 +37,38 @@ std::optional<Codec> step_named(const std::string& name) {
   return std::nullopt;
 }
 
+/// What a writer has to know; a reader needs none of it, so that whatever is odd stays unknown.
+CodecStep with_settings(CodecStep step, const Json& codec) {
+  const Json settings = codec.is_object() ? codec.value("configuration", Json::object()) : Json::object();
+  if (!settings.is_object()) return step;
+  const auto text = [&](const char* name) {
+    return settings.contains(name) && settings[name].is_string() ? settings[name].get<std::string>() : "";
+  };
+  const char* level = step.codec == Codec::blosc ? "clevel" : "level";
+  const auto packer = blosc_packer(text("cname"));
+  const auto shuffle = blosc_shuffle(text("shuffle"));
+  if (!settings.contains(level) || !settings[level].is_number_integer()) return step;
+  if (step.codec == Codec::zstd && settings.value("checksum", Json(false)) != false) return step;
+  if (step.codec == Codec::blosc && (!packer || !shuffle)) return step;
+  step.packer = packer.value_or(step.packer);
+  step.shuffle = shuffle.value_or(step.shuffle);
+  step.level = static_cast<int>(std::clamp<std::int64_t>(settings[level].get<std::int64_t>(), -999, 999));
+  return step;
+}
+
+Json settings_of(const CodecStep& step, Dtype dtype) {
+  if (step.codec == Codec::crc32c) return {{"name", "crc32c"}};
+  Json settings = {{"level", step.level}};
+  if (step.codec == Codec::zstd) settings["checksum"] = false;
+  if (step.codec == Codec::blosc)
+    settings = {{"typesize", size_of(dtype)},
+                {"cname", name_of(step.packer)},
+                {"clevel", step.level},
+                {"shuffle", name_of(step.shuffle)},
+                {"blocksize", 0}};
+  return {{"name", name_of(step.codec)}, {"configuration", settings}};
+}
+
 CodecChain parse_chain(const Json& codecs, const ArrayMetadata& metadata, const std::string& file) {
   if (!codecs.is_array()) refuse(file, "'codecs' must be a list.");
   CodecChain chain;
@@ -49,7 +83,7 @@ CodecChain parse_chain(const Json& codecs, const ArrayMetadata& metadata, const 
       chain.big_endian =
           size_of(metadata.dtype) > 1 && settings.is_object() && settings.value("endian", "little") == "big";
     } else if (const auto step = step_named(name); bytes && step) {
-      add_step(chain, {*step}, file);
+      add_step(chain, with_settings({*step}, codec), file);
     } else {
       refuse(file, "codec '" + name +
                        "' is not read here; rewrite the array with bytes, transpose, blosc, zstd, gzip or crc32c "
@@ -139,19 +173,7 @@ ArrayMetadata parse_array_metadata(const std::string& text, const std::string& f
 std::string to_json(const ArrayMetadata& metadata) {
   const Json little = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
   Json inner = Json::array({little});
-  if (!metadata.codec.steps.empty() && metadata.codec.steps.front().codec == Codec::blosc)
-    inner.push_back({{"name", "blosc"},
-                     {"configuration",
-                      {{"typesize", size_of(metadata.dtype)},
-                       {"cname", "lz4"},
-                       {"clevel", 5},
-                       {"shuffle", "shuffle"},
-                       {"blocksize", 0}}}});
-  if (metadata.codec.summed_inside()) inner.push_back({{"name", "crc32c"}});
-  Json fill = 0;
-  if (metadata.dtype == Dtype::boolean) fill = false;
-  if (!is_integer(metadata.dtype)) fill = 0.0;
-  if (is_complex(metadata.dtype)) fill = Json::array({0.0, 0.0});
+  for (const CodecStep& step : metadata.codec.steps) inner.push_back(settings_of(step, metadata.dtype));
   std::vector<std::string> names = metadata.dimension_names;
   for (std::size_t d = names.size(); d < metadata.shape.size(); ++d) names.push_back("dim_" + std::to_string(d));
   const Json sharding = {{"chunk_shape", metadata.chunks},
@@ -164,7 +186,7 @@ std::string to_json(const ArrayMetadata& metadata) {
                      {"data_type", name_of(metadata.dtype)},
                      {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", metadata.shards}}}}},
                      {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
-                     {"fill_value", fill},
+                     {"fill_value", fill_json(metadata.fill, metadata.dtype)},
                      {"codecs", Json::array({{{"name", "sharding_indexed"}, {"configuration", sharding}}})},
                      {"attributes", Json::parse(metadata.attributes.empty() ? "{}" : metadata.attributes)},
                      {"dimension_names", names},

@@ -12,9 +12,17 @@ namespace flagstone {
 /// HDF5's.
 enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, lzf, shuffle, crc32c, fletcher32 };
 
+/// What blosc packs with, by its own names: blosclz, lz4, lz4hc, zlib, zstd; and what it does before.
+enum class BloscPacker : std::uint8_t { blosclz, lz4, lz4hc, snappy, zlib, zstd };
+enum class BloscShuffle : std::uint8_t { noshuffle, shuffle, bitshuffle };
+
 struct CodecStep {
+  static constexpr int unknown = -1000;  // reading needs no level
   Codec codec = Codec::blosc;
   std::size_t item = 1;  // shuffle: bytes of an element
+  int level = unknown;   // blosc, zstd, gzip: of the writer
+  BloscPacker packer = BloscPacker::lz4;
+  BloscShuffle shuffle = BloscShuffle::shuffle;
   bool operator==(const CodecStep&) const = default;
 };
 
@@ -28,7 +36,9 @@ struct CodecChain {
   /// Zarr's crc32c behind every chunk.
   bool summed_inside() const { return !steps.empty() && steps.back().codec == Codec::crc32c; }
   /// One blosc buffer of elements in C order: what is written here, and what kernels unpack themselves.
-  bool blosc_alone() const { return order.empty() && !big_endian && steps == std::vector<CodecStep>{{Codec::blosc}}; }
+  bool blosc_alone() const {
+    return order.empty() && !big_endian && steps.size() == 1 && steps[0].codec == Codec::blosc;
+  }
 };
 
 struct ArrayMetadata {

@@ -1,6 +1,7 @@
 #include "flagstone/storage/metadata_json.hpp"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -113,6 +114,44 @@ std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::str
     refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
   }
   return fill;
+}
+
+namespace {
+
+Json real_json(const std::byte* at, Dtype dtype) {
+  double number = 0;
+  if (size_of(dtype) == 2) {  // as bits, which all readers take
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, at, sizeof bits);
+    char text[8];
+    std::snprintf(text, sizeof text, "0x%04x", static_cast<unsigned>(bits));
+    if (bits != 0) return text;
+  } else if (size_of(dtype) == 4) {
+    float narrow = 0;
+    std::memcpy(&narrow, at, sizeof narrow);
+    number = narrow;
+  } else {
+    std::memcpy(&number, at, sizeof number);
+  }
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
+}  // namespace
+
+Json fill_json(const std::vector<std::byte>& fill, Dtype dtype) {
+  if (fill.size() != size_of(dtype)) return fill_json(std::vector<std::byte>(size_of(dtype)), dtype);
+  if (dtype == Dtype::boolean) return fill[0] != std::byte{};
+  if (is_complex(dtype))
+    return Json::array(
+        {real_json(fill.data(), real_part_of(dtype)), real_json(fill.data() + fill.size() / 2, real_part_of(dtype))});
+  if (!is_integer(dtype)) return real_json(fill.data(), dtype);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, fill.data(), fill.size());
+  if (dtype >= Dtype::uint8) return bits;
+  const int unused = 64 - 8 * static_cast<int>(fill.size());
+  return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
 void add_step(CodecChain& chain, const CodecStep& step, const std::string& file) {

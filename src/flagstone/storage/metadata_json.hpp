@@ -18,6 +18,8 @@ Shape extents_in(const Json& object, const char* name, Index least, const std::s
 void check_size(const Shape& shape, Dtype dtype, const char* what, const std::string& file);
 /// One element; null is zero.
 std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file);
+/// The inverse, but for the payload of NaNs.
+Json fill_json(const std::vector<std::byte>& fill, Dtype dtype);
 /// Appends a step; refuses what this build cannot undo.
 void add_step(CodecChain& chain, const CodecStep& step, const std::string& file);
 /// Parses text as JSON and hands it to `parse`; every complaint becomes a FormatError that names the file.

@@ -47,7 +47,10 @@ class Repairing {
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
       const std::string path = directory_ + "/" + metadata_.key(shard);
       struct stat status;
-      if (::stat(path.c_str(), &status) == 0) repair(shard, path);
+      if (::stat(path.c_str(), &status) == 0)
+        repair(shard, path);
+      else
+        missing(shard, path);
     }
     sums_->sync();
     return std::move(report_);
@@ -73,6 +76,22 @@ class Repairing {
       report_.repaired.push_back(path + " was damaged and is removed");
       report_.lost.push_back({path, {}, "the last commit may be missing"});
     }
+  }
+
+  /// A shard whose file is not there, and which held chunks: gone, unless somebody meant it.
+  void missing(const Shape& shard, const std::string& path) {
+    const std::size_t number = sums_->number_of(shard);
+    const ShardSums sums = sums_->last_known(number);
+    const auto stored =
+        std::count_if(sums.chunks.begin(), sums.chunks.end(), [](const ChunkSum& sum) { return sum.epoch > 0; });
+    if (sums.state != ShardSums::State::known || stored == 0) return;
+    const std::string what = std::to_string(stored) + " of its chunks were stored";
+    if (!accept_) {
+      report_.lost.push_back({path, {}, "the file is missing, and " + what});
+      return;
+    }
+    sums_->invalidate(number);
+    report_.repaired.push_back(path + " is missing, and " + what + ": they count as fill value now");
   }
 
   void repair(const Shape& shard, const std::string& path) {
@@ -138,18 +157,15 @@ class Repairing {
     sums_->save(number, sums);
   }
 
-  /// What lies in slot `i`, if it can be a chunk: packed ones begin with a header that says how long they are.
+  /// What lies in slot `i`, if it can be a chunk: packed ones tell how long they are.
   bool slot_at(const File& file, std::uint64_t i, Slot& slot) {
     ShardEntry entry{i * slot_, layout_.chunk_bytes};
     if (!metadata_.codec.raw()) {
-      const bool inner = metadata_.codec.summed_inside();
-      std::uint32_t packed = static_cast<std::uint32_t>(layout_.chunk_bytes);
-      if (metadata_.codec.steps.front().codec == Codec::blosc) {
-        if (!load(file, {i * slot_, 16})) return false;
-        std::memcpy(&packed, buffer_.data() + 12, sizeof packed);
-      }
-      entry.bytes = packed + (inner ? 4u : 0u);
-      if (packed < 16 || entry.bytes > slot_) return false;
+      const std::uint64_t end = file.size() - std::min(file.size(), metadata_.index_bytes());
+      if (entry.offset >= end || !load(file, {entry.offset, std::min(slot_, end - entry.offset)})) return false;
+      entry.bytes =
+          encoded_length(metadata_.codec, {buffer_.data(), std::min(slot_, end - entry.offset)}, layout_.chunk_bytes);
+      if (entry.bytes == 0) return false;
     }
     if (!load(file, entry)) return false;
     slot = {entry.offset, entry.bytes, crc32c(buffer_.data(), entry.bytes)};
@@ -161,6 +177,13 @@ class Repairing {
     if (sums.state != ShardSums::State::known) {
       report_.lost.push_back(
           {file.path(), {}, "its index is damaged and no checksums tell which chunk is where: " + why});
+      return;
+    }
+    if (file.size() > sums.stamp.bytes) {
+      report_.lost.push_back(
+          {file.path(),
+           {},
+           "it is longer than what was written here, so another program wrote it; it is left as it is"});
       return;
     }
     file.truncate(sums.stamp.bytes);  // of a file that was cut, zeros come back: they may have been zeros

@@ -1,96 +1,15 @@
 #include "flagstone/storage/shard_layout.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/chunk_geometry.hpp"
 #include "flagstone/storage/crc32c.hpp"
 
 namespace flagstone {
 namespace {
-
-/// How the elements of a box lie in the tile's buffer.
-enum class Placing {
-  chunk,    // one whole chunk: the stored bytes are the tile
-  part,     // inside one raw chunk: the pages around its byte range are the tile
-  scatter,  // several whole raw chunks, each put in place row by row
-  staging,  // anything else: assembled from a staging buffer
-};
-
-/// The contiguous byte range of a chunk that holds `part` (counted from the chunk's first element).
-struct Range {
-  std::uint64_t begin = 0, end = 0;
-};
-
-Range byte_range(const Box& part, const Shape& strides, std::size_t item) {
-  Range range;
-  for (std::size_t d = 0; d < part.start.size(); ++d) {
-    range.begin += static_cast<std::uint64_t>(part.start[d] * strides[d]);
-    range.end += static_cast<std::uint64_t>((part.start[d] + part.shape[d] - 1) * strides[d]);
-  }
-  range.end += item;
-  return range;
-}
-
-/// A chunk inside a padded C-order buffer: `rows` runs of row_bytes, pitch apart; none if it takes more levels.
-struct Rows {
-  std::size_t row_bytes, rows, pitch;
-};
-
-std::optional<Rows> as_rows(const Shape& chunk, const Shape& strides, std::size_t item) {
-  Rows rows{item, 1, 0};
-  std::size_t d = chunk.size();
-  while (d > 0 && (chunk[d - 1] == 1 || static_cast<std::size_t>(strides[d - 1]) == rows.row_bytes))
-    rows.row_bytes *= static_cast<std::size_t>(chunk[--d]);
-  for (; d > 0; --d) {
-    if (chunk[d - 1] == 1) continue;
-    if (rows.rows > 1) return std::nullopt;
-    rows.rows = static_cast<std::size_t>(chunk[d - 1]);
-    rows.pitch = static_cast<std::size_t>(strides[d - 1]);
-  }
-  return rows;
-}
-
-Shape padded_shape(const Box& box, const Shape& chunks) {
-  Shape padded = box.shape;
-  for (std::size_t d = 0; d < padded.size(); ++d) padded[d] = ceil_div(padded[d], chunks[d]) * chunks[d];
-  return padded;
-}
-
-/// Fills what lies outside `shape` in a buffer of extents `padded`: old memory never reaches the disk, and an array
-/// that grows finds its fill value there.
-void fill_pad(std::byte* buffer, const Shape& shape, const Shape& padded, const Shape& strides, Dtype dtype,
-              const std::vector<std::byte>& fill) {
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == padded[d]) continue;
-    Tile pad{buffer + shape[d] * strides[d], dtype, padded, strides, 0};
-    for (std::size_t e = 0; e < d; ++e) pad.shape[e] = shape[e];
-    pad.shape[d] = padded[d] - shape[d];
-    flagstone::fill(pad, fill.data());
-  }
-}
-
-/// The request for bytes [begin, end) of a stored chunk, widened to pages where that makes it a direct one.
-/// `at`: where the page that holds `begin` goes in the buffer.
-Segment segment_for(const StoredChunk& chunk, std::uint64_t begin, std::uint64_t end, std::size_t at) {
-  const std::uint64_t down = align_down(begin), up = align_up(end);
-  Segment segment;
-  segment.file = chunk.file;
-  if (chunk.offset % page_bytes == 0) {
-    segment.offset = chunk.offset + down;
-    segment.at = at;
-    segment.row_bytes = up - down;
-    segment.slack = up > chunk.available ? up - chunk.available : 0;
-  } else {
-    segment.offset = chunk.offset + begin;
-    segment.at = at + (begin - down);
-    segment.row_bytes = end - begin;
-    segment.direct = false;
-  }
-  return segment;
-}
 
 /// The same for a whole packed chunk, which goes to staging: long ones travel directly with the pages around them,
 /// short ones through the page cache, which reads ahead. `at`: in: a page of staging; out: where the chunk starts.
@@ -111,91 +30,12 @@ Segment segment_for_packed(const StoredChunk& chunk, std::size_t& at) {
 /// Staging that a packed chunk takes at most, wherever it lies in its file.
 std::uint64_t staging_for(const StoredChunk& chunk) { return align_up(chunk.bytes + chunk.offset % page_bytes); }
 
-/// A whole chunk in memory: `rows` runs, `pitch` apart.
-std::uint32_t crc_of(const std::byte* data, const Rows& rows) {
-  std::uint32_t crc = 0;
-  for (std::size_t row = 0; row < rows.rows; ++row) crc = crc32c(data + row * rows.pitch, rows.row_bytes, crc);
-  return crc;
-}
-
 /// One chunk of a transfer whose buffer holds it as it is stored.
 struct Summed {
   Shape chunk;
   std::size_t at = 0;  // in the buffer
   std::uint32_t crc = 0;
 };
-
-struct Geometry {
-  Placing placing = Placing::staging;
-  Transfer transfer;
-  Shape padded;  // extents of the buffer, in elements (chunk, scatter)
-  Rows rows{};   // scatter
-};
-
-Geometry geometry_of(const ChunkLayout& layout, const Box& box) {
-  const std::size_t item = size_of(layout.dtype);
-  const std::size_t content = static_cast<std::size_t>(count(box.shape)) * item;
-  Geometry g;
-  g.transfer.tile_bytes = content;
-  g.transfer.strides = c_strides(box.shape, item);
-  g.transfer.buffer_bytes = align_up(std::max<std::size_t>(content, 1));
-  if (content == 0) return g;
-  g.padded = padded_shape(box, layout.chunks);
-  if (layout.covers_whole_chunks(box)) {
-    if (g.padded == layout.chunks) {
-      g.placing = Placing::chunk;
-      g.transfer.strides = layout.chunk_strides;
-      g.transfer.buffer_bytes = align_up(layout.chunk_bytes);
-      return g;
-    }
-    const Shape strides = c_strides(g.padded, item);
-    const auto rows = as_rows(layout.chunks, strides, item);
-    const bool raw = !layout.decode && layout.chunk_strides == c_strides(layout.chunks, item);
-    const bool contiguous = rows && rows->rows == 1;
-    if (raw && rows && layout.chunk_bytes % page_bytes == 0 && (contiguous || rows->row_bytes % 512 == 0)) {
-      g.placing = Placing::scatter;
-      g.rows = *rows;
-      g.transfer.strides = strides;
-      g.transfer.buffer_bytes = align_up(static_cast<std::size_t>(count(g.padded)) * item);
-    }
-    return g;
-  }
-  if (layout.decode) return g;
-  Box part = box;
-  for (std::size_t d = 0; d < part.start.size(); ++d) {
-    part.start[d] %= layout.chunks[d];
-    if (part.start[d] + part.shape[d] > layout.chunks[d]) return g;
-  }
-  const Range range = byte_range(part, layout.chunk_strides, item);
-  const std::uint64_t down = align_down(range.begin), pages = align_up(range.end) - down;
-  if (pages > 2 * g.transfer.buffer_bytes) return g;  // a narrow column: cheaper to hold only what was asked for
-  g.placing = Placing::part;
-  g.transfer.buffer_bytes = pages;
-  g.transfer.origin = range.begin - down;
-  g.transfer.strides = layout.chunk_strides;
-  return g;
-}
-
-/// One chunk's share of a box, for assembling from staging.
-struct Piece {
-  Box in_box, in_chunk;       // counted from the box's and the chunk's first element
-  std::size_t staged = 0;     // where its stored bytes (or its fetched range) start in the staging buffer
-  std::uint64_t skipped = 0;  // raw: bytes of the chunk before the fetched range
-  std::uint64_t bytes = 0;    // stored; 0: absent
-  std::uint32_t mask = 0;     // EncodedChunk::skipped
-  Shape chunk;
-  std::optional<std::uint32_t> crc = {};  // of the stored bytes, where all of them are fetched
-};
-
-Piece piece_of(const ChunkLayout& layout, const Box& box, const Shape& chunk) {
-  const Box common = intersect(box, layout.chunk_box(chunk));
-  Piece piece{common, common, 0, 0, 0, 0, chunk, {}};
-  for (std::size_t d = 0; d < chunk.size(); ++d) {
-    piece.in_box.start[d] -= box.start[d];
-    piece.in_chunk.start[d] -= chunk[d] * layout.chunks[d];
-  }
-  return piece;
-}
 
 /// Bytes [begin, end) of a stored chunk, for one piece.
 struct Wanted {
@@ -269,8 +109,9 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
       staging += staging_for(stored);
       transfer.segments.push_back(segment_for_packed(stored, piece.staged));
     } else if (stored.bytes > 0) {
-      Range range = byte_range(piece.in_chunk, layout.chunk_strides, item);
-      if (piece.in_chunk.shape == layout.chunk_box(chunk).shape) range = {0, layout.chunk_bytes};  // to be verified
+      ByteRange range = byte_range(piece.in_chunk, layout.chunk_strides, item);
+      if (layout.verify || piece.in_chunk.shape == layout.chunk_box(chunk).shape)
+        range = {0, layout.chunk_bytes};  // to be verified
       if (range.begin == 0 && range.end == layout.chunk_bytes) piece.crc = stored.crc;
       if (const Wanted part{stored, range.begin, range.end, &piece}; part.small()) {
         wanted.push_back(part);
@@ -324,65 +165,6 @@ Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const S
     decode({staging + at, bytes, mask}, buffer, staging + beside);
   };
   return transfer;
-}
-
-Transfer write_staged(const ChunkLayout& layout, const Box& box, Transfer transfer, const ChunkLayout::Locate& locate) {
-  std::vector<Piece> pieces;
-  const std::uint64_t slot = layout.slot_bytes();
-  std::size_t staging = 0;
-  for (const Shape& chunk : layout.touched(box)) {
-    Piece piece = piece_of(layout, box, chunk);
-    piece.staged = staging;
-    transfer.segments.push_back(segment_for(locate(chunk), 0, slot, staging));
-    staging += slot;
-    pieces.push_back(std::move(piece));
-  }
-  const std::size_t whole = staging;
-  if (layout.encode) staging += align_up(layout.chunk_bytes);
-  transfer.staging_bytes = staging;
-  const Tile tile{nullptr, layout.dtype, box.shape, transfer.strides, 0};
-  transfer.convert = [layout, slot, pieces = std::move(pieces), tile, whole](std::byte* buffer, std::byte* staging) {
-    Tile from = tile;
-    from.data = buffer;
-    for (const Piece& piece : pieces) {
-      std::byte* chunk = staging + (layout.encode ? whole : piece.staged);
-      std::memset(staging + piece.staged, 0, slot);
-      if (layout.encode) std::memset(chunk, 0, layout.chunk_bytes);
-      const Tile target{chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0};
-      fill_pad(chunk, piece.in_chunk.shape, layout.chunks, layout.chunk_strides, layout.dtype, layout.fill);
-      copy(subtile(from, piece.in_box), subtile(target, piece.in_chunk));
-      if (layout.encode)
-        layout.encode(piece.chunk, chunk, staging + piece.staged);
-      else if (layout.summed)
-        layout.summed(piece.chunk, crc32c(chunk, layout.chunk_bytes));
-    }
-  };
-  return transfer;
-}
-
-/// How a stored chunk lies in the buffer of a box that is chunks as they are.
-Rows rows_of(const ChunkLayout& layout, const Geometry& g) {
-  return g.placing == Placing::scatter ? g.rows : Rows{layout.chunk_bytes, 1, 0};
-}
-
-/// Where a chunk starts in the padded buffer of a scattered box.
-std::size_t position(const ChunkLayout& layout, const Box& box, const Shape& chunk, const Shape& strides) {
-  std::size_t at = 0;
-  for (std::size_t d = 0; d < chunk.size(); ++d)
-    at += static_cast<std::size_t>((chunk[d] * layout.chunks[d] - box.start[d]) * strides[d]);
-  return at;
-}
-
-Segment scattered(const StoredChunk& stored, const Rows& rows, std::size_t at) {
-  Segment segment;
-  segment.file = stored.file;
-  segment.offset = stored.offset;
-  segment.at = at;
-  segment.row_bytes = rows.row_bytes;
-  segment.rows = rows.rows;
-  segment.pitch = rows.pitch;
-  segment.direct = stored.offset % page_bytes == 0;
-  return segment;
 }
 
 }  // namespace
@@ -495,7 +277,7 @@ Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
     } else if (decode) {
       return read_packed_chunk(*this, std::move(transfer), chunk, stored);
     } else {
-      Range range{0, chunk_bytes};
+      ByteRange range{0, chunk_bytes};
       if (g.placing == Placing::part) range = byte_range(piece.in_chunk, chunk_strides, item);
       transfer.segments.push_back(segment_for(stored, range.begin, range.end, 0));
       if (stored.crc && g.placing == Placing::chunk) known.push_back({chunk, 0, *stored.crc});
@@ -510,37 +292,6 @@ Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
       Tile to = tile;
       to.data = buffer + origin;
       fill_absent(fill, to, absent);
-    };
-  return transfer;
-}
-
-Transfer ChunkLayout::write(const Box& box, const Locate& locate) const {
-  check_box(shape, box);
-  if (count(box.shape) > 0 && !covers_whole_chunks(box))
-    throw ShapeError("write: the box " + to_string(box.shape) + " at " + to_string(box.start) + " covers chunks of " +
-                     to_string(chunks) + " in part; write whole chunks.");
-  Geometry g = geometry_of(*this, box);
-  Transfer transfer = std::move(g.transfer);
-  if (count(box.shape) == 0) return transfer;
-  if (encode || g.placing == Placing::staging) return write_staged(*this, box, std::move(transfer), locate);
-
-  std::vector<Summed> chunks_to_sum;
-  for (const Shape& chunk : touched(box)) {
-    const StoredChunk stored = locate(chunk);
-    const bool scatter = g.placing == Placing::scatter;
-    const std::size_t at = scatter ? position(*this, box, chunk, transfer.strides) : 0;
-    transfer.segments.push_back(scatter ? scattered(stored, g.rows, at) : segment_for(stored, 0, slot_bytes(), 0));
-    if (summed) chunks_to_sum.push_back({chunk, at, 0});
-  }
-  const std::size_t used = static_cast<std::size_t>(count(g.padded)) * size_of(dtype);
-  if (g.padded != box.shape || used < transfer.buffer_bytes || summed)
-    transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
-                        bytes = transfer.buffer_bytes, dtype = dtype, fill = fill, tell = summed,
-                        chunks_to_sum = std::move(chunks_to_sum),
-                        rows = rows_of(*this, g)](std::byte* buffer, std::byte*) {
-      if (padded != shape) fill_pad(buffer, shape, padded, strides, dtype, fill);
-      std::memset(buffer + used, 0, bytes - used);
-      for (const Summed& chunk : chunks_to_sum) tell(chunk.chunk, crc_of(buffer + chunk.at, rows));
     };
   return transfer;
 }

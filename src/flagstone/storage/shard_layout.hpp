@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "flagstone/storage/array.hpp"
@@ -20,14 +21,24 @@ struct StoredChunk {
   std::optional<std::uint32_t> crc = {};  // of the stored bytes, where it is known
 };
 
+/// A chunk that is about to be written. `bytes` 0: it is all fill value, and is stored by being absent.
+struct NewChunk {
+  Shape chunk;
+  std::uint64_t bytes = 0;  // as stored
+  std::uint32_t crc = 0;    // of them, where checksums are kept
+};
+
 /// The grid of an array's chunks and what a decoded chunk looks like.
 struct ChunkLayout {
   using Locate = std::function<StoredChunk(const Shape& chunk)>;
   /// Unpacks a whole chunk; `scratch`: decode_scratch bytes. Throws FormatError.
   using Decode = std::function<void(const EncodedChunk& encoded, std::byte* decoded, std::byte* scratch)>;
-  /// Packs a whole chunk into at most chunk_bytes + page_bytes; called with the chunk's coordinates.
-  using Encode = std::function<void(const Shape& chunk, const std::byte* decoded, std::byte* encoded)>;
-  /// Told the crc32c of a chunk's stored bytes: before it is written, or after it was read and did not match.
+  /// Packs a whole chunk into at most slot_bytes and returns how many; `scratch`: encode_scratch bytes.
+  using Encode =
+      std::function<std::size_t(std::span<const std::byte> decoded, std::span<std::byte> encoded, std::byte* scratch)>;
+  /// Where a chunk goes, asked on the thread that packed it, before it leaves; takes room on the disk.
+  using Place = std::function<StoredChunk(const NewChunk& chunk)>;
+  /// Told the crc32c that a chunk should have, after it was read and did not match.
   using Sum = std::function<void(const Shape& chunk, std::uint32_t crc)>;
 
   ChunkLayout() = default;
@@ -40,12 +51,16 @@ struct ChunkLayout {
   std::vector<std::byte> fill;  // one element
   Decode decode;                // empty: stored raw
   std::size_t decode_scratch = 0;
-  Encode encode;  // sums what it packs itself
-  Sum summed;     // raw chunks on their way to the disk; empty: no checksums are kept
-  Sum mismatch;   // `crc` is what was expected; throws unless the chunk was replaced meanwhile
+  Encode encode;  // empty: written raw
+  std::size_t encode_scratch = 0;
+  bool sums = false;    // checksums are kept of what is written
+  bool verify = false;  // of a part of a chunk all is read, and verified
+  Sum mismatch;         // throws unless the chunk was replaced meanwhile
 
   /// Takes order and steps from a chain; errors name `where`. Nothing to unpack: no decode.
   void decode_with(const CodecChain& chain, const std::string& where);
+  /// The same, and packs what is written.
+  void pack_with(const CodecChain& chain, const std::string& where);
   /// Longest stored chunk that is no damage, and what unpacking one takes (0: nothing to unpack).
   std::uint64_t most_packed() const;
   std::uint64_t unpack_bytes() const;
@@ -53,8 +68,8 @@ struct ChunkLayout {
   std::uint64_t slot_bytes() const;
   bool covers_whole_chunks(const Box& box) const;
   Transfer read(const Box& box, const Locate& find) const;
-  /// ShapeError unless the box covers whole chunks.
-  Transfer write(const Box& box, const Locate& locate) const;
+  /// ShapeError unless the box covers whole chunks. Without `place` the transfer is for plans: all of every slot.
+  Transfer write(const Box& box, const Place& place = {}) const;
   std::size_t run_bytes(const Shape& box) const;
   /// Coordinates of all chunks that a box touches, C order.
   std::vector<Shape> touched(const Box& box) const;

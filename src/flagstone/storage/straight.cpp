@@ -95,6 +95,7 @@ std::optional<Transfer> read_straight(const ChunkLayout& layout, const Box& box,
       (stored.offset | run->begin | run->bytes() | reinterpret_cast<std::uintptr_t>(to.data)) % block == 0;
   if (!aligned || (run->rows > 1 && (run->row_bytes | run->pitch) % block != 0)) return std::nullopt;
   const bool all = run->bytes() == layout.chunk_bytes;
+  if (layout.verify && !all && stored.crc) return std::nullopt;
   if (!all && box == whole && stored.crc) return std::nullopt;
 
   transfer.segments.push_back({.file = stored.file,

@@ -231,9 +231,9 @@ TEST(Transaction, AFullDiskIsAnErrorAndTheOldElementsStay) {
         const Array array = open_zarr_array(directory / "a", true);
         Transaction transaction;
         transaction.add(array);
-        const Transfer transfer = array.store().write({{0, 0}, {32, 32}});
-        Buffer buffer(transfer.buffer_bytes);
-        transfer.convert(buffer.data(), nullptr);
+        Transfer transfer = array.store().write({{0, 0}, {32, 32}});
+        const Buffer buffer = test::dirty_buffer(transfer.buffer_bytes);
+        make_ready(transfer, buffer.data(), nullptr);
         if (::pwrite(transfer.segments[0].file->buffered(), buffer.data(), 4096,
                      static_cast<off_t>(transfer.segments[0].offset)) != 4096)
           throw StorageError("full", ENOSPC, "a");
@@ -263,7 +263,7 @@ TEST(Transaction, AShardThatFoundNoSpaceLeavesNothingBehind) {
       const rlimit least{8192, 8192};
       ::setrlimit(RLIMIT_FSIZE, &least);
       try {
-        array.store().write({{0, 0}, {32, 32}});
+        write_elements(array, {{0, 0}, {32, 32}}, filled(3).elements({{0, 0}, {32, 32}}));
       } catch (const StorageError& error) {
         said = error.what();
       }

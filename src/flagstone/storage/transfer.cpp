@@ -44,6 +44,11 @@ Transfer in_pieces(Transfer transfer, std::size_t most_bytes) {
   return transfer;
 }
 
+void make_ready(Transfer& transfer, std::byte* buffer, std::byte* staging) {
+  if (transfer.convert) transfer.convert(buffer, staging);
+  if (transfer.settle) transfer.settle(transfer.segments);
+}
+
 std::vector<Request> requests_of(const Transfer& transfer, std::byte* base, bool write, std::uint64_t tag,
                                  int registered) {
   std::vector<Request> requests;

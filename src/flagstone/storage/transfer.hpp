@@ -13,6 +13,9 @@ namespace flagstone {
 inline constexpr std::size_t most_request_bytes = std::size_t{1} << 20;
 Transfer in_pieces(Transfer transfer, std::size_t most_bytes = most_request_bytes);
 
+/// What happens to a write before its requests leave: convert, then settle.
+void make_ready(Transfer& transfer, std::byte* buffer, std::byte* staging);
+
 /// One request for each segment, in order: request i carries `tag` + i. `base` is the staging buffer where
 /// staging_bytes > 0, else the tile's buffer; `registered` is what the ring's register_buffer gave for it, or -1.
 /// Direct segments use the file's O_DIRECT descriptor, the others the buffered one.

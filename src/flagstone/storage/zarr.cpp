@@ -8,6 +8,8 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
 namespace flagstone {
@@ -23,10 +25,7 @@ Array array_of(const std::string& directory, ArrayMetadata metadata, const ZarrS
 const char* not_writable(const ArrayMetadata& metadata) {
   if (!metadata.sharded) return "it is not sharded";
   if (!metadata.index_at_end || !metadata.index_checksum) return "its index is not at the end with a checksum";
-  if (metadata.codec.blosc_alone()) return "its chunks are packed";
-  const bool inner = metadata.codec.steps == std::vector<CodecStep>{{Codec::crc32c}} && !metadata.codec.big_endian;
-  if (!(metadata.codec.raw() || inner) || !metadata.codec.order.empty())
-    return "its codecs are not bytes (little) alone";
+  if (!can_encode(metadata.codec)) return "its codecs are not those that are written here";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
   return nullptr;
 }
@@ -39,8 +38,6 @@ std::string metadata_file(const std::string& directory) {
 }
 
 void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
-  if (options.codec != "raw" && options.codec != "blosc-lz4")
-    throw FormatError("create: codec '" + options.codec + "' is unknown; use raw or blosc-lz4.");
   if (options.checksum != "sidecar" && options.checksum != "inner" && options.checksum != "none")
     throw FormatError("create: checksum '" + options.checksum + "' is unknown; use sidecar, inner or none.");
   if (chunks.size() != shape.size())
@@ -74,8 +71,8 @@ Array open_with(const std::string& directory, const ZarrStore::Options& options)
 
 }  // namespace
 
-Array open_zarr_array(const std::string& directory, bool writable) {
-  return open_with(directory, {.writable = writable});
+Array open_zarr_array(const std::string& directory, bool writable, bool verify) {
+  return open_with(directory, {.writable = writable, .verify = verify});
 }
 
 Array open_epoch_array(const std::string& directory, bool writable) {
@@ -88,7 +85,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.dtype = dtype;
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
   check_new(directory, shape, metadata.chunks, options);
-  if (options.codec == "blosc-lz4") metadata.codec.steps = {{Codec::blosc}};
+  metadata.codec = codec_from_text(options.codec);
   if (options.checksum == "inner") metadata.codec.steps.push_back({Codec::crc32c});
   metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
@@ -100,8 +97,9 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.shards = metadata.chunks;
   parse_array_metadata(to_json(metadata), name);  // refuses what overflows before anything divides by it
   const std::uint64_t chunk = static_cast<std::uint64_t>(count(metadata.chunks)) * size_of(dtype);
-  if (!metadata.codec.raw() && chunk >= 2 * GiB)
-    throw ShapeError("create: chunks of " + format_bytes(chunk) + " cannot be packed; use chunks below 2 GiB.");
+  if (!metadata.codec.raw() && (chunk >= 2 * GiB || most_encoded(metadata.codec, chunk) > chunk + page_bytes))
+    throw ShapeError("create: chunks of " + format_bytes(chunk) + " are too long for codec " + options.codec +
+                     ", whose worst case would not fit their slots; use smaller ones (40 MiB always fit).");
   metadata.shards = default_shards(shape, metadata.chunks, align_up(chunk + (!metadata.codec.raw() ? page_bytes : 0)));
   text = to_json(metadata);
   std::error_code error;
@@ -109,6 +107,11 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory);
   write_text(name, text);
   return array_of(directory, std::move(metadata), {.writable = true, .new_sums = options.checksum == "sidecar"});
+}
+
+std::string codec_of(const Array& array) {
+  const ZarrStore* store = zarr_store(array);
+  return store ? to_text(store->metadata().codec) : "raw";
 }
 
 std::size_t chunk_bytes(const Array& array) {

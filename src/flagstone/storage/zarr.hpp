@@ -10,7 +10,7 @@ namespace flagstone {
 
 struct ZarrOptions {
   Shape chunks;               // empty: default_chunks
-  std::string codec = "raw";  // raw | blosc-lz4 (shuffle)
+  std::string codec = "raw";  // codec_text.hpp
   /// sidecar: beside the chunks, in a file of ours; inner: behind every chunk, Zarr's crc32c (packed and slower to
   /// read, but peers verify it too); none.
   std::string checksum = "sidecar";
@@ -19,8 +19,9 @@ struct ZarrOptions {
 };
 
 /// Opens the array whose zarr.json (Zarr v2: .zarray) is in `directory`. FormatError / StorageError name the file and
-/// what is wrong. `writable`: raw sharded arrays of this layout only.
-Array open_zarr_array(const std::string& directory, bool writable = false);
+/// what is wrong. `writable`: sharded arrays whose codecs are written here; what lies in slots otherwise is refused
+/// when it is touched. `verify`: parts of chunks are read whole and verified.
+Array open_zarr_array(const std::string& directory, bool writable = false, bool verify = false);
 /// Creates directory, zarr.json and no shards yet (absent chunks are zero).
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options = {});
 
@@ -35,6 +36,8 @@ Array encoded_chunks(const Array& zarr_array);
 /// What those bytes are: elements as they are, one blosc buffer, or something that only read() unpacks.
 enum class ChunkCoding : std::uint8_t { raw, blosc, other };
 ChunkCoding chunk_coding(const Array& zarr_array);
+/// The codec of an array's chunks as text (codec_text.hpp); "raw" for what has none.
+std::string codec_of(const Array& array);
 /// Bytes of one decoded chunk; equals count(chunks) * size_of(dtype).
 std::size_t chunk_bytes(const Array& array);
 

@@ -9,7 +9,7 @@
 namespace flagstone {
 
 void ZarrStore::checkpoint() {
-  flush();
+  flush(false);
   final_ = true;
 }
 
@@ -24,7 +24,8 @@ void ZarrStore::adopt() {
     std::lock_guard lock(mutex_);
     bool damaged = false;
     try {
-      const Shard& loaded = load(shard);
+      Shard& loaded = load(shard);
+      loaded.reserved = loaded.exists;
       damaged = loaded.exists && keeps_sums_ && loaded.sums.state != ShardSums::State::known;
     } catch (const FormatError&) {
       damaged = true;
@@ -32,6 +33,7 @@ void ZarrStore::adopt() {
     if (!damaged) continue;
     std::erase(open_, shard);
     shards_.erase(shard);
+    if (keeps_sums_) sums_.invalidate(sums_.number_of(shard));
     ::unlink(path_of(shard).c_str());
   }
 }

@@ -54,7 +54,7 @@ TEST(Damage, MetadataOfAnyBytesIsReadOrRefused) {
   for (const std::string codec : {"raw", "blosc-lz4"}) {
     const std::string path = directory / codec;
     Array array = create_zarr_array(path, {40, 30}, Dtype::float32, {{16, 8}, codec});
-    write_elements(array, whole(array.shape()), Reference(array.shape(), array.dtype()).data);
+    write_elements(array, whole(array.shape()), test::twos(array.shape(), array.dtype()));
     array.store().flush();
     const std::string good = contents(path + "/zarr.json");
     for (int i = 0; i < 400; ++i) {

@@ -14,6 +14,7 @@ void ZarrStore::write_in_place(bool next) {
   if (!writing_) return;
   shards_.clear();
   open_.clear();
+  if (keeps_sums_) sums_.invalidate_all();
   std::error_code error;
   std::filesystem::remove_all("/proc/self/fd/" + std::to_string(opened_) + "/c", error);
   if (error) throw StorageError("epochs: cannot remove what a dead writer left", error.value(), directory_ + "/c");

@@ -33,8 +33,22 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
   if (transacting_)
     make_aside(here, path, shard, fresh);
   else
-    fill_shard(*File::open(path, File::Mode::create), fresh);  // nobody else sees the array yet
+    make_here(path, fresh);  // nobody else sees the array yet
   fresh.exists = fresh.indexed = true;
+}
+
+void ZarrStore::make_here(const std::string& path, Shard& fresh) {
+  const auto file = File::open(path, File::Mode::create);
+  struct stat status;
+  if (::fstat(file->buffered(), &status) == 0) fresh.made = status.st_ino;
+  try {
+    fill_shard(*file, fresh);
+  } catch (...) {
+    ::unlink(path.c_str());  // a full disk: the next write makes it again
+    fresh.made = 0;
+    throw;
+  }
+  fresh.reserved = true;
 }
 
 /// A length and an index of absent chunks.
@@ -76,8 +90,8 @@ void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
   }
   if (!ours)
     throw FormatError("write: " + path_of(shard) +
-                      ": another program laid this shard out; copy the array (fl.from_numpy, fl.matmul with out=) "
-                      "instead of writing into it.");
+                      ": its chunks do not lie in slots (fl.pack or another program wrote it), so it cannot be written "
+                      "in place; make a copy that can, with fl.convert(path, copy), and write into that.");
 }
 
 void ZarrStore::touch(const Shape& shard, Shard& loaded) {
@@ -161,17 +175,21 @@ std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t en
   return placed;
 }
 
-StoredChunk ZarrStore::slot(const Shape& chunk) {
-  const Place where = place_of(chunk);
+/// Takes a place for a chunk, which is under way from now on; one that is all fill value takes none.
+StoredChunk ZarrStore::slot(const NewChunk& chunk) {
+  const Place where = place_of(chunk.chunk);
   std::lock_guard lock(mutex_);
   Shard& shard = load(where.shard);
   commit_step("slot");
+  pending_[chunk.chunk] = chunk;
+  if (chunk.bytes == 0 && (!shard.exists || shard.entries[where.entry].absent())) return {};  // as it was
   if (next_ && !writing_) mark_in_place(true);
   if (!shard.exists) {
     make(where.shard, shard);
     hold(where.shard, shard);
   }
   if (!shard.unsynced) touch(where.shard, shard);
+  if (chunk.bytes == 0) return {};
   const std::uint64_t offset = place(where.shard, shard, where.entry) * layout_.slot_bytes();
   return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
 }

@@ -35,30 +35,18 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Option
       options_(options),
       sums_(opened_, directory_, metadata_) {
   layout_.fill = metadata_.fill;
-  layout_.decode_with(metadata_.codec, directory_);
+  options_.writable ? layout_.pack_with(metadata_.codec, directory_) : layout_.decode_with(metadata_.codec, directory_);
   layout_.mismatch = [this](const Shape& chunk, std::uint32_t expected) { mismatched(chunk, expected); };
   if (options_.new_sums) sums_.make();
   keeps_sums_ = options_.writable && sums_.there();
   hold_existing();
-  if (!options_.writable) return;
-  if (!metadata_.codec.raw() && can_encode(metadata_.codec))
-    layout_.encode = [this](const Shape& chunk, const std::byte* decoded, std::byte* encoded) {
-      const std::size_t packed = encode_chunk(metadata_.codec, {decoded, layout_.chunk_bytes}, size_of(metadata_.dtype),
-                                              {encoded, layout_.slot_bytes()});
-      pend(chunk, {packed, keeps_sums_ ? crc32c(encoded, packed) : 0});
-    };
-  else if (keeps_sums_)
-    layout_.summed = [this](const Shape& chunk, std::uint32_t crc) { pend(chunk, {layout_.chunk_bytes, crc}); };
+  layout_.sums = keeps_sums_;
+  layout_.verify = options_.verify;
 }
 
 bool ZarrStore::verified() const {
   std::lock_guard lock(mutex_);
   return sums_.there();
-}
-
-void ZarrStore::pend(const Shape& chunk, const Pending& pending) {
-  std::lock_guard lock(mutex_);
-  pending_[chunk] = pending;
 }
 
 ZarrStore::~ZarrStore() {
@@ -144,16 +132,31 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
     loaded.indexed = true;
   } catch (const std::exception& error) {
     const auto* storage = dynamic_cast<const StorageError*>(&error);
-    if (storage && storage->number == ENOENT && !loaded.exists) {
+    const bool absent = storage && storage->number == ENOENT && !loaded.exists;
+    const std::size_t lost = absent ? chunks_missed(shard) : 0;
+    if (absent && lost == 0) {
       loaded.indexed = true;  // an absent shard: all fill value
       return loaded;
     }
     std::erase(open_, shard);
     shards_.erase(at);
+    if (lost > 0 && heads() == seen_)
+      throw FormatError("open: " + path_of(shard) + " is missing, and " + std::to_string(lost) +
+                        " of its chunks were stored; restore it from a copy, or let them be the fill value with "
+                        "fl.repair(path, accept=True).");
     if (!transacting_ && !(heads() == seen_)) throw_changed();  // read while its index was overwritten
     throw;
   }
   return loaded;
+}
+
+/// Chunks that the checksums know of a shard whose file is not there.
+std::size_t ZarrStore::chunks_missed(const Shape& shard) const {
+  if (options_.new_sums || !metadata_.sharded) return 0;
+  const ShardSums sums = sums_.last_known(sums_.number_of(shard));
+  if (sums.state != ShardSums::State::known) return 0;
+  return static_cast<std::size_t>(
+      std::count_if(sums.chunks.begin(), sums.chunks.end(), [](const ChunkSum& sum) { return sum.epoch > 0; }));
 }
 
 void ZarrStore::read_index(const Shape& shard, Shard& loaded) const {
@@ -195,8 +198,10 @@ void ZarrStore::mismatched(const Shape& chunk, std::uint32_t expected) const {
   if (!shard.unsynced) shard = std::move(now);
   if (replaced()) return;
   throw FormatError("read: " + shard.file->path() + ": " + name_of_chunk(chunk) + " does not match its checksum" +
-                    (touched ? " (the file was changed after it was written)" : "") +
-                    "; it is damaged: restore it from a copy or write it again (fl.check lists all that are).");
+                    "; it is damaged: restore it from a copy or write it again (fl.check lists all that are)" +
+                    (touched ? ". The file was changed after it was written: if another program did that on purpose, "
+                               "fl.repair(path, accept=True) takes it as it is."
+                             : "."));
 }
 
 /// An unsharded chunk is a file of its own; nothing is remembered of it, there may be millions.
@@ -231,6 +236,12 @@ StoredChunk ZarrStore::locate(const Shape& chunk) const {
   if (shard.sums.state == ShardSums::State::known && shard.sums.chunks[place.entry].epoch > 0)
     stored.crc = shard.sums.chunks[place.entry].crc;
   return stored;
+}
+
+bool ZarrStore::absent_for_good(const Shape& chunk) const {
+  const Place place = place_of(chunk);
+  const ShardSums sums = facts(place.shard).sums;
+  return sums.state == ShardSums::State::known && sums.chunks[place.entry].epoch == 0;
 }
 
 ZarrStore::ShardFacts ZarrStore::facts(const Shape& shard) const {

@@ -22,6 +22,7 @@ class ZarrStore final : public ArrayStore {
   struct Options {
     bool writable = false;
     bool new_sums = false;       // a new array, whose checksums are kept
+    bool verify = false;         // reads of parts read and verify the whole chunk
     bool ignore_damage = false;  // of the checksums' file: they count as unknown then
     bool in_place = false;       // a slot of a ring of epochs: no transactions, write_in_place() says when
   };
@@ -46,6 +47,8 @@ class ZarrStore final : public ArrayStore {
   const ChunkLayout& layout() const { return layout_; }
   /// Where a chunk is stored now; FormatError when its shard is damaged.
   StoredChunk locate(const Shape& chunk) const;
+  /// Whether the checksums say that an absent chunk is all fill value; false where they say nothing.
+  bool absent_for_good(const Shape& chunk) const;
   /// File, index and checksums of a shard; no file where it is absent. FormatError where its index is damaged.
   struct ShardFacts {
     std::shared_ptr<File> file;
@@ -92,8 +95,9 @@ class ZarrStore final : public ArrayStore {
     bool indexed = false;  // entries and file_bytes are known
     bool exists = false;
     bool unsynced = false;    // written to since the last flush
-    std::uint64_t made = 0;   // inode of the file that this transaction made
+    std::uint64_t made = 0;   // inode of the file that this transaction made (or this handle, and did not flush)
     std::uint64_t inode = 0;  // of the file that is written to
+    bool reserved = false;    // slots that are not used may take space
     // While it is written to:
     std::vector<ShardEntry> before;     // the index on the disk
     ShardSums sums_before;              // and the checksums
@@ -113,11 +117,12 @@ class ZarrStore final : public ArrayStore {
   Shard& load(const Shape& shard) const;               // mutex_ held
   void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
   void make(const Shape& shard, Shard& fresh);         // mutex_ held
+  void make_here(const std::string& path, Shard& fresh);
   void make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh);
   void fill_shard(File& file, const Shard& fresh) const;
   void unmake(const Shape& shard, std::uint64_t inode) const;
   StoredChunk locate_file(const Shape& chunk) const;
-  StoredChunk slot(const Shape& chunk);  // for writing
+  StoredChunk slot(const NewChunk& chunk);  // for writing
   void refuse_unless_writable() const;
   void drop_stale();
   void check_in_place(const Shape& shard, const Shard& loaded) const;
@@ -126,6 +131,12 @@ class ZarrStore final : public ArrayStore {
   void check_layout(const Shape& shard, const Shard& loaded) const;
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);
+  void vacate(Shard& loaded, std::size_t entry);
+  void punch(const Shape& shard, Shard& loaded, const std::set<std::uint32_t>& slots);
+  std::set<std::uint32_t> left_by_fill(const Shard& shard) const;
+  std::set<std::uint32_t> unused(const Shard& shard) const;
+  bool drop_empty(const Shape& shard, Shard& made);
+  void flush(bool last);
   void grow(const Shape& shard, Shard& loaded);
   void grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes);
   void look_again() const;       // mutex_ held
@@ -134,13 +145,8 @@ class ZarrStore final : public ArrayStore {
   [[noreturn]] void throw_changed() const;
   std::vector<JournalHead> heads() const;
   const ShardRecord* overlaid(const Shape& shard, std::uint64_t file_bytes) const;
-  /// What is known of a chunk between packing (or summing) and the completion of its write.
-  struct Pending {
-    std::uint64_t bytes = 0;
-    std::uint32_t crc = 0;
-  };
-  void pend(const Shape& chunk, const Pending& pending);
   void read_index(const Shape& shard, Shard& loaded) const;
+  std::size_t chunks_missed(const Shape& shard) const;
   void check_sums(const Shard& shard) const;
   void mismatched(const Shape& chunk, std::uint32_t expected) const;
 
@@ -165,7 +171,7 @@ class ZarrStore final : public ArrayStore {
   mutable std::map<Shape, Shard> shards_;
   mutable std::deque<Shape> open_;  // oldest first
   std::set<std::string> new_directories_;
-  std::map<Shape, Pending> pending_;
+  std::map<Shape, NewChunk> pending_;  // between taking a place and the completion of the write
 };
 
 /// For Epochs.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -100,8 +101,7 @@ const ShardRecord* ZarrStore::overlaid(const Shape& shard, std::uint64_t file_by
   return nullptr;
 }
 
-// ---- writing
-// ----------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------------------------
 
 void ZarrStore::refuse_unless_writable() const {
   if (options_.in_place && !next_)
@@ -112,13 +112,12 @@ void ZarrStore::refuse_unless_writable() const {
 
 Transfer ZarrStore::write(const Box& box) {
   refuse_unless_writable();
-  return layout_.write(box, [this](const Shape& chunk) { return slot(chunk); });
+  return layout_.write(box, [this](const NewChunk& chunk) { return slot(chunk); });
 }
 
 Transfer ZarrStore::planned_write(const Box& box) {
   refuse_unless_writable();
-  const std::uint64_t slot = layout_.slot_bytes();
-  return layout_.write(box, [slot](const Shape&) { return StoredChunk{nullptr, 0, slot, slot}; });
+  return layout_.write(box);
 }
 
 void ZarrStore::written(const Box& box) {
@@ -126,23 +125,27 @@ void ZarrStore::written(const Box& box) {
   std::lock_guard lock(mutex_);
   const std::uint64_t slot = layout_.slot_bytes();
   for (const Shape& chunk : layout_.touched(box)) {
+    const auto pending = pending_.extract(chunk);
     const Place where = place_of(chunk);
     const auto held = shards_.find(where.shard);
-    if (held == shards_.end() || !held->second.unsynced)
+    const bool writing = held != shards_.end() && held->second.unsynced;
+    const bool stays_absent =
+        !pending.empty() && pending.mapped().bytes == 0 &&
+        (held == shards_.end() || !held->second.exists || held->second.entries[where.entry].absent());
+    if (stays_absent && (!writing || held->second.placed[where.entry] == nowhere)) continue;
+    if (pending.empty() || !writing)
       throw Error("storage: the transaction of " + directory_ + " ended while it was written to; write it again.");
     Shard& shard = held->second;
-    const std::uint64_t offset = place(where.shard, shard, where.entry) * slot;
-    Pending pending{layout_.chunk_bytes, 0};
-    if (layout_.encode || layout_.summed) {
-      const auto at = pending_.find(chunk);
-      if (at == pending_.end()) throw Error("storage: a chunk of " + directory_ + " was written without being packed.");
-      pending = at->second;
-      pending_.erase(at);
+    const NewChunk& fresh = pending.mapped();
+    if (fresh.bytes == 0) {
+      vacate(shard, where.entry);
+      continue;
     }
-    shard.entries[where.entry] = {offset, pending.bytes};
-    if (keeps_sums_) shard.sums.chunks[where.entry] = {pending.crc, shard.sums.epoch};
+    const std::uint64_t offset = place(where.shard, shard, where.entry) * slot;
+    shard.entries[where.entry] = {offset, fresh.bytes};
+    if (keeps_sums_) shard.sums.chunks[where.entry] = {fresh.crc, shard.sums.epoch};
     // The tail of a packed chunk's slot goes back to the file system.
-    const std::uint64_t used = align_up(shard.entries[where.entry].bytes);
+    const std::uint64_t used = align_up(fresh.bytes);
     if (used == slot || !layout_.encode) continue;
     hold(where.shard, shard);
     // Where holes are not supported the tail only costs space.
@@ -166,16 +169,22 @@ void ZarrStore::drop(const Shape& chunk) {
   if (keeps_sums_) shard.sums.chunks[where.entry] = {};
 }
 
-void ZarrStore::flush() {
+void ZarrStore::flush() { flush(true); }
+
+/// `last`: nothing is on its way; what was reserved for chunks that stayed absent goes back.
+void ZarrStore::flush(bool last) {
   std::lock_guard lock(mutex_);
   if (transacting_) return;  // that is the transaction's
   for (auto& [name, shard] : shards_) {
+    if (last && drop_empty(name, shard)) continue;
+    if (last && (shard.unsynced || std::exchange(shard.reserved, false))) punch(name, shard, unused(shard));
     if (!shard.unsynced) continue;
     hold(name, shard);
     shard.file->sync();  // the chunks first: an index never names what is not on disk
     write_shard_index(*shard.file, shard.entries, shard.file_bytes);
     shard.file->sync();
     shard.unsynced = false;
+    shard.made = 0;
     if (!keeps_sums_) continue;
     shard.sums.stamp = stamp_of(*shard.file, crc_of(shard.entries));
     sums_.save(sums_.number_of(name), shard.sums);
@@ -239,9 +248,10 @@ ArrayRecord ZarrStore::prepare() {
                        directory_);
   ArrayRecord record;
   for (auto& [name, shard] : shards_) {
-    if (!shard.unsynced) continue;
+    if (!shard.unsynced || drop_empty(name, shard)) continue;
     hold(name, shard);
     check_in_place(name, shard);
+    if (shard.made != 0) punch(name, shard, unused(shard));
     commit_step("data sync");
     shard.file->sync();
     record.shards.push_back({name, shard.file_bytes, shard.entries, shard.sums.epoch, {}});
@@ -269,6 +279,10 @@ void ZarrStore::end(bool committed) {
       continue;
     }
     if (!committed && shard.made != 0) unmake(at->first, shard.made);
+    if (committed && shard.unsynced) try {
+        punch(at->first, shard, left_by_fill(shard));
+      } catch (const StorageError&) {
+      }  // only space
     std::erase(open_, at->first);
     at = shards_.erase(at);
   }

@@ -52,6 +52,10 @@ void RangeReader::access(std::vector<Access>& accesses) {
 
 void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target,
                               std::span<std::byte> workspace) const {
+  if (packed() && tile.bytes == 0) {  // absent: a chunk of zeros
+    std::memset(target, 0, static_cast<std::size_t>(to - from) * item());
+    return;
+  }
   if (packed()) {
     const char* damage =
         kernel::decode_blosc({tile.data, tile.bytes}, item(), chunk_, from - piece.first, to - from, target, workspace);
