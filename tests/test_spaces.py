@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
+from test_bad_input import fails
 
 DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -317,6 +319,36 @@ def test_resized_by_turns_with_a_peer(tmp_path):
     assert root["x"].attrs["unit"] == "kg"
     zarr.open(f"{g}/x", mode="r+").resize((40, 30))  # nor does what was cut off here come back to a peer
     assert (zarr.open(f"{g}/x", mode="r")[:, 17:] == 7.5).all()
+
+
+def test_a_resize_that_fails_after_its_commit_says_so(tmp_path, monkeypatch):
+    """A full disk while the edges are cleaned: the array has its new shape, and so has the handle."""
+    a = fl.from_numpy(np.ones((30, 30)), str(tmp_path / "a.zarr"))
+
+    class Full:
+        def __init__(self, engine):
+            self.engine = engine
+
+        def __getattr__(self, name):
+            return getattr(self.engine, name)
+
+        def resize(self, path, extents, staging):
+            self.engine.resize(path, extents, staging)
+            raise fl.StorageError("storage: cannot write", errno.ENOSPC, path, 0)
+
+    class Call(fl.extents.Call):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.engine = Full(self.engine)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fl.extents, "Call", Call)
+        with fails(fl.StorageError, "new shape", "No space left"):
+            a.resize((20, 25))
+    assert a.shape == (20, 25)
+    np.testing.assert_array_equal(a[...], np.ones((20, 25)))
+    a.resize((30, 30))
+    assert a[...].sum() == 500
 
 
 def test_shards_of_others_are_not_resized(tmp_path):

@@ -16,7 +16,7 @@ from . import _core
 from .array import STAGING, Array, open_core
 from .config import Call
 from .creation import check_new
-from .errors import Error, FormatError, ShapeError, path_text, storage_error
+from .errors import Error, FormatError, ShapeError, StorageError, path_text, storage_error
 from .operators import operations
 from .outputs import _foreign, _is_npy
 from .transactions import _open as open_transactions
@@ -51,9 +51,15 @@ def _resize(array: Array, shape: Any, memory: Any) -> None:
         forget_consolidated(path)
         try:
             call.engine.resize(path, list(extents), STAGING)
-        except KeyboardInterrupt:  # it has one shape or the other
+        except BaseException as failed:  # it has one shape or the other
             owner._handle = open_core(path, "r+")
-            raise
+            if not isinstance(failed, StorageError) or tuple(owner._core.shape) != tuple(extents):
+                raise
+            raise storage_error(
+                f"resize: '{path}' has its new shape, and what lay outside it could not be cleaned away "
+                f"({os.strerror(failed.errno or 0)}); resize it once more when that is mended.",
+                failed.errno or 0, path,
+            ) from failed  # fmt: skip
         owner._handle = open_core(path, "r+")
 
 
