@@ -130,7 +130,7 @@ class Reader {
  private:
   void take(void* to, std::size_t bytes) {
     if (bytes > text_.size() - at_) refuse();
-    std::memcpy(to, text_.data() + at_, bytes);
+    if (bytes != 0) std::memcpy(to, text_.data() + at_, bytes);  // an empty list has no memory
     at_ += bytes;
   }
   const std::string& text_;
