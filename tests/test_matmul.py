@@ -251,3 +251,11 @@ def test_copies_of_strided_matrices_are_inside_the_limit(rng):
         fl.matmul(x, y, memory=resident + (40 << 20))
     with pytest.raises(fl.BudgetError, match="a contiguous copy of out"):
         fl.matmul(y, y.T, out=x, beta=1, memory=resident + (40 << 20))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4096, 64), (64, 4096), (4096, 1)])
+def test_results_of_one_chunk_that_is_longer_than_a_tile(tmp_path, rng, rows, columns):
+    a, b = rng.random((rows, 30), np.float32), rng.random((30, columns), np.float32)
+    c = fl.matmul(fl.from_numpy(a), b, out=tmp_path / "c.zarr")
+    assert c.chunks == c.shape
+    np.testing.assert_allclose(c[...], a @ b, rtol=1e-5)

@@ -95,7 +95,7 @@ BoxPieces pieces_to_write(const Array& array, const Box& box, std::size_t stagin
 bool takes_any_box(const Array& array) {
   if (array.chunks() != array.shape() || count(array.shape()) < 2) return false;
   try {
-    array.store().write({Shape(array.ndim(), 0), Shape(array.ndim(), 1)});
+    array.store().planned_write({Shape(array.ndim(), 0), Shape(array.ndim(), 1)});
     return true;
   } catch (const ShapeError&) {
     return false;  // one chunk, written whole

@@ -164,6 +164,14 @@ TEST(MatmulTile, IsWholeRowsWhereRowsOfAFlatFileSharePages) {
   EXPECT_EQ(tile_of(600, 16385, Dtype::float64), (Shape{512, 8193}));
 }
 
+TEST(MatmulTile, CoversTheOnlyChunkOfANarrowResult) {
+  const Array c = planned_array({4096, 64}, Dtype::float32, {4096, 64});
+  const Array a = planned_array({4096, 100}, Dtype::float32, {1024, 100});
+  const Array b = planned_array({100, 64}, Dtype::float32, {100, 64});
+  const linalg::ProductTile tile = linalg::product_tile(linalg::Operand{a}, linalg::Operand{b}, c);
+  EXPECT_EQ((Shape{tile.rows, tile.cols}), (Shape{4096, 64}));
+}
+
 TEST(Matmul, AgreesWithNaiveLoopsThroughFiles) {
   Folder folder;
   const auto ring = make_ring();

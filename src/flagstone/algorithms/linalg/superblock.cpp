@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/storage/box_pieces.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::size_t wanted_run = 16 * KiB;  // shorter runs cost the disk more
 /// Which way a flat file runs: along the inner dimension, across it, or neither (chunks; memory).
 enum class Run { blocks, along_depth, along_outer, memory };
 
-bool is_flat(const Array& array) { return !array.in_memory() && array.chunks() == array.shape(); }
+bool is_flat(const Array& array) { return !array.in_memory() && takes_any_box(array); }
 
 /// Is the stored last dimension contiguous (C order)? A row of a Fortran-order file is many runs.
 bool rows_are_runs(const Array& array) {
