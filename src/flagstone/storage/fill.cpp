@@ -37,7 +37,8 @@ bool is_filled(std::span<const std::byte> data, std::span<const std::byte> eleme
     n = std::min(n, whole - at);
     if (differing(data.data() + at, n, pattern) != 0) return false;
   }
-  return std::memcmp(data.data() + whole, repeated.data(), data.size() - whole) == 0;
+  const std::size_t rest = data.size() - whole;  // of nothing there may be no pointer
+  return rest == 0 || std::memcmp(data.data() + whole, repeated.data(), rest) == 0;
 }
 
 }  // namespace flagstone
