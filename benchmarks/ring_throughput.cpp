@@ -37,7 +37,9 @@ std::vector<Box> chunk_boxes(const Array& array) {
 
 void issue(Ring& ring, const Array& array, Slot& slot, std::size_t number, const Box& box, bool write) {
   slot.box = box;
-  slot.transfer = in_pieces(write ? array.store().write(box) : array.store().read(box));
+  Transfer transfer = write ? array.store().write(box) : array.store().read(box);
+  if (write) make_ready(transfer, slot.buffer.data(), nullptr);  // raw chunks have no staging
+  slot.transfer = in_pieces(std::move(transfer));
   slot.waiting = slot.transfer.segments.size();
   ring.submit(requests_of(slot.transfer, slot.buffer.data(), write, number * requests_per_slot, slot.registered));
 }

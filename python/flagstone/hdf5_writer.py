@@ -72,8 +72,6 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         raise FormatError(
             f"convert: AnnData holds matrices and the source has {len(source.shape)} dimensions; write .h5."
         )
-    if not source.shape:
-        raise FormatError("convert: a single number is no data set that opens from HDF5; write .npy or Zarr.")
     name = "X"
     sparse = isinstance(source, SparseArray)
     parts = _sparse_parts(source) if sparse else {name: (tuple(source.shape), source.dtype)}

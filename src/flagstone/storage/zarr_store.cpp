@@ -70,7 +70,8 @@ std::shared_ptr<File> ZarrStore::open_file(const Shape& shard, File::Mode mode) 
     return File::open("/proc/self/fd/" + std::to_string(opened_) + "/" + metadata_.key(shard), mode);
   } catch (const StorageError& error) {
     if (error.number == ENOENT && opened_ >= 0 &&
-        ::faccessat(opened_, metadata_.version == 2 ? ".zarray" : "zarr.json", F_OK, 0) != 0)
+        ::faccessat(opened_, metadata_.version == 2 ? ".zarray" : "zarr.json", F_OK, 0) != 0 &&
+        !absent_at_first_.contains(shard))
       throw StorageError("read: the array was replaced or removed meanwhile; open it again", ESTALE, directory_);
     throw;
   }
@@ -86,7 +87,10 @@ void ZarrStore::hold_existing() {
   }
   if (!metadata_.sharded || number > static_cast<double>(files_held_open)) return;
   for (const Shape& shard : ChunkLayout(metadata_.shape, shards, metadata_.dtype).touched(whole(metadata_.shape))) {
-    if (::access(path_of(shard).c_str(), F_OK) != 0) continue;
+    if (::access(path_of(shard).c_str(), F_OK) != 0) {
+      absent_at_first_.insert(shard);
+      continue;
+    }
     const auto at = shards_.try_emplace(shard).first;
     try {
       hold(shard, at->second);

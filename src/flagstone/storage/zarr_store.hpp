@@ -155,6 +155,7 @@ class ZarrStore final : public ArrayStore {
   ArrayMetadata metadata_;
   ChunkLayout layout_;
   const Options options_;
+  std::set<Shape> absent_at_first_;  // of few shards: what replaces the array later does not make these unknown
   mutable ChunkSums sums_;
   bool keeps_sums_ = false;
   bool transacting_ = false;
