@@ -12,12 +12,13 @@ from . import parts as _parts  # noqa: F401 - lends slices and assignment of exp
 from ._core import __version__
 from .array import Array
 from .chunking import chunk_shape
+from .components import PcaResult, open_pca
 from .compute import compute
 from .config import Runtime, features, stats
 from .convert import convert
 from .creation import create, from_numpy
 from .csr_builder import from_blocks
-from .decomposition import PcaResult, open_pca, pca
+from .decomposition import pca
 from .epoch import Epochs, epochs
 from .errors import (
     BudgetError,

@@ -2,158 +2,27 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
-import shutil
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, scratch
-from .array import Array, open_core, shape_text
+from . import _core
+from .array import Array, shape_text
+from .components import SMALL, ComponentsGroup, PcaResult
 from .config import Call
-from .creation import Destination, from_numpy, in_group
+from .creation import from_numpy
 from .csr_builder import from_blocks
-from .errors import ShapeError, storage_error
+from .errors import ShapeError
 from .expression import Expression
 from .outputs import check_path
 from .plan import Plan, routine
-from .records import UNRECORDED, Record, identity, seconds_of, sync_tree
+from .records import UNRECORDED, Record, identity, seconds_of
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
-__all__ = ["PcaResult", "open_pca", "pca"]
-
-_SMALL = (
-    "components",
-    "singular_values",
-    "explained_variance",
-    "explained_variance_ratio",
-    "mean",
-    "residual",
-)
-
-
-class PcaResult(NamedTuple):
-    """Principal components of an m x n matrix.
-
-    Attributes
-    ----------
-    components : ndarray, k x n
-        Principal axes, largest first; signs as in scikit-learn.
-    singular_values : ndarray, k
-        Of the centred matrix.
-    explained_variance, explained_variance_ratio : ndarray, k
-        σ² / (m - 1), and its share of the total variance.
-    mean : ndarray, n
-        Column means (zeros where not centred).
-    scores : Array, m x k
-        The matrix in the new coordinates, on disk.
-    residual : ndarray, k
-        ‖Xᵀu - σ v‖ of every component, X centred and u = X v / σ: what was reached, measured.
-    """
-
-    components: NDArray[Any]
-    singular_values: NDArray[Any]
-    explained_variance: NDArray[Any]
-    explained_variance_ratio: NDArray[Any]
-    mean: NDArray[Any]
-    scores: Array
-    residual: NDArray[Any]
-
-    def transform(
-        self, Y: Any, *, out: str | os.PathLike[str] | None = None, memory: int | str | None = None
-    ) -> Any:
-        """Return ``(Y - mean) componentsᵀ``.
-
-        Parameters
-        ----------
-        Y : ndarray, Array, SparseArray or SciPy matrix, rows x n
-            A NumPy or SciPy matrix gives an ndarray, one on disk an Array.
-        out : path, optional
-            Where an Array result goes; default: scratch, until its handle dies.
-        memory : int or str, optional
-            Most resident memory of the process during the call.
-
-        Notes
-        -----
-        Reads Y once; 2 rows n k flops (sparse: 2 nnz k).
-        """
-        n = self.components.shape[1]
-        shape = Y.shape if hasattr(Y, "shape") else np.shape(Y)
-        if len(shape) != 2 or shape[1] != n:
-            raise ShapeError(
-                f"transform: Y is {shape_text(tuple(shape))}; {n} columns are needed, as in the fit."
-            )
-        if isinstance(Y, SparseArray):
-            return _transform_sparse(self, Y, out, memory)
-        if isinstance(Y, Array) and Y.path:
-            return _transform_dense(self, Y, out, memory)
-        if hasattr(Y, "tocsr"):
-            return np.asarray(Y @ self.components.T) - self.mean @ self.components.T
-        values = np.asarray(Y)
-        result = (values - self.mean) @ self.components.T
-        return result.astype(np.float32) if values.dtype == np.float32 else result
-
-
-class _Result:
-    """Where the scores of a call go: a group (out=path or scratch) that appears whole."""
-
-    def __init__(self, call: Call, out: Any, nbytes: int, record: Record) -> None:
-        self._place = call.result(call.who, nbytes) if out is None else None
-        self.path = os.fspath(out) if self._place is None else self._place.path
-        if self.path.endswith(".npy"):
-            raise ShapeError(
-                f"{call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
-            )
-        in_group(call.who, self.path)
-        output = record.output(self.path, True, nbytes)
-        self._output: _core.Output | None = output
-        self.directory, self._record = output.directory, record
-
-    def scores(self, shape: tuple[int, int], dtype: str, chunks: tuple[int, ...]) -> _core.Array:
-        place = f"{self.directory}/scores"
-        if self._record.resumed:  # the pass that writes them starts again
-            for name in os.listdir(self.directory):
-                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
-        _core.write_group(self.directory, "{}")
-        made = _core.create_zarr(
-            place, list(shape), dtype, list(chunks), dimension_names=["row", "component"]
-        )
-        if self._record.text:
-            sync_tree(self.directory)
-        return made
-
-    def leave(self) -> None:
-        """Let the state stay, for a call that goes on with it."""
-        if self._output is not None:
-            self._output.leave()
-
-    def write(self, call: Call, name: str, values: NDArray[Any]) -> None:
-        values = np.ascontiguousarray(values)
-        along = "component" if name in _SMALL and name != "mean" else "column"
-        names = ["component", "column"] if values.ndim == 2 else [along]
-        core = _core.create_zarr(
-            f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=names
-        )
-        call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
-        core.flush()
-
-    def discard(self) -> None:
-        self._output = None
-        if self._place is not None:
-            self._place.discard()
-
-    def publish(self, attributes: dict[str, Any]) -> Array:
-        _core.write_group(self.directory, json.dumps(attributes))
-        if self._output is not None:
-            self._output.publish()
-        scores = Array(open_core(f"{self.path}/scores", "r"), "r")
-        if self._place is not None:
-            self._place.tie(scores)
-        return scores
+__all__ = ["pca"]
 
 
 class _Pca:
@@ -182,7 +51,7 @@ class _Pca:
             check_path("pca", out)
         self.call = Call("pca", memory)
         self.call.on(self.X.path)
-        self.call.outputs = 1 + len(_SMALL)
+        self.call.outputs = 1 + len(SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
         self.asked = {
             "k": self.k, "center": self.center, "method": method, "tol": float(tol), "seed": int(seed)
@@ -270,18 +139,18 @@ class _Pca:
             m.nbytes for m in beside.values()
         )
         record = self._record(members)
-        target = _Result(self.call, self.out, self.nbytes + small, record)
+        target = ComponentsGroup(self.call, self.out, self.nbytes + small, record)
         with whole_or_nothing(target), record.kept(target):
             return self._run(target, beside, record)
 
-    def _run(self, target: _Result, members: dict[str, NDArray[Any]], record: Record) -> PcaResult:
+    def _run(self, target: ComponentsGroup, members: dict[str, NDArray[Any]], record: Record) -> PcaResult:
         core = target.scores(self.shape, self.dtype, self.chunks)
         job = self.job(core, record.checkpoint)
         done = self.call.run(job)
         core.flush()
         choice = job.choice
         self.call.record(done, self.what + record.where, _method(choice), job.passes, choice.note)
-        arrays = {name: getattr(job, name) for name in _SMALL}
+        arrays = {name: getattr(job, name) for name in SMALL}
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
         for name, values in {**arrays, **members}.items():
             target.write(self.call, name, values)
@@ -293,73 +162,6 @@ class _Pca:
 
 def _method(choice: _core.PcaChoice) -> str:
     return str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
-
-
-def _transform_sparse(result: PcaResult, Y: SparseArray, out: Any, memory: Any) -> Array:
-    if Y._transposed:
-        raise ShapeError("transform: Y is a transposed sparse matrix; store the transpose and pass that.")
-    call = Call("transform", memory)
-    k, operand = len(result.components), Y.operand()
-    dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"
-    axes = _core.memory_array(np.ascontiguousarray(result.components.T, dtype))
-    shift = _core.memory_array(np.ascontiguousarray(result.mean[None, :], np.float64))
-    shape, chunks = (Y.shape[0], k), (int(operand.panel_rows), k)
-    planned = _core.planned_array(list(shape), dtype, list(chunks))
-    call.check_memory(_core.csr_multiply_job(operand, axes, shift, planned))
-    place = _place(call, out, shape, dtype)
-    destination = Destination("transform", out if place is None else place.path, shape, dtype, chunks, True)
-    with whole_or_nothing(destination, place):
-        done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
-        call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
-        return _finish(destination, place)
-
-
-def _transform_dense(result: PcaResult, Y: Array, out: Any, memory: Any) -> Array:
-    """Row blocks through memory: (Y_i - mean) componentsᵀ."""
-    call = Call("transform", memory)
-    k, n = result.components.shape
-    dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"
-    shape = (Y.shape[0], k)
-    axes = np.ascontiguousarray(result.components.T)
-    # A row as read, centred and projected; beside the rows, what the transfers stage.
-    per_row, staged = (Y.dtype.itemsize + 8) * n + 40 * k, 40 << 20
-    call.room("one row and the transfers", per_row + staged)
-    free = min(64 << 20, call.memory - _core.resident_bytes() - staged)
-    rows = max(1, min(Y.shape[0], free // per_row))
-    place = _place(call, out, shape, dtype)
-    with call.measured(f"transform {shape_text(Y.shape)}", "row blocks") as done:
-        destination = Destination("transform", out if place is None else place.path, shape, dtype, None, True)
-        target = Array(destination.core, "r+")
-        target._dirty = True  # built aside: no mark is needed
-        with whole_or_nothing(destination, place):
-            for first in range(0, Y.shape[0], rows):
-                block = Y._take(call, np.s_[first : first + rows])
-                target._assign(call, np.s_[first : first + rows], (block - result.mean) @ axes)
-            done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
-            return _finish(destination, place)
-
-
-def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:
-    if out is not None:
-        check_path("transform", out)
-        return None
-    return call.result("transform", shape[0] * shape[1] * np.dtype(dtype).itemsize)
-
-
-def _finish(destination: Destination, place: scratch.Result | None) -> Array:
-    array = destination.publish()
-    if place is not None:
-        place.tie(array)
-    return array
-
-
-def open_pca(path: str | os.PathLike[str]) -> PcaResult:
-    """Return the result that ``pca(..., out=path)`` wrote."""
-    place = os.fspath(path)
-    if not os.path.isdir(f"{place}/scores"):
-        raise storage_error(f"open_pca: '{place}' is no result of pca.", errno.ENOENT, place)
-    arrays = {name: Array(open_core(f"{place}/{name}", "r"))[...] for name in _SMALL}
-    return PcaResult(scores=Array(open_core(f"{place}/scores", "r")), **arrays)
 
 
 def _plan(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core, config, decomposition, files, report
+from .components import PcaResult
 from .csr_builder import CsrBuilder
 from .errors import storage_error
 from .imports import ahead
@@ -182,7 +183,7 @@ def try_scikit_learn(path: str, k: int, memory: int) -> bool:
 # Our run ----------------------------------------------------------------------------------------------------
 
 
-def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[decomposition.PcaResult, Plan, Stats]:
+def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[PcaResult, Plan, Stats]:
     """Print the plan, run with the bar, print predicted against actual."""
     with config.Runtime(memory=memory) as runtime:
         plan = decomposition.pca.plan(matrix, k, out=out)
@@ -254,7 +255,7 @@ def _make_directory(output: str, needed: int) -> Path:
     return folder
 
 
-def _labelled(result: decomposition.PcaResult, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _labelled(result: PcaResult, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     rows = report.sample_rows(result.scores)
     step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
     return np.asarray(result.scores[::step], np.float64), labels[rows]

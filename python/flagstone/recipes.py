@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from . import config
 from .array import shape_text
+from .components import PcaResult
 from .config import Call
-from .decomposition import PcaResult, _Pca
+from .decomposition import _Pca
 from .dispersion import choose_genes, dispersion
 from .errors import NumericalError, ShapeError
 from .plan import Plan, Stats, routine

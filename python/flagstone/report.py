@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .array import Array
-from .decomposition import PcaResult
+from .components import PcaResult
 from .plan import Plan, Stats
 
 __all__ = ["numbers", "sample_rows", "write"]

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from .. import array, config, decomposition, errors, linalg, obsm, recipes, spaces
+from ..components import PcaResult
 from ..plan import Plan, Stats, comparison
 from .common import bar, command_runtime, common_options, open_operand, print_json
 
@@ -184,9 +185,7 @@ def single_cell(
     finish_pca(found.pca, plan, stats, out, Path(x).name, as_json)
 
 
-def finish_pca(
-    result: decomposition.PcaResult, plan: Plan, stats: Stats, out: str, title: str, as_json: bool
-) -> None:
+def finish_pca(result: PcaResult, plan: Plan, stats: Stats, out: str, title: str, as_json: bool) -> None:
     """Write the report and print what was found."""
     from .. import report
 
