@@ -2,18 +2,13 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 
-#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
 namespace {
-
-thread_local bool inside_worker = false;
 
 /// Threads of the library never see the user's signals: Ctrl-C belongs to the thread that called.
 std::thread quiet_thread(std::function<void()> body) {
@@ -41,20 +36,6 @@ std::string where(const TaskState& task) {
     if (const TileState* tile = task.operands[i])
       return " (tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start) + ")";
   return {};
-}
-
-/// Into `tiles`, whose memory is used again. Without the lock: what a pinned tile is does not change.
-void tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
-  tiles.resize(task.operands.size());
-  std::size_t scratch = 0;
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    if (task.operands[i]) {
-      task.operands[i]->view(tiles[i]);
-      continue;
-    }
-    const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
-    tiles[i] = {task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)};
-  }
 }
 
 }  // namespace
@@ -111,37 +92,8 @@ void Executor::wake_reaper() {
     }
 }
 
-void Executor::run(const std::function<void(Graph&)>& builder) {
-  try {
-    builder(*this);
-    reduction_.finish();
-  } catch (...) {
-    Lock lock(mutex_);
-    fail(std::current_exception());
-  }
-  {
-    Lock lock(mutex_);
-    // After an error nothing new starts; what runs and flies has to land before memory can go away.
-    advance(lock);
-    while (!settled()) try {
-        wait_until(lock, [this] { return settled(); });  // the heartbeat goes on: tasks may need a second Ctrl-C
-      } catch (...) {
-        fail(std::current_exception());
-      }
-    end_ = Clock::now();
-  }
-  stop();
-  if (error_) try {
-      std::rethrow_exception(error_);
-    } catch (const FormatError&) {
-      check_watched();  // what looks damaged may be of two moments
-      throw;
-    }
-  check_watched();
-}
-
-bool Executor::settled() const {
-  return error_ ? running_ == 0 && (requests_out_ == 0 || ring_lost_) : scheduler_.drained();
+void Executor::throw_if_failed() {
+  if (error_) std::rethrow_exception(error_);
 }
 
 void Executor::fail(std::exception_ptr error, const std::string& where) {
@@ -151,166 +103,6 @@ void Executor::fail(std::exception_ptr error, const std::string& where) {
   outbox_.clear();
   work_ready_.notify_all();
   builder_ready_.notify_all();
-}
-
-void Executor::throw_if_failed() {
-  if (error_) std::rethrow_exception(error_);
-}
-
-/// Waits on the builder's thread; every tenth of a second the heartbeat may look for Ctrl-C and throw.
-template <class Ready>
-void Executor::wait_until(Lock& lock, Ready ready) {
-  constexpr auto beat = std::chrono::milliseconds(100);
-  auto next = Clock::now() + beat;  // by the clock: events that come faster must not keep Ctrl-C waiting
-  while (!ready()) {
-    builder_ready_.wait_until(lock, next);
-    if (Clock::now() < next) continue;
-    next = Clock::now() + beat;
-    if (heartbeat_) {
-      lock.unlock();
-      const Statistics now = statistics();
-      std::exception_ptr cancelled;
-      try {
-        heartbeat_(now);
-      } catch (...) {
-        cancelled = std::current_exception();
-      }
-      lock.lock();
-      if (cancelled) std::rethrow_exception(cancelled);
-    }
-  }
-}
-
-// ---- adding -------------------------------------------------------------------------------------------------------
-
-TaskId Executor::add(TaskSpec task) {
-  if (inside_worker) {
-    for (const Access& access : task.accesses)
-      if (access.mode == Mode::reduce) throw Error("graph: a running task cannot add a reducing one; the builder can.");
-    Lock lock(mutex_);
-    return add_one(lock, std::move(task), false);
-  }
-  const auto merge = reduction_.prepare(task);
-  TaskId id;
-  {
-    Lock lock(mutex_);
-    id = add_one(lock, std::move(task), false);
-  }
-  if (merge) merge();
-  return id;
-}
-
-/// An array that another handle or process commits to has several moments: a run is of one, or an error.
-void Executor::watch(const TaskSpec& task) {
-  for (const Access& access : task.accesses) {
-    if (access.mode == Mode::scratch || access.mode == Mode::write || access.region.array.in_memory()) continue;
-    ArrayStore& store = access.region.array.store();
-    if (!watched_.contains(&store)) watched_.insert({&store, {access.region.array, store.look()}});
-  }
-}
-
-void Executor::check_watched() const {
-  for (const auto& [store, seen] : watched_)
-    if (seen.array.store().look() != seen.moment)
-      throw StorageError("read: somebody committed to the array while it was read; run it again", EAGAIN,
-                         seen.array.path());
-}
-
-TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
-  throw_if_failed();
-  const auto full = [this] { return scheduler_.pending() >= lookahead_; };
-  if (full() && inside_worker)
-    throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(lookahead_) +
-                " tasks wait; add from the builder, or raise lookahead.");
-  if (full()) {
-    advance(lock);
-    wait_until(lock, [&] { return error_ || !full(); });
-  }
-  throw_if_failed();
-  watch(task);
-  const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
-  ++stats_.tasks;
-  if (scheduler_.hungry()) advance(lock);
-  throw_if_failed();
-  return id;
-}
-
-void Executor::await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) {
-  if (inside_worker) throw Error("graph: await was called by a running task; only the builder may wait.");
-  TaskSpec spec;
-  spec.name = "await";
-  spec.accesses = std::move(accesses);
-  if (reduction_.prepare(spec)) throw Error("graph: await cannot reduce; add a task.");
-  Lock lock(mutex_);
-  add_one(lock, std::move(spec), true);
-  TaskState* task = nullptr;
-  advance(lock);
-  wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
-  throw_if_failed();
-  ++running_;
-  lock.unlock();
-  std::vector<Tile> tiles;
-  tiles_of(*task, tiles);
-  std::exception_ptr thrown;
-  try {
-    body(tiles);
-  } catch (...) {
-    thrown = std::current_exception();
-  }
-  lock.lock();
-  --running_;
-  if (thrown) std::rethrow_exception(thrown);
-  throw_if_failed();
-  scheduler_.finished(*task);
-  advance(lock);
-}
-
-void Executor::barrier() {
-  reduction_.finish();
-  Lock lock(mutex_);
-  advance(lock);
-  wait_until(lock, [&] { return error_ || scheduler_.idle(); });
-  throw_if_failed();
-}
-
-void Executor::drain() {
-  barrier();
-  Lock lock(mutex_);
-  advance(lock);
-  wait_until(lock, [&] { return error_ || scheduler_.drained(); });
-  throw_if_failed();
-}
-
-Charge Executor::charge(std::uint64_t bytes) {
-  Lock lock(mutex_);
-  bool taken = false;
-  wait_until(lock, [&] { return error_ || (taken = scheduler_.reserve(bytes)); });
-  throw_if_failed();
-  pool_.trim(scheduler_.cache().used(), scheduler_.cache().peak());
-  return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });
-}
-
-Array Executor::allocate(const Shape& shape, Dtype dtype) {
-  struct Held {
-    Buffer buffer;  // given back before its charge
-    Charge charge;
-  };
-  const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(count(shape)) * size_of(dtype));
-  auto held = std::make_shared<Held>();
-  held->charge = charge(bytes);
-  held->buffer = Buffer(bytes);
-  std::byte* data = held->buffer.data();
-  return memory_array(data, shape, dtype, c_strides(shape, size_of(dtype)), held);
-}
-
-std::uint64_t Executor::budget() const {
-  Lock lock(mutex_);
-  return scheduler_.cache().capacity() - scheduler_.charged();
-}
-
-void Executor::host_work(const std::string&, Cost cost) {
-  Lock lock(mutex_);
-  stats_.flops += cost.flops;
 }
 
 // ---- workers ------------------------------------------------------------------------------------------------------
@@ -328,7 +120,7 @@ void Executor::advance(Lock& lock) {
 }
 
 void Executor::work() {
-  inside_worker = true;
+  inside_worker_ = true;
   fill_small_blocks();
   std::vector<Tile> tiles;
   Lock lock(mutex_);
@@ -355,6 +147,20 @@ void Executor::work() {
     } else {
       work_ready_.wait(lock);
     }
+  }
+}
+
+/// Into `tiles`, whose memory is used again. Without the lock: what a pinned tile is does not change.
+void Executor::tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
+  tiles.resize(task.operands.size());
+  std::size_t scratch = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    if (task.operands[i]) {
+      task.operands[i]->view(tiles[i]);
+      continue;
+    }
+    const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
+    tiles[i] = {task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)};
   }
 }
 

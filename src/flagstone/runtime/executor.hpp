@@ -5,12 +5,12 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 
 #include "flagstone/runtime/buffer_pool.hpp"
+#include "flagstone/runtime/moments.hpp"
 #include "flagstone/runtime/reduction.hpp"
 #include "flagstone/runtime/running_graph.hpp"
 #include "flagstone/runtime/scheduler.hpp"
@@ -67,10 +67,9 @@ class Executor final : public RunningGraph, private Machine {
   void store(TileState& tile, Transfer transfer) override;
 
   TaskId add_one(Lock& lock, TaskSpec task, bool host);
-  void watch(const TaskSpec& task);
-  void check_watched() const;
   void work();
   void reap();
+  static void tiles_of(const TaskState& task, std::vector<Tile>& tiles);
   void run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles);
   void send(Flight& flight);
   void landed(Flight& flight);
@@ -104,11 +103,8 @@ class Executor final : public RunningGraph, private Machine {
   std::vector<Request> outbox_;             // decided under the lock, submitted outside
   std::unordered_map<std::uint64_t, std::unique_ptr<Flight>> flights_;
   std::uint64_t next_flight_ = 1;
-  struct Watched {
-    Array array;
-    std::uint64_t moment;
-  };
-  std::unordered_map<const ArrayStore*, Watched> watched_;  // what is read, and the moment that this run sees of it
+  Moments moments_;
+  inline static thread_local bool inside_worker_ = false;
   Statistics stats_;
   Clock::time_point start_ = Clock::now(), busy_since_{}, end_{};
   std::vector<std::thread> threads_;
