@@ -4,9 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <numbers>
 
 #include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/algorithms/spectral/normal.hpp"
+#include "flagstone/algorithms/spectral/ritz.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
 #include "flagstone/kernel/lapack.hpp"
@@ -19,37 +20,7 @@ constexpr int spare_blocks = 3;
 // Rounding of float32 products as seen in H, relative to its largest eigenvalue: 2e-8 was measured on 100,000 rows.
 constexpr double noise_float32 = 0x1p-24 * 0.5;
 
-// lambda_1 - lambda_j = noise_edge (j / n)^(2/3) R for the j largest of n eigenvalues of noise: (3 pi / 4
-// sqrt(2))^(2/3) where they fill a semicircle of radius R (X much taller than wide). Square X, Marchenko and Pastur's
-// law, has (3 pi / 4)^(2/3) = 1.77 with lambda_1 for R, so this is the more cautious.
-constexpr double noise_edge = 1.405;
-
 double* numbers(const Array& array) { return reinterpret_cast<double*>(array.store().memory()); }
-
-/// Standard normal numbers by Box-Muller over splitmix64: the same on every machine and library.
-class Normal {
- public:
-  explicit Normal(std::uint64_t seed) : state_(seed) {}
-  double operator()() {
-    const double u = uniform(), v = uniform();
-    return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
-  }
-
- private:
-  double uniform() {
-    state_ += 0x9e3779b97f4a7c15;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return (static_cast<double>((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-  }
-  std::uint64_t state_;
-};
-
-/// Ritz values, descending, and the vectors' coordinates: y row j belongs to theta[j].
-struct Ritz {
-  std::vector<double> theta, y, residual;
-};
 
 class BlockKrylov {
  public:
@@ -228,43 +199,20 @@ class BlockKrylov {
   /// W := V with W = V R.
   void orthonormalise() {
     r_.assign(static_cast<std::size_t>(width_ * width_), 0.0);
-    require(kernel::qr(n_, width_, numbers(w_), r_.data()));
-  }
-  static void require(int info) {
-    if (info != 0) throw NumericalError("pca: a dense factorization failed; the matrix may hold NaN or Inf.");
+    require_factored(kernel::qr(n_, width_, numbers(w_), r_.data()));
   }
 
   /// Rayleigh-Ritz; true when every wanted value is known to tol.
   bool check() {
     const Index p = basis_.columns(), k = std::min(o_.k, p);
-    ritz_.y = h_;
-    ritz_.theta.resize(p);
-    std::vector<double> ascending(p);
-    require(kernel::symmetric_eigen(p, ritz_.y.data(), ascending.data()));
-    for (Index j = 0; j < p; ++j) ritz_.theta[j] = ascending[p - 1 - j];
-    for (Index j = 0; j < p / 2; ++j)
-      std::swap_ranges(ritz_.y.begin() + j * p, ritz_.y.begin() + (j + 1) * p, ritz_.y.begin() + (p - 1 - j) * p);
-    const double largest = std::max(ritz_.theta[0], 0.0), first = std::sqrt(largest);
-    if (!std::isfinite(largest)) throw NumericalError("pca: the products overflowed; scale the matrix down.");
-    // Residual of pair j: |R y_last|, y_last the coordinates in the last block. In units of theta_1: squares of tiny
-    // numbers would vanish.
-    const double unit = largest > 0 ? largest : 1;
-    ritz_.residual.assign(p, 0.0);
-    for (Index j = 0; j < p; ++j) {
-      double sum = 0;
-      for (Index i = 0; i < width_; ++i) {
-        double entry = 0;
-        for (Index l = i; l < width_; ++l) entry += r_[i * width_ + l] / unit * ritz_.y[j * p + p - width_ + l];
-        sum += entry * entry;
-      }
-      ritz_.residual[j] = p < n_ ? unit * std::sqrt(sum) : 0.0;
-    }
+    ritz_.solve(h_, p, r_, width_, p >= n_);
+    const double largest = std::max(ritz_.value(0), 0.0), first = std::sqrt(largest);
     if (largest == 0 || p >= n_) return result_.estimate = 0, true;
     const double floor = largest * (dtype_ == Dtype::float32 ? 0x1p-26 : 0x1p-50);
-    const double next = ritz_.theta[std::min(b_, p - 1)];
+    const double next = ritz_.value(std::min(b_, p - 1));
     double bound = 0, worst_residual = 0, gain = 0;
     for (Index j = 0; j < k; ++j) {
-      const double theta = std::max(ritz_.theta[j], 0.0), residual = ritz_.residual[j], gap = theta - next;
+      const double theta = std::max(ritz_.value(j), 0.0), residual = ritz_.residual(j), gap = theta - next;
       const double change = gap > residual ? residual * (residual / gap) : residual;
       bound = std::max(bound, (std::sqrt(theta + change) - std::sqrt(theta)) / first);
       worst_residual = std::max(worst_residual, residual);
@@ -273,7 +221,7 @@ class BlockKrylov {
     result_.estimate = bound * safety(gain);
     bound_before_ = bound;
     before_.resize(k);
-    for (Index j = 0; j < k; ++j) before_[j] = std::sqrt(std::max(ritz_.theta[j], 0.0));
+    for (Index j = 0; j < k; ++j) before_[j] = std::sqrt(std::max(ritz_.value(j), 0.0));
     // Below the floor nothing but rounding is left. One block has no values beyond it to measure a gap against.
     return worst_residual <= floor || (p > b_ && result_.estimate <= o_.tol);
   }
@@ -289,7 +237,7 @@ class BlockKrylov {
 
   bool too_small_for_float32(bool done) const {
     if (dtype_ != Dtype::float32 || (basis_.blocks() < 2 && !done)) return false;
-    const double first = ritz_.theta[0], kth = std::max(ritz_.theta[std::min(o_.k, basis_.columns()) - 1], 0.0);
+    const double first = ritz_.value(0), kth = std::max(ritz_.value(std::min(o_.k, basis_.columns()) - 1), 0.0);
     // noise / (2 sigma_k sigma_1) > tol / 2, all relative to sigma_1
     return noise_float32 * std::sqrt(first) > o_.tol * std::sqrt(kth);
   }
@@ -297,20 +245,13 @@ class BlockKrylov {
   void restart_in_float64() {
     dtype_ = Dtype::float64;
     width_ = std::min(b_, basis_.columns());
-    std::vector<double> y = columns_of_ritz(width_);
+    std::vector<double> y = ritz_.columns(width_);
     basis_.combine(y.data(), width_, numbers(w_));
     orthonormalise();
     basis_.clear();
     h_.clear();
     x32_ = Array();
     basis_.append(numbers(w_), width_);
-  }
-  std::vector<double> columns_of_ritz(Index width) const {
-    const Index p = basis_.columns();
-    std::vector<double> y(static_cast<std::size_t>(p * width));
-    for (Index i = 0; i < p; ++i)
-      for (Index j = 0; j < width; ++j) y[i * width + j] = ritz_.y[j * p + i];
-    return y;
   }
 
   /// The next block: W's directions above the noise, orthogonal to the basis to working precision. False when there
@@ -321,10 +262,10 @@ class BlockKrylov {
     if (width_ == 0) return result_.estimate = 0, false;
     if (basis_.full()) {
       const Index keep = std::min(2 * b_, basis_.columns());
-      const std::vector<double> y = columns_of_ritz(keep);
+      const std::vector<double> y = ritz_.columns(keep);
       basis_.compress(y.data(), keep);
       h_.assign(static_cast<std::size_t>(keep * keep), 0.0);
-      for (Index j = 0; j < keep; ++j) h_[j * keep + j] = ritz_.theta[j];
+      for (Index j = 0; j < keep; ++j) h_[j * keep + j] = ritz_.value(j);
     }
     basis_.append(numbers(w_), width_);
     return true;
@@ -332,8 +273,8 @@ class BlockKrylov {
   void drop_noise() {
     const Index old = width_;
     std::vector<double> s(old), u(static_cast<std::size_t>(old * old)), vt(u.size());
-    require(kernel::svd(old, r_.data(), s.data(), u.data(), vt.data()));
-    const double floor = std::max(ritz_.theta[0], 0.0) * (dtype_ == Dtype::float32 ? 0x1p-28 : 0x1p-52);
+    require_factored(kernel::svd(old, r_.data(), s.data(), u.data(), vt.data()));
+    const double floor = std::max(ritz_.value(0), 0.0) * (dtype_ == Dtype::float32 ? 0x1p-28 : 0x1p-52);
     Index keep = 0;
     while (keep < old && s[keep] > floor) ++keep;
     keep = std::min(keep, n_ - basis_.columns());
@@ -364,10 +305,9 @@ class BlockKrylov {
   KrylovResult finish() {
     const Index p = basis_.columns(), k = std::min(o_.k, p);
     result_.vectors = graph_.allocate({n_, o_.k}, Dtype::float64);
-    const std::vector<double> y = columns_of_ritz(k);
+    const std::vector<double> y = ritz_.columns(k);
     basis_.combine(y.data(), k, numbers(result_.vectors));
-    result_.values.assign(ritz_.theta.begin(), ritz_.theta.begin() + k);
-    for (double& value : result_.values) value = std::max(value, 0.0);
+    for (Index j = 0; j < k; ++j) result_.values.push_back(std::max(ritz_.value(j), 0.0));
     result_.dtype = dtype_;
     return std::move(result_);
   }
@@ -395,30 +335,6 @@ class BlockKrylov {
 };
 
 }  // namespace
-
-Index krylov_block(Index k, Index n) { return std::min(n, ceil_div(k + k / 4 + 2, 16) * 16); }
-
-namespace {
-
-/// Applications until exp(-4 sqrt(gap)) a step has brought `left` below tol, three more, and never more than span R^n.
-int steps_of_gap(double gap, double left, Index block, Index n, double tol) {
-  const double steps = std::ceil(std::log(left / tol) / (4 * std::sqrt(gap)));
-  return static_cast<int>(
-      std::min<Index>(3 + std::max<Index>(1, static_cast<Index>(steps)), ceil_div(n, std::max<Index>(1, block))));
-}
-
-}  // namespace
-
-int krylov_steps(Index k, Index block, Index n, double tol) {
-  const double ratio = static_cast<double>(block + 1) / static_cast<double>(std::max<Index>(1, k));
-  return steps_of_gap(std::pow(ratio, 2.0 / 3.0) - 1, 0.05, block, n, tol);
-}
-
-int krylov_steps_of_noise(Index k, Index block, Index n, double tol) {
-  const auto edge = [n](Index j) { return std::pow(static_cast<double>(j) / static_cast<double>(n), 2.0 / 3.0); };
-  const double gap = noise_edge * (edge(block + 1) - edge(std::max<Index>(1, k)));
-  return std::max(krylov_steps(k, block, n, tol), steps_of_gap(gap, 0.5, block, n, tol));
-}
 
 std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype) {
   KrylovOptions o;

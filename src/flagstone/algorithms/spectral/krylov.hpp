@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "flagstone/algorithms/spectral/krylov_model.hpp"
 #include "flagstone/runtime/graph.hpp"
 #include "flagstone/storage/checkpoint.hpp"
 
@@ -41,17 +42,6 @@ struct KrylovResult {
   double estimate = 0;           // of the error that tol bounds
 };
 
-/// Columns of a block for k eigenpairs of an n x n matrix: k and a quarter more, in whole vectors of the machine.
-Index krylov_block(Index k, Index n);
-/// Expected applications until the error is below tol. Model: sigma_j falls at least like j^(-1/3), so that
-/// sigma_k² / sigma_(b+1)² = 1 + g with 1 + g = ((b + 1) / k)^(2/3); an application multiplies the error of sigma by
-/// exp(-4 sqrt(g)) (Chebyshev polynomials of the block Krylov space) and the first two leave about 0.05. One more is
-/// added, because k often reaches into noise, whose tail is flatter than that.
-int krylov_steps(Index k, Index block, Index n, double tol);
-/// The same where nothing falls: the edge of the spectrum of independent noise, where the first two applications leave
-/// 0.5. Held against Marchenko and Pastur's law for square X in krylov_test; a model, no proof: other spectra may need
-/// more, up to krylov_most_steps.
-int krylov_steps_of_noise(Index k, Index block, Index n, double tol);
 /// Bytes that block_krylov holds at most.
 std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
 

@@ -1,0 +1,36 @@
+#include "flagstone/algorithms/spectral/krylov_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace flagstone::spectral {
+namespace {
+
+// lambda_1 - lambda_j = noise_edge (j / n)^(2/3) R for the j largest of n eigenvalues of noise: (3 pi / 4
+// sqrt(2))^(2/3) where they fill a semicircle of radius R (X much taller than wide). Square X, Marchenko and Pastur's
+// law, has (3 pi / 4)^(2/3) = 1.77 with lambda_1 for R, so this is the more cautious.
+constexpr double noise_edge = 1.405;
+
+/// Applications until exp(-4 sqrt(gap)) a step has brought `left` below tol, three more, and never more than span R^n.
+int steps_of_gap(double gap, double left, Index block, Index n, double tol) {
+  const double steps = std::ceil(std::log(left / tol) / (4 * std::sqrt(gap)));
+  return static_cast<int>(
+      std::min<Index>(3 + std::max<Index>(1, static_cast<Index>(steps)), ceil_div(n, std::max<Index>(1, block))));
+}
+
+}  // namespace
+
+Index krylov_block(Index k, Index n) { return std::min(n, ceil_div(k + k / 4 + 2, 16) * 16); }
+
+int krylov_steps(Index k, Index block, Index n, double tol) {
+  const double ratio = static_cast<double>(block + 1) / static_cast<double>(std::max<Index>(1, k));
+  return steps_of_gap(std::pow(ratio, 2.0 / 3.0) - 1, 0.05, block, n, tol);
+}
+
+int krylov_steps_of_noise(Index k, Index block, Index n, double tol) {
+  const auto edge = [n](Index j) { return std::pow(static_cast<double>(j) / static_cast<double>(n), 2.0 / 3.0); };
+  const double gap = noise_edge * (edge(block + 1) - edge(std::max<Index>(1, k)));
+  return std::max(krylov_steps(k, block, n, tol), steps_of_gap(gap, 0.5, block, n, tol));
+}
+
+}  // namespace flagstone::spectral
