@@ -39,7 +39,7 @@ endif()
 install(TARGETS flagstone EXPORT flagstone COMPONENT cpp)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/flagstone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT cpp
   FILES_MATCHING PATTERN "*.hpp"
-  PATTERN "*_test_io.hpp" EXCLUDE PATTERN "temporary_directory.hpp" EXCLUDE
+  PATTERN "*_test_io.hpp" EXCLUDE PATTERN "temporary_directory.hpp" EXCLUDE PATTERN "dying_process.hpp" EXCLUDE
   PATTERN "blas.hpp" EXCLUDE PATTERN "reference.hpp" EXCLUDE)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/flagstone)
 install(EXPORT flagstone NAMESPACE flagstone:: FILE flagstone-targets.cmake DESTINATION ${package_dir} COMPONENT cpp)

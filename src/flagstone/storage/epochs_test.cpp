@@ -1,7 +1,6 @@
 #include "flagstone/storage/epochs.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -11,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/dying_process.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/temporary_directory.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -54,11 +54,6 @@ std::int64_t state_of(const std::string& path) {
   return right ? static_cast<std::int64_t>(e) : -1;
 }
 
-int steps_left = 0;
-void count_down(const char*) {
-  if (steps_left-- == 0) ::_exit(9);
-}
-
 TEST(Epochs, RolesTurnAndTheLastCommitStays) {
   for (const int slots : {2, 3}) {
     TemporaryDirectory directory;
@@ -89,24 +84,17 @@ TEST(Epochs, AWriterThatDiesAnywhereLeavesTheLastEpoch) {
   make(path);
   std::int64_t at = 0;
   for (int dies = 0; dies < 400; ++dies) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      steps_left = dies;
-      commit_step = &count_down;
+    const bool returned = test::returns_before_step(dies, [&] {
       Epochs ring(path, true);
       step(ring);
-      ::_exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    });
     const std::int64_t now = state_of(path);
     ASSERT_TRUE(now == at || now == at + 1) << now << " after " << at << ", step " << dies;
-    if (WEXITSTATUS(status) == 0) {
+    if (returned) {
       ASSERT_EQ(now, at + 1) << "lost after a returned commit";
       EXPECT_GT(dies, 15);
       return;
     }
-    ASSERT_EQ(WEXITSTATUS(status), 9);
     at = now;
   }
   FAIL() << "a commit has more steps than were tried";

@@ -3,8 +3,6 @@
 #include "flagstone/storage/resize.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,6 +11,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array_test_io.hpp"
+#include "flagstone/storage/dying_process.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/ring.hpp"
@@ -29,10 +28,6 @@ using test::Reference;
 using test::write_elements;
 
 constexpr std::size_t staging = 1 << 20;
-int steps_left = 0;
-void count_down(const char*) {
-  if (steps_left-- == 0) ::_exit(9);
-}
 
 /// With several shards, and a fill value of its own.
 void make(const std::string& path, const Shape& shape, const std::string& checksum, float fill = 0) {
@@ -125,16 +120,8 @@ TEST_P(Resize, CrashAtEveryStep) {
   for (int step = 0; step < 300; ++step) {
     fs::remove_all(path);
     fs::copy(pristine, path, fs::copy_options::recursive);
-    const pid_t child = ::fork();
-    if (child == 0) {
-      steps_left = step;
-      commit_step = &count_down;
-      resize_array(*make_ring({.kind = "threads"}), path, after, {.staging = staging});
-      ::_exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    const bool returned = WEXITSTATUS(status) == 0;
+    const bool returned = test::returns_before_step(
+        step, [&] { resize_array(*make_ring({.kind = "threads"}), path, after, {.staging = staging}); });
     const Array array = open_zarr_array(path);
     const bool done = array.shape() == after;
     ASSERT_TRUE(done || array.shape() == before);
