@@ -3,11 +3,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "bindings/bindings.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/dense.hpp"
+#include "flagstone/storage/crew.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/pack.hpp"
 #include "flagstone/storage/resize.hpp"
@@ -16,12 +19,14 @@
 namespace flagstone::python {
 namespace {
 
-/// A runtime, and the ring that read_box and write_box have to themselves (the runtime's own has its reaper).
+/// A runtime, and what read_box and write_box have to themselves: a ring (the runtime's own has its reaper), and a crew
+/// for packed chunks, from the first request with several (the runtime's workers live as long as a run).
 struct Engine {
   explicit Engine(const RuntimeOptions& options) : runtime(options), ring(make_ring({.kind = options.io})) {}
 
   Runtime runtime;
   std::unique_ptr<Ring> ring;
+  std::unique_ptr<Crew> crew;
   std::mutex running, transferring;  // one run and one box at a time
 };
 
@@ -85,6 +90,22 @@ BoxOptions box_options(std::size_t staging) {
           }};
 }
 
+/// The same, `transferring` being held. Packed chunks are worked on by as many threads as the limit has room for beside
+/// `asked` bytes that are yet to be touched; the first one has been asked for.
+BoxOptions box_options(Engine& engine, const Array& array, std::size_t staging, std::uint64_t asked) {
+  BoxOptions options = box_options(staging);
+  const std::uint64_t each = std::max(array.store().unpack_bytes(), array.store().pack_bytes());
+  if (each == 0) return options;
+  const auto workers = static_cast<std::uint64_t>(engine.runtime.options().workers);
+  const std::uint64_t held = resident_bytes() + asked + each, memory = engine.runtime.options().memory;
+  const std::uint64_t left = memory > held ? memory - held : 0;
+  options.staging = std::min<std::uint64_t>(staging, left);
+  options.hands = std::min(workers, 1 + (left - options.staging) / each);
+  if (options.hands > 1 && !engine.crew) engine.crew = std::make_unique<Crew>(workers, workers);
+  options.crew = engine.crew.get();
+  return options;
+}
+
 std::vector<BoxTile> box_tiles(const std::vector<std::pair<Shape, nb::ndarray<nb::ro>>>& boxes) {
   std::vector<BoxTile> tiles;
   for (const auto& [start, memory] : boxes) {
@@ -103,14 +124,16 @@ void read(Engine& engine, const Array& array, const Boxes& boxes, std::size_t st
   const auto tiles = box_tiles(seen);
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  read_boxes(*engine.ring, array, tiles, box_options(staging));
+  std::uint64_t asked = 0;
+  for (const auto& [start, memory] : boxes) asked += memory.nbytes();
+  read_boxes(*engine.ring, array, tiles, box_options(engine, array, staging, asked));
 }
 
 void write(Engine& engine, const Array& array, const ConstBoxes& boxes, std::size_t staging) {
   const auto tiles = box_tiles(boxes);
   nb::gil_scoped_release unlocked;
   std::lock_guard one(engine.transferring);
-  write_boxes(*engine.ring, array, tiles, box_options(staging));
+  write_boxes(*engine.ring, array, tiles, box_options(engine, array, staging, 0));
 }
 
 /// Reads a Zarr array; `progress` hears the bytes read so far.

@@ -87,6 +87,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("codec", &codec_of)
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
+      .def_prop_ro("pack_bytes", [](const Array& a) { return a.store().pack_bytes(); })
       .def_prop_ro("verified", [](const Array& a) { return a.store().verified(); })
       .def_prop_ro("takes_any_box", &takes_any_box)
       .def_prop_ro("stored_bytes",

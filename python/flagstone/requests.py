@@ -187,20 +187,25 @@ def assign(array: Array, call: Call, key: Key | Selection, value: ArrayLike) -> 
         return
     nbytes = chosen.count * array.dtype.itemsize
     if isinstance(chosen, Selection):
-        call.room("the transfer", 2 * PIECE + STAGING + chosen.index_bytes)
+        call.room("the transfer", 2 * PIECE + STAGING + chosen.index_bytes + _chunk_bytes(array))
         with array._updating():
             _scatter(array, call, chosen, chosen.source(source))
         return
     source = source.reshape(chosen.shape)
     if chosen.flips:
         source = source[chosen.flips]
-    call.room("the transfer", min(2 * nbytes, PIECE + STAGING))
+    call.room("the transfer", min(2 * nbytes, PIECE + STAGING) + _chunk_bytes(array))
     with array._updating():
         if source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated:
             write(array, call, [(chosen.start, source)])
             return
         for start, _, place, _ in chosen.pieces(_piece_rows(array, chosen)):
             write(array, call, [(start, source[place])])
+
+
+def _chunk_bytes(array: Array) -> int:
+    """Return what changing one packed chunk takes."""
+    return max(array._core.unpack_bytes, array._core.pack_bytes)
 
 
 def _piece_rows(array: Array, box: Box) -> int:

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
 namespace {
@@ -78,18 +79,9 @@ void Executor::stop() {
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
   if (reaper_.joinable()) {
-    wake_reaper();
+    wake_surely(ring_);
     reaper_.join();
   }
-}
-
-/// While the kernel has no memory for requests nothing but trying again helps, and this thread has nothing else to do.
-void Executor::wake_reaper() {
-  for (bool first = true;; first = false) try {
-      return first ? ring_.wake() : ring_.submit({});  // which sends what is queued, the wake too
-    } catch (const StorageError&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
 }
 
 void Executor::throw_if_failed() {

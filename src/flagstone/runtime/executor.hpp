@@ -84,7 +84,6 @@ class Executor final : public RunningGraph, private Machine {
   template <class Ready>
   void wait_until(Lock& lock, Ready ready);
   void stop();
-  void wake_reaper();
   PooledBuffer take_buffer(std::size_t bytes, bool for_io);
 
   Ring& ring_;

@@ -83,8 +83,7 @@ void Executor::send(Flight& flight) {
 
 /// On a worker, without the lock: everything arrived; decode or assemble, then the tile is there.
 void Executor::landed(Flight& flight) {
-  if (!flight.write && flight.transfer.convert)
-    flight.transfer.convert(flight.tile->buffer.data(), flight.staging.data());
+  if (!flight.write) flight.transfer.finish(flight.tile->buffer.data(), flight.staging.data());
   if (flight.write) flight.tile->array.store().written(flight.tile->box);
   Lock lock(mutex_);
   auto done = std::move(flights_.at(flight.id));

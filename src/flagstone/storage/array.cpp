@@ -15,6 +15,10 @@ std::uint64_t Transfer::bytes() const {
   return sum;
 }
 
+void Transfer::finish(std::byte* buffer, std::byte* staging) const {
+  if (convert) convert(buffer, staging, work_bytes > 0 ? staging + (staging_bytes - work_bytes) : nullptr);
+}
+
 const Array::About Array::nothing;
 
 Array::Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path)

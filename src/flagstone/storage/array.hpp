@@ -37,9 +37,10 @@ struct Transfer {
   std::size_t tile_bytes = 0;    // what Tile::bytes says (exact length of an encoded chunk)
   std::vector<Segment> segments;
   std::size_t staging_bytes = 0;  // > 0: segments refer to a staging buffer of so many bytes
+  std::size_t work_bytes = 0;     // its end: no segment lies there, convert uses it while it runs
   /// read: after the segments arrived; write: before they leave. Decodes, assembles, fills absent chunks.
-  /// (tile buffer, staging buffer). Runs on a worker; pure computation. May be empty.
-  std::function<void(std::byte*, std::byte*)> convert;
+  /// (tile buffer, staging buffer, work_bytes of memory). Runs on a worker; pure computation. May be empty: finish().
+  std::function<void(std::byte*, std::byte*, std::byte*)> convert;
   /// Of a read: told how many bytes are there, counted over the segments in order, each time more are: what need not
   /// wait for the rest (checksums). (where the segments go, bytes). May be empty; convert follows all the same.
   std::function<void(std::byte*, std::size_t)> arriving = {};
@@ -48,6 +49,8 @@ struct Transfer {
   std::function<void(std::vector<Segment>&)> settle = {};
 
   std::uint64_t bytes() const;  // what is submitted to the ring
+  /// convert, where there is one, in a staging buffer of staging_bytes.
+  void finish(std::byte* buffer, std::byte* staging) const;
 };
 
 /// What kinds of storage implement. Thread-safe: boxes of one array are read and written concurrently.
@@ -85,6 +88,8 @@ class ArrayStore {
   virtual std::uint64_t pass_bytes() const { return 0; }
   /// Memory that unpacking one chunk takes beside the box that is read; 0: chunks are raw, or there are none.
   virtual std::uint64_t unpack_bytes() const { return 0; }
+  /// The same for packing one.
+  virtual std::uint64_t pack_bytes() const { return 0; }
   /// Whether checksums of whole chunks are kept: a chunk that is read in parts goes unverified.
   virtual bool verified() const { return false; }
   /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
@@ -141,10 +146,13 @@ bool reads_any_box(const Array& array);
 /// Default chunk shape: the largest power-of-two near-square (over the last two dimensions) of at most 4 MiB.
 Shape default_chunks(const Shape& shape, Dtype dtype);
 
+class Crew;
 class Ring;
 struct BoxOptions {
   std::size_t staging = std::size_t{16} << 20;  // bytes that it may hold beyond the box, or one chunk
-  std::function<void()> pulse = {};             // called now and then on the calling thread; what it throws ends it
+  Crew* crew = nullptr;   // unpacks and packs while the caller waits for the disk; none: the caller does
+  std::size_t hands = 1;  // so many chunks at once; each takes memory for one chunk and its codec beside `staging`
+  std::function<void()> pulse = {};  // called now and then on the calling thread; what it throws ends it
   std::chrono::milliseconds between_pulses{50};
 };
 /// A box and the memory for it: any strides.

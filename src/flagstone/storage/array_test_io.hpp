@@ -56,7 +56,7 @@ inline std::vector<std::byte> read_elements(const Array& array, const Box& box) 
   EXPECT_EQ(transfer.buffer_bytes % 4096, 0u);
   Buffer buffer = dirty_buffer(transfer.buffer_bytes), staging = dirty_buffer(transfer.staging_bytes);
   move(transfer, transfer.staging_bytes ? staging.data() : buffer.data(), false);
-  if (transfer.convert) transfer.convert(buffer.data(), staging.data());
+  transfer.finish(buffer.data(), staging.data());
   const std::size_t item = size_of(array.dtype());
   std::vector<std::byte> elements(static_cast<std::size_t>(count(box.shape)) * item);
   copy({buffer.data() + transfer.origin, array.dtype(), box.shape, transfer.strides, 0},

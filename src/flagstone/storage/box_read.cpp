@@ -45,12 +45,19 @@ class Reading final : public Traffic {
       straight_.reset();
     } else {
       flight.transfer = in_pieces(array_.store().read(flight.part));
+      if (flight.packed && unpacks_into(flight)) flight.straight = in_memory(flight).data;
     }
   }
   bool arrived(Flight& flight) override {
-    if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
+    flight.convert();
     if (!flight.straight) copy(in_buffer(flight), in_memory(flight));
     return false;
+  }
+
+  /// Whether the memory is a whole chunk, as one is unpacked.
+  bool unpacks_into(const Flight& flight) const {
+    const Tile to = in_memory(flight);
+    return to.strides == flight.transfer.strides && to.shape == array_.chunks();
   }
 
   std::optional<BoxPieces> chunks_;  // of boxes_[which_]

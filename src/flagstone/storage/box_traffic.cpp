@@ -16,11 +16,20 @@ constexpr std::uint64_t segments_per_flight = std::uint64_t{1} << 32;  // tag = 
 
 }  // namespace
 
-std::byte* Flight::staging() const { return memory.data() + (straight ? 0 : align_up(transfer.buffer_bytes)); }
+std::byte* Flight::staging() const {
+  return memory.data() + (straight || packed ? 0 : align_up(transfer.buffer_bytes));
+}
 
 std::size_t Flight::bytes() const {
+  if (packed) return transfer.staging_bytes - transfer.work_bytes;
   if (straight) return transfer.staging_bytes;
   return std::max<std::size_t>(1, align_up(transfer.buffer_bytes) + transfer.staging_bytes);
+}
+
+void Flight::convert() {
+  if (!desk) return transfer.finish(tile(), staging());
+  desk->fit(straight ? 0 : transfer.buffer_bytes, transfer.work_bytes);
+  if (transfer.convert) transfer.convert(tile(), staging(), desk->work.data());
 }
 
 std::optional<Buffer> Pool::take(std::size_t bytes) {
@@ -54,22 +63,34 @@ Traffic::Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes,
       flights_(most_flights),
       pool_(options.staging),
       options_(options),
-      next_pulse_(std::chrono::steady_clock::now() + options.between_pulses) {
+      next_pulse_(std::chrono::steady_clock::now() + options.between_pulses),
+      packed_(array.store().unpack_bytes() > 0),
+      crew_(packed_ ? options.crew : nullptr, options.hands, [&ring] { wake_surely(ring); }) {
   for (std::size_t i = most_flights; i-- > 0;) idle_.push_back(i);
 }
 
 void Traffic::run() {
-  std::optional<Flight> next = prepared();
-  Completion done[64];
-  while (next || idle_.size() < most_flights) {
-    while (next && !idle_.empty() && start(*next)) next = prepared();
-    if (error_) next.reset();
-    if (idle_.size() == most_flights) continue;
-    const std::size_t n = ring_.reap(done);
-    for (std::size_t i = 0; i < n; ++i) completed(done[i]);
-    pulse();
+  try {
+    move();
+  } catch (...) {  // the ring failed: the crew must not go on with what is about to be gone
+    crew_.stop();
+    throw;
   }
   if (error_) std::rethrow_exception(error_);
+}
+
+void Traffic::move() {
+  prepare_next();
+  Completion completions[64];
+  while (next_ || idle_.size() < most_flights) {
+    while (next_ && !idle_.empty() && start()) {
+    }
+    if (error_) next_.reset(), crew_.cancel();
+    if (collect() || idle_.size() == most_flights) continue;
+    const std::size_t n = ring_.reap(completions);
+    for (std::size_t i = 0; i < n; ++i) completed(completions[i]);
+    pulse();
+  }
 }
 
 void Traffic::pulse() {
@@ -105,33 +126,37 @@ void Traffic::replace_memory(Flight& flight, std::size_t bytes) {
   flight.memory = std::move(larger);
 }
 
-std::optional<Flight> Traffic::prepared() {
-  std::optional<Flight> flight;
-  if (error_) return flight;
+void Traffic::prepare_next() {
+  next_.reset();
+  if (error_) return;
   guarded([&] {
     const auto part = next();
     if (!part) return;
     Flight fresh;
     fresh.which = which_;
     fresh.part = *part;
+    fresh.packed = packed_;
     prepare(fresh);
-    flight = std::move(fresh);
+    next_ = std::move(fresh);
   });
-  return flight;
 }
 
-bool Traffic::start(Flight& fresh) {
+bool Traffic::start() {
   Buffer memory;
-  if (fresh.bytes() > 0) {
-    auto taken = pool_.take(fresh.bytes());
+  if (const std::size_t bytes = std::max(next_->bytes(), next_->more_later); bytes > 0) {
+    auto taken = pool_.take(bytes);
     if (!taken) return false;
     memory = std::move(*taken);
   }
   Flight& flight = flights_[idle_.back()];
   idle_.pop_back();
-  flight = std::move(fresh);
+  flight = std::move(*next_);
   flight.memory = std::move(memory);
-  flight.busy = true;
+  prepare_next();
+  if (flight.write && flight.packed) {
+    compute(flight, true);
+    return true;
+  }
   guarded([&] {
     if (flight.write) fill(flight);
   });
@@ -139,11 +164,42 @@ bool Traffic::start(Flight& fresh) {
   return true;
 }
 
+/// At a desk: what comes before a write leaves, or after a read arrived. By this thread where it would only wait.
+void Traffic::compute(Flight& flight, bool before_it_leaves) {
+  const bool alone = !next_ && idle_.size() + 1 == most_flights;
+  crew_.give(
+      number_of(flight),
+      [this, &flight, before_it_leaves](Desk& desk) {
+        flight.desk = &desk;
+        desk.fit(flight.straight ? 0 : flight.transfer.buffer_bytes, 0);
+        if (before_it_leaves)
+          fill(flight);
+        else
+          arrived(flight);
+      },
+      alone);
+}
+
+/// Goes on with what the crew has done (what is to be written leaves now); whether there was any.
+bool Traffic::collect() {
+  const auto finished = crew_.finished();
+  for (const CrewWork::Done& one : finished) {
+    Flight& flight = flights_[one.number];
+    flight.desk = nullptr;
+    if (one.error && !error_) error_ = one.error;
+    if (flight.write && !error_)
+      leave(flight);
+    else
+      done(flight);
+  }
+  return !finished.empty();
+}
+
 void Traffic::leave(Flight& flight) {
   if (!error_)
     guarded([&] {
-      const auto number = static_cast<std::uint64_t>(&flight - flights_.data());
-      const auto requests = requests_of(flight.transfer, flight.base(), flight.write, number * segments_per_flight);
+      const auto requests =
+          requests_of(flight.transfer, flight.base(), flight.write, number_of(flight) * segments_per_flight);
       ring_.submit(requests);
       flight.waiting = requests.size();
       if (flight.transfer.arriving) flight.there.assign(requests.size(), false);
@@ -168,11 +224,15 @@ void Traffic::tell(Flight& flight, std::size_t segment) {
 }
 
 void Traffic::settle(Flight& flight) {
+  if (flight.packed && !flight.write && !error_) return compute(flight, false);
   bool again = false;
   if (!error_) guarded([&] { again = arrived(flight); });
   if (again && !error_) return leave(flight);
-  flight.busy = false;
-  idle_.push_back(static_cast<std::size_t>(&flight - flights_.data()));
+  done(flight);
+}
+
+void Traffic::done(Flight& flight) {
+  idle_.push_back(number_of(flight));
   if (flight.memory) pool_.give(std::move(flight.memory));
 }
 

@@ -9,12 +9,14 @@
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array.hpp"
 #include "flagstone/storage/box_pieces.hpp"
+#include "flagstone/storage/crew_work.hpp"
 #include "flagstone/storage/ring.hpp"
 
 namespace flagstone {
 
 /// One piece on its way. `memory` holds the tile's buffer and behind it the staging buffer; a piece that travels
-/// straight between the file and the caller's memory has none.
+/// straight between the file and the caller's memory has no tile. Of one that is computed at a desk it holds what is
+/// stored and no more: the rest is the desk's, and needed only while it is computed.
 struct Flight {
   std::size_t which = 0;  // of the caller's boxes
   Box part;               // of it
@@ -22,17 +24,21 @@ struct Flight {
   Transfer transfer;
   bool write = false;
   std::byte* straight = nullptr;  // where `part` lies in the caller's memory
+  bool packed = false;            // computed at a desk
+  Desk* desk = nullptr;           // while it is
+  std::size_t more_later = 0;     // bytes of `memory` that its next transfer takes
   Buffer memory;
   std::size_t waiting = 0;        // requests not yet completed
   std::vector<bool> there = {};   // which are, where transfer.arriving wants to know
   std::size_t first_missing = 0;  // of them
   std::size_t arrived = 0;        // bytes before it
-  bool busy = false;
 
-  std::byte* tile() const { return straight ? straight : memory.data(); }
+  std::byte* tile() const { return straight ? straight : desk ? desk->tile.data() : memory.data(); }
   std::byte* staging() const;
   std::byte* base() const { return transfer.staging_bytes > 0 ? staging() : tile(); }
   std::size_t bytes() const;  // of `memory`
+  /// transfer.convert, at the desk where there is one.
+  void convert();
 };
 
 /// Buffers for flights, reused; together at most `limit` bytes, or one buffer of any size.
@@ -63,6 +69,7 @@ class Traffic {
   /// Before a write leaves: fills the tile's buffer.
   virtual void fill(Flight&) {}
   /// The transfer is complete; true: `flight.transfer` is the next one and leaves at once.
+  /// This and fill() of a packed flight: on the crew's threads, several at once.
   virtual bool arrived(Flight& flight) = 0;
 
   Tile in_buffer(const Flight& flight) const;
@@ -79,12 +86,16 @@ class Traffic {
   std::size_t which_ = 0;
 
  private:
-  std::optional<Flight> prepared();
-  bool start(Flight& fresh);  // false when the buffers in flight leave no room for it
+  void move();
+  void prepare_next();
+  bool start();  // next_; false when the buffers in flight leave no room for it
   void leave(Flight& flight);
   void completed(const Completion& completion);
   void tell(Flight& flight, std::size_t segment);
   void settle(Flight& flight);
+  void compute(Flight& flight, bool before_it_leaves);
+  bool collect();
+  void done(Flight& flight);
   void pulse();
 
   /// Keeps the first error.
@@ -97,12 +108,17 @@ class Traffic {
     }
   }
 
+  std::size_t number_of(const Flight& flight) const { return static_cast<std::size_t>(&flight - flights_.data()); }
+
+  std::optional<Flight> next_;
   std::vector<Flight> flights_;
   std::vector<std::size_t> idle_;  // of flights_
   Pool pool_;
   const BoxOptions& options_;
   std::chrono::steady_clock::time_point next_pulse_;
   std::exception_ptr error_;
+  const bool packed_;
+  CrewWork crew_;
 };
 
 /// ShapeError unless the box lies in the array and the memory is as large.

@@ -23,17 +23,21 @@ class Writing final : public Traffic {
     flight.unit = flat_ ? flight.part : chunk_around(array_, flight.part);
     flight.write = flight.unit == flight.part;
     flight.transfer = in_pieces(flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit));
+    if (!flight.packed || flight.write) return;
+    const Transfer later = array_.store().planned_write(flight.unit);
+    flight.more_later = later.staging_bytes - later.work_bytes;
   }
   void fill(Flight& flight) override {
     copy(in_memory(flight), part_in_buffer(flight));
-    make_ready(flight.transfer, flight.tile(), flight.staging());
+    flight.convert();
+    if (flight.transfer.settle) flight.transfer.settle(flight.transfer.segments);
   }
   bool arrived(Flight& flight) override {
     if (flight.write) {
       array_.store().written(flight.unit);
       return false;
     }
-    if (flight.transfer.convert) flight.transfer.convert(flight.tile(), flight.staging());
+    flight.convert();
     flight.transfer = in_pieces(array_.store().write(flight.unit));  // same geometry; its staging may be larger
     flight.write = true;
     replace_memory(flight, flight.bytes());

@@ -57,32 +57,30 @@ class Assembling {
         in_place_(g.placing == Placing::chunk),
         tile_{nullptr, layout.dtype, box.shape, g.transfer.strides, 0} {
     for (const NewChunk& chunk : *leaving) pieces_.push_back(piece_of(layout, box, chunk.chunk));
-    beside_ = pieces_.size() * layout.slot_bytes();
   }
 
-  /// Slots of all chunks, one chunk as it is before it is packed, and what packing takes.
-  std::size_t staging_bytes() const {
-    const std::size_t chunk = layout_.encode && !in_place_ ? align_up(layout_.chunk_bytes) : 0;
-    return beside_ + chunk + layout_.encode_scratch;
-  }
+  /// Slots of all chunks, and what packing takes: one chunk as it is before it is packed, and the codec's memory.
+  std::size_t staging_bytes() const { return pieces_.size() * layout_.slot_bytes() + work_bytes(); }
+  std::size_t work_bytes() const { return aside_bytes() + layout_.encode_scratch; }
 
-  void operator()(std::byte* buffer, std::byte* staging) const {
+  void operator()(std::byte* buffer, std::byte* staging, std::byte* work) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       std::byte* slot = staging + i * layout_.slot_bytes();
-      const std::byte* chunk = assembled(pieces_[i], buffer, layout_.encode ? staging + beside_ : slot);
+      const std::byte* chunk = assembled(pieces_[i], buffer, layout_.encode ? work : slot);
       NewChunk& known = (*leaving_)[i];
       known.bytes = 0;
       if (is_filled({chunk, layout_.chunk_bytes}, layout_.fill)) continue;
       known.bytes = layout_.chunk_bytes;
       if (layout_.encode)
-        known.bytes = layout_.encode({chunk, layout_.chunk_bytes}, {slot, layout_.slot_bytes()},
-                                     staging + staging_bytes() - layout_.encode_scratch);
+        known.bytes = layout_.encode({chunk, layout_.chunk_bytes}, {slot, layout_.slot_bytes()}, work + aside_bytes());
       std::memset(slot + known.bytes, 0, align_up(known.bytes) - known.bytes);
       known.crc = layout_.sums ? crc32c(slot, known.bytes) : 0;
     }
   }
 
  private:
+  std::size_t aside_bytes() const { return layout_.encode && !in_place_ ? align_up(layout_.chunk_bytes) : 0; }
+
   /// One chunk, padded: where it is in the buffer, or at `aside`.
   const std::byte* assembled(const Piece& piece, std::byte* buffer, std::byte* aside) const {
     if (in_place_ && layout_.encode) {
@@ -103,7 +101,6 @@ class Assembling {
   bool in_place_;
   Tile tile_;
   std::vector<Piece> pieces_;
-  std::size_t beside_ = 0;
 };
 
 /// Chunks that leave from the tile's buffer, where they lie as they are stored.
@@ -122,7 +119,7 @@ void write_from_buffer(const ChunkLayout& layout, const Box& box, const Geometry
   transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
                       bytes = transfer.buffer_bytes, dtype = layout.dtype, element = layout.fill, sums = layout.sums,
                       chunk_bytes = layout.chunk_bytes, leaving, at = std::move(at),
-                      rows = rows_of(layout, g)](std::byte* buffer, std::byte*) {
+                      rows = rows_of(layout, g)](std::byte* buffer, std::byte*, std::byte*) {
     if (padded != shape) pad(buffer, shape, padded, strides, dtype, element.data());
     std::memset(buffer + used, 0, bytes - used);
     for (std::size_t i = 0; i < at.size(); ++i) {
@@ -163,6 +160,7 @@ Transfer ChunkLayout::write(const Box& box, const Place& place) const {
       transfer.segments.back().part = i;
     }
     transfer.staging_bytes = assembling.staging_bytes();
+    transfer.work_bytes = assembling.work_bytes();
     transfer.convert = std::move(assembling);
   } else {
     write_from_buffer(*this, box, g, leaving, transfer);

@@ -114,7 +114,7 @@ std::vector<Index> read_integers(const Array& array, Index first, Index n) {
     }
     check_completion(transfer, i, {request.tag, moved}, false);
   }
-  if (transfer.convert) transfer.convert(buffer.data(), staging.data());
+  transfer.finish(buffer.data(), staging.data());
   const std::size_t item = size_of(array.dtype());
   const bool is_signed = array.dtype() >= Dtype::int8 && array.dtype() <= Dtype::int64;
   std::vector<Index> values(static_cast<std::size_t>(n));

@@ -14,16 +14,16 @@ class MemoryStore final : public ArrayStore {
 
   Transfer read(const Box& box) const override {
     Transfer transfer = geometry(box);
-    transfer.convert = [part = subtile(whole_, box), strides = transfer.strides, owner = owner_](std::byte* buffer,
-                                                                                                 std::byte*) {
+    transfer.convert = [part = subtile(whole_, box), strides = transfer.strides, owner = owner_](
+                           std::byte* buffer, std::byte*, std::byte*) {
       copy(part, {buffer, part.dtype, part.shape, strides, part.bytes});
     };
     return transfer;
   }
   Transfer write(const Box& box) override {
     Transfer transfer = geometry(box);
-    transfer.convert = [part = subtile(whole_, box), strides = transfer.strides, owner = owner_](std::byte* buffer,
-                                                                                                 std::byte*) {
+    transfer.convert = [part = subtile(whole_, box), strides = transfer.strides, owner = owner_](
+                           std::byte* buffer, std::byte*, std::byte*) {
       copy({buffer, part.dtype, part.shape, strides, part.bytes}, part);
     };
     return transfer;

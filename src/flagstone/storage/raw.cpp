@@ -205,16 +205,15 @@ Transfer RawStore::read(const Box& box) const {
   if (p.placing == Placing::span) {
     add_read(transfer, p.first, p.first + p.span, transfer.origin);
     if (swap)
-      transfer.convert = [at = transfer.origin, bytes = p.span, dtype = layout_.dtype](std::byte* buffer, std::byte*) {
-        swap_bytes(buffer + at, bytes, dtype);
-      };
+      transfer.convert = [at = transfer.origin, bytes = p.span, dtype = layout_.dtype](
+                             std::byte* buffer, std::byte*, std::byte*) { swap_bytes(buffer + at, bytes, dtype); };
     return transfer;
   }
   if (p.placing == Placing::rows) {
     for (std::size_t i = 0; i < p.runs.size(); ++i)
       add_read(transfer, p.first + p.runs[i], p.first + p.runs[i] + p.run, p.before + i * p.pitch);
     if (swap)
-      transfer.convert = [p, dtype = layout_.dtype](std::byte* buffer, std::byte*) {
+      transfer.convert = [p, dtype = layout_.dtype](std::byte* buffer, std::byte*, std::byte*) {
         for (std::size_t i = 0; i < p.runs.size(); ++i) swap_bytes(buffer + p.before + i * p.pitch, p.run, dtype);
       };
     return transfer;
@@ -235,7 +234,7 @@ Transfer RawStore::read(const Box& box) const {
     transfer.staging_bytes = align_up(p.runs.size() * slot);
   }
   transfer.convert = [at = std::move(at), run = p.run, swap, dtype = layout_.dtype](std::byte* buffer,
-                                                                                    std::byte* staging) {
+                                                                                    std::byte* staging, std::byte*) {
     for (std::size_t i = 0; i < at.size(); ++i) std::memcpy(buffer + i * run, staging + at[i], run);
     if (swap) swap_bytes(buffer, at.size() * run, dtype);
   };
@@ -268,7 +267,7 @@ void RawStore::swap_on_the_way(Transfer& transfer, const Plan& p, std::size_t ti
   const std::size_t first = p.runs.size() == 1 ? p.first % page_bytes : 0;  // one run is as aligned as in the file
   transfer.staging_bytes = swap_staging(p);
   transfer.convert = [=, runs = p.placing == Placing::span ? p.runs : std::vector<std::uint64_t>(p.runs.size()),
-                      run = p.run, dtype = layout_.dtype](std::byte* buffer, std::byte* staging) {
+                      run = p.run, dtype = layout_.dtype](std::byte* buffer, std::byte* staging, std::byte*) {
     for (std::size_t i = 0; i < runs.size(); ++i)
       std::memcpy(staging + first + i * run, buffer + tile_at + runs[i] + i * tile_pitch, run);
     swap_bytes(staging + first, runs.size() * run, dtype);

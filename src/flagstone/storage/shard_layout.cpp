@@ -124,13 +124,12 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
     }
   }
   staging = gather(std::move(wanted), transfer, staging);
-  const std::size_t unpacked = staging;  // one decoded chunk behind the stored ones, then what decoding needs
-  const std::size_t beside = unpacked + align_up(layout.chunk_bytes);
-  if (layout.decode) staging = beside + layout.decode_scratch;
-  transfer.staging_bytes = staging;
+  const std::size_t unpacked = align_up(layout.chunk_bytes);  // one decoded chunk, then what decoding needs
+  if (layout.decode) transfer.work_bytes = unpacked + layout.decode_scratch;
+  transfer.staging_bytes = staging + transfer.work_bytes;
   const Tile tile{nullptr, layout.dtype, box.shape, transfer.strides, 0};
-  transfer.convert = [layout, pieces = std::move(pieces), tile, unpacked, beside](std::byte* buffer,
-                                                                                  std::byte* staging) {
+  transfer.convert = [layout, pieces = std::move(pieces), tile, unpacked](std::byte* buffer, std::byte* staging,
+                                                                          std::byte* work) {
     Tile to = tile;
     to.data = buffer;
     for (const Piece& piece : pieces) {
@@ -143,8 +142,8 @@ Transfer read_staged(const ChunkLayout& layout, const Box& box, Transfer transfe
       if (piece.crc && crc32c(staging + piece.staged, piece.bytes) != *piece.crc)
         layout.mismatch(piece.chunk, *piece.crc);
       if (layout.decode) {
-        layout.decode({staging + piece.staged, piece.bytes, piece.mask}, staging + unpacked, staging + beside);
-        chunk = staging + unpacked;
+        layout.decode({staging + piece.staged, piece.bytes, piece.mask}, work, work + unpacked);
+        chunk = work;
       }
       copy(subtile({chunk, layout.dtype, layout.chunks, layout.chunk_strides, 0}, piece.in_chunk), part);
     }
@@ -157,12 +156,12 @@ Transfer read_packed_chunk(const ChunkLayout& layout, Transfer transfer, const S
                            const StoredChunk& stored) {
   std::size_t at = 0;
   transfer.segments.push_back(segment_for_packed(stored, at));
-  const std::size_t beside = staging_for(stored);
-  transfer.staging_bytes = beside + layout.decode_scratch;
+  transfer.work_bytes = layout.decode_scratch;
+  transfer.staging_bytes = staging_for(stored) + transfer.work_bytes;
   transfer.convert = [decode = layout.decode, mismatch = layout.mismatch, chunk, crc = stored.crc, bytes = stored.bytes,
-                      mask = stored.skipped, at, beside](std::byte* buffer, std::byte* staging) {
+                      mask = stored.skipped, at](std::byte* buffer, std::byte* staging, std::byte* work) {
     if (crc && crc32c(staging + at, bytes) != *crc) mismatch(chunk, *crc);
-    decode({staging + at, bytes, mask}, buffer, staging + beside);
+    decode({staging + at, bytes, mask}, buffer, work);
   };
   return transfer;
 }
@@ -209,6 +208,10 @@ std::uint64_t ChunkLayout::most_packed() const { return chunk_bytes + chunk_byte
 
 std::uint64_t ChunkLayout::unpack_bytes() const {
   return decode ? align_up(most_packed()) + page_bytes + align_up(chunk_bytes) + decode_scratch : 0;
+}
+
+std::uint64_t ChunkLayout::pack_bytes() const {
+  return encode ? slot_bytes() + align_up(chunk_bytes) + encode_scratch : 0;
 }
 
 std::uint64_t ChunkLayout::slot_bytes() const { return align_up(chunk_bytes + (encode || decode ? page_bytes : 0)); }
@@ -286,7 +289,7 @@ Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
   if (!absent.empty() || !known.empty())
     transfer.convert = [fill = fill, mismatch = mismatch, absent = std::move(absent), known = std::move(known),
                         tile = Tile{nullptr, dtype, box.shape, transfer.strides, 0}, rows = rows_of(*this, g),
-                        origin = transfer.origin](std::byte* buffer, std::byte*) {
+                        origin = transfer.origin](std::byte* buffer, std::byte*, std::byte*) {
       for (const Summed& chunk : known)
         if (crc_of(buffer + chunk.at, rows) != chunk.crc) mismatch(chunk.chunk, chunk.crc);
       Tile to = tile;

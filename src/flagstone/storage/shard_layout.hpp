@@ -61,9 +61,10 @@ struct ChunkLayout {
   void decode_with(const CodecChain& chain, const std::string& where);
   /// The same, and packs what is written.
   void pack_with(const CodecChain& chain, const std::string& where);
-  /// Longest stored chunk that is no damage, and what unpacking one takes (0: nothing to unpack).
+  /// Longest stored chunk that is no damage, and what unpacking or packing one takes (0: chunks are raw).
   std::uint64_t most_packed() const;
   std::uint64_t unpack_bytes() const;
+  std::uint64_t pack_bytes() const;
   /// Raw chunks take align_up(chunk_bytes); packed ones a page more, so that incompressible data fits.
   std::uint64_t slot_bytes() const;
   bool covers_whole_chunks(const Box& box) const;

@@ -87,7 +87,9 @@ std::optional<Transfer> read_straight(const ChunkLayout& layout, const Box& box,
   transfer.tile_bytes = run->bytes();
   const StoredChunk stored = locate(chunk);
   if (stored.bytes == 0) {
-    transfer.convert = [fill = layout.fill, to](std::byte*, std::byte*) { flagstone::fill(to, fill.data()); };
+    transfer.convert = [fill = layout.fill, to](std::byte*, std::byte*, std::byte*) {
+      flagstone::fill(to, fill.data());
+    };
     return transfer;
   }
   const std::size_t block = stored.file ? stored.file->direct_block() : page_bytes;
@@ -106,7 +108,7 @@ std::optional<Transfer> read_straight(const ChunkLayout& layout, const Box& box,
   if (!all || !stored.crc) return transfer;
   const auto sum = std::make_shared<Sum>(*run, *stored.crc);
   transfer.arriving = [sum](std::byte* data, std::size_t arrived) { sum->reach(data, arrived); };
-  transfer.convert = [sum, chunk, mismatch = layout.mismatch](std::byte* data, std::byte*) {
+  transfer.convert = [sum, chunk, mismatch = layout.mismatch](std::byte* data, std::byte*, std::byte*) {
     if (!sum->right(data)) mismatch(chunk, sum->expected());
   };
   return transfer;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <numeric>
 #include <string>
+#include <thread>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -45,7 +47,7 @@ Transfer in_pieces(Transfer transfer, std::size_t most_bytes) {
 }
 
 void make_ready(Transfer& transfer, std::byte* buffer, std::byte* staging) {
-  if (transfer.convert) transfer.convert(buffer, staging);
+  transfer.finish(buffer, staging);
   if (transfer.settle) transfer.settle(transfer.segments);
 }
 
@@ -86,6 +88,14 @@ void check_completion(const Transfer& transfer, std::size_t segment, const Compl
   if (moved < needed)
     throw FormatError("storage: " + path + " is truncated: it ends at byte " + std::to_string(part.offset + moved) +
                       " and needs at least " + std::to_string(part.offset + needed) + "; write or copy it again.");
+}
+
+void wake_surely(Ring& ring) {
+  for (bool first = true;; first = false) try {
+      return first ? ring.wake() : ring.submit({});  // which sends what is queued, the wake too
+    } catch (const StorageError&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
 }
 
 }  // namespace flagstone

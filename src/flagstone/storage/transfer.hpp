@@ -26,4 +26,7 @@ std::vector<Request> requests_of(const Transfer& transfer, std::byte* base, bool
 /// no, FormatError where a read met the end of the file before its last `slack` bytes ("is truncated").
 void check_completion(const Transfer& transfer, std::size_t segment, const Completion& completion, bool write);
 
+/// ring.wake(), again where the kernel has no memory for it: nothing else helps while somebody waits in reap().
+void wake_surely(Ring& ring);
+
 }  // namespace flagstone

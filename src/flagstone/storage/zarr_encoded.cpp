@@ -42,7 +42,7 @@ class EncodedStore final : public ArrayStore {
     transfer.buffer_bytes = align_up(segment.row_bytes);
     if (stored.crc)
       transfer.convert = [this, chunk = coordinates(box.start[0]), crc = *stored.crc, bytes = stored.bytes,
-                          at = transfer.origin](std::byte* buffer, std::byte*) {
+                          at = transfer.origin](std::byte* buffer, std::byte*, std::byte*) {
         if (crc32c(buffer + at, bytes) != crc) store_.layout().mismatch(chunk, crc);
       };
     transfer.segments.push_back(std::move(segment));

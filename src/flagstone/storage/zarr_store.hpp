@@ -84,6 +84,7 @@ class ZarrStore final : public ArrayStore {
   std::uint64_t stored_bytes() const;
   std::uint64_t pass_bytes() const override;
   std::uint64_t unpack_bytes() const override { return layout_.unpack_bytes(); }
+  std::uint64_t pack_bytes() const override { return layout_.pack_bytes(); }
   bool verified() const override;
 
  private:
