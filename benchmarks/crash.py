@@ -36,73 +36,9 @@ from functools import partial
 from pathlib import Path
 
 from file_steps import Steps, again_with_steps
+from judge import FAULTS, Judge
 
 MEMORY = "2GiB"
-
-
-class Judge:
-    """Looks at what a killed writer left, and keeps the count."""
-
-    def __init__(self, workload, place: Path, peers, every: int) -> None:
-        self.workload, self.place, self.peers, self.every = workload, place, peers, every
-        self.at = 0  # the state that is stored
-        self.counts: Counter[str] = Counter()
-        self.failures: list[str] = []
-
-    def fault(self, kind: str, what: str) -> None:
-        self.counts[kind] += 1
-        self.failures.append(f"{self.workload.name}: {what}")
-
-    def found(self, what: str, candidates: range) -> int:
-        try:
-            state = self.workload.found(self.place, candidates)
-        except Exception as error:
-            self.fault("torn", f"{what}: {type(error).__name__}: {error}")
-            return -1
-        if state < 0:
-            earlier = self.workload.found(self.place, range(max(0, candidates.start - 3), candidates.start))
-            self.fault("lost" if earlier >= 0 else "torn", f"{what}: {earlier} found, {candidates} allowed")
-        return state
-
-    def look_with_peers(self, what: str, candidates: range) -> None:
-        if self.counts["kills"] % self.every:
-            return
-        for name, peer in self.peers.items():
-            if name in self.workload.slow_peers and self.counts["kills"] % (16 * self.every):
-                continue
-            try:
-                agrees = self.workload.peers_agree(self.place, candidates, peer)
-            except Exception as error:
-                self.fault("unreadable by peers", f"{what}: {name}: {type(error).__name__}: {error}")
-                continue
-            self.counts["reads by peers"] += 1
-            if not agrees:
-                self.fault("torn", f"{what}: {name} reads what was never stored")
-
-    def there(self) -> bool:
-        """Say whether the paths are there: between two steps they may be away until the next writer."""
-        if self.workload.gaps and not all(p.exists() for p in self.workload.arrays(self.place).values()):
-            self.counts["away until the next writer"] += 1
-            return False
-        return True
-
-    def after_kill(self, what: str, returned: int, recover) -> None:
-        """Judge after a kill: commit `returned` had returned, the next one may have been under way."""
-        self.counts["kills"] += 1
-        candidates = range(returned, returned + 2)
-        if self.there():
-            before = self.found(what, candidates)
-            if before < 0:
-                recover()
-                self.at = max(self.workload.found(self.place, range(returned + 2)), 0)
-                return
-            self.look_with_peers(f"{what}, before recovery", candidates)
-            candidates = range(before, before + 1)
-        recover()
-        self.at = self.found(f"{what}, after recovery", candidates)
-        self.look_with_peers(f"{what}, after recovery", range(self.at, self.at + 1))
-        if self.counts["kills"] % self.every == 0 and not self.workload.whole(self.place):
-            self.fault("damaged", what)
 
 
 def in_child(body) -> int:
@@ -144,8 +80,21 @@ def recover(workload, place: Path, dies_at: int = 0) -> int:
     return in_child(body)
 
 
+def bring(workload, place: Path, judge: Judge, kind: int) -> None:
+    """Make commits, undisturbed, until the next one is of a kind."""
+    others = (kind - judge.at) % workload.kinds
+    if others and in_child(partial(work, workload, place, "threads", judge.at, count=others)) != 0:
+        raise RuntimeError(f"{workload.name}: a child failed after state {judge.at}")
+    judge.at += others
+
+
 def every_step(workload, place: Path, io: str, judge: Judge, stride: int) -> int:
-    """Let commits die at every step in turn; returns how many steps one has."""
+    """Let commits of every kind die at every step in turn; returns how many steps they have."""
+    return sum(steps_of(workload, place, io, judge, stride, kind) for kind in range(workload.kinds))
+
+
+def steps_of(workload, place: Path, io: str, judge: Judge, stride: int, kind: int) -> int:
+    """Let commits of one kind die at every step in turn; returns how many steps one has."""
 
     def dies(step: int, torn: bool) -> None:
         steps.watch(place)
@@ -153,12 +102,13 @@ def every_step(workload, place: Path, io: str, judge: Judge, stride: int) -> int
         work(workload, place, io, judge.at)
 
     def twice(step: int) -> None:
-        recover(workload, place, dies_at=1 + step % 9)
+        recover(workload, place, dies_at=1 + step % workload.deaths)
         if recover(workload, place) != 0:
             judge.fault("unrecovered", f"step {step}")
 
     for step in itertools.count(1, stride):
         for torn in (False, True):
+            bring(workload, place, judge, kind)
             returned = judge.at
             ended = in_child(partial(dies, step, torn))
             if ended == 0:
@@ -210,11 +160,18 @@ def at_random(workload, place: Path, judge: Judge, kills: int, draw: random.Rand
         judge.after_kill(f"kill {n}, {io}", returned, partial(once, n))
 
 
-FAULTS = ("torn", "lost", "unreadable by peers", "damaged", "unrecovered", "stuck")
+#: What an error says of a commit that everybody sees, or may see.
+SAID = ("stored", "has its new shape", "is deleted")
 RETURNED, RAISED, RAISED_BUT_STORED, STUCK = 10, 11, 12, 13
 
 
-def every_fault(workload, place: Path, judge: Judge, number: int, times: int, stride: int) -> int:
+def every_fault(workload, place: Path, judge: Judge, number: int, times: int, stride: int) -> None:
+    """Let each step of commits of every kind fail in turn."""
+    for kind in range(workload.kinds):
+        faults_of(workload, place, judge, number, times, stride, kind)
+
+
+def faults_of(workload, place: Path, judge: Judge, number: int, times: int, stride: int, kind: int) -> None:
     """Let each step of a commit fail in turn, once (the commit is then tried again) or from there on."""
 
     def fails(step: int) -> None:
@@ -225,24 +182,27 @@ def every_fault(workload, place: Path, judge: Judge, number: int, times: int, st
         try:
             work(workload, place, "threads", judge.at)
         except (fl.Error, OSError) as error:
-            status = RAISED_BUT_STORED if "stored" in str(error) else RAISED
+            status = RAISED_BUT_STORED if any(said in str(error) for said in SAID) else RAISED
         reached = steps.count() >= step
         steps.fail(0, 0, 0)
         if not reached:
             os._exit(0)
         if status != RETURNED and times == 1:
             try:
-                work(workload, place, "threads", workload.found(place, range(judge.at, judge.at + 2)))
+                allowed = range(judge.at, judge.at + 2)
+                now = judge.at if workload.away(place) else workload.found(place, allowed)
+                work(workload, place, "threads", now)
             except BaseException:
                 traceback.print_exc()
                 status = STUCK
         os._exit(status)
 
     for step in itertools.count(1, stride):
+        bring(workload, place, judge, kind)
         at, ended = judge.at, -in_child(partial(fails, step))
         if ended == 0:
             judge.at += 1
-            return step - 1
+            return
         judge.counts["faults"] += 1
         more = int(times == 1)  # it was tried again
         allowed = {RETURNED: range(at + 1, at + 2), RAISED: range(at + more, at + more + 1),
@@ -253,11 +213,12 @@ def every_fault(workload, place: Path, judge: Judge, number: int, times: int, st
         states = allowed[ended]
         if judge.there():
             found = judge.found(f"errno {number} at step {step}, {ended}", states)
-            states = range(found, found + 1)
+            states = range(found, (at + 1 if workload.advances else found) + 1)
         recover(workload, place)
         judge.at = judge.found(f"errno {number} at step {step}, recovered", states)
+        if judge.at < 0:  # it is said: the others are judged by what there is
+            judge.at = max(workload.found(place, range(at + 4)), 0)
         judge.look_with_peers(f"errno {number} at step {step}", range(judge.at, judge.at + 1))
-    return 0
 
 
 def watching(workload, place: Path, latest: int, stop: mmap.mmap, returned: mmap.mmap) -> None:
@@ -329,6 +290,21 @@ def interleaved(workload, place: Path, judge: Judge, rounds: int, draw: random.R
     judge.counts["reads beside"] += struct.unpack("q", reads[:8])[0]
 
 
+COLUMNS = ("workload", "steps", "killed at", "kills", "failed", "peers'", *FAULTS, "seconds")
+WIDTHS = (21, 9, 10, 6, 7, 7, 5, 5, 20, 8, 12, 6, 8)
+
+
+def line_of(first: str, *others: object) -> str:
+    """Return a line of the table."""
+    return first.ljust(WIDTHS[0]) + "".join(str(x).rjust(n) for x, n in zip(others, WIDTHS[1:], strict=True))
+
+
+def told(row: dict) -> list[object]:
+    """Return what the table says of a workload."""
+    numbers = [row.get(name, 0) for name in ("kills at steps", "kills", "faults", "reads by peers", *FAULTS)]
+    return ["/".join(str(n) for n in row["steps"].values()), *numbers, row["seconds"]]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -349,14 +325,16 @@ def main() -> int:
     if options.data:
         options.data.mkdir(parents=True, exist_ok=True)
     top = Path(tempfile.mkdtemp(prefix="crash-", dir=options.data))
+    print(line_of(*COLUMNS))
     for name in names:
         workload, place = WORKLOADS[name](), top / name.replace(" ", "-")
         judge = Judge(workload, place, found_peers, every=4 if options.smoke else 2)
         if in_child(lambda w=workload, p=place: w.prepare(p)) != 0:
             raise RuntimeError(f"{name}: it could not be prepared")
         begun = time.perf_counter()
-        stride = options.stride or (12 if options.smoke and name != "updates" else 1)
-        rings = ("threads",) if options.smoke and name == "updates" else ("threads", "auto")
+        few = options.smoke and name != "updates"
+        stride = options.stride or (13 * workload.kinds if few else 1)
+        rings = ("threads", "auto")[few : 1 + few] if options.smoke else ("threads", "auto")
         lengths = {io: every_step(workload, place, io, judge, stride) for io in rings}
         at_steps = judge.counts["kills"]
         at_random(workload, place, judge, -(-kills // len(names)), draw)
@@ -367,16 +345,13 @@ def main() -> int:
         row = {"workload": name, "steps": lengths, "kills at steps": at_steps, **judge.counts,
                "seconds": round(time.perf_counter() - begun, 1)}  # fmt: skip
         rows.append(row)
-        print(json.dumps(row), flush=True)
+        print(line_of(name, *told(row)), flush=True)
         total += judge.counts
         failures += judge.failures
     shutil.rmtree(top)
-    bad = {
-        kind: total[kind]
-        for kind in ("torn", "lost", "unreadable by peers", "damaged", "unrecovered", "stuck")
-    }
-    print(f"{total['kills']} kills, {total['reads by peers']} reads by {' and '.join(found_peers)}: "
-          + ", ".join(f"{count} {kind}" for kind, count in bad.items()))  # fmt: skip
+    bad = {kind: total[kind] for kind in FAULTS}
+    print(line_of("all", "", *(sum(row.get(name, 0) for row in rows) for name in ("kills at steps", "kills")),
+                  total["faults"], total["reads by peers"], *bad.values(), ""))  # fmt: skip
     for failure in failures[:20]:
         print("  " + failure)
     if options.json:
@@ -387,7 +362,8 @@ def main() -> int:
 if __name__ == "__main__":
     again_with_steps()
     import numpy as np
-    from stored import WORKLOADS, peers
+    from stored import peers
+    from workloads import WORKLOADS
 
     import flagstone as fl
 

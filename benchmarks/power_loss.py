@@ -2,11 +2,12 @@
 
     python benchmarks/power_loss.py [--smoke] [--states N] [--only WORKLOAD,...]
 
-Two commits of each workload are recorded (`file_steps.cpp`): every write with its bytes, every length, hole,
-new name, rename, removal, and every sync. Then, for every moment between two steps, states are made that a
-disk may be in: what was synced is there; of the rest any part, in any order that the model allows (below).
-Each is built as files and opened: it must be the state before the commit or the one after it, and the one
-after it once the commit has returned; then the next commit is made on it, which recovers, and read again.
+Commits of each kind (two at least) are recorded (`file_steps.cpp`): every write with its bytes, every length,
+hole, new name, rename, removal, and every sync. Then, for every moment between two steps, states are made
+that a disk may be in: what was synced is there; of the rest any part, in any order that the model allows
+(below). Each is built as files and opened: it must be the state before the commit or the one after it, and
+the one after it once the commit has returned; then the next commit is made on it, which recovers, and read
+again.
 
 The model: a sector (512 bytes) is written whole or not; each sector of a file goes its own way and may be any
 of its versions since the last fdatasync; lengths change in order, before or after the data they speak of
@@ -255,17 +256,19 @@ class Replay:
             picked = [unit for unit in self.pending if draw.random() < share]
             yield self.closed(picked)
 
-    def build(self, units: list[Unit], place: Path) -> None:
-        """Make the files of a state; the model stays as it was."""
+    def build(self, units: list[Unit], place: Path) -> dict[int, int]:
+        """Make the files of a state; the model stays as it was. Returns their inodes by what these were."""
         kept = {n: (bytes(v.data), v.size, dict(v.names)) for n, v in self.nodes.items()}
         for unit in units:
             unit.apply()
-        self.lay(self.root, place)
+        made: dict[int, int] = {}
+        self.lay(self.root, place, made)
         for number, (data, size, names) in kept.items():
             node = self.nodes[number]
             node.data, node.size, node.names = bytearray(data), size, names
+        return {old: made[number] for old, number in self.inodes.items() if number in made}
 
-    def lay(self, number: int, place: Path) -> None:
+    def lay(self, number: int, place: Path, made: dict[int, int]) -> None:
         node = self.nodes[number]
         if node.kind == "link":
             place.symlink_to(node.target)
@@ -277,20 +280,21 @@ class Replay:
         else:
             place.mkdir()
             for name, child in node.names.items():
-                self.lay(child, place / name)
+                self.lay(child, place / name, made)
+        made[number] = place.lstat().st_ino
 
 
 def judge(workload, place: Path, returned: int, begun: int, counts: Counter) -> str:
     """Open a state of the disk, go on with it, and say what is wrong; empty: nothing."""
     candidates = range(returned, begun + 1)
-    if workload.gaps and not all(path.exists() for path in workload.arrays(place).values()):
+    if workload.away(place):
         counts["away until the next writer"] += 1
     else:
         found = workload.found(place, candidates)
         if found < 0:
             return f"neither of the states {candidates}"
         counts["old" if found == returned else "new"] += 1
-        candidates = range(found, found + 1)
+        candidates = range(found, (begun if workload.advances else found) + 1)
     workload.recover(place)
     found = workload.found(place, candidates)
     if found < 0:
@@ -339,7 +343,7 @@ def replay(workload, model: Replay, top: Path, options) -> tuple[Counter, list[s
             begun = int(text.split()[1])
         elif kind == MARK:
             returned = int(text.split()[1])
-        if options.smoke and workload.slow and number % 4:
+        if options.smoke and number % (1 + total // 120 * (1 + workload.slow)):
             continue
         for units in model.subsets(draw, per_step):
             key = (returned, number if kind == SYNC else 0, tuple(map(id, units)))
@@ -347,7 +351,7 @@ def replay(workload, model: Replay, top: Path, options) -> tuple[Counter, list[s
                 continue
             seen.add(key)
             place = top / "state"
-            model.build(units, place)
+            workload.renumber(place, model.build(units, place))
             counts["states"] += 1
             try:
                 wrong = judge(workload, place, returned, begun, counts)
@@ -395,7 +399,7 @@ def main() -> int:
             raise RuntimeError(f"{name}: it could not be prepared")
         begun = time.perf_counter()
         model = Replay(place, options.ordered, options.lying)  # as it is before the commits
-        recorded(workload, place, top / "log", 2)
+        recorded(workload, place, top / "log", max(2, workload.kinds))
         counts, wrong = replay(workload, model, top, options)
         row = {"workload": name, **counts, "seconds": round(time.perf_counter() - begun, 1)}
         print(json.dumps(row), flush=True)
@@ -415,7 +419,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     again_with_steps()
-    from stored import WORKLOADS
+    from workloads import WORKLOADS
 
     import flagstone as fl
 

@@ -118,7 +118,6 @@ def delete(path: str | os.PathLike[str], key: str | None = None) -> None:
         raise storage_error(f"delete: '{place}' does not exist.", errno.ENOENT, place)
     _refuse_unless_ours(place)
     locks = [_core.WriterLock(array) for array in _arrays(place) if os.path.isdir(f"{array}/__flagstone")]
-    forget_consolidated(place)
     _remove(place)
     del locks  # held until all is gone
 
@@ -152,16 +151,37 @@ def _remove(place: str) -> None:
     parent, name = os.path.split(os.path.abspath(place))
     # Named and locked as what an output builds aside: the next writer of this name removes what we do not.
     aside = f"{parent}/.{name}.flagstone-tmp-{secrets.token_hex(8)}"
-    with open(f"{aside}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.rename(place, aside)
-        folder = os.open(parent, os.O_RDONLY)
+    with contextlib.ExitStack() as stack:
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        shutil.rmtree(aside) if os.path.isdir(aside) else os.unlink(aside)
-        os.unlink(f"{aside}.lock")
+            forget_consolidated(place)
+            lock = stack.enter_context(open(f"{aside}.lock", "w", encoding="utf-8"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.rename(place, aside)
+        except OSError as failed:
+            with contextlib.suppress(OSError):
+                os.unlink(f"{aside}.lock")
+            raise storage_error(
+                f"delete: '{place}' is left as it is, because its directory cannot be changed "
+                f"({os.strerror(failed.errno or 0)}).", failed.errno or 0, place,
+            ) from None  # fmt: skip
+        try:
+            _sync_folder(parent)
+            shutil.rmtree(aside) if os.path.isdir(aside) else os.unlink(aside)
+            os.unlink(f"{aside}.lock")
+        except OSError as failed:  # the files stay until the name is known to have gone from the disk
+            raise storage_error(
+                f"delete: '{place}' is deleted for everybody, but it could not be synced, or not all files "
+                f"removed ({os.strerror(failed.errno or 0)}); the next writer of that path does that.",
+                failed.errno or 0, place,
+            ) from None  # fmt: skip
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 operations["resize"] = _resize

@@ -221,9 +221,14 @@ void ChunkSums::save(std::size_t shard, const ShardSums& sums) {
 
 void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadata& from, const ArrayMetadata& to,
                       const std::function<void(const std::function<void(const Shape&)>&)>& each_shard) {
-  ::unlinkat(directory, carried, 0);
   ChunkSums old(directory, path, from), fresh(directory, path, to);
-  if (!old.open_named(name, false)) return;
+  const bool known = old.open_existing(true);  // a resize that died may have left them under the other name
+  ::unlinkat(directory, carried, 0);
+  if (!known) {
+    // For a third shape: it must not count again once the array has that shape.
+    if (!old.damaged_ && ::unlinkat(directory, name, 0) == 0) sync_directory(path + "/" + folder);
+    return;
+  }
   fresh.file_ = ::openat(directory, carried, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fresh.file_ < 0) throw StorageError("resize: cannot create the checksums", errno, fresh.path_);
   const FileHead head = fresh.expected_head();
@@ -241,6 +246,7 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
       write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
   });
   if (::fdatasync(fresh.file_) != 0) throw StorageError("resize: cannot sync the checksums", errno, fresh.path_);
+  sync_directory(path + "/" + folder);  // before zarr.json says so: those of the old shape would count for a later one
 }
 
 void ChunkSums::adopt(int directory) {

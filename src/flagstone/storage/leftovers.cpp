@@ -106,6 +106,18 @@ std::string record_of(const std::string& hidden) {
   return text_of(notes + "/record.json");
 }
 
+void remove_notes(const std::string& hidden) {
+  const std::string notes = hidden + notes_suffix;
+  if (::unlink((notes + "/record.json").c_str()) == 0) {
+    try {
+      sync_directory(notes);
+    } catch (const StorageError&) {
+      return;  // rather all of the notes than a record without what says to which build it belongs
+    }
+  }
+  remove_tree(notes);
+}
+
 void note_build(const std::string& hidden) { write_text(hidden + notes_suffix + "/build", number_of(hidden)); }
 
 /// Finished where its writer died between the two steps of a publish, removed otherwise.
@@ -120,7 +132,7 @@ void clear_leftover(const std::string& hidden, const std::string& path) {
   char state = 0;
   if (lock >= 0 && ::pread(lock, &state, 1, 0) == 1 && state == publishing && !path_exists(path))
     ::rename((path_exists(hidden) ? hidden : old).c_str(), path.c_str());
-  remove_tree(hidden + notes_suffix);  // first: without them nobody takes over half of the build
+  remove_notes(hidden);  // first: without them nobody takes over half of the build
   remove_tree(hidden);
   remove_tree(old);
   ::unlink(lock_path.c_str());

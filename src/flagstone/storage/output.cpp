@@ -97,7 +97,7 @@ Output::Output(const std::string& path, bool replace, std::uint64_t bytes_needed
 void Output::drop() noexcept {
   if (lock_ < 0) return;
   if (!adopted_) {
-    remove_tree(notes());
+    remove_notes(hidden_);
     ::unlink((hidden_ + lock_suffix).c_str());
   }
   ::close(lock_);
@@ -157,7 +157,7 @@ void Output::take_lock() {
 
 Output::~Output() {
   if (process_ == ::getpid() && !leave_) {
-    remove_tree(notes());
+    remove_notes(hidden_);
     remove_tree(hidden_);
     if (lock_ >= 0) ::unlink((hidden_ + lock_suffix).c_str());
   }
@@ -176,7 +176,7 @@ void Output::publish() {
   published_ = true;
   sync_published();
   leave_ = false;
-  remove_tree(notes());
+  remove_notes(hidden_);
   remove_tree(hidden_);  // the version that was replaced
 }
 
