@@ -30,6 +30,9 @@ void call_with_views(const nb::object& function, const Shape* first, std::span<c
 /// A Python object that others than Python hold; the last of them drops it with the lock.
 std::shared_ptr<nb::object> shared_object(nb::object object);
 
+/// Where results that nobody looks at any more are kept (pages.cpp), for the buffers of reads.
+BufferShelf shelf_of_reads();
+
 /// Whether the calling thread, which holds Python's lock, is inside a task's function.
 bool inside_task();
 

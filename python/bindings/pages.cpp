@@ -106,6 +106,11 @@ class Pages {
 
 }  // namespace
 
+BufferShelf shelf_of_reads() {
+  return {.take = [](std::size_t bytes) { return shelf().take(bytes); },
+          .give = [](Buffer buffer) { shelf().give(std::move(buffer)); }};
+}
+
 void bind_pages(nb::module_& m) {
   m.def("pages", [](std::size_t bytes) {
     auto* memory = new Pages(bytes);

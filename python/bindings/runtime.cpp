@@ -126,7 +126,9 @@ void read(Engine& engine, const Array& array, const Boxes& boxes, std::size_t st
   std::lock_guard one(engine.transferring);
   std::uint64_t asked = 0;
   for (const auto& [start, memory] : boxes) asked += memory.nbytes();
-  read_boxes(*engine.ring, array, tiles, box_options(engine, array, staging, asked));
+  BoxOptions options = box_options(engine, array, staging, asked);
+  options.shelf = shelf_of_reads();
+  read_boxes(*engine.ring, array, tiles, options);
 }
 
 void write(Engine& engine, const Array& array, const ConstBoxes& boxes, std::size_t staging) {

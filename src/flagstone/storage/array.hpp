@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "flagstone/base/memory.hpp"
 #include "flagstone/base/shape.hpp"
 #include "flagstone/storage/file.hpp"
 
@@ -148,8 +149,14 @@ Shape default_chunks(const Shape& shape, Dtype dtype);
 
 class Crew;
 class Ring;
+/// Buffers that somebody keeps between transfers (fresh pages cost a third of what a fast disk takes to fill them).
+struct BufferShelf {
+  std::function<Buffer(std::size_t bytes)> take = {};  // whole pages; an empty one where there is none
+  std::function<void(Buffer)> give = {};
+};
 struct BoxOptions {
   std::size_t staging = std::size_t{16} << 20;  // bytes that it may hold beyond the box, or one chunk
+  BufferShelf shelf = {};                       // where they come from and go to
   Crew* crew = nullptr;   // unpacks and packs while the caller waits for the disk; none: the caller does
   std::size_t hands = 1;  // so many chunks at once; each takes memory for one chunk and its codec beside `staging`
   std::function<void()> pulse = {};  // called now and then on the calling thread; what it throws ends it

@@ -12,7 +12,6 @@ namespace flagstone {
 namespace {
 
 constexpr std::size_t most_flights = 64;
-constexpr std::uint64_t segments_per_flight = std::uint64_t{1} << 32;  // tag = flight * this + segment
 
 }  // namespace
 
@@ -40,15 +39,21 @@ std::optional<Buffer> Pool::take(std::size_t bytes) {
     ++taken_;
     return buffer;
   }
-  while (!idle_.empty() && held_ + bytes > limit_) {
+  while (!idle_.empty() && held_ + bytes > options_.staging) {
     held_ -= idle_.back().size();
     idle_.pop_back();
   }
-  if (held_ + bytes > limit_ && taken_ > 0) return std::nullopt;
-  Buffer buffer(bytes);
+  if (held_ + bytes > options_.staging && taken_ > 0) return std::nullopt;
+  Buffer buffer = options_.shelf.take ? options_.shelf.take(align_up(bytes)) : Buffer();
+  if (!buffer) buffer = Buffer(bytes);
   held_ += buffer.size();
   ++taken_;
   return buffer;
+}
+
+Pool::~Pool() {
+  if (options_.shelf.give)
+    for (Buffer& buffer : idle_) options_.shelf.give(std::move(buffer));
 }
 
 void Pool::give(Buffer buffer) {
@@ -61,8 +66,8 @@ Traffic::Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes,
       array_(array),
       boxes_(boxes),
       flights_(most_flights),
-      pool_(options.staging),
       options_(options),
+      pool_(options),
       next_pulse_(std::chrono::steady_clock::now() + options.between_pulses),
       packed_(array.store().unpack_bytes() > 0),
       crew_(packed_ ? options.crew : nullptr, options.hands, [&ring] { wake_surely(ring); }) {
@@ -83,14 +88,22 @@ void Traffic::move() {
   prepare_next();
   Completion completions[64];
   while (next_ || idle_.size() < most_flights) {
-    while (next_ && !idle_.empty() && start()) {
-    }
-    if (error_) next_.reset(), crew_.cancel();
+    start_all();
     if (collect() || idle_.size() == most_flights) continue;
-    const std::size_t n = ring_.reap(completions);
-    for (std::size_t i = 0; i < n; ++i) completed(completions[i]);
+    const std::span all(completions, ring_.reap(completions));
+    for (const Completion& completion : all) note(completion);
+    for (const Completion& completion : all) {
+      start_all();
+      completed(completion);
+    }
     pulse();
   }
+}
+
+void Traffic::start_all() {
+  while (next_ && !idle_.empty() && start()) {
+  }
+  if (error_) next_.reset(), crew_.cancel();
 }
 
 void Traffic::pulse() {
@@ -144,6 +157,7 @@ void Traffic::prepare_next() {
 bool Traffic::start() {
   Buffer memory;
   if (const std::size_t bytes = std::max(next_->bytes(), next_->more_later); bytes > 0) {
+    if (!next_->write && reading_ > 0 && reading_ + next_->bytes() > options_.staging / 2) return false;
     auto taken = pool_.take(bytes);
     if (!taken) return false;
     memory = std::move(*taken);
@@ -201,18 +215,24 @@ void Traffic::leave(Flight& flight) {
       const auto requests =
           requests_of(flight.transfer, flight.base(), flight.write, number_of(flight) * segments_per_flight);
       ring_.submit(requests);
-      flight.waiting = requests.size();
+      flight.waiting = flight.unseen = requests.size();
+      if (!flight.write && flight.waiting > 0) reading_ += flight.bytes();
       if (flight.transfer.arriving) flight.there.assign(requests.size(), false);
     });
-  if (flight.waiting == 0) settle(flight);
+  if (flight.unseen == 0) settle(flight);
+}
+
+void Traffic::note(const Completion& completion) {
+  Flight& flight = flight_of(completion);
+  if (--flight.waiting == 0 && !flight.write) reading_ -= flight.bytes();
 }
 
 void Traffic::completed(const Completion& completion) {
-  Flight& flight = flights_[completion.tag / segments_per_flight];
+  Flight& flight = flight_of(completion);
   const std::size_t segment = completion.tag % segments_per_flight;
   guarded([&] { check_completion(flight.transfer, segment, completion, flight.write); });
   if (flight.transfer.arriving && !error_) guarded([&] { tell(flight, segment); });
-  if (--flight.waiting == 0) settle(flight);
+  if (--flight.unseen == 0) settle(flight);
 }
 
 void Traffic::tell(Flight& flight, std::size_t segment) {

@@ -29,6 +29,7 @@ struct Flight {
   std::size_t more_later = 0;     // bytes of `memory` that its next transfer takes
   Buffer memory;
   std::size_t waiting = 0;        // requests not yet completed
+  std::size_t unseen = 0;         // and completed ones that nobody has looked at
   std::vector<bool> there = {};   // which are, where transfer.arriving wants to know
   std::size_t first_missing = 0;  // of them
   std::size_t arrived = 0;        // bytes before it
@@ -41,20 +42,23 @@ struct Flight {
   void convert();
 };
 
-/// Buffers for flights, reused; together at most `limit` bytes, or one buffer of any size.
+/// Buffers for flights, reused; together at most options.staging bytes, or one buffer of any size.
 class Pool {
  public:
-  explicit Pool(std::size_t limit) : limit_(limit) {}
+  explicit Pool(const BoxOptions& options) : options_(options) {}
+  ~Pool();
   std::optional<Buffer> take(std::size_t bytes);
   void give(Buffer buffer);
 
  private:
-  std::size_t limit_, held_ = 0, taken_ = 0;
+  const BoxOptions& options_;
+  std::size_t held_ = 0, taken_ = 0;
   std::vector<Buffer> idle_;
 };
 
 /// It alone reaps. After the first error nothing more is started, what is in flight is drained (the kernel still uses
-/// the memory), and the error leaves as itself.
+/// the memory), and the error leaves as itself. Behind virtio a disk hands over all that was under way at once: the
+/// next requests leave before the last are copied and summed, and so reads keep half of the buffers for them.
 class Traffic {
  public:
   Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options);
@@ -86,10 +90,15 @@ class Traffic {
   std::size_t which_ = 0;
 
  private:
+  static constexpr std::uint64_t segments_per_flight = std::uint64_t{1} << 32;  // tag = flight * this + segment
+
   void move();
   void prepare_next();
-  bool start();  // next_; false when the buffers in flight leave no room for it
+  void start_all();  // what there is room for
+  bool start();      // next_; false when the buffers in flight leave no room for it
   void leave(Flight& flight);
+  Flight& flight_of(const Completion& completion) { return flights_[completion.tag / segments_per_flight]; }
+  void note(const Completion& completion);
   void completed(const Completion& completion);
   void tell(Flight& flight, std::size_t segment);
   void settle(Flight& flight);
@@ -113,8 +122,9 @@ class Traffic {
   std::optional<Flight> next_;
   std::vector<Flight> flights_;
   std::vector<std::size_t> idle_;  // of flights_
-  Pool pool_;
   const BoxOptions& options_;
+  Pool pool_;
+  std::size_t reading_ = 0;  // bytes of buffers that the disk is filling
   std::chrono::steady_clock::time_point next_pulse_;
   std::exception_ptr error_;
   const bool packed_;

@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
 namespace {
 
-constexpr unsigned table_slots = 16384;  // registered buffers at most; an empty slot costs the kernel 8 bytes
+constexpr unsigned table_slots = 16384;         // registered buffers at most; an empty slot costs the kernel 8 bytes
+constexpr std::size_t most_unsent = 512 * KiB;  // the disk works on the first requests while the next are prepared
 constexpr std::size_t most_registered_bytes = std::size_t{1} << 30;  // the kernel's limit for one buffer
 
 class UringRing final : public Ring {
@@ -162,13 +164,22 @@ class UringRing final : public Ring {
   /// Fills free slots with waiting requests and hands them to the kernel. Returns 0, or why the kernel takes none now
   /// (it is out of memory): they stay in the queue, which has room for every slot, until the next call.
   int send() {
+    std::size_t bytes = 0;  // since the last that the kernel was told of
     while (!free_slots_.empty() && !waiting_.empty()) {
       const unsigned slot = free_slots_.back();
       free_slots_.pop_back();
       slots_[slot] = RequestProgress(waiting_.front());
       waiting_.pop_front();
+      bytes += slots_[slot].request().bytes();
       start(slot);
+      if (bytes < most_unsent) continue;
+      if (const int refused = tell_kernel()) return refused;
+      bytes = 0;
     }
+    return tell_kernel();
+  }
+
+  int tell_kernel() {
     while (::io_uring_sq_ready(&ring_) > 0)
       if (const int result = ::io_uring_submit(&ring_); result < 0 && result != -EINTR) return -result;
     return 0;

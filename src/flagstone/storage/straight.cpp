@@ -1,6 +1,7 @@
 #include "flagstone/storage/straight.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 
@@ -42,31 +43,58 @@ std::optional<Run> run_of(const ChunkLayout& layout, const Box& in_chunk, const 
   return run;
 }
 
-/// Sums a chunk while its rows arrive.
-class Sum {
+/// What happens to a chunk while it arrives: it is summed, and its rows go to their places where it came through
+/// staging.
+class Arrival {
  public:
-  Sum(const Run& run, std::uint32_t expected) : run_(run), expected_(expected) {}
+  Arrival(const Run& run, std::byte* rows, bool staged, std::optional<std::uint32_t> expected)
+      : run_(run), rows_(rows), staged_(staged), expected_(expected) {}
 
+  /// `data`: where the requests go; the first `arrived` bytes of the chunk are there.
   void reach(const std::byte* data, std::size_t arrived) {
-    while (summed_ < arrived) {
-      const std::size_t row = summed_ / run_.row_bytes, column = summed_ % run_.row_bytes;
-      const std::size_t bytes = std::min(run_.row_bytes - column, arrived - summed_);
-      crc_ = crc32c(data + row * run_.pitch + column, bytes, crc_);
-      summed_ += bytes;
-    }
+    while (done_ < arrived) staged_ ? spread(data, arrived) : sum(data, arrived);
   }
   bool right(const std::byte* data) {
     reach(data, run_.bytes());
-    return crc_ == expected_;
+    return !expected_ || crc_ == *expected_;
   }
-  std::uint32_t expected() const { return expected_; }
+  std::uint32_t expected() const { return *expected_; }
 
  private:
+  static constexpr std::size_t cached = 32 * KiB;  // read twice, the second time from the nearest cache
+
+  void sum(const std::byte* data, std::size_t arrived) {
+    const std::size_t row = done_ / run_.row_bytes, column = done_ % run_.row_bytes;
+    const std::size_t bytes = std::min(run_.row_bytes - column, arrived - done_);
+    if (expected_) crc_ = crc32c(data + row * run_.pitch + column, bytes, crc_);
+    done_ += bytes;
+  }
+  void spread(const std::byte* data, std::size_t arrived) {
+    const std::size_t end = std::min(arrived, done_ + cached);
+    if (expected_) crc_ = crc32c(data + done_, end - done_, crc_);
+    while (done_ < end) {
+      const std::size_t row = done_ / run_.row_bytes, column = done_ % run_.row_bytes;
+      const std::size_t bytes = std::min(run_.row_bytes - column, end - done_);
+      std::memcpy(rows_ + row * run_.pitch + column, data + done_, bytes);
+      done_ += bytes;
+    }
+  }
+
   const Run run_;
-  const std::uint32_t expected_;
-  std::size_t summed_ = 0;
+  std::byte* const rows_;
+  const bool staged_;
+  const std::optional<std::uint32_t> expected_;
+  std::size_t done_ = 0;
   std::uint32_t crc_ = 0;
 };
+
+/// A row that the disk puts into its place takes an entry of the device's queue (256 in all behind virtio): short rows
+/// keep so little under way that copying them is faster, in the time in which the disk works on what follows.
+constexpr std::size_t least_scattered = 32 * KiB;
+/// Shorter ones take longer to copy row by row than by `copy`.
+constexpr std::size_t least_copied = 512;
+/// Longer chunks would take the memory of all that are under way.
+constexpr std::size_t most_staged = 4 * MiB;
 
 }  // namespace
 
@@ -93,23 +121,31 @@ std::optional<Transfer> read_straight(const ChunkLayout& layout, const Box& box,
     return transfer;
   }
   const std::size_t block = stored.file ? stored.file->direct_block() : page_bytes;
-  const bool aligned =
-      (stored.offset | run->begin | run->bytes() | reinterpret_cast<std::uintptr_t>(to.data)) % block == 0;
-  if (!aligned || (run->rows > 1 && (run->row_bytes | run->pitch) % block != 0)) return std::nullopt;
+  const auto at_blocks = [&](std::size_t places) { return places % block == 0; };
+  if (!at_blocks(stored.offset | run->begin | run->bytes())) return std::nullopt;
   const bool all = run->bytes() == layout.chunk_bytes;
   if (layout.verify && !all && stored.crc) return std::nullopt;
   if (!all && box == whole && stored.crc) return std::nullopt;
 
-  transfer.segments.push_back({.file = stored.file,
-                               .offset = stored.offset + run->begin,
-                               .row_bytes = run->row_bytes,
-                               .rows = run->rows,
-                               .pitch = run->pitch});
-  if (!all || !stored.crc) return transfer;
-  const auto sum = std::make_shared<Sum>(*run, *stored.crc);
-  transfer.arriving = [sum](std::byte* data, std::size_t arrived) { sum->reach(data, arrived); };
-  transfer.convert = [sum, chunk, mismatch = layout.mismatch](std::byte* data, std::byte*, std::byte*) {
-    if (!sum->right(data)) mismatch(chunk, sum->expected());
+  const bool straight = at_blocks(reinterpret_cast<std::uintptr_t>(to.data)) &&
+                        (run->rows == 1 || at_blocks(run->row_bytes | run->pitch));
+  const bool can_be_staged = run->row_bytes >= least_copied && run->bytes() <= most_staged;
+  const bool staged = can_be_staged && (!straight || (run->rows > 1 && run->row_bytes < least_scattered));
+  if (!straight && !staged) return std::nullopt;
+
+  Segment segment{.file = stored.file, .offset = stored.offset + run->begin, .row_bytes = run->bytes()};
+  if (staged)
+    transfer.staging_bytes = align_up(run->bytes());
+  else
+    segment.row_bytes = run->row_bytes, segment.rows = run->rows, segment.pitch = run->pitch;
+  transfer.segments.push_back(std::move(segment));
+  const auto expected = all ? stored.crc : std::nullopt;
+  if (!staged && !expected) return transfer;
+  const auto arrival = std::make_shared<Arrival>(*run, to.data, staged, expected);
+  transfer.arriving = [arrival](std::byte* data, std::size_t arrived) { arrival->reach(data, arrived); };
+  transfer.convert = [arrival, chunk, staged, mismatch = layout.mismatch](std::byte* data, std::byte* staging,
+                                                                          std::byte*) {
+    if (!arrival->right(staged ? staging : data)) mismatch(chunk, arrival->expected());
   };
   return transfer;
 }
