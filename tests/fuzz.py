@@ -325,7 +325,7 @@ def _use(path: Path) -> None:
     try:
         opened = fl.open(str(path))
         if isinstance(opened, fl.SparseArray):
-            opened.to_scipy()
+            opened.to_scipy().check_format(full_check=True)  # SciPy itself looks only when it is asked
             opened @ np.ones((opened.shape[1], 2)) if opened.shape[1] < 1 << 20 else None
         else:
             opened[...]

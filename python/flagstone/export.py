@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from . import _core
 from .array import PIECE, STAGING, Array
 from .config import Call
+from .csr_checks import check_columns, check_pointers
 from .imports import STEP, Reported
 from .sparse import SparseArray
 
@@ -90,12 +91,14 @@ def row_blocks(
     row = 0
     while row < core.rows:
         pointers = indptr._take(call, np.s_[row : row + STEP + 1]).astype(np.int64)
+        check_pointers(pointers, row, core.rows, core.nnz, matrix.path)
         first = 0
         while first < len(pointers) - 1:
             end = int(np.searchsorted(pointers, pointers[first] + STEP, side="right")) - 1
             end = min(max(end, first + 1), len(pointers) - 1)
             part = np.s_[int(pointers[first]) : int(pointers[end])]
             columns = indices._take(call, part)
+            check_columns(columns, core.cols, part.start, matrix.path)
             values = data._take(call, part).astype(matrix.dtype, copy=False)
             yield row + first, pointers[first : end + 1] - pointers[first], columns, values
             first = end

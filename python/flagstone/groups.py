@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from . import _core
@@ -12,7 +13,7 @@ from .array import Array, open_array, shape_text
 from .errors import Error, FormatError, storage_error
 from .sparse import SparseArray
 
-__all__ = ["about", "attributes", "listing", "open_directory"]
+__all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
 
 def attributes(place: str) -> dict[str, Any]:
@@ -34,6 +35,15 @@ def binsparse_of(about: Any) -> dict[str, Any]:
 
 def _is_csc(about: dict[str, Any]) -> bool:
     return about.get("encoding-type") == "csc_matrix" or binsparse_of(about).get("format") == "CSC"
+
+
+def compressed(place: str) -> Iterator[str]:
+    """Yield the groups at or below a directory that are CSR or CSC matrices."""
+    if _core.is_csr_group(place) or (_core.is_zarr_group(place) and _is_csc(attributes(place))):
+        yield place
+    elif _core.is_zarr_group(place) and not _core.is_zarr_array(place):
+        for name in _core.open_group(place)[2]:
+            yield from compressed(f"{place}/{name}")
 
 
 #: AnnData's names of the parts of a compressed matrix, and binsparse's.

@@ -25,6 +25,7 @@ from .csr_builder import CsrBuilder, value_dtype
 from .errors import Error, ExistsError, FormatError
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
+from .stretches import check_rows, stretches
 
 __all__ = [
     "STEP", "Reported", "Triplets", "ahead", "build_csr", "build_dense", "cached", "imported", "reopen",
@@ -161,7 +162,8 @@ class _Buckets:
     is then sorted by row in memory. Cost: the entries are written to scratch once and read once.
     """
 
-    def __init__(self, path: str, triplets: Triplets, kept: np.dtype[Any], folder: str) -> None:
+    def __init__(self, call: Call, path: str, triplets: Triplets, kept: np.dtype[Any], folder: str) -> None:
+        self._call = call
         rows, cols = triplets.rows, triplets.cols
         self.rows, self.coarse = rows, max(1, -(-rows // 65_536))  # rows of one counted range
         counts = np.zeros(-(-rows // self.coarse) + 1, np.int64)
@@ -199,15 +201,7 @@ class _Buckets:
             ranges = np.flatnonzero(self.bucket_of == i)
             first = min(int(ranges[0]) * self.coarse, self.rows)
             last = min((int(ranges[-1]) + 1) * self.coarse, self.rows)
-            file.seek(0)
-            entries = np.frombuffer(file.read(), self.record)
-            row = entries["row"] - first
-            if last - first <= 1 << 16:
-                row = row.astype(np.uint16)  # a radix sort
-            order = np.argsort(row, kind="stable")
-            pointers = np.zeros(last - first + 1, np.int64)
-            np.cumsum(np.bincount(row, minlength=last - first), out=pointers[1:])
-            yield first, pointers, entries["column"][order], entries["value"][order]
+            yield from stretches(self._call, file, self.record, first, last)
 
     def close(self) -> None:
         """Close the files."""
@@ -235,11 +229,12 @@ def build_csr(
 ) -> SparseArray:
     """Sort entries by row into a CSR group; duplicates are summed. Holds about 150 MB."""
     kept = value_dtype(triplets.dtype, f"open: '{path}'")
+    check_rows(triplets.rows, path, target)
     builder = CsrBuilder(
         call, target, triplets.cols, kept, replace, beside=_held(triplets, kept), narrow=narrow
     )
     with whole_or_nothing(builder), beside(target) as folder:
-        buckets = _Buckets(path, triplets, kept, folder)
+        buckets = _Buckets(call, path, triplets, kept, folder)
         with contextlib.closing(buckets):
             for _, pointers, columns, values in buckets.sorted():
                 builder.append(pointers, columns, values)
@@ -255,7 +250,7 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
     out = Array(destination.core, "r+")
     out._dirty = True  # built aside: no mark is needed
     with whole_or_nothing(destination), beside(target) as folder:
-        buckets = _Buckets(path, triplets, triplets.dtype, folder)
+        buckets = _Buckets(call, path, triplets, triplets.dtype, folder)
         with contextlib.closing(buckets):
             for first, pointers, columns, values in buckets.sorted():
                 rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))

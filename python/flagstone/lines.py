@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
+from .config import Call
 from .errors import FormatError, storage_error
 from .imports import Reported
 
@@ -24,7 +25,9 @@ _LONGEST = 256 << 20  # one line; beyond that it is no text
 class Lines:
     """A text file read from front to back: single lines, then blocks for a parser."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, call: Call | None = None) -> None:
+        """`call`: whose limit a long line must fit."""
+        self._call = call
         self.path, self.number = path, 0  # lines read so far
         try:
             self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115
@@ -102,5 +105,8 @@ class Lines:
             self._left = text[at:]
             if len(self._left) > _LONGEST:
                 raise FormatError(f"open: '{self.path}', line {self.number + 1}: it is too long for text.")
+            if self._call is not None and len(self._left) > _BLOCK:  # it is copied behind what it had
+                what = f"line {self.number + 1} of '{self.path}'"
+                self._call.room(what, len(self._left) + 3 * _BLOCK)
             if report is not None:
                 report.at(self._raw.tell())

@@ -228,7 +228,7 @@ def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
 ) -> Array | SparseArray:
     """Write the matrix of a MatrixMarket file to `target`: coordinates as a CSR group, else a dense array."""
-    with Lines(path) as lines:
+    with Lines(path, call) as lines:
         header = _Header(lines)
         report = Reported(call, lines.nbytes)
         if header.layout == "array":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import struct
 import zipfile
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from .array import STAGING, Array
 from .config import Call
 from .csr_builder import CsrBuilder, value_dtype
+from .csr_checks import check_columns, check_pointers
 from .errors import Error, FormatError, storage_error
 from .imports import STEP as _STEP
 from .imports import Reported, Triplets, ahead, build_csr, cached
@@ -29,6 +31,10 @@ from .straight import StraightReader
 __all__ = ["import_to", "open_file", "write"]
 
 _LARGE = 1 << 20
+_SMALL = 1 << 16  # bytes of what says how the others are meant
+#: Bytes for a value of a row that stands alone: four buffers of each reader, and copies.
+_LONG_ROW = 96
+_HEADER = 10_000  # NumPy takes no longer ones
 #: RuntimeError, of which NotImplementedError is one: members that are encrypted, or packed in an unknown way.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, RuntimeError)
 
@@ -47,6 +53,19 @@ def _start(path: str, member: zipfile.ZipInfo) -> int:
     return int(member.header_offset) + 30 + int(name) + int(extra)
 
 
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of a `.npy`; its length is looked at before that many bytes are asked for."""
+    version = npy_format.read_magic(file)
+    width = 2 if version == (1, 0) else 4
+    size = file.read(width)
+    if len(size) < width or int.from_bytes(size, "little") > _HEADER:
+        raise ValueError(f"a header of {int.from_bytes(size, 'little')} bytes")
+    text = io.BytesIO(size + file.read(int.from_bytes(size, "little")))
+    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(text)
+    return found
+
+
 class _Member:
     """One array of the archive, read from front to back."""
 
@@ -58,9 +77,7 @@ class _Member:
         self.name, self.path = name, path
         self._file: IO[bytes] = archive.open(f"{name}.npy")
         try:
-            version = npy_format.read_magic(self._file)
-            read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-            self.shape, fortran, self.dtype = read(self._file)
+            self.shape, fortran, self.dtype = _read_header(self._file)
         except (ValueError, SyntaxError, TokenError) as error:  # NumPy parses the header as Python
             raise FormatError(
                 f"open: the header of '{name}' of '{path}' cannot be read ({type(error).__name__}); the file "
@@ -97,9 +114,10 @@ class _Member:
 
     def whole(self) -> NDArray[Any]:
         """Return all elements of a small array."""
-        if self.length > 1000:
+        if self.length > 1000 or self.length * self.dtype.itemsize > _SMALL:
             raise FormatError(
-                f"open: '{self.name}' of '{self.path}' has {self.length} elements; one or two belong there."
+                f"open: '{self.name}' of '{self.path}' has {self.length} elements of {self.dtype}; one or "
+                "two numbers or a short text belong there."
             )
         return self.take(self.length)
 
@@ -126,7 +144,7 @@ def _integers(archive: zipfile.ZipFile, name: str, path: str, length: int | None
 
 
 def _pointer_runs(
-    archive: zipfile.ZipFile, path: str, major: int
+    call: Call, archive: zipfile.ZipFile, path: str, major: int
 ) -> tuple[int, Iterator[tuple[int, NDArray[Any]]]]:
     """Return nnz and runs (first row, pointers) of about _STEP values; a long row stands alone."""
     indices = _integers(archive, "indices", path)
@@ -152,7 +170,9 @@ def _pointer_runs(
             first = 0
             while first < len(pointers) - 1:
                 end = int(np.searchsorted(pointers, pointers[first] + _STEP, side="right")) - 1
-                end = max(end, first + 1)
+                if end <= first:
+                    end, held = first + 1, int(pointers[first + 1] - pointers[first])
+                    call.room(f"the {held} values of row {row + first} of '{path}'", _LONG_ROW * held)
                 yield row + first, pointers[first : end + 1]
                 first = end
             row += len(pointers) - 1
@@ -175,7 +195,7 @@ def _import_csr(
     replace: bool,
     narrow: bool,
 ) -> SparseArray:
-    nnz, runs = _pointer_runs(archive, path, rows)
+    nnz, runs = _pointer_runs(call, archive, path, rows)
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
@@ -205,12 +225,12 @@ def _check_data(data: _Member, nnz: int, path: str) -> None:
 
 
 def _triplets(
-    archive: zipfile.ZipFile, path: str, kind: str, rows: int, cols: int
+    call: Call, archive: zipfile.ZipFile, path: str, kind: str, rows: int, cols: int
 ) -> tuple[int, np.dtype[Any], Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]]:
     """Return nnz, value dtype and blocks (row, column, value) of a CSC or COO matrix in stored order."""
     data = _Member(archive, "data", path)
     if kind == "csc":
-        nnz, runs = _pointer_runs(archive, path, cols)
+        nnz, runs = _pointer_runs(call, archive, path, cols)
         minor = _integers(archive, "indices", path)
         _check_data(data, nnz, path)
 
@@ -250,13 +270,13 @@ def import_to(
                     f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
                     ".tocsr())."
                 )
-            nnz, dtype, _ = _triplets(archive, path, kind, rows, cols)
+            nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
             report, passes = Reported(call, os.path.getsize(path)), 0
 
             def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
                 nonlocal passes
                 passes, seen = passes + 1, 0
-                for block in _triplets(archive, path, kind, rows, cols)[2]:
+                for block in _triplets(call, archive, path, kind, rows, cols)[2]:
                     yield block
                     seen += len(block[0])
                     report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
@@ -334,7 +354,13 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
                 header = {"descr": descr, "fortran_order": False, "shape": (length,)}
                 npy_format.write_array_header_1_0(file, header)
                 for first in range(0, length, _STEP):
-                    values = np.ascontiguousarray(part._take(call, np.s_[first : first + _STEP]), dtype)
+                    taken = part._take(call, np.s_[first : first + _STEP + (name == "indptr")])
+                    if name == "indices":
+                        check_columns(taken, core.cols, first, source.path)
+                    if name == "indptr":
+                        wide = taken.astype(np.int64, copy=False)
+                        check_pointers(wide, first, core.rows, core.nnz, source.path)
+                    values = np.ascontiguousarray(taken[:_STEP], dtype)
                     file.write(values.data)
                     moved += values.nbytes if name == "data" else 0
                     report.at(moved)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from . import _core
 from .array import Array, shape_text
 from .config import Call
+from .csr_checks import check_columns, check_pointers
 from .errors import ShapeError
 from .lazy_sparse import LazySparse
 from .linear import Linear
@@ -172,15 +173,16 @@ class SparseArray(SparseReductions, LazySparse, Linear):
         call = Call("to_scipy")
         call.room(f"the whole matrix ({self.stored_values:,} stored values)", self.nbytes)
         index = np.dtype(np.int32 if max(self.stored_values, *self.shape) < 2**31 else np.int64)
-        parts = [Array(part)[...] for part in (self._stored.data, self._stored.indices, self._stored.indptr)]
+        stored = self._stored
+        parts = [Array(part)[...] for part in (stored.data, stored.indices, stored.indptr)]
+        check_columns(parts[1], stored.cols, 0, self.path)
+        check_pointers(parts[2].astype(np.int64, copy=False), 0, stored.rows, stored.nnz, self.path)
         data, indices, indptr = (
             parts[0].astype(self.dtype, copy=False),
             parts[1].astype(index, copy=False),
             parts[2].astype(index, copy=False),
         )
-        matrix = sparse.csr_matrix(
-            (data, indices, indptr), (self._stored.rows, self._stored.cols), copy=False
-        )
+        matrix = sparse.csr_matrix((data, indices, indptr), (stored.rows, stored.cols), copy=False)
         if self.lazy:
             matrix = self._apply_to_scipy(matrix)
         return matrix.T if self._transposed else matrix

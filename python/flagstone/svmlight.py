@@ -48,7 +48,7 @@ class _Rows:
 
 def _blocks(call: Call, path: str, start: int) -> Iterator[tuple[int, _Rows, int]]:
     """Yield (rows, buffers, values) of blocks of rows; `start`: bytes read by earlier passes, for the bar."""
-    with Lines(path) as lines:
+    with Lines(path, call) as lines:
         rows, report = _Rows(call), Reported(call, 2 * lines.nbytes)
         for done in lines.parsed(rows.parse, rows.grow, report):
             yield done.entries, rows, done.values
