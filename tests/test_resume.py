@@ -360,6 +360,30 @@ result = told()
     assert np.array_equal(np.asarray(fl.open(tmp_path / "columns.zarr")), values)
 
 
+def test_rechunk_with_another_codec_is_another_call(process, tmp_path, rng):
+    values = rng.standard_normal((4096, 1024))
+    fl.rechunk(values, (64, -1), out=tmp_path / "rows.zarr")
+    code = """
+import warnings
+warnings.simplefilter("ignore", fl.LeftoverWarning)
+options = dict(codec=codec, order=order, memory="100MiB")
+fl.rechunk(fl.open("rows.zarr"), (512, 512), out="square.zarr", **options)
+result = told()
+"""
+    process(code, kill=1, codec="zstd:1", order="F")
+    process('fl.resume("square.zarr")')
+    made = fl.open(tmp_path / "square.zarr")
+    assert (made._core.codec, made._core.order) == ("zstd:1", "F")
+    assert np.array_equal(made[...], values)
+    process(code, kill=1, codec="zstd:1", order="F")
+    assert "resumed" not in process(code, codec="gzip:1", order="F")["what"]
+    process(code, kill=1, codec="gzip:1", order="F")
+    assert "resumed" not in process(code, codec="gzip:1", order="C")["what"]
+    made = fl.open(tmp_path / "square.zarr")
+    assert (made._core.codec, made._core.order) == ("gzip:1", "C")
+    assert np.array_equal(made[...], values)
+
+
 # Principal components ---------------------------------------------------------------------------------------
 
 _PCA = """

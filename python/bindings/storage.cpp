@@ -36,9 +36,11 @@ std::shared_ptr<void> keep_alive(nb::object object) {
 
 Array create_zarr(const std::string& directory, const Shape& shape, const std::string& dtype, const Shape& chunks,
                   const std::string& codec, const std::string& attributes,
-                  const std::vector<std::string>& dimension_names, const std::string& checksum) {
+                  const std::vector<std::string>& dimension_names, const std::string& checksum,
+                  const std::string& order) {
   const ZarrOptions options{.chunks = chunks,
                             .codec = codec,
+                            .column_major = order == "F",
                             .checksum = checksum,
                             .attributes = attributes,
                             .dimension_names = dimension_names};
@@ -85,6 +87,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("path", &Array::path)
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("codec", &codec_of)
+      .def_prop_ro("order", [](const Array& array) { return std::string(1, order_of(array)); })
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
       .def_prop_ro("pack_bytes", [](const Array& a) { return a.store().pack_bytes(); })
@@ -161,7 +164,8 @@ void bind_storage(nb::module_& m) {
         unlocked());
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
-        nb::arg("dimension_names") = std::vector<std::string>{}, nb::arg("checksum") = "sidecar", unlocked());
+        nb::arg("dimension_names") = std::vector<std::string>{}, nb::arg("checksum") = "sidecar",
+        nb::arg("order") = "C", unlocked());
   m.def("open_chunk_table", &chunk_table, nb::arg("file"), nb::arg("name"), nb::arg("shape"), nb::arg("chunks"),
         nb::arg("dtype"), nb::arg("big_endian"), nb::arg("steps"), nb::arg("fill"), nb::arg("places"));
   m.def(
@@ -203,10 +207,11 @@ void bind_storage(nb::module_& m) {
   });
   m.def(
       "planned_array",
-      [](const Shape& shape, const std::string& dtype, const Shape& chunks, const std::string& codec) {
-        return planned_array(shape, dtype_from_name(dtype), chunks, codec);
+      [](const Shape& shape, const std::string& dtype, const Shape& chunks, const std::string& codec,
+         const std::string& order) {
+        return planned_array(shape, dtype_from_name(dtype), chunks, codec, order == "F");
       },
-      nb::arg("shape"), nb::arg("dtype"), nb::arg("chunks"), nb::arg("codec") = "raw");
+      nb::arg("shape"), nb::arg("dtype"), nb::arg("chunks"), nb::arg("codec") = "raw", nb::arg("order") = "C");
   m.def("default_chunks",
         [](const Shape& shape, const std::string& dtype) { return default_chunks(shape, dtype_from_name(dtype)); });
 

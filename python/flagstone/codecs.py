@@ -34,10 +34,11 @@ _SPEEDS = {
 
 @dataclass(frozen=True)
 class Choice:
-    """A codec, and why it was taken ("" where it was asked for)."""
+    """How chunks are stored: a codec, why it was taken ("" where it was asked for), the order of elements."""
 
     codec: str
     why: str = ""
+    order: str = "C"  # or "F": the first index is the fastest
 
 
 def check_codec(who: str, codec: object, path: str, auto: bool = False) -> None:

@@ -17,7 +17,7 @@ from .expression import Expression, as_expression, leaves, lower
 from .operators import operations
 from .outputs import check_apart
 from .places import IN_MEMORY, Place, check_out
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .reduced import Reduced
 from .scratch import prepare
 
@@ -225,12 +225,8 @@ def _of_nothing(item: Reduced, out: Any) -> Any:
     return _deliver(value, out)
 
 
-def _plan(*expressions: Any, out: Any = None, memory: int | str | None = None) -> Plan:
-    return _Job(expressions, out, memory).plan()
-
-
-@routine(_plan)
-def compute(*expressions: Any, out: Any = None, memory: int | str | None = None) -> Any:
+@routine
+def compute(*expressions: Any, out: Any = None, memory: int | str | None = None) -> Prepared[Any]:
     """Compute lazy expressions and pending reductions, inside a memory limit.
 
     Parameters
@@ -262,7 +258,7 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     operation and element. A pending reduction inside an expression (``X - X.mean(0)``) is computed first, in
     a pass of its own. The limit and the number of workers do not change bits.
     """
-    return _Job(expressions, out, memory).run()
+    return _Job(expressions, out, memory)
 
 
 operations["compute"] = compute

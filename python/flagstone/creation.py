@@ -38,7 +38,7 @@ class Destination:
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
         record: Record | None = None, codec: str | Choice | None = None,
     ) -> None:  # fmt: skip
-        """`like`: whose attributes, names of dimensions and (codec None) codec the array gets.
+        """`like`: whose attributes, names of dimensions and (codec None) codec and order the array gets.
 
         `record`: of a call that can be resumed; `core` then holds what a killed one had finished.
         """
@@ -71,7 +71,7 @@ class Destination:
                 _core.write_group(built, "{}")
                 built = f"{built}/{MEMBER}"
             kept, old = _kept(like)
-            chosen = codec if isinstance(codec, Choice) else Choice(codec or "raw")
+            chosen = codec if isinstance(codec, Choice) else Choice(codec) if codec else kept_choice(like)
             if chosen.why:
                 kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
             names = list(dims or old) or _dimension_names(self.path if member else "", shape)
@@ -83,7 +83,8 @@ class Destination:
                 attributes=kept,
                 dimension_names=names,
                 checksum=checksum,
-                codec=kept_codec(like) if codec is None else chosen.codec,
+                codec=chosen.codec,
+                order=chosen.order,
             )
         if record is not None and record.text:
             sync_tree(self._output.directory)
@@ -134,12 +135,15 @@ def _kept(array: Array | None) -> tuple[str, list[str]]:
     return json.dumps(attributes) if attributes else "", names if named else []
 
 
-def kept_codec(out: object) -> str:
-    """Return the codec of an Array that is about to be replaced; raw where it is one that is only read."""
+def kept_choice(out: object) -> Choice:
+    """Return codec and order of an Array that is about to be replaced; raw, C where it is only read."""
+    if not isinstance(out, Array):
+        return Choice("raw")
+    order = "F" if out._core.order == "F" else "C"
     try:
-        return _core.check_codec(out._core.codec) if isinstance(out, Array) else "raw"
+        return Choice(_core.check_codec(out._core.codec), order=order)
     except FormatError:
-        return "raw"
+        return Choice("raw", order=order)
 
 
 def _dimension_names(member: str, shape: tuple[int, ...]) -> list[str]:

@@ -17,7 +17,7 @@ from .csr_builder import from_blocks
 from .errors import ShapeError
 from .expression import Expression
 from .outputs import check_path
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .records import UNRECORDED, Record, identity, seconds_of
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
@@ -164,18 +164,11 @@ def _method(choice: _core.PcaChoice) -> str:
     return str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
 
 
-def _plan(
-    X: Any, k: int, *, center: bool = True, method: str = "auto", tol: float = 1e-5, seed: int = 0,
-    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
-) -> Plan:  # fmt: skip
-    return _Pca(X, k, center, method, tol, seed, out, memory).plan()
-
-
-@routine(_plan)
+@routine
 def pca(
     X: Any, k: int, *, center: bool = True, method: str = "auto", tol: float = 1e-5, seed: int = 0,
     out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
-) -> PcaResult:  # fmt: skip
+) -> Prepared[PcaResult]:  # fmt: skip
     """Return the k leading principal components of X, inside a memory limit.
 
     X is centred without being changed or made dense; the scores go to disk.
@@ -224,4 +217,4 @@ def pca(
     flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
     counts.
     """
-    return _Pca(X, k, center, method, tol, seed, out, memory).run()
+    return _Pca(X, k, center, method, tol, seed, out, memory)

@@ -17,7 +17,7 @@ from .array import Array, shape_text
 from .config import Call
 from .errors import ShapeError
 from .expression import Expression, as_expression, leaves, lower
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .reduced import axes_of
 from .scratch import prepare
 from .tasks import TOUCHES, note
@@ -260,22 +260,12 @@ class _Visits:
         return found
 
 
-def _plan(
-    function: Callable[..., Any], combine: Callable[[Any, Any], Any], /, *operands: Any, axis: Any = None,
-    initial: Any = _NOTHING, block: Any = None, dtype: Any = None, scratch: int | None = None,
-    partial: int = 0, memory: int | str | None = None,
-) -> Plan:  # fmt: skip
-    return _Fold(
-        function, combine, operands, axis, initial, block, dtype, scratch, partial, memory
-    ).plan()  # fmt: skip
-
-
-@routine(_plan)
+@routine
 def fold(
     function: Callable[..., Any], combine: Callable[[Any, Any], Any], /, *operands: Any, axis: Any = None,
     initial: Any = _NOTHING, block: Any = None, dtype: Any = None, scratch: int | None = None,
     partial: int = 0, memory: int | str | None = None,
-) -> Any:  # fmt: skip
+) -> Prepared[Any]:  # fmt: skip
     """Return what two functions make of all elements: one folds a block, one combines two such results.
 
     >>> fl.fold(lambda x: np.histogram(x, 100, (0, 1))[0], np.add, X)        # doctest: +SKIP
@@ -327,4 +317,4 @@ def fold(
     neither the limit nor the number of workers changes bits. At most (2 workers + 1) log2(n) partial results
     wait.
     """
-    return _Fold(function, combine, operands, axis, initial, block, dtype, scratch, partial, memory).run()
+    return _Fold(function, combine, operands, axis, initial, block, dtype, scratch, partial, memory)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from . import _core
 from .array import Array, open_core, shape_text
 from .config import Call
-from .creation import Destination, kept_codec
+from .creation import Destination, kept_choice
 from .errors import ShapeError, storage_error
 from .expression import Expression
 from .operators import operations
 from .outputs import check_path, check_replaceable
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .records import UNRECORDED, Record, identity, memory_identity, seconds_of, stored_stamp
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
@@ -209,7 +209,8 @@ class _Matmul:
     def planned(self) -> _core.Array:
         if self._in_memory():
             return _core.memory_array(np.empty(self.shape, self.dtype))
-        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), kept_codec(self.out))
+        how = kept_choice(self.out)
+        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), how.codec, how.order)
 
     def plan(self) -> Plan:
         return self.call.as_plan(self.job(self.planned()), self.what, "superblocks", 1)
@@ -266,21 +267,6 @@ class _Matmul:
         return out
 
 
-def _plan(
-    A: Any,
-    B: Any,
-    /,
-    *,
-    out: Any = None,
-    alpha: complex = 1,
-    beta: complex = 0,
-    memory: int | str | None = None,
-) -> Plan:
-    if isinstance(A, SparseArray):
-        return _sparse(A, B, out, alpha, beta, memory).plan()
-    return _Matmul(A, B, out, alpha, beta, memory).plan()
-
-
 def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
     if isinstance(b, (Array, SparseArray)):
         raise ShapeError(
@@ -289,10 +275,10 @@ def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, mem
         )
     if alpha != 1 or beta != 0 or not (out is None or isinstance(out, np.ndarray)):
         raise ShapeError("matmul: a sparse A takes alpha=1, beta=0 and out=None or an ndarray.")
-    return Product(a, b, "transposed" if a._transposed else "plain", memory)
+    return Product(a, b, "transposed" if a._transposed else "plain", memory, out)
 
 
-@routine(_plan)
+@routine
 def matmul(
     A: Any,
     B: Any,
@@ -302,7 +288,7 @@ def matmul(
     alpha: complex = 1,
     beta: complex = 0,
     memory: int | str | None = None,
-) -> Any:
+) -> Prepared[Any]:
     """Return alpha A B + beta C, inside a memory limit.
 
     Parameters
@@ -339,8 +325,8 @@ def matmul(
     each operand once, and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts exactly.
     """
     if isinstance(A, SparseArray):
-        return _sparse(A, B, out, alpha, beta, memory).run(out)
-    return _Matmul(A, B, out, alpha, beta, memory).run()
+        return _sparse(A, B, out, alpha, beta, memory)
+    return _Matmul(A, B, out, alpha, beta, memory)
 
 
 operations["matmul"] = matmul

@@ -13,7 +13,7 @@ from . import _core
 from .array import Array, shape_text
 from .errors import ShapeError
 from .places import IN_MEMORY, Place
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .regions import Region
 from .tasks import Graph, read, write
 
@@ -125,18 +125,11 @@ class _Store:
         np.copyto(output, result, casting="same_kind")
 
 
-def _plan_blocks(
-    function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
-    out: Any = None, dtype: Any = None, scratch: int | None = None, memory: int | str | None = None,
-) -> Plan:  # fmt: skip
-    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks").plan()
-
-
-@routine(_plan_blocks)
+@routine
 def map_blocks(
     function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
     out: Any = None, dtype: Any = None, scratch: int | None = None, memory: int | str | None = None,
-) -> Any:  # fmt: skip
+) -> Prepared[Any]:  # fmt: skip
     """Return the array that a function makes of blocks, each with a halo around it if wanted.
 
     Parameters
@@ -163,20 +156,13 @@ def map_blocks(
     -----
     Reads every array once (halos twice) and writes the result once.
     """
-    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks").run()
+    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks")
 
 
-def _plan_tiles(
-    function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
-    scratch: int | None = None, memory: int | str | None = None,
-) -> Plan:  # fmt: skip
-    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles").plan()
-
-
-@routine(_plan_tiles)
+@routine
 def map_tiles(
     function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
     scratch: int | None = None, memory: int | str | None = None,
-) -> Any:  # fmt: skip
+) -> Prepared[Any]:  # fmt: skip
     """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks."""
-    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles").run()
+    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles")

@@ -14,7 +14,7 @@ from . import _core
 from .array import Array, shape_text
 from .codecs import Choice
 from .config import Call
-from .creation import Destination, kept_codec
+from .creation import Destination, kept_choice
 from .errors import ShapeError, storage_error
 from .outputs import check_path, check_replaceable
 from .records import UNRECORDED
@@ -64,8 +64,8 @@ class Place:
         """Return an array that only the planner uses."""
         if self.in_memory:
             return _core.memory_array(np.empty(self.shape, self.dtype))
-        codec = kept_codec(self.like) if self.codec is None else self.codec.codec
-        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), codec)
+        how = kept_choice(self.like) if self.codec is None else self.codec
+        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), how.codec, how.order)
 
     def open(self, stack: contextlib.ExitStack) -> _core.Array:
         """Make the place, aside where it is on disk; `stack` undoes it where the call fails."""

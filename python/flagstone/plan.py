@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import textwrap
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from . import _core
 
-__all__ = ["Plan", "Routine", "Stats", "planned_by", "routine"]
+__all__ = ["Plan", "Prepared", "Routine", "Stats", "planned_by", "routine"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 def format_seconds(seconds: float) -> str:
@@ -152,6 +154,16 @@ def comparison(plan: Plan, stats: Stats) -> str:
     return "\n".join(f"  {line}" for line in lines)
 
 
+class Prepared(Protocol[R_co]):
+    """A call whose arguments were checked."""
+
+    def plan(self) -> Plan:
+        """Count it."""
+
+    def run(self) -> R_co:
+        """Do it."""
+
+
 class Routine(Generic[P, R]):
     """A function and the plan of calling it: ``f(...)`` runs, ``f.plan(...)`` counts."""
 
@@ -172,9 +184,21 @@ class Routine(Generic[P, R]):
         return f"<routine {getattr(self._call, '__qualname__', self._call)}; .plan() counts its cost>"
 
 
-def routine(plan: Callable[P, Plan]) -> Callable[[Callable[P, R]], Routine[P, R]]:
-    """Join a function with the function that plans it."""
-    return lambda call: Routine(call, plan)
+def routine(prepare: Callable[P, Prepared[R]]) -> Routine[P, R]:
+    """Make a routine of a function that checks arguments and returns what runs and plans them."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return prepare(*args, **kwargs).run()
+
+    def plan(*args: P.args, **kwargs: P.kwargs) -> Plan:
+        return prepare(*args, **kwargs).plan()
+
+    made = Routine(functools.wraps(prepare)(call), plan)
+    # For help() and the pages: what the caller gets is told by "Returns", not by what prepares it.
+    made.__signature__ = inspect.signature(prepare).replace(  # type: ignore[attr-defined]
+        return_annotation=inspect.Signature.empty
+    )
+    return made
 
 
 class PlannedMethod(Generic[R]):

@@ -17,7 +17,7 @@ from .config import Call
 from .decomposition import _Pca
 from .dispersion import choose_genes, dispersion
 from .errors import NumericalError, ShapeError
-from .plan import Plan, Stats, routine
+from .plan import Plan, Prepared, Stats, routine
 from .sparse import SparseArray
 from .sparse_reductions import ColumnMoments, row_sums
 
@@ -181,15 +181,7 @@ def _sums(parts: list[Any], more: tuple[str, ...] = ()) -> dict[str, Any]:
     return {name: sum(getattr(part, name) for part in parts) for name in (*_BOTH, *more)}
 
 
-def _plan(
-    X: Any, k: int = 50, *, genes: int = 2000, target: float = 1e4, out: Any = None,
-    memory: int | str | None = None, **options: Any,
-) -> Plan:  # fmt: skip
-    """Return the plan of all three steps: both reads, and the PCA of the first genes (as many as asked)."""
-    return _SingleCell(X, k, genes, target, out, memory, options).plan()
-
-
-@routine(_plan)
+@routine
 def single_cell(
     X: Any,
     k: int = 50,
@@ -199,7 +191,7 @@ def single_cell(
     out: str | os.PathLike[str] | None = None,
     memory: int | str | None = None,
     **options: Any,
-) -> SingleCell:
+) -> Prepared[SingleCell]:
     """Return principal components of counts: normalise, log1p, choose genes by dispersion, PCA.
 
     Equal to scanpy's ``normalize_total(target_sum=1e4)``, ``log1p``, ``highly_variable_genes(flavor="seurat",
@@ -236,4 +228,4 @@ def single_cell(
     Reads X once for the cells' totals, once for the genes' moments, and then as often as the PCA does
     (``fl.stats().passes`` counts all). Beside the PCA: 32 bytes a cell, 128 bytes a gene.
     """
-    return _SingleCell(X, k, genes, target, out, memory, options).run()
+    return _SingleCell(X, k, genes, target, out, memory, options)

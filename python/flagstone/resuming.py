@@ -88,13 +88,17 @@ def _old(path: str, told: dict[str, Any]) -> Any:
     return open_path(path, mode="r+") if told["into"] else path
 
 
+def _written(path: str, told: dict[str, Any]) -> dict[str, Any]:
+    return {"out": _old(path, told)} | {name: told[name] for name in ("checksum", "codec", "order")}
+
+
 def _rechunk(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    options = {"out": _old(path, told), "dtype": told["dtype"], "casting": "unsafe"}
-    return rechunk, (_operand("A", told["a"]), told["chunks"]), options | {"checksum": told["checksum"]}
+    options = _written(path, told) | {"dtype": told["dtype"], "casting": "unsafe"}
+    return rechunk, (_operand("A", told["a"]), told["chunks"]), options
 
 
 def _transpose(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    options = {"out": _old(path, told), "chunks": told["chunks"], "checksum": told["checksum"]}
+    options = _written(path, told) | {"chunks": told["chunks"]}
     return transpose, (_operand("A", told["a"]), told["axes"]), options
 
 
@@ -196,7 +200,7 @@ def resume(path: str | os.PathLike[str], *, memory: int | str | None = None) -> 
     Notes
     -----
     The same call does the same (``fl.matmul(A, B, out=path)``), and is the way to go on where an operand was
-    an array in memory. Costs what was not finished at the last checkpoint; `docs/storage.md` says which
+    an array in memory. Costs what was not finished at the last checkpoint; `docs/resume.md` says which
     routines keep which. ``stats().what`` ends with where it began.
     """
     left, routine, operands, options = call_of(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ from . import _core
 from .array import Array, shape_text
 from .codecs import Choice, check_codec, choose
 from .config import Call
-from .creation import CHECKSUMS, check_new
-from .errors import ShapeError
+from .creation import CHECKSUMS, check_new, kept_choice
+from .errors import FormatError, ShapeError
 from .expression import Expression
 from .places import Place
-from .plan import Plan, routine
+from .plan import Plan, Prepared, routine
 from .records import Record, identity, memory_identity, seconds_of, stored_stamp
 from .scratch import prepare
 
@@ -51,7 +52,9 @@ class _Restructure:
         self.out = out
         self.call.on(self.source.path)
 
-    def into(self, dtype: np.dtype[Any], chunks: Any, checksum: str, codec: str | None) -> None:
+    def into(
+        self, dtype: np.dtype[Any], chunks: Any, checksum: str, codec: str | None, order: str | None
+    ) -> None:
         """Say what is written."""
         who = self.call.who
         if checksum not in CHECKSUMS:
@@ -62,17 +65,24 @@ class _Restructure:
         if chunks is not None or (isinstance(self.out, Array) and self.out.path is None):
             self.place.chunks = fitting
         target = self.out.path if isinstance(self.out, Array) else self.out
-        if isinstance(target, (str, os.PathLike)) and os.fspath(target).endswith(".npy"):
+        path = os.fspath(target) if isinstance(target, (str, os.PathLike)) else ""
+        flat = path.endswith(".npy")
+        if flat:
             self.place.chunks = _slab(self.shape, dtype.itemsize)  # the planner's: a flat file has none
         self.place.checksum = checksum
         straight = self.own == sorted(self.own)
         if self.place.like is None and self.array is not None and straight:
             self.place.like = self.array
+        if order not in (None, "C", "F"):
+            raise ValueError(f"{who}: order is {order!r}; choose 'C' or 'F'.")
+        if order == "F" and (flat or self.place.in_memory):
+            where = "a .npy file" if flat else "a result in memory"
+            raise FormatError(f"{who}: order is 'F', and {where} has no chunks; name a Zarr directory.")
+        kept = Choice("raw") if flat else kept_choice(self.place.like)
         if codec is not None:
-            check_codec(
-                who, codec, os.fspath(target) if isinstance(target, (str, os.PathLike)) else "", auto=True
-            )
-            self.place.codec = self._codec(codec)
+            check_codec(who, codec, path, auto=True)
+        how = kept if codec is None else self._codec(codec)
+        self.how = self.place.codec = replace(how, order=order or kept.order)
         self.call.outputs = 0 if self.place.in_memory else 1
 
     def _codec(self, codec: str) -> Choice:
@@ -129,7 +139,7 @@ class _Restructure:
         told: dict[str, Any] = {
             "a": memory_identity(self.values) if self.array is None else identity(self.array),
             "axes": list(self.axes), "dtype": self.to.name, "chunks": list(self.place.chunks), "into": into,
-            "checksum": self.place.checksum,
+            "checksum": self.place.checksum, "codec": self.how.codec, "order": self.how.order,
         }  # fmt: skip
         if into:
             told["old"] = stored_stamp(os.path.abspath(self.out.path))
@@ -215,31 +225,7 @@ def _cast(who: str, given: np.dtype[Any], wanted: DTypeLike | None, casting: str
     return dtype
 
 
-def _rechunk(
-    A: Any, chunks: Any, out: Any, dtype: DTypeLike | None, casting: str, checksum: str, codec: str | None,
-    memory: Any,
-) -> _Restructure:  # fmt: skip
-    given = _Restructure("rechunk", A, None, out, memory)
-    given.into(_cast("rechunk", given.dtype, dtype, casting), chunks, checksum, codec)
-    return given
-
-
-def _plan_rechunk(
-    A: Any,
-    chunks: Any = None,
-    /,
-    *,
-    out: Any = None,
-    dtype: DTypeLike | None = None,
-    casting: str = "same_kind",
-    checksum: str = "sidecar",
-    codec: str | None = None,
-    memory: int | str | None = None,
-) -> Plan:
-    return _rechunk(A, chunks, out, dtype, casting, checksum, codec, memory).plan()
-
-
-@routine(_plan_rechunk)
+@routine
 def rechunk(
     A: Any,
     chunks: Any = None,
@@ -250,8 +236,9 @@ def rechunk(
     casting: str = "same_kind",
     checksum: str = "sidecar",
     codec: str | None = None,
+    order: str | None = None,
     memory: int | str | None = None,
-) -> Any:
+) -> Prepared[Any]:
     """Write an array anew with other chunks, in fixed memory and at most two passes.
 
     Parameters
@@ -274,6 +261,10 @@ def rechunk(
     codec : str, optional
         As for `create`, or "auto" as for `from_numpy`. Default: that of A (of an existing `out`), where it is
         one that is written here.
+    order : {"C", "F"}, optional
+        Which index is the fastest inside a chunk: the last ("C"), or the first ("F", by Zarr's transpose
+        codec, which zarr-python and TensorStore read), for programs that want columns. Default: that of A (of
+        an existing `out`), else "C".
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -296,36 +287,12 @@ def rechunk(
     long enough. Where neither fits, a second pass writes and reads everything once more, through scratch:
     ``rechunk.plan(...)`` says which, and why. Attributes and names of dimensions are kept.
     """
-    return _rechunk(A, chunks, out, dtype, casting, checksum, codec, memory).run()
-
-
-def _transpose(
-    A: Any, axes: Any, out: Any, chunks: Any, checksum: str, codec: str | None, memory: Any
-) -> _Restructure:
-    ndim = A.ndim if isinstance(A, (Array, np.ndarray)) else np.ndim(A)
-    given = _Restructure("transpose", A, range(ndim)[::-1] if axes is None else axes, out, memory)
-    chunked = given.array is not None and given.chunks != given.shape
-    if chunks is None and chunked and not isinstance(out, Array):
-        chunks = given.chunks
-    given.into(given.dtype, chunks, checksum, codec)
+    given = _Restructure("rechunk", A, None, out, memory)
+    given.into(_cast("rechunk", given.dtype, dtype, casting), chunks, checksum, codec, order)
     return given
 
 
-def _plan_transpose(
-    A: Any,
-    axes: Sequence[int] | None = None,
-    /,
-    *,
-    out: Any = None,
-    chunks: Any = None,
-    checksum: str = "sidecar",
-    codec: str | None = None,
-    memory: int | str | None = None,
-) -> Plan:
-    return _transpose(A, axes, out, chunks, checksum, codec, memory).plan()
-
-
-@routine(_plan_transpose)
+@routine
 def transpose(
     A: Any,
     axes: Sequence[int] | None = None,
@@ -335,8 +302,9 @@ def transpose(
     chunks: Any = None,
     checksum: str = "sidecar",
     codec: str | None = None,
+    order: str | None = None,
     memory: int | str | None = None,
-) -> Any:
+) -> Prepared[Any]:
     """Write an array with its dimensions in another order (`A.T` is a view that moves nothing).
 
     Parameters
@@ -345,8 +313,10 @@ def transpose(
         In any layout that opens.
     axes : sequence of int, optional
         Dimension i of the result is dimension ``axes[i]`` of A. Default: all reversed.
-    out, checksum, codec, memory
+    out, checksum, memory
         As for `rechunk`.
+    codec, order : str, optional
+        As for `rechunk`; default: those of an existing `out`, else "raw" and "C".
     chunks : tuple of int, optional
         Of the result. Default: those of A, in the new order; of an array without chunks as for `create`.
 
@@ -367,4 +337,10 @@ def transpose(
     No flops; reads and writes the array once (`rechunk` says when twice). Tiles are transposed in squares
     that fit the processor's caches.
     """
-    return _transpose(A, axes, out, chunks, checksum, codec, memory).run()
+    ndim = A.ndim if isinstance(A, (Array, np.ndarray)) else np.ndim(A)
+    given = _Restructure("transpose", A, range(ndim)[::-1] if axes is None else axes, out, memory)
+    chunked = given.array is not None and given.chunks != given.shape
+    if chunks is None and chunked and not isinstance(out, Array):
+        chunks = given.chunks
+    given.into(given.dtype, chunks, checksum, codec, order)
+    return given

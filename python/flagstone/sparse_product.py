@@ -27,8 +27,11 @@ class Product:
         "gram": _core.csr_gram_job,
     }
 
-    def __init__(self, a: Any, x: Floats, kind: str, memory: int | str | None = None) -> None:
-        self.a, self.kind = a, kind
+    def __init__(
+        self, a: Any, x: Floats, kind: str, memory: int | str | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.a, self.kind, self.out = a, kind, out
         self.call = Call("matmul" if kind != "gram" else "gram", memory)
         self.call.on(a.path)
         given = np.asarray(x)
@@ -63,17 +66,17 @@ class Product:
     def _what(self) -> str:
         return f"{self.call.who} {shape_text(self.a.shape)} sparse, {self.a.stored_values:,} stored values"
 
-    def run(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def run(self) -> NDArray[Any]:
         """Stream the matrix and return the product."""
         y = self._output()
         if y.size and self.x.size:  # else there is nothing to add up
             done = self.call.run(self._job(_core.memory_array(y)))
             self.call.record(done, self._what, "row panels", 1)
         result = (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)
-        if out is None:
+        if self.out is None:
             return result
-        out[...] = result
-        return out
+        self.out[...] = result
+        return self.out
 
     def plan(self) -> Plan:
         """Count the product."""

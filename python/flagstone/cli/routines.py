@@ -51,14 +51,21 @@ def matmul(
 @click.option("--chunks", help="Of the result, as 2048,2048; -1 for all of a dimension.")
 @click.option("--axes", help="Order of the dimensions, as 1,0: the transpose.")
 @click.option("--dtype", help="Convert to this type.")
+@click.option("--codec", help="Pack the chunks so, as blosc-zstd:3+bitshuffle, or auto. [default: as SRC]")
+@click.option(
+    "--order",
+    type=click.Choice(["C", "F"]),
+    help="Of the elements of a chunk. [default: as SRC]",
+)
 @click.option("--key", help="Member of SRC.")
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @common_options
 def rechunk(
-    src: str, dst: str, chunks: str | None, axes: str | None, dtype: str | None, key: str | None,
-    overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+    src: str, dst: str, chunks: str | None, axes: str | None, dtype: str | None, codec: str | None,
+    order: str | None, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
+    only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write SRC anew as DST: other chunks, another dtype, dimensions in another order."""
+    """Write SRC anew as DST: other chunks, dtype, codec, or another order of dimensions."""
     if not overwrite and not only_plan and os.path.lexists(dst):
         raise errors.storage_error(f"rechunk: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     if axes is not None and dtype is not None:
@@ -66,11 +73,12 @@ def rechunk(
     pieces = _numbers("--chunks", chunks)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         source = _dense(src, "rechunk", key)
+        stored: dict[str, Any] = {"out": dst, "codec": codec, "order": order}
         if axes is None:
-            call: Any = functools.partial(spaces.rechunk, source, pieces, out=dst, dtype=dtype)
+            call: Any = functools.partial(spaces.rechunk, source, pieces, dtype=dtype, **stored)
         else:
             call = functools.partial(
-                spaces.transpose, source, _numbers("--axes", axes), out=dst, chunks=pieces
+                spaces.transpose, source, _numbers("--axes", axes), chunks=pieces, **stored
             )
         plan: Plan = call.func.plan(*call.args, **call.keywords)
         if only_plan:

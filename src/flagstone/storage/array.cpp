@@ -47,10 +47,12 @@ class PlannedStore final : public ArrayStore {
 
 }  // namespace
 
-Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec) {
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec, bool column_major) {
   const Shape stored = chunks.size() == shape.size() ? chunks : default_chunks(shape, dtype);
   ChunkLayout layout(shape, stored, dtype);
-  layout.pack_with(codec_from_text(codec), "a planned array");
+  CodecChain chain = codec_from_text(codec);
+  chain.order = transpose_order(shape.size(), column_major);
+  layout.pack_with(chain, "a planned array");
   return Array(shape, dtype, stored, std::make_shared<PlannedStore>(std::move(layout)));
 }
 

@@ -135,7 +135,8 @@ Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape
                    std::shared_ptr<void> owner = {});
 /// An array that exists only as metadata: what the planner gives to a routine as its output. Packed chunks count as
 /// long as they can be (codec_text.hpp).
-Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw");
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw",
+                    bool column_major = false);
 /// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made at the first
 /// write. Every access must use boxes of the grid `box` (clipped at the edge).
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);

@@ -117,7 +117,7 @@ std::size_t encode_blosc(From decoded, std::size_t item_bytes, To encoded) {
 }
 
 bool can_encode(const CodecChain& chain) {
-  if (!chain.order.empty() || chain.big_endian) return false;
+  if (chain.big_endian) return false;
   const CodecStep* packer = packing(chain);
   if (chain.steps.size() != (packer ? 1u : 0u) + (chain.summed_inside() ? 1u : 0u)) return false;
   if (!packer) return true;

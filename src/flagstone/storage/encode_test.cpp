@@ -64,7 +64,8 @@ TEST(Encode, NotWhatItsMetadataDoNotTell) {
   EXPECT_FALSE(can_encode({{}, false, {{Codec::blosc}}}));                      // no level
   EXPECT_FALSE(can_encode({{}, false, {{.codec = Codec::zstd, .level = 0}}}));  // zstd's own default
   EXPECT_FALSE(can_encode({{}, false, {{Codec::crc32c}, {.codec = Codec::gzip, .level = 5}}}));
-  EXPECT_FALSE(can_encode({{1, 0}, false, {}}));
+  EXPECT_TRUE(can_encode({{1, 0}, false, {}}));
+  EXPECT_FALSE(can_encode({{}, true, {}}));
   EXPECT_TRUE(can_encode({{}, false, {{.codec = Codec::gzip, .level = 5}, {Codec::crc32c}}}));
 }
 

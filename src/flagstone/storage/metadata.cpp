@@ -172,7 +172,10 @@ ArrayMetadata parse_array_metadata(const std::string& text, const std::string& f
 
 std::string to_json(const ArrayMetadata& metadata) {
   const Json little = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
-  Json inner = Json::array({little});
+  Json inner = Json::array();
+  if (!metadata.codec.order.empty())
+    inner.push_back({{"name", "transpose"}, {"configuration", {{"order", metadata.codec.order}}}});
+  inner.push_back(little);
   for (const CodecStep& step : metadata.codec.steps) inner.push_back(settings_of(step, metadata.dtype));
   std::vector<std::string> names = metadata.dimension_names;
   for (std::size_t d = names.size(); d < metadata.shape.size(); ++d) names.push_back("dim_" + std::to_string(d));
@@ -192,6 +195,12 @@ std::string to_json(const ArrayMetadata& metadata) {
                      {"dimension_names", names},
                      {"storage_transformers", Json::array()}};
   return root.dump(2) + "\n";
+}
+
+std::vector<std::size_t> transpose_order(std::size_t dimensions, bool column_major) {
+  std::vector<std::size_t> order(column_major && dimensions > 1 ? dimensions : 0);
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = dimensions - 1 - i;
+  return order;
 }
 
 std::string ArrayMetadata::key(const Shape& shard) const {

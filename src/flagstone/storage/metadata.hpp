@@ -41,6 +41,9 @@ struct CodecChain {
   }
 };
 
+/// CodecChain::order of arrays of so many dimensions: none for C order, and where there is nothing to turn round.
+std::vector<std::size_t> transpose_order(std::size_t dimensions, bool column_major);
+
 struct ArrayMetadata {
   int version = 3;  // of Zarr
   Shape shape;

@@ -36,7 +36,7 @@ class Packing {
     if (sum_inside_) bare.steps.pop_back();
     CodecChain wanted = can_encode(bare) ? bare : CodecChain{};
     if (!options.codec.empty()) wanted = codec_from_text(options.codec);
-    as_stored_ = can_encode(bare) && wanted.steps == bare.steps;
+    as_stored_ = can_encode(bare) && wanted.steps == bare.steps && wanted.order == bare.order;
     if (options.checksum) wanted.steps.push_back({.codec = Codec::crc32c});
     adapt(std::move(wanted));
   }

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -86,6 +87,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
   check_new(directory, shape, metadata.chunks, options);
   metadata.codec = codec_from_text(options.codec);
+  metadata.codec.order = transpose_order(shape.size(), options.column_major);
   if (options.checksum == "inner") metadata.codec.steps.push_back({Codec::crc32c});
   metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
@@ -112,6 +114,14 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
 std::string codec_of(const Array& array) {
   const ZarrStore* store = zarr_store(array);
   return store ? to_text(store->metadata().codec) : "raw";
+}
+
+char order_of(const Array& array) {
+  const ZarrStore* store = zarr_store(array);
+  if (!store) return 'C';
+  const auto& order = store->metadata().codec.order;
+  if (std::is_sorted(order.begin(), order.end())) return 'C';
+  return order == transpose_order(order.size(), true) ? 'F' : ' ';
 }
 
 std::size_t chunk_bytes(const Array& array) {

@@ -11,6 +11,7 @@ namespace flagstone {
 struct ZarrOptions {
   Shape chunks;               // empty: default_chunks
   std::string codec = "raw";  // codec_text.hpp
+  bool column_major = false;  // elements of a chunk with the first index fastest: Zarr's transpose codec
   /// sidecar: beside the chunks, in a file of ours; inner: behind every chunk, Zarr's crc32c (packed and slower to
   /// read, but peers verify it too); none.
   std::string checksum = "sidecar";
@@ -38,6 +39,8 @@ enum class ChunkCoding : std::uint8_t { raw, blosc, other };
 ChunkCoding chunk_coding(const Array& zarr_array);
 /// The codec of an array's chunks as text (codec_text.hpp); "raw" for what has none.
 std::string codec_of(const Array& array);
+/// 'C' or 'F': which index is the fastest in a chunk, the last or the first; ' ' for another order of dimensions.
+char order_of(const Array& array);
 /// Bytes of one decoded chunk; equals count(chunks) * size_of(dtype).
 std::size_t chunk_bytes(const Array& array);
 

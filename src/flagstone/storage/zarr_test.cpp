@@ -42,10 +42,12 @@ struct Case {
   Shape shape, chunks;
   Dtype dtype;
   std::string codec = "raw";
+  bool column_major = false;
 };
 
 std::string name_of_case(const Case& c) {
-  return to_string(c.shape) + " in " + to_string(c.chunks) + " " + std::string(name_of(c.dtype)) + " " + c.codec;
+  return to_string(c.shape) + " in " + to_string(c.chunks) + " " + std::string(name_of(c.dtype)) + " " + c.codec +
+         (c.column_major ? " by columns" : "");
 }
 
 const std::vector<Case> cases = {
@@ -65,6 +67,9 @@ const std::vector<Case> cases = {
     {{13, 40, 30}, {4, 16, 32}, Dtype::float64},
     {{5, 6, 7, 8}, {2, 3, 4, 5}, Dtype::int16},
     {{65, 65}, {1, 1024}, Dtype::boolean},
+    {{300, 500}, {64, 128}, Dtype::float32, "raw", true},
+    {{33, 77}, {10, 9}, Dtype::complex64, "blosc-lz4", true},
+    {{13, 40, 30}, {4, 16, 32}, Dtype::float64, "raw", true},
 };
 
 TEST(Zarr, RandomBoxesOfEveryLayoutMatchAnArrayInMemory) {
@@ -74,7 +79,7 @@ TEST(Zarr, RandomBoxesOfEveryLayoutMatchAnArrayInMemory) {
     TemporaryDirectory directory;
     const std::string path = directory / "a";
     Reference reference(c.shape, c.dtype);
-    Array array = create_zarr_array(path, c.shape, c.dtype, {c.chunks, c.codec});
+    Array array = create_zarr_array(path, c.shape, c.dtype, {c.chunks, c.codec, c.column_major});
     EXPECT_EQ(read_elements(array, whole(c.shape)), reference.data) << "absent chunks must read as zeros";
     Reference source(c.shape, c.dtype);
     for (int i = 0; i < 12; ++i) {
@@ -106,8 +111,8 @@ TEST(Zarr, PlansTransferWhatTheArrayTransfers) {
     if (c.codec != "raw") continue;
     SCOPED_TRACE(name_of_case(c));
     TemporaryDirectory directory;
-    Array array = create_zarr_array(directory / "a", c.shape, c.dtype, {c.chunks});
-    const Array planned = planned_array(c.shape, c.dtype, c.chunks);
+    Array array = create_zarr_array(directory / "a", c.shape, c.dtype, {c.chunks, c.codec, c.column_major});
+    const Array planned = planned_array(c.shape, c.dtype, c.chunks, c.codec, c.column_major);
     Reference full(c.shape, c.dtype);
     full.randomize(random);
     write_elements(array, whole(c.shape), full.data);
