@@ -181,7 +181,15 @@ class Array(Linear, Elementwise):
         *,
         nbytes: int | str = "64MiB",
     ) -> None:
-        """Call ``do(where, part)`` for every piece of `segments`; what it raises ends the reading."""
+        """Call ``do(where, part)`` for every piece of `segments`; what it raises ends the reading.
+
+        Parameters
+        ----------
+        do : callable
+            Takes where the piece lies in the result, a tuple of slices, and the piece, an ndarray.
+        key, nbytes
+            As for `segments`.
+        """
         with contextlib.closing(segments(self, key, nbytes)) as pieces:  # type: ignore[type-var]
             for where, part in pieces:
                 do(where, part)

@@ -143,7 +143,18 @@ class ComponentsGroup:
 
 
 def open_pca(path: str | os.PathLike[str]) -> PcaResult:
-    """Return the result that ``pca(..., out=path)`` wrote."""
+    """Return the result that ``pca(..., out=path)`` wrote.
+
+    Parameters
+    ----------
+    path : path
+        The `out` of that call.
+
+    Returns
+    -------
+    PcaResult
+        The scores stay on disk; the rest, 8 (k (n + 5) + n) bytes, is read.
+    """
     place = os.fspath(path)
     if not os.path.isdir(f"{place}/scores"):
         raise storage_error(f"open_pca: '{place}' is no result of pca.", errno.ENOENT, place)

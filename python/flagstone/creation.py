@@ -290,6 +290,11 @@ def from_numpy(
     codec : str
         As for `create`, or "auto": some chunks are packed, and what they shrink to is held against the rates
         of the disk and the processors (the gauge's); `flagstone info` tells what was taken and why.
+
+    Returns
+    -------
+    Array
+        Open for assignment. Without a path it shares the memory of an ndarray that can be assigned to.
     """
     values = np.asarray(a)
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)

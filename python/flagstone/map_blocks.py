@@ -152,6 +152,11 @@ def map_blocks(
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
     Notes
     -----
     Reads every array once (halos twice) and writes the result once.
@@ -164,5 +169,24 @@ def map_tiles(
     function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
     scratch: int | None = None, memory: int | str | None = None,
 ) -> Prepared[Any]:  # fmt: skip
-    """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks."""
+    """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one read-only ndarray for each array and returns the tile's values.
+    *arrays : Array
+        Of one shape.
+    out, dtype, scratch, memory
+        As in `map_blocks`.
+
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
+    Notes
+    -----
+    Reads every array once and writes the result once.
+    """
     return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles")

@@ -215,6 +215,11 @@ def single_cell(
     **options
         Of `pca`: method, tol, seed.
 
+    Returns
+    -------
+    SingleCell
+        Named tuple: the components, the chosen genes and their dispersions.
+
     Raises
     ------
     BudgetError

@@ -47,7 +47,15 @@ class Region:
         self.edge = edge
 
     def grow(self, halo: int | tuple[int, ...], edge: str = "clip") -> Region:
-        """Return the region with a halo, for reads."""
+        """Return the region with a halo, for reads.
+
+        Parameters
+        ----------
+        halo : int or tuple of int
+            Elements beyond the box, along each dimension.
+        edge : {"clip", "periodic"}
+            What is beyond the array's edge: nothing, or its other side.
+        """
         key = tuple(slice(s, s + n) for s, n in zip(self.start, self.shape, strict=True))
         return Region(self.array, key, halo, edge)
 

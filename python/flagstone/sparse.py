@@ -212,7 +212,15 @@ class SparseArray(SparseReductions, LazySparse, Linear):
         return Product(self, x, "transposed" if self._transposed else "plain", memory).run()
 
     def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
-        """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops."""
+        """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops.
+
+        Parameters
+        ----------
+        x : ndarray, n or n x b
+            In memory.
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+        """
         if self._transposed:
             raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
         return Product(self, x, "gram", memory).run()

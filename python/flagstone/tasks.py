@@ -60,22 +60,66 @@ def _check_whole_chunks(mode: str, region: Region) -> None:
 
 
 def read(region: Region | Array) -> Access:
-    """Say that a task reads a region; its function gets a read-only view."""
+    """Say that a task reads a region; its function gets a read-only view.
+
+    Parameters
+    ----------
+    region : Region or Array
+        Any box of an array, with a halo if wanted (`Region.grow`).
+
+    Returns
+    -------
+    Access
+        For `Graph.add`.
+    """
     return Access("read", region)
 
 
 def write(region: Region | Array) -> Access:
-    """Say that a task overwrites a whole region, which is therefore never loaded."""
+    """Say that a task overwrites a whole region, which is therefore never loaded.
+
+    Parameters
+    ----------
+    region : Region or Array
+        Whole chunks: ``X.tiles[i, j]``, several of them, or all of an array; open with mode "r+".
+
+    Returns
+    -------
+    Access
+        For `Graph.add`.
+    """
     return Access("write", region)
 
 
 def update(region: Region | Array) -> Access:
-    """Say that a task changes a region in place."""
+    """Say that a task changes a region in place.
+
+    Parameters
+    ----------
+    region : Region or Array
+        Whole chunks: ``X.tiles[i, j]``, several of them, or all of an array; open with mode "r+".
+
+    Returns
+    -------
+    Access
+        For `Graph.add`.
+    """
     return Access("update", region)
 
 
 def reduce(region: Region | Array) -> Access:
-    """Say that a task adds into a region: it gets zeros of its own, which are added in a fixed order."""
+    """Say that a task adds into a region: it gets zeros of its own, which are added in a fixed order.
+
+    Parameters
+    ----------
+    region : Region or Array
+        Whole chunks: ``X.tiles[i, j]``, several of them, or all of an array; open with mode "r+".
+
+    Returns
+    -------
+    Access
+        For `Graph.add`.
+    """
     return Access("reduce", region)
 
 
@@ -244,5 +288,10 @@ def graph(*, memory: int | str | None = None) -> Graph:
     memory : int or str, optional
         Most resident memory of the whole process; what functions allocate themselves belongs into `scratch=`
         of `Graph.add`.
+
+    Returns
+    -------
+    Graph
+        A context manager; ``graph.stats`` says what it did, ``graph.plan()`` what it would do.
     """
     return Graph(memory)

@@ -1,0 +1,49 @@
+"""Public names say what they take and return, in numpydoc's sections."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import flagstone as fl
+from flagstone import ufuncs
+
+SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-{3,}|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def documented(text: str) -> set[str]:
+    """Names of the section Parameters; "out, dtype" are two."""
+    found = SECTION.search(text)
+    heads = [line for line in (found[1] if found else "").splitlines() if line and not line[0].isspace()]
+    return {name.strip().lstrip("*") for head in heads for name in head.split(" : ")[0].split(",")}
+
+
+def public() -> list[tuple[str, object]]:
+    """Functions, routines and methods; the element-wise functions have NumPy's arguments."""
+    found: list[tuple[str, object]] = []
+    for name in sorted(set(fl.__all__) - set(ufuncs.__all__)):
+        value = getattr(fl, name)
+        if inspect.isclass(value):
+            methods = {k: v for k, v in vars(value).items() if not k.startswith("_") and callable(v)}
+            found += [(f"{name}.{k}", v) for k, v in methods.items() if not issubclass(value, Exception)]
+        elif callable(value):
+            found.append((name, value))
+    return found
+
+
+#: Of the library itself, though its classes are public: called by `Call`, and by `compute`.
+INNER = {"Runtime.engine", "Reduced.combine"}
+
+
+@pytest.mark.parametrize(("name", "value"), [pytest.param(*one, id=one[0]) for one in public()])
+def test_says_what_it_takes_and_returns(name, value):
+    text = inspect.getdoc(value)
+    assert text, name
+    signature = inspect.signature(value)
+    if name not in INNER:
+        assert documented(text) == set(signature.parameters) - {"self"}
+    gives_nothing = signature.return_annotation in (None, "None")
+    if "." not in name and signature.parameters and not gives_nothing:
+        assert re.search(r"^(Returns|Yields)\n-+$", text, re.MULTILINE)
