@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "bindings/bindings.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/base/signals_blocked.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -70,14 +70,11 @@ class Pages {
     memory_ = Buffer(bytes);
 #ifdef MADV_POPULATE_WRITE
     if (bytes < least_ahead) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's business
+    const SignalsBlocked blocked;
     try {
       ahead_ = std::thread([this] { populate(); });
     } catch (const std::system_error&) {  // no thread to be had: the kernel faults when it writes
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 #endif
   }
   ~Pages() {

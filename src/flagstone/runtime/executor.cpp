@@ -1,25 +1,14 @@
 #include "flagstone/runtime/executor.hpp"
 
-#include <signal.h>
-
 #include <array>
 #include <cstdlib>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
 namespace {
-
-/// Threads of the library never see the user's signals: Ctrl-C belongs to the thread that called.
-std::thread quiet_thread(std::function<void()> body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 /// glibc's aligned allocation (a codec's workspace at every chunk) leaves chips, and while the thread's cache of small
 /// blocks has room for them they are not merged again: the next workspace lies beside the last one, seven times. 10 MiB
@@ -51,8 +40,9 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capa
         Lock lock(mutex_);
         add_one(lock, std::move(task), false);
       }) {
-  for (int i = 0; i < options_.workers; ++i) threads_.push_back(quiet_thread([this] { work(); }));
-  reaper_ = quiet_thread([this] { reap(); });
+  const SignalsBlocked blocked;
+  for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+  reaper_ = std::thread([this] { reap(); });
 }
 
 Executor::~Executor() {

@@ -1,24 +1,18 @@
 #include "flagstone/storage/crew.hpp"
 
-#include <csignal>
 #include <utility>
+
+#include "flagstone/base/signals_blocked.hpp"
 
 namespace flagstone {
 
 Crew::Crew(std::size_t threads, std::size_t waiting) : most_(waiting) {
-  // Signals are the caller's business: the new threads inherit a mask without any.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
   } catch (...) {  // no thread to be had: those that there are do
-    if (threads_.empty()) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
+    if (threads_.empty()) throw;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Crew::~Crew() {

@@ -1,6 +1,4 @@
 // The ring where io_uring is missing: threads that wait in pread and pwrite.
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,29 +8,16 @@
 #include <thread>
 #include <vector>
 
+#include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/storage/ring_step.hpp"
 
 namespace flagstone {
 namespace {
 
-/// All signals blocked while it lives, so that threads started meanwhile inherit that.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 class ThreadRing final : public Ring {
  public:
   ThreadRing(unsigned threads, std::string note) : note_(std::move(note)) {
-    SignalsBlocked blocked;
+    const SignalsBlocked blocked;
     for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }
 

@@ -37,7 +37,9 @@ std::shared_ptr<FlashFile> FlashFile::open(const std::string& path, MapMode mode
 }
 
 std::shared_ptr<FlashFile> FlashFile::temporary(const std::string& directory, std::uint64_t bytes) {
-  std::filesystem::create_directories(directory);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw StorageError("flash: cannot make the directory", error.value(), directory);
   auto file = File::temporary(directory);
   file->allocate(bytes);
   const std::string path = file->path();

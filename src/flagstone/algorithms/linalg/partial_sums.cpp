@@ -74,8 +74,10 @@ void PartialSums::offer(const Box& block, Index depth) {
 void PartialSums::begin(const Box& block, Index depth) {
   Copy copy{{block.start[0], block.start[1], block.shape[0], block.shape[1], depth, free_slot()}, {}, {}};
   const std::string place = directory(copy.about.slot);
-  std::filesystem::remove_all(place);
-  std::filesystem::create_directories(place);
+  std::error_code error;
+  std::filesystem::remove_all(place, error);
+  if (!error) std::filesystem::create_directories(place, error);
+  if (error) throw StorageError("checkpoint: cannot make the directory of partial sums", error.value(), place);
   copy.sums = create_zarr_array(place, block.shape, c_.dtype(), {.chunks = {tile_.rows, tile_.cols}});
   for (Index i = block.start[0]; i < block.start[0] + block.shape[0]; i += tile_.rows)
     for (Index j = block.start[1]; j < block.start[1] + block.shape[1]; j += tile_.cols) {
