@@ -1,8 +1,6 @@
-"""Element-wise expressions and reductions against NumPy: dtypes, broadcasting, ragged shapes, outputs."""
+"""Element-wise expressions against NumPy: dtypes, broadcasting, ragged shapes, laziness."""
 
 from __future__ import annotations
-
-import warnings
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -11,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from helpers import stored
 
 ALL = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "float32", "float64", "complex64", "complex128",
 ]  # fmt: skip
+
+
 UNARY = [
     np.absolute, np.arccos, np.arccosh, np.arcsin, np.arcsinh, np.arctan, np.arctanh, np.cbrt, np.ceil,
     np.conjugate, np.cos, np.cosh, np.exp, np.exp2, np.expm1, np.fabs, np.floor, np.invert, np.isfinite,
@@ -24,6 +23,8 @@ UNARY = [
     np.reciprocal, np.rint, np.sign, np.signbit, np.sin, np.sinh, np.sqrt, np.square, np.tan, np.tanh,
     np.trunc, np.degrees, np.radians,
 ]  # fmt: skip
+
+
 BINARY = [
     np.add, np.arctan2, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.copysign, np.equal,
     np.floor_divide, np.fmax, np.fmin, np.fmod, np.greater, np.greater_equal, np.hypot, np.left_shift,
@@ -31,7 +32,7 @@ BINARY = [
     np.multiply, np.not_equal, np.power, np.remainder, np.right_shift, np.subtract, np.true_divide,
     np.float_power,
 ]  # fmt: skip
-REDUCTIONS = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all"]
+
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -188,134 +189,7 @@ def test_integer_to_a_negative_power_is_refused():
         (fl.from_numpy(np.array([2, 3])) ** fl.from_numpy(np.array([1, -1])))[...]
 
 
-# Reductions -----------------------------------------------------------------------------------------------
-
-
-def reduced(name, x, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return getattr(np, name)(x, **options)
-
-
-def check_reduction(name, got, x, options) -> None:
-    wanted = np.asarray(reduced(name, x, **options))
-    got = np.asarray(got)
-    assert got.shape == wanted.shape
-    assert got.dtype == wanted.dtype
-    if wanted.dtype.kind not in "fc" or name in ("min", "max"):
-        np.testing.assert_array_equal(got, wanted)
-        return
-    # |error| <= eps (result) + n eps (sum of sizes): compared with the sum in a wider precision.
-    wide = x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
-    exact = np.asarray(reduced(name, wide, **options))
-    eps = np.finfo(wanted.dtype).eps
-    size = np.asarray(
-        reduced(
-            "sum" if name == "sum" else "mean",
-            np.abs(wide),
-            axis=options["axis"],
-            keepdims=options["keepdims"],
-        )
-    )
-    # Narrow floats are added in float64; float64 itself pairwise, whose error goes with the sum of sizes.
-    pairwise = 16.0 if eps < 1e-10 else 1e-7
-    slack = {"prod": 64 * np.abs(exact), "var": 8 * np.abs(exact) + pairwise * size**2}.get(
-        name, 8 * np.abs(exact) + pairwise * size
-    )
-    good = (
-        np.isfinite(exact.real)
-        & np.isfinite(exact.imag)
-        & (np.abs(exact) < 1e4 if wanted.dtype == np.float16 else True)
-    )
-    good = good & (np.abs(exact) < np.finfo(wanted.dtype).max)
-    assert (
-        np.abs(got - exact)[good]
-        <= (eps * slack + 2 * float(np.finfo(wanted.dtype).smallest_subnormal))[good]
-    ).all()
-    infinite = ~np.isfinite(exact.real)
-    np.testing.assert_array_equal(got.real[infinite], exact.real[infinite].astype(got.real.dtype))
-
-
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_reductions_are_numpys(data):
-    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=9))
-    dtype = data.draw(st.sampled_from(ALL))
-    name = data.draw(st.sampled_from(REDUCTIONS))
-    if dtype.startswith("complex") and name not in ("sum", "mean", "var", "std", "any", "all"):
-        return
-    ndim = len(shape)
-    axis = data.draw(st.one_of(st.none(), st.integers(-ndim, ndim - 1)))
-    if not name.startswith("arg") and data.draw(st.booleans()):
-        axis = tuple(data.draw(st.sets(st.integers(0, ndim - 1))))
-    options = {"axis": axis, "keepdims": data.draw(st.booleans())}
-    x = values(np.random.default_rng(data.draw(st.integers(0, 999))), shape, dtype)
-    if name == "prod":
-        x = (x % 3).astype(dtype) if x.dtype.kind in "iu" else x
-    try:
-        reduced(name, x, **options)
-    except ValueError:
-        with pytest.raises(ValueError):
-            getattr(fl.from_numpy(x), name)(**options)[...]
-        return
-    check_reduction(name, getattr(fl.from_numpy(x), name)(**options), x, options)
-
-
-@pytest.mark.parametrize("kind", ["zarr", "zarr_small", "npy", "npy_f", "npy_odd", "memory_strided"])
-@pytest.mark.parametrize("dtype", ["float32", "int16", "complex128"])
-def test_tiles_of_every_storage(tmp_path, kind, dtype):
-    """Several tiles along both dimensions, ragged at the edges."""
-    rng = np.random.default_rng(5)
-    x = rng.uniform(-3, 3, (1301, 1733)) * 10
-    x = (x + 1j * rng.uniform(-1, 1, x.shape) if dtype == "complex128" else x).astype(dtype)
-    X = stored(x, kind, tmp_path / "x")
-    e = fl.abs(X) * 2 + 1
-    y, rows, columns, total = fl.compute(e, fl.sum(e, 1), fl.mean(e, axis=0), fl.max(e))
-    wanted = np.abs(x) * 2 + 1
-    close(y[...], wanted, 4)
-    wide = wanted.astype(np.longdouble)
-    np.testing.assert_allclose(
-        rows, wide.sum(1).astype(np.float64), rtol=1e-6 if dtype == "float32" else 1e-14
-    )
-    np.testing.assert_allclose(
-        columns, wide.mean(0).astype(np.float64), rtol=1e-6 if dtype == "float32" else 1e-14
-    )
-    assert total == y[...].max()
-    turned = fl.compute((X.T + 1).T) if isinstance(X, fl.Array) else fl.compute(fl.real(X) + 1)
-    close(turned[...], (x + 1) if isinstance(X, fl.Array) else x.real + 1, 4)
-
-
-def test_argument_reductions_find_the_first_across_tiles(tmp_path):
-    x = np.zeros((2100, 1500), "float32")
-    x[2050, 3] = x[17, 1400] = 5
-    X = fl.from_numpy(x, tmp_path / "x.zarr")
-    assert int(X.argmax()) == x.argmax() == 17 * 1500 + 1400
-    np.testing.assert_array_equal(X.argmax(axis=0), x.argmax(0))
-    np.testing.assert_array_equal(X.argmax(axis=1), x.argmax(1))
-    x[1000, 1000] = np.nan
-    X = fl.from_numpy(x, tmp_path / "y.zarr")
-    assert int(X.argmin()) == x.argmin() == 1000 * 1500 + 1000
-    assert np.isnan(float(X.min()))
-    assert np.isnan(float(X.max()))
-
-
-def test_sums_stay_exact_where_plain_addition_does_not():
-    x = np.full((1 << 20,), 0.1, "float32")
-    assert float(fl.from_numpy(x).sum()) == np.float32(x.astype(np.float64).sum())
-    y = np.tile([1e16, 1.0, -1e16, 1.0], 50_000).reshape(-1, 4)
-    assert fl.from_numpy(y.reshape(-1, 1)).sum(0)[0] == 100_000
-    far = np.random.default_rng(0).standard_normal((200_000, 3)) + 1e9  # Σx² would lose everything
-    np.testing.assert_allclose(
-        fl.from_numpy(far).var(0), far.astype(np.longdouble).var(0).astype(float), rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        fl.from_numpy(np.ascontiguousarray(far.T)).var(1),
-        far.astype(np.longdouble).var(0).astype(float),
-        rtol=1e-6,
-    )
-
-
-# Laziness, outputs, protocols -----------------------------------------------------------------------------
+# Laziness and protocols -------------------------------------------------------------------------------------
 
 
 def test_nothing_is_read_until_it_is_needed(tmp_path):
@@ -341,30 +215,6 @@ def test_nothing_is_read_until_it_is_needed(tmp_path):
 def test_what_would_load_or_means_nothing_is_a_type_error(call):
     with pytest.raises(TypeError):
         call(fl.from_numpy(np.ones((3, 4))))
-
-
-@pytest.mark.parametrize("out", ["a.zarr", "b.npy", "existing", "operand", "ndarray", "memory"])
-def test_outputs(tmp_path, out):
-    x = np.random.default_rng(7).standard_normal((1100, 1300))
-    X = fl.from_numpy(x, tmp_path / "x.zarr")
-    target = {
-        "existing": lambda: fl.create(tmp_path / "e.zarr", x.shape, x.dtype, chunks=(300, 700)),
-        "operand": lambda: X,
-        "ndarray": lambda: np.zeros_like(x),
-        "memory": lambda: fl.from_numpy(np.zeros_like(x)),
-    }.get(out, lambda: tmp_path / out)()
-    y = fl.compute(X * 2 + X.T[:1, :].sum() * 0, out=target)
-    assert y is target or out in ("a.zarr", "b.npy")
-    close(y[...], x * 2)
-
-
-def test_an_ndarray_that_is_operand_and_output():
-    x = np.arange(12.0).reshape(3, 4)
-    y = np.arange(16.0).reshape(4, 4)
-    fl.compute(fl.from_numpy(x) * 2, out=x)
-    np.testing.assert_array_equal(x, np.arange(12.0).reshape(3, 4) * 2)
-    fl.compute(fl.from_numpy(y).T + fl.from_numpy(y), out=y)
-    np.testing.assert_array_equal(y, np.arange(16.0).reshape(4, 4).T + np.arange(16.0).reshape(4, 4))
 
 
 @settings(max_examples=60, deadline=None)
@@ -394,14 +244,6 @@ def test_expressions_are_assigned_by_parts(tmp_path, key):
     S = fl.from_numpy(x[:700], tmp_path / "s.zarr")
     S[...] = S.T * 2
     np.testing.assert_array_equal(S[...], x[:700].T * 2)
-
-
-def test_reductions_inside_expressions(tmp_path):
-    x = np.random.default_rng(9).standard_normal((900, 40)).astype("float32")
-    X = fl.from_numpy(x, tmp_path / "x.zarr")
-    z = (X - X.mean(0)) / X.std(0)
-    np.testing.assert_allclose(z[...], (x - x.mean(0)) / x.std(0), rtol=0, atol=1e-5)
-    assert float(abs(z.mean())) < 1e-6
 
 
 def test_a_deep_chain_is_one_pass():
@@ -474,170 +316,3 @@ def test_messages_name_the_function_that_was_called(tmp_path):
     z = fl.from_numpy(np.ones(3, complex), str(tmp_path / "z.zarr"))
     with pytest.raises(TypeError, match="greater_equal: complex"):
         np.greater_equal(z, 1)
-
-
-def test_a_later_pass_does_not_see_what_an_earlier_one_stored(tmp_path):
-    a = np.arange(12.0).reshape(3, 4)
-    X = fl.from_numpy(a, tmp_path / "x.zarr")
-    first, second, total = fl.compute(X * 2, X.T + 1, X.sum(0), out=[X, tmp_path / "t.zarr", None])
-    np.testing.assert_array_equal(first[...], 2 * a)
-    np.testing.assert_array_equal(second[...], a.T + 1)
-    np.testing.assert_array_equal(total, a.sum(0))
-    y = a.copy()
-    _, turned = fl.compute(fl.from_numpy(y) * 2, fl.from_numpy(y).T + 1, out=[y, tmp_path / "u.zarr"])
-    np.testing.assert_array_equal(turned[...], a.T + 1)
-    np.testing.assert_array_equal(y, 2 * a)
-
-
-def test_passes_that_fail_publish_nothing(tmp_path):
-    X = fl.from_numpy(np.ones((3, 4)), tmp_path / "x.zarr")
-    n = fl.from_numpy(np.full((4, 3), -1), tmp_path / "n.zarr")
-    with pytest.raises(fl.ShapeError, match="negative"):
-        fl.compute(X * 2, 2**n, out=[X, tmp_path / "t.zarr"])
-    assert float(X.sum()) == 12
-    assert not (tmp_path / "t.zarr").exists()
-
-
-def test_two_results_need_two_places(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    X, y = fl.from_numpy(np.ones((3, 4)), "x.zarr"), np.zeros((3, 4))
-    for out in (
-        ["s.zarr", "./s.zarr"],
-        ["g.zarr", "g.zarr/a"],
-        [X, "x.zarr"],
-        [y, y[:]],
-        [y, fl.from_numpy(y)],
-    ):
-        with pytest.raises(ValueError, match="compute: two results would go to"):
-            fl.compute(X + 1, X + 2, out=out)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.zarr"]
-    assert float(X.sum()) == 12
-
-
-@pytest.mark.parametrize("compute", [
-    lambda X, out: fl.compute(X + 1, out=out), lambda X, out: fl.matmul(X, X, out=out),
-    lambda X, out: fl.map_tiles(np.exp, X, out=out),
-], ids=["compute", "matmul", "map_tiles"])  # fmt: skip
-@pytest.mark.parametrize("name", ["raw.bin", "raw.npy", "plain.bin"])
-def test_files_that_are_written_in_place_are_no_out(tmp_path, compute, name):
-    X = fl.from_numpy(np.ones((4, 4)))
-    with open(tmp_path / name, "wb") as file:
-        if name == "plain.bin":
-            np.save(file, np.ones((4, 4)))
-        else:
-            file.write(b"header!!" + np.ones((4, 4)).tobytes())
-    before = (tmp_path / name).read_bytes()
-    R = (
-        fl.open(tmp_path / name, mode="r+") if name == "plain.bin"
-        else fl.open_raw(tmp_path / name, "f8", (4, 4), offset=8, mode="r+")
-    )  # fmt: skip
-    with pytest.raises(fl.StorageError, match="is written in place.*assign it") as caught:
-        compute(X, R)
-    assert str(caught.value).count(". ") == 0
-    assert (tmp_path / name).read_bytes() == before
-    R[...] = fl.matmul(X, X)  # what the message says
-    R.flush()
-    assert (tmp_path / name).read_bytes() == before[: -16 * 8] + np.full(16, 4.0).tobytes()
-    fl.compute(fl.from_numpy(np.ones((2, 4, 4))).sum(0), out=R)  # small: assigned, not exchanged
-    assert (tmp_path / name).read_bytes() == before[: -16 * 8] + np.full(16, 2.0).tobytes()
-
-
-def test_what_is_no_result_is_not_replaced(tmp_path):
-    X = fl.from_numpy(np.random.default_rng(0).random((40, 30)))
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "precious.txt").write_text("precious")
-    (tmp_path / "note.txt").write_text("precious")
-    (tmp_path / "n.npy").write_text("precious")
-    for name in ("mine", "note.txt", "n.npy"):
-        place = tmp_path / name
-        for call in (
-            lambda out: fl.compute(X + 1, out=out),
-            lambda out: fl.compute(X.sum(0), out=out),
-            lambda out: fl.matmul(X, X.T, out=out),
-            lambda out: fl.pca(X, 3, out=out),
-            lambda out: fl.pca(X, 3).transform(
-                fl.from_numpy(np.ones((9, 30)), tmp_path / "y.zarr", True), out=out
-            ),
-            lambda out: fl.map_tiles(np.exp, X, out=out),
-        ):
-            with pytest.raises((fl.StorageError, fl.ShapeError), match="not replaced|must be a Zarr"):
-                call(place)
-    assert (tmp_path / "mine" / "precious.txt").read_text() == "precious"
-    assert (tmp_path / "note.txt").read_text() == (tmp_path / "n.npy").read_text() == "precious"
-    (tmp_path / "empty").mkdir()
-    np.save(tmp_path / "old.npy", np.ones(3))
-    for name in ("empty", "old.npy"):
-        assert fl.compute(X + 1, out=tmp_path / name).shape == X.shape
-        assert fl.compute(X + 2, out=tmp_path / name).shape == X.shape
-
-
-@pytest.mark.parametrize("options", [
-    {"initial": 100}, {"where": np.ones((3, 4), bool)}, {"out": np.zeros(4)}, {"initial": 0},
-])  # fmt: skip
-def test_arguments_of_reductions_are_taken_or_refused(options):
-    X = fl.from_numpy(np.ones((3, 4)))
-    name = next(iter(options))
-    for call in (np.add.reduce, np.sum, fl.sum):
-        with pytest.raises(TypeError, match=f"^sum: {name} is not possible here"):
-            call(X, axis=0, **options)
-    with pytest.raises(TypeError, match="dtype is not possible"):
-        fl.max(X, dtype="f4")
-    np.testing.assert_array_equal(np.add.reduce(X, 0, None, None, True), np.full((1, 4), 3.0))
-    assert np.add.reduce(X, axis=None, where=True)[()] == 12
-
-
-@pytest.mark.parametrize("name", ["sum", "prod", "mean"])
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "u8", "?", "f4", "f8"])
-@pytest.mark.parametrize("source", ["i1", "i8", "f8"])
-def test_the_dtype_asked_for_is_the_dtype_got(name, dtype, source):
-    a = np.random.default_rng(0).integers(1, 100, (12, 5)).astype(source)
-    got = np.asarray(getattr(fl.from_numpy(a), name)(0, dtype=dtype))
-    expected = getattr(a, name)(0, dtype=dtype)
-    assert got.dtype == np.dtype(dtype).newbyteorder("=")
-    if name == "mean" and dtype in ("i1", "u1", "?"):  # NumPy's own sum wraps around before it divides
-        return
-    np.testing.assert_allclose(got, expected, rtol=1e-5)
-    with pytest.raises(TypeError, match="a floating one is needed"):
-        fl.var(fl.from_numpy(a), dtype="i4")
-
-
-def test_groups_that_are_no_result_are_not_replaced(tmp_path):
-    x = np.random.default_rng(0).random((30, 30))
-    A = fl.from_numpy(x, tmp_path / "data.zarr" / "a")
-    fl.from_numpy(x, tmp_path / "data.zarr" / "b")
-    S = fl.from_blocks([x], tmp_path / "s.zarr")
-    fl.from_numpy(x, tmp_path / "noted.zarr")
-    (tmp_path / "noted.zarr" / "notes.txt").write_text("precious")
-    for name in ("data.zarr", "s.zarr", "noted.zarr"):
-        for call in (
-            lambda out: fl.matmul(A, A, out=out), lambda out: fl.pca(S, 2, out=out),
-            lambda out: fl.compute(A + 1, out=out), lambda out: fl.single_cell(S, 2, genes=9, out=out),
-        ):  # fmt: skip
-            with pytest.raises(FileExistsError, match="so it is not replaced"):
-                call(tmp_path / name)
-    np.testing.assert_array_equal(fl.open(tmp_path / "data.zarr", key="b")[...], x)
-    np.testing.assert_array_equal(fl.open(tmp_path / "noted.zarr", key="array")[...], x)
-    assert fl.open(tmp_path / "s.zarr").nnz == 900
-    fl.pca(S, 2, out=tmp_path / "r.zarr")  # a result is: by another, and by an array
-    fl.pca(S, 3, out=tmp_path / "r.zarr")
-    fl.compute(A + 1, out=tmp_path / "r.zarr")
-    fl.compute(A + 1, out=tmp_path / "data.zarr" / "b")
-    np.testing.assert_array_equal(fl.open(tmp_path / "data.zarr", key="b")[...], x + 1)
-
-
-@pytest.mark.parametrize("axis", [0, -1, None, ()])
-def test_reductions_of_arrays_without_dimensions(axis):
-    assert fl.from_numpy(np.array(5.0)).sum(axis)[()] == 5
-    with pytest.raises(np.exceptions.AxisError):
-        fl.from_numpy(np.array(5.0)).sum(1)
-
-
-def test_a_reduction_keeps_its_value_and_an_expression_does_not(tmp_path):
-    X = fl.from_numpy(np.ones((4, 3)), tmp_path / "x.zarr")
-    seen, unseen, lazy = X.mean(), X.mean(), X * 2
-    assert float(seen) == 1
-    assert lazy[0, 0] == 2
-    X[...] = 0
-    assert float(seen) == 1
-    assert float(unseen) == 0
-    assert lazy[0, 0] == 0
