@@ -12,16 +12,17 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .boxes import Box, Key
-from .config import Call, memory_bytes
+from .config import Call
 from .errors import storage_error
 from .requests import STAGING, Array, take
+from .sizes import size_bytes
 
 __all__ = ["segments"]
 
 
 def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
     """Yield (where in the result, part), the next one being read meanwhile."""
-    box, most = Box(key, array.shape), memory_bytes(nbytes)
+    box, most = Box(key, array.shape), size_bytes("segments: nbytes", nbytes)
     call = Call("segments")
     wanted = _cut(array, key, box, most)
     largest = max((math.prod(len(r) for r in one) for one in wanted()), default=0) * array.dtype.itemsize
@@ -40,15 +41,9 @@ def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[
             )
         return part
 
-    kept = [
-        axis
-        for axis, item in enumerate(Box._expand(_tuple(key), len(array.shape)))
-        if isinstance(item, slice)
-    ]
-    firsts = [
-        _range(item, n)
-        for item, n in zip(Box._expand(_tuple(key), len(array.shape)), array.shape, strict=True)
-    ]
+    keys = Box._expand(_tuple(key), len(array.shape))
+    kept = [axis for axis, item in enumerate(keys) if isinstance(item, slice)]
+    firsts = [_range(item, n) for item, n in zip(keys, array.shape, strict=True)]
     pool = ThreadPoolExecutor(1, "flagstone-segments")
     try:
         ahead = None

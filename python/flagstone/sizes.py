@@ -8,32 +8,38 @@ import os
 from . import _core
 from .errors import Error
 
-__all__ = ["memory_bytes", "thread_count"]
+__all__ = ["memory_bytes", "size_bytes", "thread_count"]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
 
 
+def size_bytes(what: str, given: int | str) -> int:
+    """Return a number of bytes; `what` names it where it is none."""
+    size: int | str = given
+    if isinstance(given, str):
+        try:
+            size = int(_core.parse_bytes(given))
+        except Error:
+            raise _bad_size(what, given) from None
+    if isinstance(size, (bool, str)) or not hasattr(size, "__float__"):
+        raise _bad_size(what, given)
+    if not 1 <= size < _MOST_LIMIT:  # not a number either
+        raise _bad_size(what, given)
+    return int(size)
+
+
 def memory_bytes(memory: int | str | None) -> int:
     """Return a limit in bytes; None: $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
-    where = "memory"
-    if memory is None:
-        memory = os.environ.get("FLAGSTONE_MEMORY") or int(0.6 * _core.allowed_memory())
-        where = "FLAGSTONE_MEMORY" if isinstance(memory, str) else where
-    if isinstance(memory, str):
-        try:
-            memory = int(_core.parse_bytes(memory))
-        except Error:
-            raise _bad_memory(where, memory) from None
-    if isinstance(memory, bool) or not hasattr(memory, "__float__"):
-        raise _bad_memory(where, memory)
-    if not 1 <= memory < _MOST_LIMIT:  # not a number either
-        raise _bad_memory(where, memory)
-    return int(memory)
+    if memory is not None:
+        return size_bytes("memory", memory)
+    if said := os.environ.get("FLAGSTONE_MEMORY"):
+        return size_bytes("FLAGSTONE_MEMORY", said)
+    return int(0.6 * _core.allowed_memory())
 
 
-def _bad_memory(where: str, given: object) -> ValueError:
-    return ValueError(f'{where}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
+def _bad_size(what: str, given: object) -> ValueError:
+    return ValueError(f'{what}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
 
 
 def thread_count(name: str, number: object) -> int:
