@@ -221,22 +221,35 @@ def test_obsm_is_replaced_and_checked(annotated):
     assert [p.name for p in annotated.parent.iterdir()] == ["a.h5ad"]
 
 
-KILLED = """
-import os, signal
+#: At a call of a function of the journal, or of the system, `act` happens.
+STEP = """
+import errno, os, signal
 from flagstone import journal
 name, count = step.split(":")
 calls = 0
-def dying(f):
+def counted(f):
     def call(*a, **k):
         global calls
         calls += 1
         if calls == int(count):
-            os.kill(os.getpid(), signal.SIGKILL)
+            act()
         return f(*a, **k)
     return call
-setattr(journal, name, dying(getattr(journal, name))) if hasattr(journal, name) else setattr(
-    os, name, dying(getattr(os, name)))
+owner = journal if hasattr(journal, name) else os
+setattr(owner, name, counted(getattr(owner, name)))
+"""
+KILLED = f"""{STEP}
+def act():
+    os.kill(os.getpid(), signal.SIGKILL)
 fl.write_obsm(path, "X_pca", np.full((700, 5), 3.0))
+"""
+FAILING = f"""{STEP}
+def act():
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+try:
+    fl.write_obsm(path, "X_pca", np.full((700, 5), 3.0))
+except fl.StorageError as error:
+    result = str(error)
 """
 
 
@@ -256,28 +269,6 @@ def test_killed_at_any_step_it_is_all_or_nothing(annotated, isolated, step):
     fl.write_obsm(str(annotated), "X_pca", np.full((700, 2), 4.0))
     np.testing.assert_array_equal(anndata.read_h5ad(annotated).obsm["X_pca"], np.full((700, 2), 4.0))
     assert [p.name for p in annotated.parent.iterdir()] == ["a.h5ad"]
-
-
-FAILING = """
-import errno, os
-from flagstone import journal
-name, count = step.split(":")
-calls = 0
-def failing(f):
-    def call(*a, **k):
-        global calls
-        calls += 1
-        if calls == int(count):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return f(*a, **k)
-    return call
-setattr(journal, name, failing(getattr(journal, name))) if hasattr(journal, name) else setattr(
-    os, name, failing(getattr(os, name)))
-try:
-    fl.write_obsm(path, "X_pca", np.full((700, 5), 3.0))
-except fl.StorageError as error:
-    result = str(error)
-"""
 
 
 NOT_YET = ("_write:1", "_write:9", "fsync:1", "rename:1")

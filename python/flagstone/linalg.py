@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import _core
 from .array import Array, open_core, shape_text
+from .codecs import Choice
 from .config import Call
 from .creation import Destination, kept_choice
 from .errors import ShapeError, storage_error
@@ -209,8 +210,8 @@ class _Matmul:
     def planned(self) -> _core.Array:
         if self._in_memory():
             return _core.memory_array(np.empty(self.shape, self.dtype))
-        how = kept_choice(self.out)
-        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), how.codec, how.order)
+        codec = kept_choice(self.out).codec
+        return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), codec)
 
     def plan(self) -> Plan:
         return self.call.as_plan(self.job(self.planned()), self.what, "superblocks", 1)
@@ -241,8 +242,9 @@ class _Matmul:
 
     def _into_path(self, path: str, like: Array | None = None, record: Record | None = None) -> Array:
         destination = Destination(
-            "matmul", path, self.shape, self.dtype, self.chunks, True, like=like, record=record
-        )
+            "matmul", path, self.shape, self.dtype, self.chunks, True, like=like, record=record,
+            codec=Choice(kept_choice(like).codec),  # in rows: what conjugates tiles counts on it
+        )  # fmt: skip
         with whole_or_nothing(destination), (record or UNRECORDED).kept(destination):
             self._execute(destination.core)
             return destination.publish()

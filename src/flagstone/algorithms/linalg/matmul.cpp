@@ -8,6 +8,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense.hpp"
 #include "flagstone/runtime/finished_tiles.hpp"
+#include "flagstone/storage/zarr.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -22,14 +23,17 @@ Box stored_box(const Operand& x, Index r, Index rows, Index c, Index cols) {
 /// Whether tiles lie column by column (or may: where it makes no difference).
 bool by_columns(const Array& x) {
   if (count(x.shape()) == 0) return false;
+  if (order_of(x) != 'C') return true;
   if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
   if (x.chunks() != x.shape()) return false;  // tiles of chunks are put together by rows
   return x.store().run_bytes({1, x.shape()[1]}) < x.store().run_bytes({x.shape()[0], 1});
 }
 
 /// Whether BLAS needs a conjugated copy: it conjugates only what it transposes too, and seen by rows, as C is, a tile
-/// that lies by columns is transposed already.
-bool copied(const Operand& x) { return x.conjugate && (!x.transpose || by_columns(x.array)); }
+/// that lies by columns is transposed already; and so is all the rest where C lies by columns.
+bool copied(const Operand& x, const Array& c) {
+  return x.conjugate && (!x.transpose || by_columns(x.array) || order_of(c) != 'C');
+}
 
 /// A span of one dimension and the box that it is read in: the box holds [start, start + extent), the task uses
 /// `offset` into it.
@@ -80,8 +84,8 @@ void Product::add(Graph& graph, const Step& step, bool first, const std::optiona
   if (brings_c) task.accesses.push_back(read(partial ? *partial : Region{*c_in, c_box}));
   task.accesses.push_back(first && !keeps_c ? write({c_out, c_box}) : update({c_out, c_box}));
   std::size_t conjugated = 0;  // BLAS conjugates only together with a transposition
-  if (copied(a)) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
-  if (copied(b)) conjugated += static_cast<std::size_t>(col.extent * b_depth.extent);
+  if (copied(a, c_out)) conjugated += static_cast<std::size_t>(row.extent * a_depth.extent);
+  if (copied(b, c_out)) conjugated += static_cast<std::size_t>(col.extent * b_depth.extent);
   const std::size_t item = size_of(c_out.dtype());
   if (conjugated) task.accesses.push_back(scratch(conjugated * item + 4096));
   const double flops = 2.0 * row.extent * col.extent * static_cast<double>(a_depth.extent);
