@@ -258,23 +258,64 @@ class Resumed(Workload):
                 fl.rechunk(ab, (4, 20), out=place / "out.zarr")
 
     def recover(self, place: Path) -> None:
-        out = place / "out.zarr"
-        left = fl.records.leftovers(str(out))
-        if any(one.resumable for one in left):
-            with eager():
-                fl.resume(out)
-        else:
-            _core.sweep_leftovers(str(out))
+        go_on(place / "out.zarr")
 
     def arrays(self, place: Path) -> dict[str, Path]:
         return {"out.zarr": place / "out.zarr" / "array"}
 
     def renumber(self, place: Path, inodes: dict[int, int]) -> None:
-        """Builds say which directory they are before they take its place."""
-        for note in place.glob(".*.notes/build"):
-            text = note.read_text()
-            if text.isdigit():
-                note.write_text(str(inodes.get(int(text), 0)))
+        renumber_builds(place, inodes)
+
+
+class ResumedSparse(Sparse):
+    """Conversions to CSR, of rows and of columns, with checkpoints, which whoever recovers goes on with."""
+
+    name, kinds, advances, deaths = "resume sparse", 2, True, 120
+
+    def _source(self, place: Path, k: int) -> Path:
+        return place.parent / f"resumed-sparse{k % 4}.zarr"
+
+    def prepare(self, place: Path) -> None:
+        for k in range(4):
+            values = scipy.sparse.csr_matrix(self.state(k)["s.zarr"])
+            fl.from_blocks([values.T.tocsr() if k % 2 else values], self._source(place, k))
+        place.mkdir(exist_ok=True)
+        self.commit(place, 0)
+
+    def first(self) -> State:
+        return self.state(0)
+
+    def state(self, k: int) -> State:
+        fresh = super().first()
+        self.change(k % 4, fresh)
+        return fresh
+
+    def commit(self, place: Path, k: int) -> None:
+        source = fl.open(self._source(place, k))
+        with eager():
+            fl.convert(source.T if k % 2 else source, place / "s.zarr", overwrite=True)
+
+    def recover(self, place: Path) -> None:
+        go_on(place / "s.zarr")
+
+    def renumber(self, place: Path, inodes: dict[int, int]) -> None:
+        renumber_builds(place, inodes)
+
+
+def go_on(out: Path) -> None:
+    """Resume what can be resumed, or sweep what was left."""
+    if any(one.resumable for one in fl.records.leftovers(str(out))):
+        with eager():
+            fl.resume(out)
+    _core.sweep_leftovers(str(out))
+
+
+def renumber_builds(place: Path, inodes: dict[int, int]) -> None:
+    """Builds say which directory they are before they take its place."""
+    for note in place.glob(".*.notes/build"):
+        text = note.read_text()
+        if text.isdigit():
+            note.write_text(str(inodes.get(int(text), 0)))
 
 
 @contextlib.contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stored import Workload
-from stored_outputs import Copies, Deletions, Outputs, Resumed, Scores, Sparse, TwoSteps
+from stored_outputs import Copies, Deletions, Outputs, Resumed, ResumedSparse, Scores, Sparse, TwoSteps
 from stored_updates import Repairs, Resizes, Ring, Several, Shards, Updates
 
 __all__ = ["WORKLOADS"]
 
 _KINDS: tuple[type[Workload], ...] = (
     Updates, Several, Shards, Resizes, Ring, Repairs,
-    Outputs, TwoSteps, Copies, Deletions, Sparse, Resumed, Scores,
+    Outputs, TwoSteps, Copies, Deletions, Sparse, Resumed, ResumedSparse, Scores,
 )  # fmt: skip
 WORKLOADS: dict[str, type[Workload]] = {kind.name: kind for kind in _KINDS}

@@ -459,13 +459,6 @@ def test_convert(process, tmp_path, rng, target):
         assert report.verified == report.chunks
 
 
-def test_sparse_conversions_keep_no_record(process, tmp_path):
-    sparse = sp.random(3000, 500, 0.05, "csr", random_state=2)
-    fl.from_blocks([sparse], tmp_path / "s.zarr")
-    process("records.saved = lambda n: 1 / 0\nfl.convert('s.zarr', 't.zarr')")
-    assert not _left(tmp_path / "t.zarr")
-
-
 # Inside a superblock ----------------------------------------------------------------------------------------
 
 _INNER = """

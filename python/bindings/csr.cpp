@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
@@ -68,7 +69,25 @@ void bind_csr(nb::module_& m) {
                   [](Index cols, const std::string& value_dtype) {
                     return CsrWriter::memory_bytes(cols, dtype_from_name(value_dtype));
                   })
+      .def_static(
+          "resumed",
+          [](const std::string& directory, Index cols, const std::string& value_dtype, const nb::bytes& state) {
+            const auto* first = static_cast<const std::byte*>(state.data());
+            return std::make_unique<CsrWriter>(directory, cols, dtype_from_name(value_dtype),
+                                               std::span(first, state.size()));
+          },
+          nb::arg("directory"), nb::arg("cols"), nb::arg("value_dtype"), nb::arg("state"))
       .def("append", &append)
+      .def("state",
+           [](CsrWriter& writer) {
+             std::vector<std::byte> bytes;
+             {
+               nb::gil_scoped_release unlocked;
+               bytes = writer.state();
+             }
+             return nb::bytes(bytes.data(), bytes.size());
+           })
+      .def_prop_ro("rows", &CsrWriter::rows)
       .def("finish", &CsrWriter::finish, unlocked());
 
   nb::class_<sparse::CsrOperand>(m, "CsrOperand")

@@ -202,6 +202,7 @@ class Moved:
 
     bytes_read: int = 0
     bytes_written: int = 0
+    where: str = ""  # it began, for a call that went on
 
 
 class Call:
@@ -357,8 +358,8 @@ class Call:
         yield moved
         seconds, peak = time.perf_counter() - start, _core.peak_resident_bytes()
         _last = self.runtime.last = Stats(
-            what, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds, self.memory,
-            resident_at_entry=entry, io=self.engine.io,
+            what + moved.where, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds,
+            self.memory, resident_at_entry=entry, io=self.engine.io,
         )  # fmt: skip
 
     def result(self, name: str, nbytes: int) -> scratch.Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,12 @@ from .errors import storage_error
 from .export import copy, row_blocks, rows_bytes
 from .files import head_of, open_path
 from .formats import for_writing, of_file
-from .imports import Block, Built, Reported, Triplets, ahead, build_csr
+from .imports import Block, Built, Reported, ahead, conversion
 from .outputs import check_overwrite
 from .records import Record, identity, seconds_of
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
+from .triplets import Triplets, Work, build_csr
 
 __all__ = ["convert"]
 
@@ -55,8 +57,8 @@ def convert(
     -----
     Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr as
     CSR: its entries pass through bucket files beside the target. Text (MatrixMarket, SVMlight) and `.npz` go
-    to Zarr directly. `dst` appears when it is complete; what a killed conversion left is hidden, and the next
-    one removes it.
+    to Zarr directly. `dst` appears when it is complete; what a killed conversion left is hidden. A long one
+    to Zarr or `.npy` goes on there (`docs/resume.md` says which), else the next one removes it.
     """
     place = os.fspath(dst)
     call = Call("convert", memory)
@@ -77,10 +79,7 @@ def convert(
     label = f"convert {src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)} to {place}"
     with call.measured(label, "streaming") as done:
         if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src)):
-            built = of_file(os.fspath(src), head_of(os.fspath(src))).module().import_to(
-                call, os.fspath(src), place, overwrite, **({} if key is None else {"key": key})
-            )  # fmt: skip
-            done.bytes_read, done.bytes_written = os.path.getsize(src), _stored(built)
+            _imported(call, os.fspath(src), place, key, overwrite, done)
             return
         opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
         done.bytes_read = _stored(opened)
@@ -89,7 +88,7 @@ def convert(
             return
         if one is None:
             assert isinstance(opened, SparseArray)
-            done.bytes_written = _stored(_to_zarr(call, opened, place, overwrite))
+            _to_zarr(call, opened, place, overwrite, done)
             return
         output: _core.Output | None = _core.Output(
             place, overwrite, opened.nbytes if place.endswith(".npy") else 0
@@ -112,6 +111,17 @@ def _flavour(place: str) -> str | None:
 
 def _imports(src: str) -> bool:
     return os.path.isfile(src) and of_file(src, head_of(src)).imported
+
+
+def _imported(call: Call, src: str, place: str, key: str | None, overwrite: bool, done: Moved) -> None:
+    """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
+    module = of_file(src, head_of(src)).module()
+    options: dict[str, Any] = {} if key is None else {"key": key}
+    record = conversion(call, src, key, overwrite)
+    if getattr(module, "RECORDED", False):
+        options["record"] = record
+    built = module.import_to(call, src, place, overwrite, **options)
+    done.bytes_read, done.bytes_written, done.where = os.path.getsize(src), _stored(built), record.where
 
 
 def _stored(built: Built) -> int:
@@ -140,27 +150,44 @@ def _dense(call: Call, opened: Array, place: str, overwrite: bool, done: Moved) 
         done.bytes_written = _stored(destination.publish())
     if record.resumed:
         done.bytes_read = done.bytes_written = moved
+        done.where = record.where
 
 
-def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool) -> Built:
+def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done: Moved) -> None:
+    """Pack a sparse matrix by rows; a long conversion can be resumed."""
+
+    def arguments() -> dict[str, object]:
+        return {"a": identity(opened), "overwrite": overwrite}
+
+    record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
     report = Reported(call, opened.nbytes)
     if opened._transposed:
-        return _turned(call, opened, place, overwrite, report)
+        done.bytes_written = _stored(_turned(call, opened, place, overwrite, report, record))
+        done.where = record.where
+        return
     kept = value_dtype(opened.dtype, "convert")
-    builder = CsrBuilder(call, place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened))
+    builder = CsrBuilder(
+        call, place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened), record=record
+    )
     moved = 0
-    with whole_or_nothing(builder):
-        for _, pointers, columns, values in ahead(row_blocks(call, opened)):
+    builder.rows = builder.held
+    with whole_or_nothing(builder), record.kept(builder):
+        for _, pointers, columns, values in ahead(row_blocks(call, opened, builder.held)):
             builder.append(pointers, columns.astype(np.int64), values)
             moved += values.nbytes
             report.at(moved)
-        return builder.publish()
+            builder.offer(builder.rows / max(1, opened.shape[0]))
+        done.bytes_written = _stored(builder.publish())
+    if record.resumed:
+        done.bytes_read, done.where = moved, record.where
 
 
-def _turned(call: Call, opened: SparseArray, place: str, overwrite: bool, report: Reported) -> SparseArray:
+def _turned(
+    call: Call, opened: SparseArray, place: str, overwrite: bool, report: Reported, record: Record
+) -> SparseArray:
     """Sort a matrix that is stored by columns into rows."""
 
-    def blocks() -> Iterator[Block]:
+    def blocks(work: Work) -> Iterator[Block]:
         moved = 0
         for first, pointers, minor, values in row_blocks(call, opened):
             major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
@@ -169,4 +196,4 @@ def _turned(call: Call, opened: SparseArray, place: str, overwrite: bool, report
             yield minor.astype(np.int64), major, values
 
     entries = Triplets(*opened.shape, opened.nnz, opened.dtype, blocks)
-    return build_csr(call, opened.path, entries, place, overwrite)
+    return build_csr(call, opened.path, entries, place, overwrite, record=record)

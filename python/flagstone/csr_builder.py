@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from . import _core, scratch
 from .config import Call, current
 from .creation import in_group
-from .errors import FormatError, ShapeError, StorageError, storage_error
+from .errors import Error, FormatError, ShapeError, StorageError, storage_error
 from .outputs import check_overwrite
+from .records import UNRECORDED, Record, sync_folder
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -72,18 +74,58 @@ class CsrBuilder:
         *,
         beside: int = 0,
         narrow: bool = False,
+        record: Record = UNRECORDED,
+        output: _core.Output | None = None,
     ) -> None:
-        self.path = path
-        self._call = call
+        """`record`: of a call that can be resumed (not narrow); `output`: what it opened already."""
+        self.path, self.rows = path, 0
+        self._call, self._dtype = call, dtype
         held = _core.CsrWriter.memory_bytes(cols, dtype.name)
-        call.room("the writer", held + 64 * max(cols, 0) + beside)
-        self._dtype = dtype
-        output = _core.Output(path, replace)
-        self._output: _core.Output | None = output
-        self._writer: _core.CsrWriter | None = _core.CsrWriter(output.directory, cols, dtype.name, narrow)
+        state = held + 64 * max(cols, 0) if record.text else 0  # as bytes, copied twice on their way
+        call.room("the writer", held + 64 * max(cols, 0) + beside + state)
+        self._output: _core.Output | None = output or record.output(path, replace, 0)
+        self.checkpoint = record.checkpoint
+        self._writer: _core.CsrWriter | None = self._begin(record, cols, narrow)
+        #: Rows that a dead process had written and noted; `append` leaves them out.
+        self.held: int = self._writer.rows
+
+    def _begin(self, record: Record, cols: int, narrow: bool) -> _core.CsrWriter:
+        assert self._output is not None
+        place, dtype = self._output.directory, self._dtype.name
+        if self.checkpoint is not None and self.checkpoint.has("writer"):
+            try:
+                return _core.CsrWriter.resumed(place, cols, dtype, self.checkpoint.load("writer"))
+            except Error as error:
+                record.begin_again(self.path, error)
+        if os.path.isdir(place):  # of a dead process that noted nothing of it
+            shutil.rmtree(place)
+        return _core.CsrWriter(place, cols, dtype, narrow)
+
+    @property
+    def notes(self) -> str | None:
+        """A directory for what the source needs to go on; None where nothing is noted."""
+        return self._output.notes if self.checkpoint is not None and self._output is not None else None
+
+    def offer(self, done: float, parts: Callable[[], list[tuple[str, bytes]]] = list) -> None:
+        """Note what was written so far, and what the source has to say, where a checkpoint is due."""
+        if self.checkpoint is None or self.rows <= self.held or not self.checkpoint.due():
+            return
+        assert self._writer is not None
+        assert self._output is not None
+        beside, state = parts(), self._writer.state()
+        sync_folder(os.path.dirname(self._output.directory))
+        self.checkpoint.save(min(done, 1.0), [("writer", state), *beside])
 
     def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
-        """Write one block of rows."""
+        """Write one block of rows: of those that are held already, nothing."""
+        rows = len(indptr) - 1
+        left = min(max(self.held - self.rows, 0), rows)
+        self.rows += rows
+        if left == rows and rows > 0:
+            return
+        if left > 0:
+            first = int(indptr[left] - indptr[0])
+            indptr, indices, data = indptr[left:], indices[first:], data[first:]
         self._call.room("a block of rows", data.nbytes // 2)
         pointers = np.ascontiguousarray(indptr, np.int64)
         if len(pointers) and pointers[0] != 0:
@@ -102,6 +144,11 @@ class CsrBuilder:
         if self._output is not None:
             self._output.publish()
         return SparseArray(_core.open_csr(self.path))
+
+    def leave(self) -> None:
+        """Let what was built stay, for a call that goes on with it."""
+        if self._output is not None:
+            self._output.leave()
 
     def discard(self) -> None:
         """Remove what was built."""

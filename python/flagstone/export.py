@@ -79,16 +79,15 @@ def rows_bytes(matrix: SparseArray) -> int:
 
 
 def row_blocks(
-    call: Call, matrix: SparseArray
+    call: Call, matrix: SparseArray, row: int = 0
 ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """Yield (first row, pointers from 0, columns, values) of stretches of stored rows, a few MiB each.
 
-    Of a transpose the stored rows are its columns.
+    Of a transpose the stored rows are its columns. `row`: where to begin.
     """
     call.room("rows of the matrix", rows_bytes(matrix))
     core = matrix._matrix
     data, indices, indptr = Array(core.data), Array(core.indices), Array(core.indptr)
-    row = 0
     while row < core.rows:
         pointers = indptr._take(call, np.s_[row : row + STEP + 1]).astype(np.int64)
         check_pointers(pointers, row, core.rows, core.nnz, matrix.path)

@@ -39,7 +39,8 @@ class Lines:
         self._raw.seek(0)
         self._file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
         self.nbytes = os.fstat(self._raw.fileno()).st_size
-        self._left = b""
+        self._left, self._taken = b"", 0
+        self.offset = 0  # in the text: behind what `parsed` has given
 
     def __enter__(self) -> Lines:
         return self
@@ -50,7 +51,9 @@ class Lines:
     def read(self, count: int) -> bytes:
         """Return up to `count` bytes; a damaged gzip is a sentence."""
         try:
-            return bytes(self._file.read(count))
+            data = bytes(self._file.read(count))
+            self._taken += len(data)
+            return data
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise FormatError(
                 f"open: '{self.path}' is damaged after line {self.number} (gzip: {error}); copy it again."
@@ -66,6 +69,14 @@ class Lines:
         text, _, self._left = self._left.partition(b"\n")
         self.number += 1
         return text[:2000].decode("utf-8", "replace").rstrip("\r")
+
+    def skip(self, offset: int, number: int) -> None:
+        """Go to a place that `offset` and `number` were noted at."""
+        try:
+            self._file.seek(offset)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FormatError(f"open: '{self.path}' is damaged (gzip: {error}); copy it again.") from None
+        self._left, self._taken, self.number = b"", offset, number
 
     def more(self) -> bool:
         """Say whether anything is left."""
@@ -91,6 +102,7 @@ class Lines:
                 done = parse(block[at:])
                 at += done.bytes
                 self.number += done.lines
+                self.offset = self._taken - (len(text) - at)
                 if done.entries:
                     yield done
                 if done.error:

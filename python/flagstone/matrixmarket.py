@@ -16,12 +16,15 @@ from .array import Array, open_core
 from .config import Call
 from .errors import FormatError
 from .export import row_blocks
-from .imports import STEP, Block, Reported, Triplets, beside, build_csr, build_dense, cached
+from .imports import STEP, Block, Reported, cached
 from .lines import Lines
+from .records import UNRECORDED, Record, sync_folder
 from .sparse import SparseArray
+from .triplets import Triplets, Work, build_csr, build_dense
 
 __all__ = ["about", "import_to", "open_file", "write"]
 
+RECORDED = True  # conversions can be resumed
 _BANNER = "%%MatrixMarket"
 _DTYPES = {
     "real": "float64",
@@ -93,10 +96,10 @@ def _mirrored(block: Block, symmetry: str) -> Iterator[Block]:
     yield column[off], row[off], other.conj() if symmetry == "hermitian" else other
 
 
-def _entries(lines: Lines, header: _Header, report: Reported) -> Iterator[Block]:
+def _entries(lines: Lines, header: _Header, report: Reported, got: int = 0) -> Iterator[Block]:
+    """Yield what follows the first `got` entries."""
     rows, columns = np.empty(STEP, np.int64), np.empty(STEP, np.int64)
     values = np.ones(STEP, "float64" if header.kind == "pattern" else header.dtype)
-    got = 0
 
     def parse(text: NDArray[Any]) -> _core.ParsedText:
         most = min(STEP, header.entries - got)
@@ -126,27 +129,50 @@ def _check_count(lines: Lines, got: int, wanted: int) -> None:
 class _Spool:
     """Entries of a text, parsed once: the first reading writes them to a file, the second reads that."""
 
-    def __init__(self, lines: Lines, header: _Header, folder: str, report: Reported) -> None:
+    def __init__(self, lines: Lines, header: _Header, report: Reported) -> None:
         self._lines, self._header, self._report = lines, header, report
-        self._place = f"{folder}/entries"
         self._record = np.dtype([("row", np.int64), ("column", np.int64), ("value", header.dtype)])
+        self._whole = False
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, work: Work) -> Iterator[Block]:
         """Yield the entries, those that symmetry implies included."""
-        for block in self._read() if os.path.exists(self._place) else self._parse():
+        place = f"{work.folder}/entries"
+        for block in self._read(place) if self._whole else self._parse(place, work):
             yield from _mirrored(block, self._header.symmetry)
 
-    def _parse(self) -> Iterator[Block]:
-        with open(f"{self._place}.part", "wb") as file:
-            for row, column, value in _entries(self._lines, self._header, self._report):
+    def _parse(self, place: str, work: Work) -> Iterator[Block]:
+        """Go on behind what a dead process noted; what it wrote behind that is parsed again."""
+        told = work.told("spool") or {"got": 0, "offset": 0, "lines": 0}
+        got = int(told["got"])
+        if os.path.exists(place) and os.path.getsize(place) >= got * self._record.itemsize:
+            os.truncate(place, got * self._record.itemsize)
+        else:
+            got = 0
+        if got > 0:
+            yield from self._read(place)
+            self._lines.skip(told["offset"], told["lines"])
+        with open(place, "ab" if got else "wb") as file:
+            for row, column, value in _entries(self._lines, self._header, self._report, got):
                 record = np.empty(len(row), self._record)
                 record["row"], record["column"], record["value"] = row, column, value
                 file.write(record.data)
+                got += len(row)
+                self._note(work, file, got)
                 yield row, column, value
-        os.rename(f"{self._place}.part", self._place)
+        self._whole = True
 
-    def _read(self) -> Iterator[Block]:
-        with open(self._place, "rb") as file:
+    def _note(self, work: Work, file: IO[bytes], got: int) -> None:
+        def sync() -> None:
+            file.flush()
+            os.fsync(file.fileno())
+            sync_folder(work.folder)
+            sync_folder(os.path.dirname(work.folder))
+
+        about = {"got": got, "offset": self._lines.offset, "lines": self._lines.number}
+        work.note("spool", about, 0.3 * got / max(1, self._header.entries), sync)
+
+    def _read(self, place: str) -> Iterator[Block]:
+        with open(place, "rb") as file:
             while data := file.read(STEP * self._record.itemsize):
                 record = np.frombuffer(data, self._record)
                 yield (
@@ -225,21 +251,21 @@ def _mirror(call: Call, a: Array, symmetry: str) -> None:
 
 
 def import_to(
-    call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
-) -> Array | SparseArray:
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
+    narrow: bool = False, record: Record = UNRECORDED,
+) -> Array | SparseArray:  # fmt: skip
     """Write the matrix of a MatrixMarket file to `target`: coordinates as a CSR group, else a dense array."""
     with Lines(path, call) as lines:
         header = _Header(lines)
         report = Reported(call, lines.nbytes)
         if header.layout == "array":
             return _import_array(call, lines, header, target, report, replace)
-        with beside(target) as folder:
-            spool = _Spool(lines, header, folder, report)
-            twice = 1 if header.symmetry == "general" else 2
-            entries = Triplets(header.rows, header.cols, twice * header.entries, header.dtype, spool.blocks)
-            if header.dtype.kind == "c":
-                return build_dense(call, path, entries, target, replace)
-            return build_csr(call, path, entries, target, replace, narrow)
+        spool = _Spool(lines, header, report)
+        twice = 1 if header.symmetry == "general" else 2
+        entries = Triplets(header.rows, header.cols, twice * header.entries, header.dtype, spool.blocks)
+        if header.dtype.kind == "c":
+            return build_dense(call, path, entries, target, replace)
+        return build_csr(call, path, entries, target, replace, narrow, record)
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:

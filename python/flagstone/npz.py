@@ -23,13 +23,16 @@ from .csr_builder import CsrBuilder, value_dtype
 from .csr_checks import check_columns, check_pointers
 from .errors import Error, FormatError, storage_error
 from .imports import STEP as _STEP
-from .imports import Reported, Triplets, ahead, build_csr, cached
+from .imports import Reported, ahead, cached
+from .records import UNRECORDED, Record
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 from .straight import StraightReader
+from .triplets import Triplets, Work, build_csr
 
 __all__ = ["import_to", "open_file", "write"]
 
+RECORDED = True  # conversions can be resumed
 _LARGE = 1 << 20
 _SMALL = 1 << 16  # bytes of what says how the others are meant
 #: Bytes for a value of a row that stands alone: four buffers of each reader, and copies.
@@ -194,18 +197,20 @@ def _import_csr(
     target: str,
     replace: bool,
     narrow: bool,
+    record: Record,
 ) -> SparseArray:
     nnz, runs = _pointer_runs(call, archive, path, rows)
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
-    builder = CsrBuilder(call, target, cols, kept, replace, beside=96 * _STEP, narrow=narrow)
+    builder = CsrBuilder(call, target, cols, kept, replace, beside=96 * _STEP, narrow=narrow, record=record)
     report, moved = Reported(call, os.path.getsize(path)), 0
-    with whole_or_nothing(builder):
-        for block in ahead(_rows(runs, indices, data)):
+    with whole_or_nothing(builder), record.kept(builder):
+        for block in ahead(_rows(runs, indices, data)):  # what is held is read again, and not packed again
             builder.append(*block)
             moved += sum(part.nbytes for part in block)
             report.at(min(moved, report.total))
+            builder.offer(builder.rows / max(1, rows))
         return builder.publish()
 
 
@@ -257,14 +262,15 @@ def _triplets(
 
 
 def import_to(
-    call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
-) -> SparseArray:
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
+    narrow: bool = False, record: Record = UNRECORDED,
+) -> SparseArray:  # fmt: skip
     """Write the matrix of a SciPy `.npz` to `target` as a CSR group."""
     try:
         with zipfile.ZipFile(path) as archive:
             kind, rows, cols = _format_and_shape(archive, path)
             if kind == "csr":
-                return _import_csr(call, archive, path, rows, cols, target, replace, narrow)
+                return _import_csr(call, archive, path, rows, cols, target, replace, narrow, record)
             if kind not in ("csc", "coo"):
                 raise FormatError(
                     f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
@@ -273,7 +279,7 @@ def import_to(
             nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
             report, passes = Reported(call, os.path.getsize(path)), 0
 
-            def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+            def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
                 nonlocal passes
                 passes, seen = passes + 1, 0
                 for block in _triplets(call, archive, path, kind, rows, cols)[2]:
@@ -282,7 +288,7 @@ def import_to(
                     report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
 
             entries = Triplets(rows, cols, nnz, dtype, blocks)
-            return build_csr(call, path, entries, target, replace, narrow)
+            return build_csr(call, path, entries, target, replace, narrow, record)
     except Error:
         raise
     except _DAMAGE as error:

@@ -26,8 +26,8 @@ from . import _core
 from .errors import BudgetError, Error, FormatError, StorageError
 
 __all__ = [
-    "UNRECORDED", "Leftover", "LeftoverWarning", "Record", "identity", "leftovers", "memory_identity",
-    "registered", "seconds_of", "stored_stamp", "sync_tree",
+    "UNRECORDED", "Leftover", "LeftoverWarning", "Record", "file_identity", "identity", "leftovers",
+    "memory_identity", "registered", "seconds_of", "stored_stamp", "sync_tree",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -132,6 +132,12 @@ def identity(operand: Any) -> dict[str, Any]:
     if getattr(operand, "lazy", False):
         told["steps"] = _steps(operand)
     return told
+
+
+def file_identity(path: str) -> dict[str, Any]:
+    """Return what tells a file that is streamed through from a later version of it."""
+    place = os.path.abspath(path)
+    return {"path": place, "stamp": stored_stamp(place)}
 
 
 def _steps(operand: Any) -> str:
@@ -333,7 +339,7 @@ UNRECORDED = Record("", dict, -1.0)
 
 
 def sync_tree(path: str) -> None:
-    """Make a new directory's files, and it, outlive a power failure."""
+    """Make a new directory's files, and it and its name, outlive a power failure."""
     for folder, _, names in os.walk(path, topdown=False):
         for place in (*(os.path.join(folder, name) for name in names), folder):
             descriptor = os.open(place, os.O_RDONLY)
@@ -341,3 +347,13 @@ def sync_tree(path: str) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+    sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def sync_folder(path: str) -> None:
+    """Make names in a directory outlive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

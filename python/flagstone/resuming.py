@@ -53,11 +53,7 @@ def _operand(name: str, told: dict[str, Any]) -> Any:
         raise storage_error(
             f"resume: {name} '{path}' went away since; it cannot be gone on.", errno.ENOENT, path
         )
-    if stored_stamp(path) != told["stamp"]:
-        raise FormatError(
-            f"resume: {name} '{path}' was changed since; what was computed is of its old version. "
-            "Start the call again."
-        )
+    _check_unchanged(name, told)
     opened: Any
     if "opener" in told:
         opener, arguments = told["opener"]
@@ -69,6 +65,14 @@ def _operand(name: str, told: dict[str, Any]) -> Any:
     if told.get("transposed"):
         opened = opened.T
     return opened.conj() if told.get("conjugated") else opened
+
+
+def _check_unchanged(name: str, told: dict[str, Any]) -> None:
+    if stored_stamp(told["path"]) != told["stamp"]:
+        raise FormatError(
+            f"resume: {name} '{told['path']}' was changed since; what was computed is of its old version. "
+            "Start the call again."
+        )
 
 
 def _number(parts: list[float]) -> complex | float:
@@ -110,7 +114,15 @@ def _pca(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[st
 
 
 def _convert(path: str, told: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    return convert, (_operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
+    if "file" not in told:
+        return convert, (_operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
+    source = told["file"]["path"]
+    if not os.path.exists(source):
+        raise storage_error(
+            f"resume: src '{source}' went away since; it cannot be gone on.", errno.ENOENT, source
+        )
+    _check_unchanged("src", told["file"])
+    return convert, (source, path), {"overwrite": told["overwrite"], "key": told["key"]}
 
 
 #: Operation: the call that a record stands for, as (routine, operands, options).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,12 +18,14 @@ from .csr_builder import CsrBuilder
 from .errors import FormatError, storage_error
 from .imports import STEP, Reported, cached
 from .lines import Lines
+from .records import UNRECORDED, Record, sync_folder
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
 __all__ = ["import_to", "looks_like", "open_file"]
 
 LABELS = "labels"
+RECORDED = True  # conversions can be resumed
 _ROWS = 1 << 16
 
 
@@ -46,34 +50,36 @@ class _Rows:
         return _core.parse_svmlight(text, self.labels, self.pointers, self.columns, self.values)
 
 
-def _blocks(call: Call, path: str, start: int) -> Iterator[tuple[int, _Rows, int]]:
-    """Yield (rows, buffers, values) of blocks of rows; `start`: bytes read by earlier passes, for the bar."""
+def _blocks(
+    call: Call, path: str, begin: dict[str, int] | None = None
+) -> Iterator[tuple[int, _Rows, int, dict[str, int]]]:
+    """Yield (rows, buffers, values, place behind them) of blocks of rows, behind the place `begin`."""
     with Lines(path, call) as lines:
+        if begin is not None:
+            lines.skip(begin["offset"], begin["lines"])
         rows, report = _Rows(call), Reported(call, 2 * lines.nbytes)
         for done in lines.parsed(rows.parse, rows.grow, report):
-            yield done.entries, rows, done.values
+            yield done.entries, rows, done.values, {"offset": lines.offset, "lines": lines.number}
 
 
 def _labels(call: Call, path: str, target: str, replace: bool) -> Array:
-    number = sum(n for n, _, _ in _blocks(call, path, 0))
+    number = sum(n for n, *_ in _blocks(call, path))
     destination = Destination("open", target, (number,), "float64", None, replace)
     out, at = Array(destination.core, "r+"), 0
     out._dirty = True  # built aside: no mark is needed
     with whole_or_nothing(destination):
-        for n, rows, _ in _blocks(call, path, 0):
+        for n, rows, *_ in _blocks(call, path):
             out._assign(call, np.s_[at : at + n], rows.labels[:n])
             at += n
         return destination.publish()
 
 
-def import_to(
-    call: Call, path: str, target: str, replace: bool = False, key: str | None = None, narrow: bool = False
-) -> Array | SparseArray:
-    """Write the matrix of an SVMlight file to `target` as a CSR group (float64), or its labels."""
-    if key == LABELS:
-        return _labels(call, path, target, replace)
+def _extent(call: Call, path: str, checkpoint: _core.Checkpoint | None) -> dict[str, int]:
+    """Return rows, smallest and largest index: the first pass, unless a dead process noted what it found."""
+    if checkpoint is not None and checkpoint.has("extent"):
+        return dict(json.loads(checkpoint.load("extent")))
     smallest, largest, seen = 1, -1, 0
-    for n, rows, values in _blocks(call, path, 0):
+    for n, rows, values, _ in _blocks(call, path):
         seen += n
         if values:
             smallest = min(smallest, int(rows.columns[:values].min()))
@@ -82,14 +88,38 @@ def import_to(
         raise FormatError(f"open: '{path}' has the index {smallest}; indices count from 0 or 1.")
     if not seen:
         raise FormatError(f"open: '{path}' has no rows; lines of 'label index:value ...' are needed.")
-    shift = 0 if smallest == 0 else 1  # as scikit-learn decides
+    return {"rows": seen, "smallest": smallest, "largest": largest}
+
+
+def import_to(
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
+    narrow: bool = False, record: Record = UNRECORDED,
+) -> Array | SparseArray:  # fmt: skip
+    """Write the matrix of an SVMlight file to `target` as a CSR group (float64), or its labels."""
+    if key == LABELS:
+        return _labels(call, path, target, replace)
+    output: _core.Output | None = record.output(target, replace, 0)
+    checkpoint = record.checkpoint
+    extent = _extent(call, path, checkpoint)
+    notes = [("extent", json.dumps(extent).encode())]
+    if checkpoint is not None and not checkpoint.has("extent") and checkpoint.due():
+        assert output is not None
+        os.makedirs(output.directory, exist_ok=True)  # what has no build is not gone on with
+        sync_folder(os.path.dirname(output.directory))
+        checkpoint.save(0.4, notes)
+    shift = 0 if extent["smallest"] == 0 else 1  # as scikit-learn decides
     builder = CsrBuilder(
-        call, target, largest + 1 - shift, np.dtype(np.float64), replace,
-        beside=64 * STEP, narrow=narrow,
+        call, target, extent["largest"] + 1 - shift, np.dtype(np.float64), replace,
+        beside=64 * STEP, narrow=narrow, record=record, output=output,
     )  # fmt: skip
-    with whole_or_nothing(builder):
-        for n, rows, values in _blocks(call, path, 1):
+    output = None  # the builder's: it goes with that
+    begin = json.loads(checkpoint.load("text")) if checkpoint is not None and builder.held else None
+    builder.rows = builder.held
+    with whole_or_nothing(builder), record.kept(builder):
+        for n, rows, values, place in _blocks(call, path, begin):
             builder.append(rows.pointers[: n + 1], rows.columns[:values] - shift, rows.values[:values])
+            text = ("text", json.dumps(place).encode())
+            builder.offer(0.4 + 0.6 * builder.rows / extent["rows"], lambda text=text: [*notes, text])  # type: ignore[misc]
         return builder.publish()
 
 
@@ -110,7 +140,8 @@ def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
 
 def looks_like(head: bytes) -> bool:
     """Say whether a file that begins like this is SVMlight text."""
-    for line in head.split(b"\n")[:-1]:
+    lines = head.split(b"\n")[:-1] or [head.rpartition(b" ")[0]]  # the first row may be longer than the head
+    for line in lines:
         words = line.split(b"#")[0].split()
         if not words:
             continue

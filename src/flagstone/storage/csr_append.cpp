@@ -15,6 +15,7 @@
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/file.hpp"
 #include "flagstone/storage/fill.hpp"
 
 namespace flagstone {
@@ -44,7 +45,9 @@ void ChunkAppender::decide() {
 
 void ChunkAppender::open_shard() {
   per_shard_ = std::clamp<Index>(static_cast<Index>(GiB / slot_bytes()), 1, 4095);
-  shard_ = File::open(directory_ + "/c/" + std::to_string(left_ / per_shard_), File::Mode::create);
+  const std::string path = directory_ + "/c/" + std::to_string(left_ / per_shard_);
+  ::unlink(path.c_str());  // of a dead writer that came further than its last checkpoint
+  shard_ = File::open(path, File::Mode::create);
   entries_.assign(static_cast<std::size_t>(per_shard_), {});
   sums_.assign(static_cast<std::size_t>(per_shard_), {});
 }
@@ -112,6 +115,39 @@ void ChunkAppender::save_sums() const {
   file.make();
   for (std::size_t i = 0; i < blocks_.size(); ++i) file.save(i, blocks_[i]);
   file.sync();
+}
+
+void ChunkAppender::save(StateWriter& to) const {
+  if (shard_) shard_->sync();
+  sync_directory(directory_ + "/c");
+  sync_directory(directory_);
+  to.put(metadata_.codec.steps.empty());
+  to.put(filled_), to.put(total_), to.put(left_), to.put(per_shard_);
+  to.raw(chunk_.data(), static_cast<std::size_t>(filled_) * item_);
+  to.put(shard_ != nullptr);
+  to.put(entries_), to.put(sums_);
+  to.put(blocks_.size());
+  for (const ShardSums& block : blocks_) to.put(block.stamp), to.put(block.chunks);
+}
+
+void ChunkAppender::restore(StateReader& from) {
+  bool raw = false, open = false;
+  from.get(raw);
+  if (raw) metadata_.codec.steps.clear();
+  from.get(filled_), from.get(total_), from.get(left_), from.get(per_shard_);
+  if (filled_ < 0 || filled_ > chunk_elements_ || per_shard_ < 1)
+    throw FormatError("resume: what was noted of " + directory_ + " is damaged; make the call again.");
+  from.raw(chunk_.data(), static_cast<std::size_t>(filled_) * item_);
+  from.get(open);
+  from.get(entries_), from.get(sums_);
+  std::size_t blocks = 0;
+  from.get(blocks);
+  for (; blocks > 0; --blocks) {
+    ShardSums block{ShardSums::State::known, 1, {}, {}};
+    from.get(block.stamp), from.get(block.chunks);
+    blocks_.push_back(std::move(block));
+  }
+  if (open) shard_ = File::open(directory_ + "/c/" + std::to_string((left_ - 1) / per_shard_), File::Mode::update);
 }
 
 void ChunkAppender::finish(const std::string& attributes) {

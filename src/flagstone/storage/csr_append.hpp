@@ -10,6 +10,7 @@
 #include "flagstone/storage/chunk_sums.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
+#include "flagstone/storage/state_bytes.hpp"
 
 namespace flagstone {
 
@@ -43,6 +44,13 @@ class ChunkAppender {
   void store();
   /// Stores what is left, writes the index and zarr.json. `attributes`: JSON object text. All chunks must be stored.
   void finish(const std::string& attributes);
+
+  /// Makes what was stored outlive a power failure, and says what is needed to go on. All chunks that left must be
+  /// stored.
+  void save(StateWriter& to) const;
+  /// Of a new appender in the directory of a dead one: goes on from there. What that one wrote behind it is written
+  /// again.
+  void restore(StateReader& from);
 
   Index total() const { return total_; }
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(chunk_elements_) * item_; }

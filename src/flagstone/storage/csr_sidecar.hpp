@@ -17,7 +17,7 @@ class PanelChooser {
   /// rows would make that fewer than 64 rows, the average alone counts. At most 65,536.
   Index panel_rows() const;
 
- private:
+ private:  // plain values: a checkpoint keeps them as they are
   static constexpr int levels = 17;
   Index rows_ = 0, values_ = 0;
   std::array<Index, levels> half_{}, most_{};  // of 2^p rows: a half that waits for its other, the largest so far

@@ -292,6 +292,50 @@ TEST(Csr, SumsOfManyChunksAreAddedInOrder) {
   }
 }
 
+TEST(Csr, AWriterGoesOnFromItsState) {
+  TemporaryDirectory directory;
+  const Index chunk = Index{1} << 19, n = 700, rows = 3 * chunk / n + 1;
+  std::vector<double> values(static_cast<std::size_t>(n));
+  std::vector<Index> columns(values.size());
+  const Index pointers[] = {0, n};
+  const auto append = [&](CsrWriter& writer, Index first, Index end) {
+    for (Index i = first; i < end; ++i) {
+      for (std::size_t j = 0; j < values.size(); ++j) {
+        columns[j] = static_cast<Index>(2 * j) + i % 2;
+        values[j] = 1. / static_cast<double>(i + static_cast<Index>(j) + 3);
+      }
+      writer.append(1, pointers, columns.data(), values.data());
+    }
+  };
+  CsrWriter whole(directory / "whole", 2 * n, Dtype::float64);
+  append(whole, 0, rows);
+  const CsrMatrix expected = whole.finish();
+  for (const Index at : {Index{0}, Index{1}, rows / 2, rows}) {
+    SCOPED_TRACE(at);
+    const std::string place = directory / ("half" + std::to_string(at));
+    std::vector<std::byte> state;
+    {
+      CsrWriter died(place, 2 * n, Dtype::float64);
+      append(died, 0, at);
+      state = died.state();
+      append(died, at, std::min(rows, at + rows / 4));  // further than what is noted
+      if (at == rows) died.finish();                    // and all of it
+    }
+    CsrWriter again(place, 2 * n, Dtype::float64, state);
+    ASSERT_EQ(again.rows(), at);
+    append(again, at, rows);
+    const CsrMatrix found = again.finish();
+    EXPECT_EQ(found.nnz, expected.nnz);
+    EXPECT_EQ(csr_statistics(found)->column_sums, csr_statistics(expected)->column_sums);
+    EXPECT_EQ(csr_statistics(found)->sum_row_nnz_squared, csr_statistics(expected)->sum_row_nnz_squared);
+    for (const char* part : {"/data/c/0", "/indices/c/0", "/indptr/c/0", "/zarr.json", "/data/zarr.json"})
+      EXPECT_EQ(read_text(found.path + part, GiB), read_text(expected.path + part, GiB)) << part;
+    const std::vector<std::byte> cut(state.begin(), state.end() - 1);
+    EXPECT_THROW(CsrWriter(place, 2 * n, Dtype::float64, cut), FormatError);
+  }
+  EXPECT_THROW(CsrWriter(directory / "narrow", 9, Dtype::float64, true).state(), Error);
+}
+
 TEST(Csr, AFullDiskIsAnErrorOfTheCallThatNoticesIt) {
   TemporaryDirectory directory;
   const pid_t child = ::fork();

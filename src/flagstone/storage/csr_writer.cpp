@@ -33,6 +33,7 @@ Dtype index_dtype(Index cols) {
 
 void link(const std::string& directory, const char* target, const char* name) {
   std::error_code error;
+  std::filesystem::remove(directory + "/" + name, error);  // a dead writer's
   std::filesystem::create_directory_symlink(target, directory + "/" + name, error);
   if (error) throw StorageError("create: cannot make the link", error.value(), directory + "/" + name);
 }
@@ -59,6 +60,9 @@ class Totals {
   /// Read when nobody adds.
   std::vector<ColumnTotals>& columns() { return columns_; }
   Index bad_position() const { return bad_position_; }  // of the first NaN or Inf among all values, or -1
+
+  void save(StateWriter& to) const { to.put(columns_), to.put(turn_), to.put(before_), to.put(bad_position_); }
+  void restore(StateReader& from) { from.get(columns_), from.get(turn_), from.get(before_), from.get(bad_position_); }
 
  private:
   std::mutex mutex_;
@@ -104,9 +108,7 @@ struct CsrWriter::Impl {
         indptr(where + "/indptr", Dtype::int64, chunk_values, false),
         totals(n),
         packed(crew_threads()),
-        crew(crew_threads(), 1) {
-    put_pointer(0);
-  }
+        crew(crew_threads(), 1) {}
 
   void append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values);
   void check_pointers(Index count, const Index* pointers) const;
@@ -120,6 +122,8 @@ struct CsrWriter::Impl {
   void end_row(Index row_values);
   void write_attributes();
   void locate_bad(const CsrMatrix& matrix);
+  std::vector<std::byte> state();
+  void restore(StateReader from);
   CsrMatrix finish();
 
   std::string directory;
@@ -291,6 +295,25 @@ void CsrWriter::Impl::locate_bad(const CsrMatrix& matrix) {
   statistics.bad_column = read_integers(matrix.indices, position, 1)[0];
 }
 
+std::vector<std::byte> CsrWriter::Impl::state() {
+  if (narrow) throw Error("csr: a writer that tries bytes first keeps no state.");
+  crew.drain();
+  StateWriter to;
+  for (const ChunkAppender* part : {&data, &indices, &indptr}) part->save(to);
+  sync_directory(directory);
+  totals.save(to);
+  to.put(statistics.sum_row_nnz_squared), to.put(chooser);
+  to.put(rows), to.put(nnz), to.put(widest), to.put(pairs);
+  return to.take();
+}
+
+void CsrWriter::Impl::restore(StateReader from) {
+  for (ChunkAppender* part : {&data, &indices, &indptr}) part->restore(from);
+  totals.restore(from);
+  from.get(statistics.sum_row_nnz_squared), from.get(chooser);
+  from.get(rows), from.get(nnz), from.get(widest), from.get(pairs);
+}
+
 CsrMatrix CsrWriter::Impl::finish() {
   const std::string plain = R"({"encoding-type": "array", "encoding-version": "0.2.0"})";
   if (data.room() < chunk_values) hand_over();
@@ -322,6 +345,12 @@ CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype
     throw FormatError("csr: values of " + std::string(name_of(value_dtype)) +
                       " are not supported; convert them to float32, float64 or an integer type.");
   impl_ = std::make_unique<Impl>(directory, cols, value_dtype, narrow);
+  impl_->put_pointer(0);
+}
+
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state)
+    : impl_(std::make_unique<Impl>(directory, cols, value_dtype, false)) {
+  impl_->restore(StateReader(state));
 }
 
 CsrWriter::~CsrWriter() = default;
@@ -339,6 +368,10 @@ void CsrWriter::append(Index rows, const Index* pointers, const Index* columns, 
 void CsrWriter::append(Index rows, const Index* pointers, const std::int32_t* columns, const void* values) {
   impl_->append(rows, pointers, ColumnsView(columns), static_cast<const std::byte*>(values));
 }
+
+std::vector<std::byte> CsrWriter::state() { return impl_->state(); }
+
+Index CsrWriter::rows() const { return impl_->rows; }
 
 CsrMatrix CsrWriter::finish() { return impl_->finish(); }
 

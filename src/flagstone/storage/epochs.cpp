@@ -44,8 +44,33 @@ Json record_of(std::uint64_t epoch, int slots, const std::vector<std::string>& f
   return record;
 }
 
+/// Whole numbers beyond 64 bits would silently become fractions.
+class WholeNumbers : public Json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(Json::number_integer_t) override { return true; }
+  bool number_unsigned(Json::number_unsigned_t) override { return true; }
+  bool number_float(Json::number_float_t, const std::string& digits) override {
+    if (digits.find_first_of(".eE") == std::string::npos)
+      throw FormatError("commit: a value of the epoch is " + digits +
+                        "; whole numbers are kept from -2^63 to 2^64 - 1.");
+    return true;
+  }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return false; }
+};
+
 Json values_in(const std::string& text) {
   try {
+    WholeNumbers check;
+    Json::sax_parse(text, &check);
     return Json::parse(text.empty() ? "{}" : text);
   } catch (const Json::exception&) {
     throw FormatError("commit: the values of an epoch are no JSON.");

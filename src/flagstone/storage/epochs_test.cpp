@@ -54,6 +54,18 @@ std::int64_t state_of(const std::string& path) {
   return right ? static_cast<std::int64_t>(e) : -1;
 }
 
+TEST(Epochs, WholeNumbersBeyond64BitsAreRefused) {
+  TemporaryDirectory directory;
+  Epochs::create(directory / "ring", {{"x", {4}, Dtype::float32, {}}}, 2, false);
+  Epochs ring(directory / "ring", true);
+  for (const char* text : {"18446744073709551616", "-9223372036854775809", "1000000000000000000000"})
+    EXPECT_THROW(ring.commit("{\"n\": [" + std::string(text) + "]}"), FormatError) << text;
+  EXPECT_THROW(ring.commit("{"), FormatError);
+  EXPECT_EQ(ring.epoch(), 0);
+  ring.commit("{\"most\": 18446744073709551615, \"least\": -9223372036854775808, \"x\": 1e30}");
+  EXPECT_EQ(ring.values(), "{\"least\":-9223372036854775808,\"most\":18446744073709551615,\"x\":1e+30}");
+}
+
 TEST(Epochs, RolesTurnAndTheLastCommitStays) {
   for (const int slots : {2, 3}) {
     TemporaryDirectory directory;
