@@ -213,7 +213,7 @@ def faults_of(workload, place: Path, judge: Judge, number: int, times: int, stri
         states = allowed[ended]
         if judge.there():
             found = judge.found(f"errno {number} at step {step}, {ended}", states)
-            states = range(found, (at + 1 if workload.advances else found) + 1)
+            states = range(found, max(found, at + workload.advances) + 1)
         recover(workload, place)
         judge.at = judge.found(f"errno {number} at step {step}, recovered", states)
         if judge.at < 0:  # it is said: the others are judged by what there is
