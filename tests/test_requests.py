@@ -317,6 +317,40 @@ def test_results_are_memory_like_any_other(tmp_path):
     assert all((one == 1).all() for one in fresh)
 
 
+def test_large_results_are_kept_for_the_next_and_count_once(isolated):
+    peak, limit, kept, refused, emptied = isolated(
+        """
+        from flagstone import _core
+        A = fl.create("a.zarr", (2048, 4096), "f8", chunks=(512, 512))
+        A[...] = 1.0
+        part = A[...]
+        for _ in range(2):  # one is looked at, one is kept: both are touched
+            part = A[...]
+        kept = _core.kept_pages(part.nbytes)
+        limit = _core.resident_bytes() + (24 << 20)  # what a transfer holds, and no further result
+        with fl.Runtime(memory=limit):
+            _core.reset_peak_resident()
+            part = A[...]
+            peak = _core.peak_resident_bytes()
+            assert (part == 1).all()
+            held = [part, A[...]]  # neither can be used again
+            try:
+                held.append(A[...])
+                refused = False
+            except fl.BudgetError:
+                refused = True
+        del part, held
+        had = _core.kept_pages(A.nbytes)
+        A[:10] = 2.0  # no read
+        result = [peak, limit, kept, refused, had > 0 and _core.kept_pages(A.nbytes) == 0]
+        """
+    )
+    assert kept == 2048 * 4096 * 8
+    assert peak <= limit
+    assert refused
+    assert emptied
+
+
 @pytest.mark.parametrize(
     ("requests", "unit", "dtype", "dimensions", "expected"),
     [  # parallel requests x access unit, as the rule of N-dimensional storage gives them

@@ -238,12 +238,12 @@ class Call:
             self.engine.profile = self.profile.core
         return self.profile
 
-    def room(self, what: str, nbytes: int) -> None:
-        """Refuse `nbytes` of ordinary memory that would go beyond the limit.
+    def room(self, what: str, nbytes: int, kept: int = 0) -> None:
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit; `kept` of them are held already.
 
         What is named works where the process has grown by some MiB since, by modules loaded late for example.
         """
-        least = _core.resident_bytes() + nbytes
+        least = _core.resident_bytes() + nbytes - kept
         if least > self.memory and _core.release_pages():
             least = _core.resident_bytes() + nbytes
         if least > self.memory:

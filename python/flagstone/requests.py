@@ -86,7 +86,8 @@ def take(array: Array, call: Call, key: Key | Selection, what: str = "") -> NDAr
         call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
     if nbytes > PAGES or array._core.unpack_bytes:
-        call.room(what or "a part", nbytes + min(nbytes, STAGING) + array._core.unpack_bytes)
+        needed = nbytes + min(nbytes, STAGING) + array._core.unpack_bytes
+        call.room(what or "a part", needed, _core.kept_pages(nbytes))
     out = empty(chosen.kept, array.dtype)
     if nbytes:
         read(array, call, [(chosen.start, out.reshape(chosen.shape))])
