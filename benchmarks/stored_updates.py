@@ -18,7 +18,7 @@ from flagstone import _core
 class Updates(Workload):
     """One transaction over three arrays: checksums beside, inside or none; shards grow by spare slots."""
 
-    name = "updates"
+    name, mixed = "updates", True
     shape, chunks = (40, 24), (8, 8)
 
     def first(self) -> State:
@@ -47,7 +47,7 @@ class Updates(Workload):
 class Shards(Updates):
     """One transaction over two shards, whose indexes are longer than a page: a kill may tear them."""
 
-    name = "shards"
+    name, mixed = "shards", False
     shape, chunks = (4100, 4), (1, 4)
     replayed = False  # many chunks, and nothing that `updates` does not do
     slow_peers = ("zarr-python",)  # half a second for each read of so many chunks
@@ -78,7 +78,7 @@ class Several(Updates):
 class Resizes(Several):
     """A shape that grows and shrinks (scheme D), in turns with a transaction that fills what there is."""
 
-    name, kinds, slow = "resize", 4, False
+    name, kinds, slow, mixed = "resize", 4, False, False
 
     def first(self) -> State:
         return {"A": np.zeros(self.shape)}
@@ -150,7 +150,7 @@ class Ring(Workload):
 class Repairs(Updates):
     """An index or a file of checksums that is damaged and repaired; then a transaction."""
 
-    name, kinds = "repair", 3
+    name, kinds, mixed = "repair", 3, False
 
     def first(self) -> State:
         return {"A": np.zeros(self.shape)}
