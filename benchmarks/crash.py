@@ -339,7 +339,8 @@ def main() -> int:
         at_steps = judge.counts["kills"]
         at_random(workload, place, judge, -(-kills // len(names)), draw)
         for number, times in ((errno.EIO, 1), (errno.EDQUOT, 1), (errno.EROFS, 1 << 40)):
-            every_fault(workload, place, judge, number, times, 6 * stride if options.smoke else stride)
+            if workload.fails:
+                every_fault(workload, place, judge, number, times, 6 * stride if options.smoke else stride)
         if workload.mixed:
             interleaved(workload, place, judge, 30 if options.smoke else 1000, draw)
         row = {"workload": name, "steps": lengths, "kills at steps": at_steps, **judge.counts,

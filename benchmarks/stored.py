@@ -28,6 +28,7 @@ class Workload:
     advances = False  # a recovery may finish the commit that was under way
     deaths = 9  # recoveries are killed within so many steps
     mixed = False  # commits, rollbacks, deaths, recoveries and readers are mixed at random too
+    fails = True  # each step in turn, and the commit is tried again
     slow = False  # to judge
     replayed = True  # by power_loss.py, unless it is asked for
     slow_peers: tuple[str, ...] = ()  # that are asked seldom

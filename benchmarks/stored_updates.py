@@ -151,6 +151,7 @@ class Repairs(Updates):
     """An index or a file of checksums that is damaged and repaired; then a transaction."""
 
     name, kinds, mixed = "repair", 3, False
+    fails = False  # tried again, it would damage what is damaged already, beyond what can be repaired
 
     def first(self) -> State:
         return {"A": np.zeros(self.shape)}
