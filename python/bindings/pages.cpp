@@ -1,4 +1,5 @@
 // Memory for the results of reads.
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -144,6 +145,11 @@ void bind_pages(nb::module_& m) {
   });
   m.def("kept_pages", [](std::size_t bytes) { return shelf().has(align_up(bytes)) ? bytes : 0; });
   m.def("release_pages", [] { return shelf().clear(); });
+  m.def("trim", [] {  // what codecs freed, and the allocator keeps for every thread that unpacked
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+  });
   m.def("pages_of_job", [](bool begins) { shelf().job(begins); });
 }
 

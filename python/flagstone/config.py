@@ -244,7 +244,9 @@ class Call:
         What is named works where the process has grown by some MiB since, by modules loaded late for example.
         """
         least = _core.resident_bytes() + nbytes - kept
-        if least > self.memory and _core.release_pages():
+        if least > self.memory:
+            _core.release_pages()
+            _core.trim()
             least = _core.resident_bytes() + nbytes
         if least > self.memory:
             least += self.engine.allowed_drift
