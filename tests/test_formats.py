@@ -91,7 +91,7 @@ def test_matrixmarket_larger_than_a_block_and_out_of_order(tmp_path, rng):
         ("%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\n", "1 of 3 entries.*cut short"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 1 1\n2 2 2\n", "line 4.*more than the 1"),
         ("%%MatrixMarket matrix coordinate real general\n2 2 1\n\n1 x 1\n", "line 4.*column"),
-        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", "row 2.*2 x 2"),
+        ("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n", "line 3: row 3.*2 x 2"),
         ("%%MatrixMarket matrix coordinate real symmetric\n2 3 1\n1 1 1\n", "square"),
         ("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n", "3 of 4 entries"),
         ("%%MatrixMarket matrix array real general\n2 1\n1\nx\n", "line 4.*number"),

@@ -124,7 +124,13 @@ def _mtx(path, value):
 def _svmlight(path, value):
     from sklearn.datasets import dump_svmlight_file
 
-    dump_svmlight_file(value, np.zeros(value.shape[0]), str(path), zero_based=True)
+    dump_svmlight_file(value, np.zeros(value.shape[0]), str(path), zero_based=False)
+
+
+def _read_svmlight(path):
+    from sklearn.datasets import load_svmlight_file
+
+    return load_svmlight_file(str(path))[0]
 
 
 def _parquet(path, value):
@@ -139,6 +145,19 @@ def _parquet(path, value):
         pyarrow.feather.write_feather(table, str(path))
 
 
+def _read_columns(path):
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    read = pyarrow.parquet.read_table if path.suffix == ".parquet" else pyarrow.feather.read_table
+    return np.stack([column.to_numpy() for column in read(path).columns], 1)
+
+
+def _read_npz(path):
+    with np.load(path) as found:
+        return found["arr_0"]
+
+
 SPARSE = ("csr", "csc")
 PEERS = [
     Peer("numpy", ".npy", (), np.save, ".npy", np.load),
@@ -151,8 +170,10 @@ PEERS = [
     Peer("anndata dense", ".h5ad", ("anndata",), _anndata, ".h5ad", _read_anndata, "f"),
     Peer("anndata zarr dense", ".zarr", ("anndata", "zarr"), _anndata, "", None, "f"),
     Peer("scipy.io array", ".mtx", (), _mtx, ".mtx", scipy.io.mmread, "ifc"),
-    Peer("pyarrow parquet", ".parquet", ("pyarrow",), _parquet, "", None, "biuf"),  # columns are read only
-    Peer("pyarrow feather", ".arrow", ("pyarrow",), _parquet, "", None, "biuf"),
+    Peer("pyarrow parquet", ".parquet", ("pyarrow",), _parquet, ".parquet", _read_columns, "biuf"),
+    Peer("pyarrow feather", ".arrow", ("pyarrow",), _parquet, ".arrow", _read_columns, "biuf"),
+    Peer("numpy npz", ".npz", (), np.savez, ".npz", _read_npz),
+    Peer("numpy npz packed", ".npz", (), np.savez_compressed, "", None),
     Peer("scipy npz", ".npz", (), sp.save_npz, ".npz", sp.load_npz, "iuf", (*SPARSE, "coo")),
     Peer("scipy npz plain", ".npz", (), lambda p, x: sp.save_npz(p, x, False), "", None, "iuf", SPARSE),
     Peer("scipy.io", ".mtx", (), _mtx, ".mtx", scipy.io.mmread, "if", (*SPARSE, "coo")),
@@ -161,7 +182,7 @@ PEERS = [
     Peer("anndata zarr", ".zarr", ("anndata", "zarr"), _anndata, ".zarr", _anndata_zarr, "f", SPARSE),
     Peer("binsparse", ".zarr", ("binsparse", "zarr"), _binsparse, ".zarr", _read_binsparse, "if", SPARSE),
     Peer("binsparse hdf5", ".h5", ("binsparse", "h5py"), _binsparse, "", None, "if", SPARSE),
-    Peer("scikit-learn", ".svm", ("sklearn",), _svmlight, "", None, "f", ("csr",)),  # text is read only
+    Peer("scikit-learn", ".svm", ("sklearn",), _svmlight, ".svm", _read_svmlight, "f", ("csr",)),
 ]  # fmt: skip
 
 DTYPES = [
@@ -256,6 +277,8 @@ def test_real_matrices_through_every_peer(tmp_path, shared_data, name):
     for peer in PEERS:
         if not peer.ours or "csr" not in peer.forms or any(not _have(module) for module in peer.needs):
             continue
+        if peer.ours == ".svm" and truth[:, -1].nnz == 0:
+            continue  # that text has no word for columns behind the last entry
         written = tmp_path / f"ours-{tried}{peer.ours}"
         fl.convert(str(source), str(written))
         theirs = sp.csr_matrix(peer.reads(written))
@@ -275,8 +298,8 @@ def test_real_images_through_every_peer(tmp_path, shared_data):
     for peer in PEERS:
         if not peer.ours or "u" not in peer.kinds or peer.forms != ("dense",):
             continue
-        if any(not _have(module) for module in peer.needs):
-            continue
+        if any(not _have(module) for module in peer.needs) or peer.ours in (".parquet", ".arrow"):
+            continue  # tables have two dimensions
         written = tmp_path / f"ours {peer.name}{peer.ours}"
         fl.convert(opened, str(written))
         np.testing.assert_array_equal(peer.reads(written), images)

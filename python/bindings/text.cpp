@@ -33,14 +33,16 @@ void bind_text(nb::module_& m) {
       .def_ro("lines", &ParsedText::lines)
       .def_ro("entries", &ParsedText::entries)
       .def_ro("values", &ParsedText::values)
+      .def_ro("several", &ParsedText::several)
       .def_ro("error", &ParsedText::error);
-  m.def("parse_coordinates", [](const Bytes& text, const std::string& field, const Integers& rows,
-                                const Integers& columns, const Values& values) {
-    const auto most = static_cast<Index>(std::min({rows.shape(0), columns.shape(0), values.shape(0)}));
-    const CoordinateTarget to{most, rows.data(), columns.data(), values.data()};
-    nb::gil_scoped_release unlocked;
-    return parse_coordinates(text_of(text), text.shape(0), field_named(field), to);
-  });
+  m.def("parse_coordinates",
+        [](const Bytes& text, const std::string& field, const Integers& rows, const Integers& columns,
+           const Values& values, Index extent_rows, Index extent_columns) {
+          const auto most = static_cast<Index>(std::min({rows.shape(0), columns.shape(0), values.shape(0)}));
+          const CoordinateTarget to{most, rows.data(), columns.data(), values.data(), extent_rows, extent_columns};
+          nb::gil_scoped_release unlocked;
+          return parse_coordinates(text_of(text), text.shape(0), field_named(field), to);
+        });
   m.def("parse_values", [](const Bytes& text, const std::string& field, const Values& values) {
     nb::gil_scoped_release unlocked;
     return parse_values(text_of(text), text.shape(0), field_named(field), static_cast<Index>(values.shape(0)),
@@ -57,6 +59,15 @@ void bind_text(nb::module_& m) {
                             values.data()};
     nb::gil_scoped_release unlocked;
     return parse_svmlight(text_of(text), text.shape(0), to);
+  });
+  m.def("format_svmlight", [](const Reals& labels, const Integers& pointers, const Integers& columns, Index base,
+                              const std::string& field, const Values& values) {
+    if (pointers.shape(0) != labels.shape(0) + 1 ||
+        pointers.data()[labels.shape(0)] > static_cast<Index>(columns.shape(0)))
+      throw std::invalid_argument("format_svmlight: labels, pointers and columns do not agree");
+    const std::string text = format_svmlight(static_cast<Index>(labels.shape(0)), labels.data(), pointers.data(),
+                                             columns.data(), base, field_named(field), values.data());
+    return nb::bytes(text.data(), text.size());
   });
   m.def(
       "format_entries",

@@ -244,6 +244,15 @@ class CsrMatrix:
     @property
     def stored_bytes(self) -> int: ...
 
+def format_svmlight(
+    labels: NDArray[Any],
+    pointers: NDArray[Any],
+    columns: NDArray[Any],
+    base: int,
+    field: str,
+    values: NDArray[Any],
+    /,
+) -> bytes: ...
 def format_entries(
     rows: NDArray[Any] | None, columns: NDArray[Any] | None, field: str, values: NDArray[Any]
 ) -> bytes: ...
@@ -258,10 +267,19 @@ class ParsedText:
     @property
     def values(self) -> int: ...
     @property
+    def several(self) -> int: ...
+    @property
     def error(self) -> str: ...
 
 def parse_coordinates(
-    arg0: NDArray[Any], arg1: str, arg2: NDArray[Any], arg3: NDArray[Any], arg4: NDArray[Any], /
+    arg0: NDArray[Any],
+    arg1: str,
+    arg2: NDArray[Any],
+    arg3: NDArray[Any],
+    arg4: NDArray[Any],
+    arg5: int,
+    arg6: int,
+    /,
 ) -> ParsedText: ...
 def parse_values(arg0: NDArray[Any], arg1: str, arg2: NDArray[Any], /) -> ParsedText: ...
 def parse_svmlight(

@@ -51,18 +51,20 @@ def describe(path: str, key: str | None = None, check: bool = False) -> dict[str
 
 def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> None:
     one = of_file(path, head_of(path))
-    facts["format"], facts["opened"] = one.name, "by import" if one.imported else "in place"
+    imports = one.imports(path, key)
+    facts["format"], facts["opened"] = one.name, "by import" if imports else "in place"
     if about := one.offers("about"):
         facts |= about(path, key)
-    if one.imported and not check and not imported(path):
+    if imports and not check and not imported(path):
         facts["note"] = "it was not imported yet; opening it does that, and so does --check"
         return
-    if key is None and len(facts.get("members", [])) > 1 and "member" not in facts:
-        facts["note"] = "it has several members; name one with --key to hear more of it"
+    several = len(facts.get("members", [])) > 1
+    if key is None and (several or "note" in facts) and "member" not in facts:
+        facts.setdefault("note", "it has several members; name one with --key to hear more of it")
         return
     opened = open_path(path, key)
     told = _of_opened(opened)
-    if one.imported:  # what it takes in scratch is not what the file takes
+    if imports:  # what it takes in scratch is not what the file takes
         told = {name: value for name, value in told.items() if name not in ("kind", "packed")}
         told["bytes_of_import"] = told.pop("bytes_of_one_read")
     facts |= told

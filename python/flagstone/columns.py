@@ -1,24 +1,29 @@
-"""Numeric columns of Parquet and Arrow (IPC, Feather) files, imported by streaming as one dense array."""
+"""Numeric columns of Parquet and Arrow (IPC, Feather) files: a dense array, imported and written."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .array import Array
+from .array import Array, shape_text
 from .config import Call
 from .creation import Destination
 from .errors import Error, FormatError, storage_error
 from .imports import Reported, cached
+from .rows import dense_blocks
 from .scratch import whole_or_nothing
 
-__all__ = ["about", "import_to", "open_file"]
+__all__ = ["about", "import_to", "open_file", "write"]
 
 _ROWS = 1 << 16
+_GROUP = 8 << 20  # bytes of a row group that is written
+_FOOTER = 500  # bytes that the footer of Parquet holds of one column of one row group, until it is written
+_COLUMN = 4000  # bytes of one column's writer
 
 
 def _arrow(who: str) -> Any:
@@ -197,3 +202,69 @@ def about(place: str, key: str | None) -> dict[str, Any]:
         others = [name for name in table.schema.names if name not in numeric]
     facts: dict[str, Any] = {"rows": table.rows, "numeric_columns": ", ".join(numeric[:20]) or "none"}
     return facts | ({"other_columns": ", ".join(others[:20])} if others else {})
+
+
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def _columns_of(source: Any, form: str) -> int:
+    """Return the number of columns, or say why the source has no place in a table."""
+    if not isinstance(source, Array):
+        raise FormatError(
+            f"convert: {form} holds dense columns and the source is sparse; end the name in .npz, .svm, "
+            ".mtx, .h5ad or .zarr."
+        )
+    if source.ndim not in (1, 2) or source.dtype.kind == "c":
+        raise FormatError(
+            f"convert: {form} holds columns of real numbers and the source is {shape_text(source.shape)} "
+            f"{source.dtype.name}; one or two dimensions are needed."
+        )
+    return source.shape[1] if source.ndim == 2 else 1
+
+
+def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
+    """Write the columns c0, c1, ... to the new file `built`: one row group (batch) for some MiB of rows.
+
+    Holds three row groups of at most 8 MiB (or one row), and of Parquet what its footer tells of each column
+    of each of them.
+    """
+    form = "Arrow" if key == "arrow" else "Parquet"
+    cols = _columns_of(source, form)
+    pa = _arrow("convert")
+    groups = max(1, -(-source.nbytes // _GROUP))
+    footer = groups * cols * _FOOTER if form == "Parquet" else 0
+    call.room("row groups and the footer", 4 * _GROUP + footer + cols * _COLUMN + (48 << 20))
+    kind = pa.from_numpy_dtype(source.dtype)
+    schema = pa.schema([pa.field(f"c{j}", kind, nullable=False) for j in range(cols)])
+    moved = 0
+    with _judged_writing(built, pa), _writer(pa, built, schema, form) as put:
+        for _, block in dense_blocks(call, source, _GROUP):
+            by_columns = np.ascontiguousarray(block.reshape(len(block), cols).T)
+            batch = pa.record_batch([pa.array(column, kind) for column in by_columns], schema=schema)
+            put(batch)
+            moved += block.nbytes
+            report.at(moved)
+
+
+@contextlib.contextmanager
+def _writer(pa: Any, built: str, schema: Any, form: str) -> Iterator[Any]:
+    """Give what writes one batch after the other."""
+    if form == "Arrow":
+        with pa.OSFile(built, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            yield writer.write_batch
+        return
+    # No dictionaries: they would hold the values of a row group once more, and numbers rarely repeat.
+    with pa.parquet.ParquetWriter(built, schema, use_dictionary=False) as writer:
+        yield lambda batch: writer.write_batch(batch, max(1, batch.num_rows))
+
+
+@contextlib.contextmanager
+def _judged_writing(built: str, pa: Any) -> Iterator[None]:
+    try:
+        yield
+    except Error:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
+        reason = " ".join(str(error).split())[:200]
+        raise storage_error(f"convert: '{built}' cannot be written ({reason}).", number, built) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ from .csr_builder import CsrBuilder, value_dtype
 from .errors import storage_error
 from .export import copy, row_blocks, rows_bytes
 from .files import head_of, open_path
-from .formats import for_writing, of_file
-from .imports import Block, Built, Reported, ahead, conversion
+from .formats import Format, for_writing, of_file
+from .imports import Built, Reported, ahead, conversion
 from .outputs import check_overwrite
 from .records import Record, identity, seconds_of
+from .rows import turned
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
-from .triplets import Triplets, Work, build_csr
 
 __all__ = ["convert"]
 
@@ -35,6 +34,7 @@ def convert(
     key: str | None = None,
     overwrite: bool = False,
     memory: int | str | None = None,
+    **options: Any,
 ) -> None:
     """Write an array or a sparse matrix in another format, which the name of `dst` chooses.
 
@@ -43,8 +43,9 @@ def convert(
     src : path, Array or SparseArray
         Whatever `open` opens, or what it returned.
     dst : path
-        Ends in ``.npy`` (dense), ``.npz`` (sparse, as SciPy's `save_npz`), ``.mtx``, ``.mtx.gz``, ``.h5`` or
-        ``.hdf5``; ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse matrices).
+        Ends in ``.npy`` (dense), ``.npz`` (dense as `numpy.savez`, sparse as SciPy's `save_npz`), ``.mtx``,
+        ``.mtx.gz``, ``.svm``, ``.svm.gz``, ``.parquet``, ``.arrow`` (dense), ``.h5``, ``.hdf5`` or ``.h5ad``;
+        ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse matrices).
     key : str, optional
         Which member of `src`.
     overwrite : bool
@@ -52,13 +53,18 @@ def convert(
         directories, and stores that hold foreign files, are refused.
     memory : int or str, optional
         Most resident memory of the process during the call.
+    **options
+        Of SVMlight: ``labels`` (an array of one number a row, an Array or its path; default: those of a
+        source in SVMlight, else zeros) and ``zero_based`` (count columns from 0; default: from 1, which
+        every reader takes for what it is).
 
     Notes
     -----
-    Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr as
-    CSR: its entries pass through bucket files beside the target. Text (MatrixMarket, SVMlight) and `.npz` go
-    to Zarr directly. `dst` appears when it is complete; what a killed conversion left is hidden. A long one
-    to Zarr or `.npy` goes on there (`docs/resume.md` says which), else the next one removes it.
+    Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr
+    and SVMlight by rows: its entries pass through bucket files, beside the target or in scratch. Text
+    (MatrixMarket, SVMlight) and `.npz` go to Zarr directly. `dst` appears when it is complete; what a
+    killed conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/resume.md` says
+    which), else the next one removes it.
     """
     place = os.fspath(dst)
     call = Call("convert", memory)
@@ -69,6 +75,7 @@ def convert(
             f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
         )
     one = for_writing(place)
+    _check_options(options, one)
     check_overwrite("convert", place, one is not None)
     if one is None:
         in_group("convert", place)
@@ -78,10 +85,12 @@ def convert(
         )
     label = f"convert {src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)} to {place}"
     with call.measured(label, "streaming") as done:
-        if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src)):
+        if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
             _imported(call, os.fspath(src), place, key, overwrite, done)
             return
         opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
+        if one is not None and one.name == "SVMlight":
+            options["labels"] = _labels(options.get("labels"), src, key)
         done.bytes_read = _stored(opened)
         if isinstance(opened, Array) and (one is None or place.endswith(".npy")):
             _dense(call, opened, place, overwrite, done)
@@ -96,7 +105,7 @@ def convert(
         try:
             assert output is not None
             report = Reported(call, opened.nbytes)
-            one.offers("write")(call, opened, output.directory, _flavour(place), report)
+            one.offers("write")(call, opened, output.directory, _flavour(place), report, **options)
             output.publish()
         except BaseException:
             output = None  # a traceback may keep it alive for long
@@ -106,11 +115,33 @@ def convert(
 
 def _flavour(place: str) -> str | None:
     """Return what the name says beside the format."""
-    return next((name for name in ("gz", "h5ad") if place.endswith(f".{name}")), None)
+    kinds = {"gz": "gz", "h5ad": "h5ad", "arrow": "arrow", "feather": "arrow"}
+    return kinds.get(place.rpartition(".")[2])
 
 
-def _imports(src: str) -> bool:
-    return os.path.isfile(src) and of_file(src, head_of(src)).imported
+def _check_options(options: dict[str, Any], one: Format | None) -> None:
+    """Refuse what the format has no use for."""
+    known = (one.offers("OPTIONS") if one is not None else None) or ()
+    for name in options:
+        if name not in known:
+            form = one.name if one is not None else "Zarr"
+            others = f"{', '.join(known)} are" if known else "labels and zero_based are SVMlight's"
+            raise TypeError(f"convert: {name!r} is no option of {form}; {others}.")
+
+
+def _labels(given: Any, src: Any, key: str | None) -> Any:
+    """Return the labels that were given, as an array; those of a source that has some."""
+    if isinstance(given, (str, os.PathLike)):
+        return open_path(given)
+    if given is not None or not isinstance(src, (str, os.PathLike)) or not os.path.isfile(src) or key:
+        return given
+    if of_file(os.fspath(src), head_of(os.fspath(src))).name == "SVMlight":
+        return open_path(src, "labels")
+    return None
+
+
+def _imports(src: str, key: str | None) -> bool:
+    return os.path.isfile(src) and of_file(src, head_of(src)).imports(src, key)
 
 
 def _imported(call: Call, src: str, place: str, key: str | None, overwrite: bool, done: Moved) -> None:
@@ -162,7 +193,7 @@ def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done:
     record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
     report = Reported(call, opened.nbytes)
     if opened._transposed:
-        done.bytes_written = _stored(_turned(call, opened, place, overwrite, report, record))
+        done.bytes_written = _stored(turned(call, opened, place, overwrite, report, record=record))
         done.where = record.where
         return
     kept = value_dtype(opened.dtype, "convert")
@@ -180,20 +211,3 @@ def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done:
         done.bytes_written = _stored(builder.publish())
     if record.resumed:
         done.bytes_read, done.where = moved, record.where
-
-
-def _turned(
-    call: Call, opened: SparseArray, place: str, overwrite: bool, report: Reported, record: Record
-) -> SparseArray:
-    """Sort a matrix that is stored by columns into rows."""
-
-    def blocks(work: Work) -> Iterator[Block]:
-        moved = 0
-        for first, pointers, minor, values in row_blocks(call, opened):
-            major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
-            moved += values.nbytes
-            report.at(moved)
-            yield minor.astype(np.int64), major, values
-
-    entries = Triplets(*opened.shape, opened.nnz, opened.dtype, blocks)
-    return build_csr(call, opened.path, entries, place, overwrite, record=record)

@@ -70,7 +70,8 @@ class _Pca:
         if isinstance(X, SparseArray):
             if X._transposed:
                 raise ShapeError(
-                    "pca: X is a transposed sparse matrix; store the transpose (from_blocks) and pass that."
+                    "pca: X is stored by columns (CSC, or a transpose), and rows are needed; fl.convert(X, "
+                    "'x.zarr') or 'flagstone convert' turns it round, pass that."
                 )
             return X
         if hasattr(X, "tocsr"):

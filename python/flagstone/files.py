@@ -145,6 +145,7 @@ def open_raw(
     if not os.path.exists(place):
         raise storage_error(f"open_raw: '{place}' does not exist.", errno.ENOENT, place)
     big_endian = kind.newbyteorder("<") != kind and kind.itemsize > 1
+    _check_regular("open_raw", place)
     core = _core.open_raw(place, kind.name, extents, order, start, step, mode == "r+", big_endian)
     array = Array(core, mode)
     array._opened = (
@@ -166,8 +167,15 @@ _core_dtypes = frozenset(
 )
 
 
+def _check_regular(who: str, place: str) -> None:
+    """Refuse what is no file of bytes: opening a pipe would wait for whoever writes into it."""
+    if os.path.exists(place) and not os.path.isfile(place):
+        raise FormatError(f"{who}: '{place}' is a pipe, a socket or a device; name a file or a directory.")
+
+
 def head_of(place: str) -> bytes:
     """Return the first bytes of a file, by which formats are told apart."""
+    _check_regular("open", place)
     try:
         with open(place, "rb") as file:
             head = file.read(4096)

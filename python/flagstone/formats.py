@@ -54,7 +54,8 @@ class Format:
     """One format of single files; its module is loaded when a file asks for it.
 
     The module has ``open_file(path, key, mode)``; where files are imported, ``import_to(call, path, target,
-    replace, key)``; where something is written, `write`; what `info` adds, ``about(path, key)``.
+    replace, key)`` and, where some are not, ``in_place(path, key)``; where something is written, `write` and
+    the names of its OPTIONS; what `info` adds, ``about(path, key)``; what `check` compares, ``verify(path)``.
     """
 
     name: str
@@ -63,6 +64,11 @@ class Format:
     recognises: Callable[[bytes], bool]  # by the first bytes
     imported: bool = False  # by streaming into scratch; else opened in place
     members: bool = False  # `key` names a part
+
+    def imports(self, path: str, key: str | None) -> bool:
+        """Say whether this file is opened by import."""
+        direct = self.offers("in_place") if self.imported else None
+        return self.imported and not (direct is not None and direct(path, key))
 
     def offers(self, what: str) -> Any:
         """Return a function of the module, or None."""
@@ -79,7 +85,7 @@ def _signature(head: bytes) -> bool:
 
 
 def _banner(head: bytes) -> bool:
-    return head[:14] == b"%%MatrixMarket"
+    return head[:14].lower() == b"%%matrixmarket"
 
 
 def _svm_text(head: bytes) -> bool:
@@ -88,16 +94,21 @@ def _svm_text(head: bytes) -> bool:
     return svmlight.looks_like(head)
 
 
+_SVM = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
+
 #: In the order in which they are asked; text last.
 FORMATS = (
     Format("npy", (".npy",), _npy, lambda head: head[:6] == b"\x93NUMPY"),
-    Format("SciPy npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True),
+    Format("npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True, True),
     Format("HDF5", (".h5ad", ".h5", ".hdf5"), _hdf5, _signature, False, True),
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
-    Format("SVMlight", (".svm", ".svmlight", ".libsvm"), _svmlight, _svm_text, True, True),
+    Format("SVMlight", _SVM, _svmlight, _svm_text, True, True),
 )  # fmt: skip
+
+
+_WRITTEN = ".zarr, .npy, .npz, .mtx, .mtx.gz, .svm, .parquet, .arrow, .h5 or .h5ad"
 
 
 def of_file(place: str, head: bytes) -> Format:
@@ -107,6 +118,8 @@ def of_file(place: str, head: bytes) -> Format:
             return one
     stem = place.removesuffix(".gz")
     for one in FORMATS:
+        if one.name == "SVMlight" and place.endswith(one.suffixes) and one.module().may_be(head):
+            return one  # its first rows have no entries
         text = one.name in ("MatrixMarket", "SVMlight")
         if text and stem.endswith(one.suffixes) and (_packed_text(head) or one.name == "MatrixMarket"):
             return one
@@ -124,14 +137,15 @@ def for_writing(place: str) -> Format | None:
         if place.endswith(one.suffixes):
             if one.offers("write") is None:
                 raise FormatError(
-                    f"convert: {one.name} files ('{place}') are read and not written here; write Zarr, "
-                    ".npy, .npz, .mtx or .h5."
+                    f"convert: {one.name} files ('{place}') are read and not written here; end it in "
+                    f"{_WRITTEN}."
                 )
             return one
-    suffix = os.path.splitext(place.rstrip("/"))[1]
-    if suffix != ".zarr" and suffix[1:].isalpha():
+    stem, suffix = os.path.splitext(place.rstrip("/"))
+    packed = suffix in (".bz2", ".lz4", ".7z") or any(stem.endswith(one.suffixes) for one in FORMATS)
+    if suffix != ".zarr" and (suffix[1:].isalpha() or packed):
         raise FormatError(
-            f"convert: '{place}' asks for a {suffix} file, which is not written here; end it in .zarr, .npy, "
-            ".npz, .mtx or .h5, or leave the ending out for a Zarr directory."
+            f"convert: '{place}' asks for a {suffix} file, which is not written here; end it in {_WRITTEN}, "
+            "or leave the ending out for a Zarr directory."
         )
     return None

@@ -31,7 +31,7 @@ def _directory(path: str | os.PathLike[str] | None) -> Path:
         return scratch.prepare(current().scratch)
     place = Path(path).absolute()
     directory = place if place.is_dir() else place.parent
-    if not directory.is_dir():
+    if not place.exists():  # its parent may lie on another disk than it would
         raise storage_error(
             f"calibrate: '{place}' does not exist; name a file or a directory.", 2, str(place)
         )

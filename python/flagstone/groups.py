@@ -92,14 +92,37 @@ def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArra
     told = attributes(place)
     if _is_csc(told):
         return _stored_csc(place).T
-    if told.get("encoding-type") == "anndata" and os.path.isdir(f"{place}/X"):
-        return open_directory(f"{place}/X", None, mode)
+    if told.get("encoding-type") == "anndata":
+        if os.path.isdir(f"{place}/X"):
+            return open_directory(f"{place}/X", None, mode)
+        raise FormatError(
+            f"open: '{place}' has no X; it is an AnnData group{_members(place)}; name one with key=."
+        )
+    for name in damaged(place):
+        open_array(f"{place}/{name}", mode)  # says what is wrong with it
     _, arrays, groups = _core.open_group(place)
     if len(arrays) == 1 and not groups:
         return open_array(f"{place}/{arrays[0]}", mode)
     if len(groups) == 1 and not arrays:
         return open_directory(f"{place}/{groups[0]}", None, mode)
     raise FormatError(f"open: '{place}' is a group{_members(place)}; name one with key=.")
+
+
+def damaged(place: str) -> list[str]:
+    """Return the members of a group whose metadata cannot be read, or are gone while chunks are there."""
+    found = []
+    for name in sorted(os.listdir(place)):
+        inner = f"{place}/{name}"
+        if name.startswith((".", "__")) or not os.path.isdir(inner):
+            continue
+        if not _core.is_zarr_array(inner) and not _core.is_zarr_group(inner) and _was_member(inner):
+            found.append(name)
+    return found
+
+
+def _was_member(inner: str) -> bool:
+    names = set(os.listdir(inner))
+    return bool(names & {"zarr.json", ".zarray", ".zgroup", "c", "__flagstone"})
 
 
 def _members(place: str) -> str:

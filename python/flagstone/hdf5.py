@@ -92,11 +92,15 @@ def _members(h5py: Any, file: Any, most: int = 1000) -> list[str]:
 
 
 def _default_key(h5py: Any, file: Any, place: str) -> str:
-    if "X" in file and (_encoding(file) == "anndata" or place.endswith(".h5ad")):
+    annotated = _encoding(file) == "anndata" or place.endswith(".h5ad")
+    if annotated and "X" in file:
         return "X"
     if _is_matrix(h5py, file):
         return "/"
     names = _members(h5py, file)
+    if annotated:  # what else it holds describes a matrix that is not there
+        said = ", ".join(names[:12]) or "no arrays of numbers"
+        raise FormatError(f"open: '{place}' has no X; it holds {said}; name one with key=.")
     if len(names) == 1:
         return names[0]
     listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
@@ -175,7 +179,10 @@ def about(place: str, key: str | None) -> dict[str, Any]:
     with reading(place) as file:
         whole = ["/"] if _is_matrix(h5py, file) else []
         facts: dict[str, Any] = {"members": whole or _members(h5py, file, 40)}
-        name = key or ("X" if "X" in file else facts["members"][0] if len(facts["members"]) == 1 else None)
+        one = facts["members"][0] if len(facts["members"]) == 1 else None
+        if _encoding(file) == "anndata" and "X" not in file:
+            one, facts["note"] = None, "an AnnData file without X"
+        name = key or ("X" if "X" in file else one)
         if name is None:
             return facts
         node = _node(h5py, file, place, name)

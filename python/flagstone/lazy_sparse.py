@@ -108,7 +108,10 @@ class LazySparse:
         chosen = np.asarray(columns)
         cols = self.shape[1]
         if self._transposed:
-            raise ShapeError("select: the matrix is transposed; select before transposing.")
+            raise ShapeError(
+                "select: the matrix is stored by columns (CSC, or a transpose); select before transposing, "
+                "or turn it round with fl.convert(A, 'a.zarr') ('flagstone convert')."
+            )
         if chosen.dtype == bool and chosen.shape == (cols,):
             chosen = np.flatnonzero(chosen)
         fits = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size > 0

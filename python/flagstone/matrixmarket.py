@@ -42,7 +42,7 @@ class _Header:
     def __init__(self, lines: Lines) -> None:
         path, banner = lines.path, lines.line()
         words = banner.lower().split()
-        if not banner.startswith(_BANNER) or len(words) != 5 or words[1] != "matrix":
+        if len(words) != 5 or words[0] != _BANNER.lower() or words[1] != "matrix":
             raise FormatError(
                 f"open: '{path}', line 1: '{banner[:60]}' is no banner; '%%MatrixMarket matrix coordinate "
                 "real general' is."
@@ -100,10 +100,11 @@ def _entries(lines: Lines, header: _Header, report: Reported, got: int = 0) -> I
     """Yield what follows the first `got` entries."""
     rows, columns = np.empty(STEP, np.int64), np.empty(STEP, np.int64)
     values = np.ones(STEP, "float64" if header.kind == "pattern" else header.dtype)
+    extents = header.rows, header.cols
 
     def parse(text: NDArray[Any]) -> _core.ParsedText:
         most = min(STEP, header.entries - got)
-        return _core.parse_coordinates(text, header.kind, rows[:most], columns[:most], values)
+        return _core.parse_coordinates(text, header.kind, rows[:most], columns[:most], values, *extents)
 
     for done in lines.parsed(parse, report=report):
         n = done.entries

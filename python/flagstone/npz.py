@@ -1,22 +1,22 @@
-"""SciPy `.npz` files, imported by streaming in fixed memory into scratch: once per file as it is now."""
+"""`.npz` of SciPy, imported by streaming into scratch, once per file as it is now; NumPy's in `npz_dense`."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import io
 import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from . import npz_dense
 from .array import STAGING, Array
 from .config import Call
 from .csr_builder import CsrBuilder, value_dtype
@@ -24,20 +24,20 @@ from .csr_checks import check_columns, check_pointers
 from .errors import Error, FormatError, storage_error
 from .imports import STEP as _STEP
 from .imports import Reported, ahead, cached
+from .npz_members import read_header, start
 from .records import UNRECORDED, Record
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 from .straight import StraightReader
-from .triplets import Triplets, Work, build_csr
+from .triplets import Triplets, Work, build_csr, build_dense
 
-__all__ = ["import_to", "open_file", "write"]
+__all__ = ["about", "import_to", "in_place", "open_file", "verify", "write"]
 
 RECORDED = True  # conversions can be resumed
 _LARGE = 1 << 20
 _SMALL = 1 << 16  # bytes of what says how the others are meant
 #: Bytes for a value of a row that stands alone: four buffers of each reader, and copies.
 _LONG_ROW = 96
-_HEADER = 10_000  # NumPy takes no longer ones
 #: RuntimeError, of which NotImplementedError is one: members that are encrypted, or packed in an unknown way.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, struct.error, RuntimeError)
 
@@ -46,27 +46,6 @@ def _lies_open(member: zipfile.ZipInfo) -> bool:
     """Say whether a member's bytes stand in the archive as they are, and are worth a reader of their own."""
     plain = member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & 1
     return plain and member.compress_size == member.file_size and member.file_size >= _LARGE
-
-
-def _start(path: str, member: zipfile.ZipInfo) -> int:
-    """Return where a member's bytes begin: behind its local header, its name and its extra field."""
-    with open(path, "rb") as file:
-        file.seek(member.header_offset)
-        name, extra = struct.unpack("<26x2H", file.read(30))
-    return int(member.header_offset) + 30 + int(name) + int(extra)
-
-
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of a `.npy`; its length is looked at before that many bytes are asked for."""
-    version = npy_format.read_magic(file)
-    width = 2 if version == (1, 0) else 4
-    size = file.read(width)
-    if len(size) < width or int.from_bytes(size, "little") > _HEADER:
-        raise ValueError(f"a header of {int.from_bytes(size, 'little')} bytes")
-    text = io.BytesIO(size + file.read(int.from_bytes(size, "little")))
-    read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(text)
-    return found
 
 
 class _Member:
@@ -79,13 +58,7 @@ class _Member:
             )
         self.name, self.path = name, path
         self._file: IO[bytes] = archive.open(f"{name}.npy")
-        try:
-            self.shape, fortran, self.dtype = _read_header(self._file)
-        except (ValueError, SyntaxError, TokenError) as error:  # NumPy parses the header as Python
-            raise FormatError(
-                f"open: the header of '{name}' of '{path}' cannot be read ({type(error).__name__}); the file "
-                "is damaged, copy it again."
-            ) from None
+        self.shape, fortran, self.dtype = read_header(self._file, path, name)
         if self.dtype.hasobject or self.dtype.fields is not None:
             raise FormatError(f"open: '{name}' of '{path}' holds {self.dtype}, not plain numbers.")
         if fortran and len(self.shape) > 1:
@@ -94,7 +67,7 @@ class _Member:
         self._left = self.length
         self._info, self._straight = archive.getinfo(f"{name}.npy"), None
         if _lies_open(self._info):
-            self._straight = StraightReader(path, _start(path, self._info), self._info.file_size)
+            self._straight = StraightReader(path, start(path, self._info), self._info.file_size)
             self._straight.read(self._file.tell())  # the header, for the checksum
 
     def take(self, count: int) -> NDArray[Any]:
@@ -232,18 +205,19 @@ def _check_data(data: _Member, nnz: int, path: str) -> None:
 def _triplets(
     call: Call, archive: zipfile.ZipFile, path: str, kind: str, rows: int, cols: int
 ) -> tuple[int, np.dtype[Any], Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]]:
-    """Return nnz, value dtype and blocks (row, column, value) of a CSC or COO matrix in stored order."""
+    """Return nnz, value dtype and blocks (row, column, value) of a matrix in stored order."""
     data = _Member(archive, "data", path)
-    if kind == "csc":
-        nnz, runs = _pointer_runs(call, archive, path, cols)
+    if kind != "coo":
+        nnz, runs = _pointer_runs(call, archive, path, cols if kind == "csc" else rows)
         minor = _integers(archive, "indices", path)
         _check_data(data, nnz, path)
 
         def blocks() -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
             for first, pointers in runs:
                 counts = np.diff(pointers)
-                columns = np.repeat(np.arange(first, first + len(counts)), counts)
-                yield minor.take(len(columns)).astype(np.int64), columns, data.take(len(columns))
+                major = np.repeat(np.arange(first, first + len(counts)), counts)
+                other, values = minor.take(len(major)).astype(np.int64), data.take(len(major))
+                yield (other, major, values) if kind == "csc" else (major, other, values)
 
         return nnz, data.dtype, blocks()
     row, column = _integers(archive, "row", path), _integers(archive, "col", path)
@@ -264,65 +238,101 @@ def _triplets(
 def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
     narrow: bool = False, record: Record = UNRECORDED,
-) -> SparseArray:  # fmt: skip
-    """Write the matrix of a SciPy `.npz` to `target` as a CSR group."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            kind, rows, cols = _format_and_shape(archive, path)
-            if kind == "csr":
-                return _import_csr(call, archive, path, rows, cols, target, replace, narrow, record)
-            if kind not in ("csc", "coo"):
-                raise FormatError(
-                    f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with "
-                    ".tocsr())."
-                )
-            nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
-            report, passes = Reported(call, os.path.getsize(path)), 0
+) -> Array | SparseArray:  # fmt: skip
+    """Write the matrix of a SciPy `.npz` to `target` as a CSR group; of complex numbers as a dense array."""
+    with _judged("open", path), zipfile.ZipFile(path) as archive:
+        kind, rows, cols = _format_and_shape(archive, path)
+        complex_values = _Member(archive, "data", path).dtype.kind == "c"
+        if kind == "csr" and not complex_values:
+            return _import_csr(call, archive, path, rows, cols, target, replace, narrow, record)
+        if kind not in ("csr", "csc", "coo"):
+            raise FormatError(
+                f"open: '{path}' holds a {kind} matrix; csr, csc and coo are read (convert it with .tocsr())."
+            )
+        nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
+        report, passes = Reported(call, os.path.getsize(path)), 0
 
-            def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-                nonlocal passes
-                passes, seen = passes + 1, 0
-                for block in _triplets(call, archive, path, kind, rows, cols)[2]:
-                    yield block
-                    seen += len(block[0])
-                    report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
+        def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+            nonlocal passes
+            passes, seen = passes + 1, 0
+            for block in _triplets(call, archive, path, kind, rows, cols)[2]:
+                yield block
+                seen += len(block[0])
+                report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
 
-            entries = Triplets(rows, cols, nnz, dtype, blocks)
-            return build_csr(call, path, entries, target, replace, narrow, record)
-    except Error:
-        raise
-    except _DAMAGE as error:
-        raise FormatError(f"open: '{path}' is damaged or no SciPy .npz ({error}).") from None
-    except OSError as error:
-        if error.errno == errno.EINVAL:  # a place that no file has
-            raise FormatError(f"open: '{path}' is damaged: a member lies outside the file.") from None
-        raise storage_error(
-            f"open: '{path}' cannot be read ({error.strerror}).", error.errno or 0, path
-        ) from None
+        entries = Triplets(rows, cols, nnz, dtype, blocks)
+        if complex_values:  # CSR groups hold real numbers
+            return build_dense(call, path, entries, target, replace)
+        return build_csr(call, path, entries, target, replace, narrow, record)
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
-    """Return the matrix of a SciPy `.npz`, imported into scratch unless an import of this very file is there.
+    """Return the matrix of a SciPy `.npz`, or one array of NumPy's (`key` names it).
 
     Notes
     -----
-    Reads the file once (CSC and COO: twice, and they pass through bucket files in scratch), writes 3 to 8
+    An array that is not deflated is opened in place; a deflated one is unpacked into scratch, a matrix is
+    imported, unless an import of this very file is there. A matrix:
+    reads the file once (CSC and COO: twice, and they pass through bucket files in scratch), writes 3 to 8
     bytes a stored value, holds about 100 MB. `flagstone scratch` lists imports and clears them.
     """
+    with _judged("open", place), zipfile.ZipFile(place) as archive:
+        matrix = key is None and _is_matrix(archive)
+        name = None if matrix else npz_dense.choose(archive, place, key)
+    if name is not None:
+        with _judged("open", place):
+            return npz_dense.open_member(place, name)
     return cached(place, "", lambda call, target: import_to(call, place, target, narrow=True))
+
+
+def in_place(place: str, key: str | None) -> bool:
+    """Say whether `open_file` opens without an import, or leaves it to an array that is unpacked."""
+    with _judged("open", place), zipfile.ZipFile(place) as archive:
+        return key is not None or not _is_matrix(archive)
+
+
+def verify(place: str) -> int:
+    """Read every member to its end, which compares it with the archive's checksum; return the bytes."""
+    read = 0
+    with _judged("check", place), zipfile.ZipFile(place) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as file:
+                while piece := file.read(_LARGE):
+                    read += len(piece)
+    return read
+
+
+def _is_matrix(archive: zipfile.ZipFile) -> bool:
+    """Say whether scipy.sparse wrote it."""
+    return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
+
+
+@contextlib.contextmanager
+def _judged(who: str, place: str) -> Iterator[None]:
+    """Make a sentence of what zipfile says of a damaged archive."""
+    try:
+        yield
+    except Error:
+        raise
+    except _DAMAGE as error:
+        reason = " ".join(str(error).split())
+        raise FormatError(f"{who}: '{place}' is damaged or no .npz ({reason}).") from None
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # a place that no file has
+            raise FormatError(f"{who}: '{place}' is damaged: a member lies outside the file.") from None
+        raise storage_error(
+            f"{who}: '{place}' cannot be read ({error.strerror}).", error.errno or 0, place
+        ) from None
 
 
 def about(place: str, key: str | None) -> dict[str, Any]:
     """Return what the headers say; nothing is imported."""
-    try:
-        with zipfile.ZipFile(place) as archive:
-            kind, rows, cols = _format_and_shape(archive, place)
-            data = _Member(archive, "data", place)
-            packed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
-    except Error:
-        raise
-    except (*_DAMAGE, OSError) as error:
-        raise FormatError(f"info: '{place}' is damaged or no SciPy .npz ({error}).") from None
+    with _judged("info", place), zipfile.ZipFile(place) as archive:
+        if key is not None or not _is_matrix(archive):
+            return npz_dense.told(archive, place, key)
+        kind, rows, cols = _format_and_shape(archive, place)
+        data = _Member(archive, "data", place)
+        packed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
     return {
         "kind": "sparse matrix", "stored_as": f"{kind}{', deflated' if packed else ''}",
         "shape": [rows, cols], "dtype": data.dtype.name, "stored_values": data.length,
@@ -338,11 +348,10 @@ def _put(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
 
 
 def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
-    """Write a sparse matrix to the new file `built` as `scipy.sparse.save_npz(compressed=False)` does."""
+    """Write to the new file `built` what `scipy.sparse.save_npz(compressed=False)` or `np.savez` would."""
     if not isinstance(source, SparseArray):
-        raise FormatError(
-            "convert: a .npz of SciPy holds sparse matrices and the source is dense; write .npy or Zarr."
-        )
+        npz_dense.write(call, source, built, report)
+        return
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
     core = source._matrix
     parts = {

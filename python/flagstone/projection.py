@@ -47,7 +47,10 @@ def project(
 
 def _of_sparse(Y: SparseArray, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any) -> Array:
     if Y._transposed:
-        raise ShapeError("transform: Y is a transposed sparse matrix; store the transpose and pass that.")
+        raise ShapeError(
+            "transform: Y is stored by columns (CSC, or a transpose), and rows are needed; fl.convert(Y, "
+            "'y.zarr') turns it round, pass that."
+        )
     call = Call("transform", memory)
     k, operand = len(components), Y.operand()
     dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"

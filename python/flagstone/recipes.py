@@ -18,6 +18,7 @@ from .decomposition import _Pca
 from .dispersion import choose_genes, dispersion
 from .errors import NumericalError, ShapeError
 from .plan import Plan, Prepared, Stats, routine
+from .rows import by_rows
 from .sparse import SparseArray
 from .sparse_reductions import ColumnMoments, row_sums
 
@@ -59,8 +60,10 @@ class _SingleCell:
         self, X: Any, k: int, genes: int, target: float, out: Any, memory: Any, options: dict[str, Any]
     ) -> None:
         if not isinstance(X, SparseArray) or X._transposed:
-            given = "a transposed SparseArray" if isinstance(X, SparseArray) else type(X).__name__
-            raise ShapeError(f"single_cell: X is {given}; a SparseArray of cells x genes is needed.")
+            given = "a transposed view" if isinstance(X, SparseArray) else type(X).__name__
+            raise ShapeError(
+                f"single_cell: X is {given}; a matrix of cells x genes that fl.open gave is needed."
+            )
         if not 1 <= k <= genes:
             raise ShapeError(f"single_cell: k is {k} and genes is {genes}; k must lie between 1 and genes.")
         if k > min(X.shape):
@@ -199,8 +202,9 @@ def single_cell(
 
     Parameters
     ----------
-    X : SparseArray
-        Counts, cells x genes.
+    X : SparseArray or Array
+        Counts, cells x genes. What is dense, or sparse and stored by columns (CSC), is packed by rows into
+        scratch first, once for a handle (`plan` does that too): one read of it, 3 to 8 bytes written a count.
     k : int
         Number of components.
     genes : int
@@ -233,4 +237,4 @@ def single_cell(
     Reads X once for the cells' totals, once for the genes' moments, and then as often as the PCA does
     (``fl.stats().passes`` counts all). Beside the PCA: 32 bytes a cell, 128 bytes a gene.
     """
-    return _SingleCell(X, k, genes, target, out, memory, options)
+    return _SingleCell(by_rows("single_cell", X, memory), k, genes, target, out, memory, options)

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .array import Array
+from .array import Array, shape_text
 from .config import Call
 from .creation import Destination
 from .csr_builder import CsrBuilder
-from .errors import FormatError, storage_error
+from .errors import FormatError, ShapeError, storage_error
+from .export import row_blocks
 from .imports import STEP, Reported, cached
 from .lines import Lines
 from .records import UNRECORDED, Record, sync_folder
+from .rows import in_rows
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
-__all__ = ["import_to", "looks_like", "open_file"]
+__all__ = ["import_to", "looks_like", "may_be", "open_file", "write"]
 
 LABELS = "labels"
 RECORDED = True  # conversions can be resumed
+OPTIONS = ("labels", "zero_based")  #: of `write`
 _ROWS = 1 << 16
 
 
@@ -51,19 +56,27 @@ class _Rows:
 
 
 def _blocks(
-    call: Call, path: str, begin: dict[str, int] | None = None
+    call: Call, path: str, begin: dict[str, int] | None = None, one_label: bool = False
 ) -> Iterator[tuple[int, _Rows, int, dict[str, int]]]:
-    """Yield (rows, buffers, values, place behind them) of blocks of rows, behind the place `begin`."""
+    """Yield (rows, buffers, values, place behind them) of blocks of rows, behind the place `begin`.
+
+    `one_label`: rows with several labels are refused.
+    """
     with Lines(path, call) as lines:
         if begin is not None:
             lines.skip(begin["offset"], begin["lines"])
         rows, report = _Rows(call), Reported(call, 2 * lines.nbytes)
         for done in lines.parsed(rows.parse, rows.grow, report):
+            if one_label and done.several:
+                raise FormatError(
+                    f"open: '{path}' has {done.several} rows with several labels ('1,2 3:4') before line "
+                    f"{lines.number + 1}; key='labels' gives one number a row. The matrix opens without it."
+                )
             yield done.entries, rows, done.values, {"offset": lines.offset, "lines": lines.number}
 
 
 def _labels(call: Call, path: str, target: str, replace: bool) -> Array:
-    number = sum(n for n, *_ in _blocks(call, path))
+    number = sum(n for n, *_ in _blocks(call, path, one_label=True))
     destination = Destination("open", target, (number,), "float64", None, replace)
     out, at = Array(destination.core, "r+"), 0
     out._dirty = True  # built aside: no mark is needed
@@ -138,6 +151,59 @@ def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
     return cached(place, part, lambda call, target: import_to(call, place, target, False, key, True), 2)
 
 
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def _labels_of(labels: Any, rows: int) -> Array | NDArray[Any]:
+    """Return one number a row from what the caller gave: an Array or what NumPy makes an array of."""
+    found = labels if isinstance(labels, Array) else np.asarray(labels)
+    if found.shape != (rows,) or np.dtype(found.dtype).kind not in "biuf":
+        raise ShapeError(
+            f"convert: labels are {shape_text(found.shape)} {found.dtype}; one real number for each of the "
+            f"{rows} rows is needed."
+        )
+    return found
+
+
+def write(
+    call: Call, source: Any, built: str, key: str | None, report: Reported, *,
+    labels: Any = None, zero_based: bool = False,
+) -> None:  # fmt: skip
+    """Write rows of "label index:value ..." to the new file `built`; `labels`: zeros where none are given."""
+    if source.ndim != 2 or source.dtype.kind not in "biuf":
+        raise FormatError(
+            f"convert: SVMlight holds matrices of real numbers and the source is {shape_text(source.shape)} "
+            f"{source.dtype.name}."
+        )
+    if source.dtype == np.uint64:
+        raise FormatError("convert: uint64 does not fit SVMlight's numbers as they are read elsewhere.")
+    given = None if labels is None else _labels_of(labels, source.shape[0])
+    matrix = in_rows(call, source, report)
+    field, wide = ("real", np.float64) if source.dtype.kind == "f" else ("integer", np.int64)
+    plain: IO[bytes] = open(built, "wb")  # noqa: SIM115
+    moved = 0
+    with plain, gzip.GzipFile("", "wb", 6, plain) if key == "gz" else plain as file:
+        for first, pointers, columns, values in row_blocks(call, matrix):
+            rows = len(pointers) - 1
+            call.room("rows as text", 40 * len(values) + 60 * rows)
+            told = np.zeros(rows) if given is None else _some(call, given, first, first + rows)
+            file.write(
+                _core.format_svmlight(
+                    np.ascontiguousarray(told, np.float64), pointers, columns.astype(np.int64),
+                    0 if zero_based else 1, field, values.astype(wide),
+                )
+            )  # fmt: skip
+            moved += values.nbytes
+            report.at(moved)
+
+
+def _some(call: Call, labels: Array | NDArray[Any], first: int, end: int) -> NDArray[Any]:
+    return labels._take(call, np.s_[first:end]) if isinstance(labels, Array) else labels[first:end]
+
+
+# Telling ----------------------------------------------------------------------------------------------------
+
+
 def looks_like(head: bytes) -> bool:
     """Say whether a file that begins like this is SVMlight text."""
     lines = head.split(b"\n")[:-1] or [head.rpartition(b" ")[0]]  # the first row may be longer than the head
@@ -145,5 +211,15 @@ def looks_like(head: bytes) -> bool:
         words = line.split(b"#")[0].split()
         if not words:
             continue
-        return len(words) > 1 and all(b":" in w for w in words[1:]) and words[0][:1] in b"+-0123456789."
+        if words[0][:1] not in b"+-0123456789." or not all(b":" in w for w in words[1:]):
+            return False
+        if len(words) > 1:  # a row without entries says nothing yet
+            return True
     return False
+
+
+def may_be(head: bytes) -> bool:
+    """Say whether a file that begins like this, and whose name says so, is SVMlight: rows may be empty."""
+    lines = [line.split(b"#")[0].split() for line in head.split(b"\n")]
+    words = next((line for line in lines if line), [])
+    return bool(words) and re.fullmatch(rb"[-+0-9.eE,]+", words[0]) is not None

@@ -111,21 +111,28 @@ def pack_command(
 @click.argument("dst", metavar="DST")
 @click.option("--key", help="Member of SRC.")
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
+@click.option("--labels", metavar="PATH", help="Of .svm: an array with a label for each row; else zeros.")
+@click.option("--zero-based", is_flag=True, help="Of .svm: count columns from 0, not 1.")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
 @click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def convert(
     src: str, dst: str, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
-    quiet: bool,
+    quiet: bool, labels: str | None, zero_based: bool,
 ) -> None:  # fmt: skip
-    """Write SRC (whatever opens) as DST, whose name chooses: .npy .npz .mtx[.gz] .h5, else Zarr."""
+    """Write SRC (whatever opens) as DST, whose name chooses.
+
+    .npy .npz .mtx[.gz] .svm[.gz] .parquet .arrow .h5 .h5ad, else Zarr.
+    """
+    options: dict[str, Any] = {"labels": labels} if labels else {}
+    options |= {"zero_based": True} if zero_based else {}
     if not overwrite and os.path.exists(src) and os.path.lexists(dst):
         raise errors.storage_error(f"convert: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     with command_runtime(memory, scratch_directory, quiet) as runtime:
         size = about.disk_bytes(src) if os.path.lexists(src) else 0
         plan = Plan("convert", "streaming", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)
         with bar(runtime, "convert", plan, quiet):
-            convert_file(src, dst, key=key, overwrite=overwrite)
+            convert_file(src, dst, key=key, overwrite=overwrite, **options)
         if not quiet:
             stats = config.stats()
             click.echo(

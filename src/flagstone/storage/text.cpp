@@ -86,10 +86,8 @@ ParsedText each_line(const char* text, std::size_t bytes, char comment, Entry&& 
       bool room = true;
       const char* wrong = entry(line, room, parsed);
       if (!room) break;
-      if (wrong) {
-        parsed.error = wrong;
-        break;
-      }
+      if (wrong) parsed.error = wrong;
+      if (!parsed.error.empty()) break;
       ++parsed.entries;
     }
     ++parsed.lines;
@@ -144,13 +142,19 @@ void put_number(std::string& text, T value, char end) {
 }  // namespace
 
 ParsedText parse_coordinates(const char* text, std::size_t bytes, TextField field, const CoordinateTarget& to) {
-  return each_line(text, bytes, '%', [&](Line& line, bool& room, const ParsedText& so_far) -> const char* {
+  return each_line(text, bytes, '%', [&](Line& line, bool& room, ParsedText& so_far) -> const char* {
     const Index i = so_far.entries;
     if (i == to.most) {
       room = false;
       return nullptr;
     }
     if (!line.number(to.rows[i]) || !line.number(to.columns[i])) return "a row and a column number are needed";
+    if (to.rows[i] < 1 || to.rows[i] > to.extent_rows || to.columns[i] < 1 || to.columns[i] > to.extent_columns) {
+      so_far.error = "row " + std::to_string(to.rows[i]) + ", column " + std::to_string(to.columns[i]) +
+                     " (counted from 1) lies outside the " + std::to_string(to.extent_rows) + " x " +
+                     std::to_string(to.extent_columns) + " that the header says";
+      return nullptr;
+    }
     --to.rows[i], --to.columns[i];
     if (!put_value(line, field, to.values, i)) return "a value is missing or no number";
     return line.done() ? nullptr : "there is more on the line than the header says";
@@ -176,13 +180,15 @@ ParsedText parse_svmlight(const char* text, std::size_t bytes, const SvmlightTar
       return nullptr;
     }
     if (!line.number(to.labels[so_far.entries])) return "a label (a number) is needed first";
-    for (double more = 0; line.take(',');)
+    bool several = false;
+    for (double more = 0; line.take(','); several = true)
       if (!line.number(more)) return "after ',' another label is needed";
     if (!line.at_word_end()) return "a blank is needed behind the label";
     Index filled = so_far.values;
     const char* wrong = svmlight_values(line, to, filled, room);
     if (wrong || !room) return wrong;
     so_far.values = filled;
+    so_far.several += several ? 1 : 0;
     to.pointers[so_far.entries + 1] = filled;
     return nullptr;
   });
@@ -202,6 +208,24 @@ std::string format_entries(Index n, const Index* rows, const Index* columns, Tex
     if (field != TextField::complex) continue;
     put_number(text, reals[2 * i], ' ');
     put_number(text, reals[2 * i + 1], '\n');
+  }
+  return text;
+}
+
+std::string format_svmlight(Index n, const double* labels, const Index* pointers, const Index* columns, Index base,
+                            TextField field, const void* values) {
+  std::string text;
+  text.reserve(static_cast<std::size_t>(pointers[n]) * 20 + static_cast<std::size_t>(n) * 8);
+  for (Index row = 0; row < n; ++row) {
+    put_number(text, labels[row], ' ');
+    for (Index i = pointers[row]; i < pointers[row + 1]; ++i) {
+      put_number(text, columns[i] + base, ':');
+      if (field == TextField::integer)
+        put_number(text, static_cast<const std::int64_t*>(values)[i], ' ');
+      else
+        put_number(text, static_cast<const double*>(values)[i], ' ');
+    }
+    text.back() = '\n';
   }
   return text;
 }

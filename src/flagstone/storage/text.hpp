@@ -2,6 +2,7 @@
 // Numbers out of text, whole lines at a time: MatrixMarket and SVMlight. No files, no state, bounds checked.
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "flagstone/base/dtype.hpp"
@@ -17,6 +18,7 @@ struct ParsedText {
   Index lines = 0;
   Index entries = 0;
   Index values = 0;   // SVMlight: stored values of those entries
+  Index several = 0;  // SVMlight: how many of them have several labels
   std::string error;  // of the line after `lines`; empty: none
 };
 
@@ -25,6 +27,8 @@ struct CoordinateTarget {
   Index most = 0;
   Index *rows = nullptr, *columns = nullptr;  // zero-based
   void* values = nullptr;
+  /// What lies outside is an error.
+  Index extent_rows = std::numeric_limits<Index>::max(), extent_columns = std::numeric_limits<Index>::max();
 };
 /// Lines of "row column [value]", one-based; '%' begins a comment. Stops at the last line end, or when the target is
 /// full. Cost: about 10 ns a number.
@@ -47,5 +51,10 @@ ParsedText parse_svmlight(const char* text, std::size_t bytes, const SvmlightTar
 /// Entries as lines of MatrixMarket, one-based; rows and columns null: values alone. values as above, shortest text
 /// that reads back as the same number.
 std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values);
+
+/// Rows as lines of SVMlight, "label index:value ...": pointers has n + 1, from 0; `base` is added to the columns.
+/// field: integer (values int64) or real (double). Shortest text that reads back as the same number.
+std::string format_svmlight(Index n, const double* labels, const Index* pointers, const Index* columns, Index base,
+                            TextField field, const void* values);
 
 }  // namespace flagstone

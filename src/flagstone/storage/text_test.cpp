@@ -97,6 +97,38 @@ TEST(Text, WhatIsWrittenReadsBack) {
   EXPECT_EQ(format_entries(1, rows.data(), columns.data(), TextField::pattern, nullptr), "1 4\n");
 }
 
+TEST(Text, RowsOfSvmlightReadBack) {
+  const std::vector<Index> pointers{0, 2, 2, 3}, columns{0, 4, 2};
+  const std::vector<double> labels{1, -0.5, 0}, values{0.1, 3, -1e300};
+  const std::string text =
+      format_svmlight(3, labels.data(), pointers.data(), columns.data(), 1, TextField::real, values.data());
+  EXPECT_EQ(text, "1 1:0.1 5:3\n-0.5\n0 3:-1e+300\n");
+  std::vector<double> found(3), numbers(3);
+  std::vector<Index> ends(4), places(3);
+  const SvmlightTarget to{3, 3, found.data(), ends.data(), places.data(), numbers.data()};
+  const ParsedText parsed = parse_svmlight(text.data(), text.size(), to);
+  EXPECT_EQ(parsed.entries, 3);
+  EXPECT_EQ(ends, pointers);
+  EXPECT_EQ(found, labels);
+  EXPECT_EQ(numbers, values);
+  EXPECT_EQ(places, (std::vector<Index>{1, 5, 3}));
+  const std::vector<Index> whole{7, -8, 9};
+  EXPECT_EQ(format_svmlight(1, labels.data(), pointers.data(), columns.data(), 0, TextField::integer, whole.data()),
+            "1 0:7 4:-8\n");
+  const std::string several = "1,2 1:3\n4 1:1\n";
+  EXPECT_EQ(parse_svmlight(several.data(), several.size(), to).several, 1);
+}
+
+TEST(Text, EntriesOutsideTheMatrixAreNamedAsTheyStand) {
+  Index row = 0, column = 0;
+  double value = 0;
+  const CoordinateTarget to{1, &row, &column, &value, 5, 5};
+  for (const std::string text : {"6 1 1\n", "0 1 1\n", "1 -3 1\n"})
+    EXPECT_THAT(parse_coordinates(text.data(), text.size(), TextField::real, to).error, testing::HasSubstr("5 x 5"));
+  EXPECT_THAT(parse_coordinates("6 1 1\n", 6, TextField::real, to).error, testing::StartsWith("row 6, column 1"));
+  EXPECT_EQ(parse_coordinates("5 5 1\n", 6, TextField::real, to).error, "");
+}
+
 TEST(Text, AnyBytesAreParsedOrRefused) {
   std::mt19937_64 random(7);
   const char letters[] = "0123456789 .:-+eEdD#%,\n\n\tq";
