@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone.cli import cli
+from flagstone.dispersion import choose_genes
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,7 @@ def counts():
     x = rng.poisson(rates[rng.integers(0, 3, 3000)] * rng.gamma(4, 0.25, (3000, 1))).astype("float32")
     x[17] = 0
     x[:, 5] = 0
+    x[:, 6] = x[:, 900]  # equal dispersions
     return sp.csr_matrix(x)
 
 
@@ -45,7 +49,8 @@ def straight(x, genes: int, k: int):
             relative[which == b] = d / np.nansum(d)
         elif n:
             relative[which == b] = (d - np.nanmean(d)) / np.nanstd(d, ddof=1)
-    chosen = np.sort(np.argsort(-np.nan_to_num(relative, nan=-np.inf), kind="stable")[:genes])
+    known = np.sort(relative[~np.isnan(relative)])[::-1]
+    chosen = np.flatnonzero(relative >= known[min(genes, len(known)) - 1])
     z = np.log1p(scaled)[:, chosen]
     _, s, v = np.linalg.svd(z - z.mean(0), full_matrices=False)
     return chosen, relative, s[:k], v[:k]
@@ -96,8 +101,46 @@ def test_recipe_is_scanpys(tmp_path, counts):
 def test_recipe_on_real_counts_is_scanpys(shared_data, name, genes):
     """Counts of words in documents: as skewed and as sparse as counts of genes in cells."""
     x = sp.load_npz(shared_data / name).tocsr()
-    x = x[:, np.asarray(x.sum(0)).ravel() > 0]
     agree_with_scanpy(fl.single_cell(fl.from_blocks([x]), 10, genes=genes), x, genes, 10)
+
+
+def unvaried(seed: int, cells: int, genes: int, zero: int):
+    """Counts with genes that are 0 in every cell: as every real set has."""
+    rng = np.random.default_rng(seed)
+    varied = rng.poisson(rng.gamma(1, 1, (1, genes)), (cells, genes))
+    return sp.csr_matrix(np.hstack([varied, np.zeros((cells, zero))]).astype("f4"))
+
+
+@pytest.mark.parametrize("zero", [0, 100])
+@pytest.mark.parametrize("genes", [3, 150, 250, 290, 400])
+def test_genes_without_counts_are_never_chosen(genes, zero):
+    """Cutoffs above and below 0, more genes than vary, and genes that share a dispersion at the cutoff."""
+    x = unvaried(1, 400, 300, zero)
+    x = sp.hstack([x, x[:, 40:120]], "csr")  # 80 pairs of equal genes: some cutoff lies on one
+    r = fl.single_cell(fl.from_blocks([x]), 3, genes=genes)
+    chosen, relative, _, _ = straight(x, genes, 3)
+    np.testing.assert_array_equal(r.genes, chosen)
+    np.testing.assert_allclose(r.normalized_dispersions, relative, rtol=1e-4, atol=1e-4, equal_nan=True)
+    assert np.asarray(x.sum(0)).ravel()[r.genes].all()
+
+
+@pytest.mark.parametrize("genes", [150, 250, 290])
+def test_genes_without_counts_are_scanpys(genes):
+    x = unvaried(1, 400, 300, 100)
+    agree_with_scanpy(fl.single_cell(fl.from_blocks([x]), 5, genes=genes), x, genes, 5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 9])
+def test_the_choice_at_a_tie_is_scanpys(count):
+    """scanpy's own choice on dispersions with ties, negative ones and genes that have none."""
+    subset = pytest.importorskip("scanpy.preprocessing._highly_variable_genes")._subset_genes
+    dispersions = np.array([np.nan, 2.0, -1.0, 0.5, 0.5, np.nan, 2.0, -1.0, -3.0])
+    anndata = pytest.importorskip("anndata")
+    adata = anndata.AnnData(np.zeros((1, 9), "f4"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that fewer genes have a dispersion
+        wanted = subset(adata, mean=np.zeros(9), dispersion_norm=dispersions.copy(), cutoff=count)
+    np.testing.assert_array_equal(choose_genes(dispersions, count), np.flatnonzero(wanted))
 
 
 def test_the_limit_is_refused_before_work_and_the_least_works(isolated):
@@ -187,6 +230,15 @@ def test_recipe_from_the_command_line(tmp_path, counts):
 def test_bad_input(tmp_path, counts, call, message):
     with pytest.raises(fl.ShapeError, match=message):
         call(fl.from_blocks([counts], tmp_path / "a.zarr"))
+
+
+@pytest.mark.parametrize("value", [-1.0, -1e-3])
+def test_negative_counts_are_named(value):
+    """Whatever the cell's counts sum to: log1p of what is scaled would be NaN, or pass."""
+    x = np.ones((20, 9))
+    x[7, 3] = value
+    with pytest.raises(fl.ShapeError, match=f"^single_cell: cell 7 holds a negative count, {value:g};"):
+        fl.single_cell(fl.from_blocks([x]), 2, genes=5)
 
 
 def test_cells_with_nan_are_named():

@@ -72,6 +72,7 @@ void bind_sparse(nb::module_& m) {
     const Fold which = fold == "min"       ? Fold::min
                        : fold == "max"     ? Fold::max
                        : fold == "moments" ? Fold::moments
+                       : fold == "counts"  ? Fold::counts
                                            : Fold::nonzero;
     return Job{[=, a = sparse::read_once(a)](Graph& graph) {
       const sparse::FoldOptions options{which, dtype_from_name(real), scratch};

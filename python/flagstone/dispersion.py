@@ -40,10 +40,15 @@ def dispersion(
 
 
 def choose_genes(normalized_dispersions: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the columns whose normalised dispersion is among the `count` largest (ties included)."""
+    """Return the columns whose normalised dispersion is among the `count` largest (ties included).
+
+    As scanpy chooses: a gene without a dispersion (it never varies, or its whole bin is alike) is never
+    taken, whatever the cutoff is; where fewer have one than are asked for, all that have one are.
+    """
     known = np.sort(normalized_dispersions[~np.isnan(normalized_dispersions)])[::-1]
     if not len(known):
         raise ShapeError("single_cell: no gene varies; there is nothing to choose from.")
     cutoff = known[min(count, len(known)) - 1]
-    chosen: NDArray[np.int64] = np.flatnonzero(np.nan_to_num(normalized_dispersions) >= cutoff)
+    with np.errstate(invalid="ignore"):
+        chosen: NDArray[np.int64] = np.flatnonzero(normalized_dispersions >= cutoff)  # NaN compares false
     return chosen

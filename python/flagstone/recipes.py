@@ -20,12 +20,13 @@ from .errors import NumericalError, ShapeError
 from .plan import Plan, Prepared, Stats, routine
 from .rows import by_rows
 from .sparse import SparseArray
-from .sparse_reductions import ColumnMoments, row_sums
+from .sparse_reductions import ColumnMoments, RowCounts
 
 __all__ = ["SingleCell", "single_cell"]
 
-#: Of 8-byte numbers for every cell beside the steps: totals, factors, the core's copy, and one on the way.
-_PER_CELL = 4
+#: Of 8-byte numbers for every cell beside the steps: totals and least counts, factors, the core's copy, and
+#: one on the way.
+_PER_CELL = 5
 _PER_GENE = 16  # moments, means, dispersions and what is made of them
 _OPTIONS: dict[str, Any] = {"method": "auto", "tol": 1e-5, "seed": 0}  # of pca
 
@@ -81,8 +82,8 @@ class _SingleCell:
         self.call = Call("single_cell", memory)
         self.call.on(X.path)
 
-    def _totals(self) -> Any:
-        return row_sums("single_cell", self.X, self.memory)
+    def _totals(self) -> RowCounts:
+        return RowCounts("single_cell", self.X, self.memory)
 
     def _moments(self, view: Any) -> ColumnMoments:
         return ColumnMoments("single_cell", view, self.memory)
@@ -136,20 +137,30 @@ class _SingleCell:
             **_sums(parts),
         )
 
+    @staticmethod
+    def _checked_totals(counted: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the totals of cells, whose counts are counts: log1p of less than -1 would be NaN."""
+        totals, least = counted.T
+        for wrong in np.flatnonzero(~np.isfinite(totals))[:1]:
+            raise NumericalError(
+                f"single_cell: the counts of cell {wrong} sum to {totals[wrong]}; X must hold counts, "
+                "without NaN and Inf."
+            )
+        for wrong in np.flatnonzero(least < 0)[:1]:
+            raise ShapeError(
+                f"single_cell: cell {wrong} holds a negative count, {least[wrong]:g}; X must hold counts, "
+                "0 or more, not values that were centred or scaled."
+            )
+        return totals.copy()
+
     def run(self) -> SingleCell:
         """Do it: X is read for its rows, for its columns, and as often as the PCA does."""
         self.least()
         done: list[Stats] = []
-        totals = self._totals().run()
+        counted = self._totals().run()
         done.append(config.stats())
-        if not np.isfinite(totals).all():
-            cell = int(np.flatnonzero(~np.isfinite(totals))[0])
-            raise NumericalError(
-                f"single_cell: the counts of cell {cell} sum to {totals[cell]}; X must hold counts, without "
-                "NaN and Inf."
-            )
-        if (totals < 0).any():
-            raise ShapeError("single_cell: a cell's counts sum to less than 0; X must hold counts.")
+        totals = self._checked_totals(counted)
+        del counted
         factors = totals.copy()
         factors[factors == 0] = 1  # empty cells stay empty
         np.divide(self.target, factors, out=factors)
@@ -208,7 +219,8 @@ def single_cell(
     k : int
         Number of components.
     genes : int
-        How many to choose (more where several are equal).
+        How many to choose: more where several are equal at the cutoff, fewer where fewer vary. Genes that
+        are 0 in every cell are never chosen.
     target : float
         Counts of every cell after normalisation.
     out : path, optional
@@ -231,10 +243,12 @@ def single_cell(
         read.
     NumericalError
         A cell's counts hold NaN or Inf.
+    ShapeError
+        A cell holds a negative count.
 
     Notes
     -----
     Reads X once for the cells' totals, once for the genes' moments, and then as often as the PCA does
-    (``fl.stats().passes`` counts all). Beside the PCA: 32 bytes a cell, 128 bytes a gene.
+    (``fl.stats().passes`` counts all). Beside the PCA: 40 bytes a cell, 128 bytes a gene.
     """
     return _SingleCell(by_rows("single_cell", X, memory), k, genes, target, out, memory, options)

@@ -15,7 +15,7 @@ from .plan import Plan, planned_by
 from .scratch import prepare
 from .sparse_product import Product
 
-__all__ = ["ColumnMoments", "SparseReductions", "row_sums", "stored_numbers"]
+__all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "row_sums", "stored_numbers"]
 
 _EXACT = 2**53  # integers up to here are exact in float64, in which matrices stream
 
@@ -96,6 +96,13 @@ class _Along(_Fold):
         """Return the folds and the numbers of stored values."""
         found = self.run()
         return (found[:, 0], found[:, 1]) if self.rows else (found[0], found[1])
+
+
+class RowCounts(_Along):
+    """Sums of the stored rows and the least value below 0 of each (0: none), m x 2: one read sees both."""
+
+    def __init__(self, who: str, view: Any, memory: Any = None) -> None:
+        super().__init__(who, "counts", view, 1, memory)
 
 
 class SparseReductions:

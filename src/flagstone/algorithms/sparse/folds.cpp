@@ -28,6 +28,8 @@ template <Fold fold>
 void take(double value, double& first, double& second) {
   if constexpr (fold == Fold::moments) {
     first += value, second += value * value;
+  } else if constexpr (fold == Fold::counts) {
+    first += value, second = value < second ? value : second;
   } else if constexpr (fold == Fold::nonzero) {
     first += value != 0 ? 1 : 0, second += 1;
   } else {
@@ -36,9 +38,10 @@ void take(double value, double& first, double& second) {
 }
 
 double join(Fold fold, double a, double b) {
-  if (fold == Fold::nonzero || fold == Fold::moments) return a + b;
-  return fold == Fold::min ? better<Fold::min>(a, b) : better<Fold::max>(a, b);
+  if (fold == Fold::min) return better<Fold::min>(a, b);
+  return fold == Fold::max ? better<Fold::max>(a, b) : a + b;
 }
+double join_second(Fold fold, double a, double b) { return fold == Fold::counts ? std::min(a, b) : a + b; }
 
 /// Calls f(row, column, value) for all of some rows.
 template <class Real, class Column, class F>
@@ -85,6 +88,8 @@ void fold_values(const FoldOptions& options, const kernel::CsrRows& rows, Index 
       return with(std::integral_constant<Fold, Fold::nonzero>{});
     case Fold::moments:
       return with(std::integral_constant<Fold, Fold::moments>{});
+    case Fold::counts:
+      return with(std::integral_constant<Fold, Fold::counts>{});
   }
 }
 
@@ -99,8 +104,9 @@ void add_panel(Graph& graph, const CsrOperand& a, Index panel, const FoldOptions
   task.accesses.push_back(write(std::move(out)));
   task.accesses.push_back(scratch(reader->scratch_bytes()));
   const double seconds = reader->convert_seconds() + static_cast<double>(reader->nnz()) * seconds_per_value;
-  const double flops = options.fold == Fold::moments ? 3.0 * static_cast<double>(reader->nnz()) : 0;
-  task.cost = {flops, seconds * reference_bytes_per_second, true, reader->decoded_bytes()};
+  const double each = options.fold == Fold::moments ? 3 : options.fold == Fold::counts ? 1 : 0;
+  task.cost = {each * static_cast<double>(reader->nnz()), seconds * reference_bytes_per_second, true,
+               reader->decoded_bytes()};
   task.body = [reader, at, body = std::move(body)](std::span<const Tile> tiles) { body(*reader, tiles, at); };
   graph.add(std::move(task));
 }
@@ -142,7 +148,8 @@ void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options,
     merge.body = [fold = options.fold, n](std::span<const Tile> tiles) {
       const auto* from = tiles[0].as<const double>();
       auto* to = tiles[1].as<double>();
-      for (Index j = 0; j < n; ++j) to[j] = join(fold, to[j], from[j]), to[n + j] += from[n + j];
+      for (Index j = 0; j < n; ++j)
+        to[j] = join(fold, to[j], from[j]), to[n + j] = join_second(fold, to[n + j], from[n + j]);
     };
     merge.cost.bytes_touched = 48.0 * static_cast<double>(n);
     merge.priority = 1;  // frees a tile

@@ -13,6 +13,7 @@ enum class Fold : std::uint8_t {
   max,      // the largest (-Inf), their number
   nonzero,  // how many are not zero, their number
   moments,  // sum, sum of squares, added in stored order
+  counts,   // sum, the least value below 0 (0 where there is none; NaN shows in the sum)
 };
 
 struct FoldOptions {
@@ -23,7 +24,7 @@ struct FoldOptions {
 
 // In both: the zeros that are not stored are the caller's to add. Stored values are compared and added in float64.
 // Traffic: CsrMatrix::stored_bytes read. Memory beside a panel's: 16 bytes a result, for columns also 16 n for every
-// panel that waits to be joined. No flops (moments: 3 nnz).
+// panel that waits to be joined. No flops (moments: 3 nnz, counts: nnz).
 
 /// out := along each column. out: 2 x n float64 in memory (first words, then second).
 void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out);

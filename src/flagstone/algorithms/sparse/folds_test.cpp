@@ -55,8 +55,11 @@ struct Sample {
     double found = fold == Fold::min ? HUGE_VAL : fold == Fold::max ? -HUGE_VAL : 0, stored = 0;
     for (const Value& v : values) {
       if ((rows ? v.row : v.column) != which) continue;
-      stored += fold == Fold::moments ? v.value * v.value : 1;
-      if (fold == Fold::moments)
+      if (fold == Fold::counts)
+        stored = v.value < stored ? v.value : stored;
+      else
+        stored += fold == Fold::moments ? v.value * v.value : 1;
+      if (fold == Fold::moments || fold == Fold::counts)
         found += v.value;
       else if (fold == Fold::nonzero)
         found += !(v.value == 0);
@@ -80,7 +83,7 @@ TEST(CsrFolds, AreTheNaiveOnesForEveryWorkerCountAndLimit) {
   for (Index panel_rows : {1, 16, 400}) {
     const Index m = 131, n = 23;
     Sample s(m, n, panel_rows);
-    for (Fold fold : {Fold::min, Fold::max, Fold::nonzero, Fold::moments})
+    for (Fold fold : {Fold::min, Fold::max, Fold::nonzero, Fold::moments, Fold::counts})
       for (bool rows : {false, true})
         for (int workers : {1, 3}) {
           std::vector<double> out(static_cast<std::size_t>(rows ? 2 * m : 2 * n));
