@@ -13,6 +13,7 @@
 #include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/crc32.hpp"
 #include "flagstone/storage/epochs.hpp"
+#include "flagstone/storage/file_place.hpp"
 #include "flagstone/storage/integrity.hpp"
 #include "flagstone/storage/leftovers.hpp"
 #include "flagstone/storage/output.hpp"
@@ -89,6 +90,13 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("codec", &codec_of)
       .def_prop_ro("order", [](const Array& array) { return std::string(1, order_of(array)); })
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
+      .def_prop_ro("located",
+                   [](const Array& a) -> nb::object {
+                     const auto at = file_place(a);
+                     if (!at) return nb::none();
+                     return nb::make_tuple(at->device, at->inode, at->offset, at->leading, at->column_major,
+                                           at->big_endian);
+                   })
       .def_prop_ro("unpack_bytes", [](const Array& a) { return a.store().unpack_bytes(); })
       .def_prop_ro("pack_bytes", [](const Array& a) { return a.store().pack_bytes(); })
       .def_prop_ro("verified", [](const Array& a) { return a.store().verified(); })

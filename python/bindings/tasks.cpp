@@ -171,6 +171,13 @@ void bind_tasks(nb::module_& m) {
            [](TaskList& list, const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
              list.tasks.back().accesses.push_back(access_of(mode, array, start, shape));
            })
+      // What tasks do with `from` they do with `to`, another handle of the same elements.
+      .def("replace",
+           [](TaskList& list, const Array& from, const Array& to) {
+             for (PythonTask& task : list.tasks)
+               for (Access& access : task.accesses)
+                 if (access.mode != Mode::scratch && access.region.array.id() == from.id()) access.region.array = to;
+           })
       .def("scratch", [](TaskList& list, std::size_t bytes) { list.tasks.back().accesses.push_back(scratch(bytes)); })
       .def("__len__", [](const TaskList& list) { return list.tasks.size(); })
       // The list lives as long as the job: its Python objects are dropped by whoever drops the job, with the lock.

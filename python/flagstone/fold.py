@@ -20,6 +20,7 @@ from .expression import Expression, as_expression, leaves, lower
 from .plan import Plan, Prepared, routine
 from .reduced import axes_of
 from .scratch import prepare
+from .sizes import byte_count
 from .tasks import TOUCHES, note
 from .transactions import Inside
 
@@ -59,7 +60,7 @@ class _Fold:
 
     def __init__(
         self, function: Callable[..., Any], combine: Callable[..., Any], given: tuple[Any, ...], axis: Any,
-        initial: Any, block: Any, dtype: Any, scratch: int | None, partial: int, memory: Any,
+        initial: Any, block: Any, dtype: Any, scratch: int | str | None, partial: int | str, memory: Any,
     ) -> None:  # fmt: skip
         for what, one in (("function", function), ("combine", combine)):
             if not callable(one):
@@ -83,15 +84,8 @@ class _Fold:
         self.arrays = axis is not None  # partials are arrays, one element for each index that stays
         self.dtype = np.dtype(self.sources[0].dtype if dtype is None else dtype)
         self.block = self._block(block)
-        self.given_scratch = self._bytes("scratch", scratch) if scratch is not None else None
-        self.partial = self._bytes("partial", partial)
-
-    @staticmethod
-    def _bytes(name: str, given: int) -> int:
-        number = operator.index(given)
-        if not 0 <= number < 1 << 62:
-            raise ValueError(f"fold: {name} is {given}; a number of bytes is needed.")
-        return number
+        self.given_scratch = byte_count("fold: scratch", scratch) if scratch is not None else None
+        self.partial = byte_count("fold: partial", partial)
 
     def _block(self, block: Any) -> tuple[int, ...] | None:
         if block is None:
@@ -112,6 +106,11 @@ class _Fold:
     def name(self) -> str:
         """What messages call the function."""
         return str(getattr(self.function, "__name__", "function"))
+
+    @property
+    def combines(self) -> str:
+        """What messages call the function that joins partial results."""
+        return str(getattr(self.combine, "__name__", "function"))
 
     @property
     def what(self) -> str:
@@ -206,17 +205,17 @@ class _Visits:
 
     def __call__(self, start: list[int], *views: NDArray[Any]) -> None:
         fold = self.fold
+        block = f"block {shape_text(views[0].shape)} at {shape_text(tuple(start))}"
+        doing = f"in task '{fold.name}' ({block})"
         try:
             with self.inside.here():
                 partial = fold.function(*views)
                 if fold.arrays:
                     partial = self._checked(partial, views[0].shape)
+                doing = f"in combine, '{fold.combines}', after task '{fold.name}' ({block})"
                 self._put([s // b for s, b in zip(start, self.tile, strict=True)], partial)
         except BaseException as error:
-            name = getattr(fold.function, "__name__", "function")
-            note(
-                error, f"in task '{name}' (block {shape_text(views[0].shape)} at {shape_text(tuple(start))})"
-            )
+            note(error, doing)
             raise
 
     def _checked(self, partial: Any, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -263,8 +262,8 @@ class _Visits:
 @routine
 def fold(
     function: Callable[..., Any], combine: Callable[[Any, Any], Any], /, *operands: Any, axis: Any = None,
-    initial: Any = _NOTHING, block: Any = None, dtype: Any = None, scratch: int | None = None,
-    partial: int = 0, memory: int | str | None = None,
+    initial: Any = _NOTHING, block: Any = None, dtype: Any = None, scratch: int | str | None = None,
+    partial: int | str = 0, memory: int | str | None = None,
 ) -> Prepared[Any]:  # fmt: skip
     """Return what two functions make of all elements: one folds a block, one combines two such results.
 
@@ -291,9 +290,9 @@ def fold(
         whole rows asks for them here.
     dtype : dtype, optional
         Of the result with `axis`; default: that of the first operand.
-    scratch : int, optional
-        Bytes that the function allocates; default: twice the block.
-    partial : int
+    scratch : int or str, optional
+        Bytes that the function allocates (``"1MiB"``); default: twice the block.
+    partial : int or str
         Bytes of a partial result; leave it where they are numbers or small. All that wait are charged.
     memory : int or str, optional
         Most resident memory of the whole process during the call.

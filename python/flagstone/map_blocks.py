@@ -15,6 +15,7 @@ from .errors import ShapeError
 from .places import IN_MEMORY, Place
 from .plan import Plan, Prepared, routine
 from .regions import Region
+from .sizes import byte_count
 from .tasks import Graph, read, write
 
 __all__ = ["map_blocks", "map_tiles"]
@@ -25,7 +26,7 @@ class _Map:
 
     def __init__(
         self, function: Callable[..., Any], arrays: tuple[Any, ...], block: Any, halo: Any, edge: str,
-        out: Any, dtype: Any, scratch: int | None, memory: Any, who: str,
+        out: Any, dtype: Any, scratch: int | str | None, memory: Any, who: str,
     ) -> None:  # fmt: skip
         if not arrays:
             raise TypeError(f"{who}: give at least one Array.")
@@ -53,7 +54,7 @@ class _Map:
                 f"{shape_text(tuple(chunks))}; blocks must be whole chunks of out."
             )
         self.regions = (halo, edge)
-        self.scratch = scratch
+        self.scratch = None if scratch is None else byte_count(f"{who}: scratch", scratch)
 
     def _block(self, who: str, block: Any, out: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
         if block is None:
@@ -128,7 +129,7 @@ class _Store:
 @routine
 def map_blocks(
     function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
-    out: Any = None, dtype: Any = None, scratch: int | None = None, memory: int | str | None = None,
+    out: Any = None, dtype: Any = None, scratch: int | str | None = None, memory: int | str | None = None,
 ) -> Prepared[Any]:  # fmt: skip
     """Return the array that a function makes of blocks, each with a halo around it if wanted.
 
@@ -147,8 +148,8 @@ def map_blocks(
         What is beyond the array's edge: nothing, or its other side.
     out, dtype
         As in `compute`; dtype of the result, default that of the first array.
-    scratch : int, optional
-        Bytes that the function allocates; default: twice its grown block.
+    scratch : int or str, optional
+        Bytes that the function allocates (``"1MiB"``); default: twice its grown block.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -167,7 +168,7 @@ def map_blocks(
 @routine
 def map_tiles(
     function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
-    scratch: int | None = None, memory: int | str | None = None,
+    scratch: int | str | None = None, memory: int | str | None = None,
 ) -> Prepared[Any]:  # fmt: skip
     """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks.
 

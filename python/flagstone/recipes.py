@@ -151,7 +151,7 @@ class _SingleCell:
                 f"single_cell: cell {wrong} holds a negative count, {least[wrong]:g}; X must hold counts, "
                 "0 or more, not values that were centred or scaled."
             )
-        return totals.copy()
+        return np.array(totals)
 
     def run(self) -> SingleCell:
         """Do it: X is read for its rows, for its columns, and as often as the PCA does."""

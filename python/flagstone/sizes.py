@@ -8,7 +8,7 @@ import os
 from . import _core
 from .errors import Error
 
-__all__ = ["memory_bytes", "size_bytes", "thread_count"]
+__all__ = ["byte_count", "memory_bytes", "size_bytes", "thread_count"]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
@@ -40,6 +40,11 @@ def memory_bytes(memory: int | str | None) -> int:
 
 def _bad_size(what: str, given: object) -> ValueError:
     return ValueError(f'{what}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
+
+
+def byte_count(what: str, given: int | str) -> int:
+    """Return a number of bytes that may be 0."""
+    return 0 if given == 0 and not isinstance(given, bool) else size_bytes(what, given)
 
 
 def thread_count(name: str, number: object) -> int:

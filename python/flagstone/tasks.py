@@ -13,8 +13,10 @@ from . import _core
 from .array import Array, shape_text, updating
 from .config import Call
 from .errors import Error, ShapeError, storage_error
+from .handles import Handles, Named, check_named_once
 from .plan import Plan, Stats
 from .regions import Region
+from .sizes import byte_count
 from .transactions import Inside
 
 __all__ = ["TOUCHES", "Access", "Graph", "graph", "note", "read", "reduce", "update", "write"]
@@ -179,14 +181,13 @@ class Graph:
     def __init__(self, memory: int | str | None = None) -> None:
         self._call = Call("graph", memory)
         self._list = _core.TaskList()
-        self._changed: dict[int, Array] = {}
+        self._handles = Handles(self._list.replace)
         self._inside = [Inside()]
-        self._touched: dict[int, Array] = {}
         self._done = False
         self.stats: Stats | None = None
 
     def add(
-        self, function: Callable[..., Any], /, *accesses: Access, scratch: int = 0, name: str = ""
+        self, function: Callable[..., Any], /, *accesses: Access, scratch: int | str = 0, name: str = ""
     ) -> None:
         """Add one task.
 
@@ -197,10 +198,15 @@ class Graph:
             read-only; what it returns is ignored. Views end with the call: copy what is to stay.
         *accesses : Access
             ``fl.read(...)``, ``fl.write(...)``, ``fl.update(...)``, ``fl.reduce(...)``.
-        scratch : int
-            Bytes that the function allocates itself, charged to the limit while it runs.
+        scratch : int or str
+            Bytes that the function allocates itself (``"1MiB"``), charged to the limit while it runs.
         name : str
             For messages; default: the function's name.
+
+        Raises
+        ------
+        ShapeError
+            What the task changes shares elements with something else that it names.
 
         Notes
         -----
@@ -216,22 +222,24 @@ class Graph:
                     f"graph: {type(access).__name__} was given; say what the task does with it: "
                     "fl.read(...), fl.write(...), fl.update(...) or fl.reduce(...)."
                 )
-        extra = int(scratch)
-        if not 0 <= extra < 1 << 62:
-            raise ValueError(f"graph: scratch is {scratch}; bytes that the function allocates are needed.")
-        self._list.begin(
-            _Body(function, name or getattr(function, "__name__", "task"), accesses, self._inside)
-        )
+        extra = byte_count("graph: scratch", scratch)
+        name = name or getattr(function, "__name__", "task")
+        named = []
+        for access in accesses:  # before any is resolved: the handle that is changed decides
+            self._handles.of(access.region.array, access.mode != "read")
         for access in accesses:
             region = access.region
-            array = region.array._owner
-            (self._touched if access.mode == "read" else self._changed)[id(array)] = array
+            array = self._handles.of(region.array, access.mode != "read")
             turn = -1 if region.array._transposed else 1
             boxes = list(region.boxes())
             if len(boxes) > 1:
                 extra += int(np.prod(region.outer, dtype=object)) * region.array.dtype.itemsize
             for start, shape, _ in boxes:
-                self._list.access(access.mode, array._core, list(start[::turn]), list(shape[::turn]))
+                named.append(Named(access.mode, array, start[::turn], shape[::turn], region))
+        check_named_once(name, named)
+        self._list.begin(_Body(function, name, accesses, self._inside))
+        for mode, array, start, shape, _ in named:
+            self._list.access(mode, array._core, list(start), list(shape))
         if extra:
             self._list.scratch(extra)
 
@@ -247,13 +255,13 @@ class Graph:
         self._done = True
         self._call.begin()
         job = self._job()
-        for array in self._touched.values():
+        for array in self._handles.read.values():
             array.flush()
         self._call.check_memory(job)
-        with updating(self._changed.values()):
+        with updating(self._handles.changed.values()):
             self._inside.append(Inside.now())
             done = self._call.run(job)
-        for array in self._changed.values():
+        for array in self._handles.changed.values():
             array.flush()
         self.stats = self._call.record(done, f"graph of {len(self)} tasks", "as added", 1)
         return self.stats

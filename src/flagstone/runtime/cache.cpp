@@ -85,14 +85,40 @@ bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
 
 TileState& Cache::tile(const Region& region, bool read, bool written) {
   check_inside(region);
+  outdated_.clear();  // of a call that threw
   auto& owner = arrays_[region.array.id()];
-  if (!owner) owner = std::make_unique<ArrayState>();
+  if (!owner) {
+    owner = std::make_unique<ArrayState>();
+    join_file(*owner, region.array);
+  }
   const auto known = owner->tiles.find(&region.box);
   TileState& tile = known != owner->tiles.end() ? *known->second : make(*owner, region);
   measure(tile, read, written);
-  if ((written || owner->written) && !tile.checked) check_overlap(*owner, tile);
+  FileState* file = owner->file;
+  if ((written || owner->written || (file && file->written)) && !tile.checked) check_overlap(*owner, tile);
   owner->written |= written;
+  if (file) file->written |= written;
   return tile;
+}
+
+void Cache::join_file(ArrayState& owner, const Array& array) {
+  const auto place = file_place(array);
+  if (!place) return;
+  owner.place = *place;
+  owner.bytes = byte_runs(array, *place, whole(array.shape()));
+  FileState& file = files_[{place->device, place->inode}];
+  file.place = *place;
+  owner.file = &file;
+  file.by_first.emplace(owner.bytes.first, &owner);
+  file.longest = std::max(file.longest, owner.bytes.end() - owner.bytes.first);
+}
+
+void Cache::leave_file(ArrayState& owner) {
+  if (!owner.file) return;
+  auto& arrays = owner.file->by_first;
+  const auto [from, to] = arrays.equal_range(owner.bytes.first);
+  arrays.erase(std::find_if(from, to, [&](const auto& entry) { return entry.second == &owner; }));
+  if (arrays.empty()) files_.erase({owner.place.device, owner.place.inode});
 }
 
 TileState& Cache::make(ArrayState& owner, const Region& region) {
@@ -142,20 +168,41 @@ void Cache::take_geometry(TileState& tile) {
   tile.buffer_bytes = size_class(std::max<std::size_t>(1, geometry.buffer_bytes));
 }
 
+/// Whether nobody uses a tile that overlaps one that is asked for: what it holds is old when that is written.
+bool Cache::outdated(TileState& other) {
+  if (!other.uses.empty() || other.pins > 0 || other.dirty || other.storing) return false;
+  outdated_.push_back(&other);
+  return true;
+}
+
 void Cache::check_overlap(const ArrayState& owner, TileState& tile) {
-  if (tile.on_grid && owner.off_grid == 0) {
-    tile.checked = true;
-    return;
-  }
-  for (const auto& [key, other] : owner.tiles) {
-    if (other.get() == &tile || !overlap(other->box, tile.box)) continue;
-    const bool asleep = other->uses.empty() && other->pins == 0 && !other->dirty && !other->storing;
-    if (!asleep)
-      throw ShapeError("graph: regions " + to_string(tile.box.shape) + " at " + to_string(tile.box.start) + " and " +
-                       to_string(other->box.shape) + " at " + to_string(other->box.start) +
-                       " of one array overlap and one of them is written; use equal or disjoint boxes.");
-  }
+  if (!tile.on_grid || owner.off_grid > 0)
+    for (const auto& [key, other] : owner.tiles)
+      if (other.get() != &tile && overlap(other->box, tile.box) && !outdated(*other))
+        throw ShapeError("graph: regions " + to_string(tile.box.shape) + " at " + to_string(tile.box.start) + " and " +
+                         to_string(other->box.shape) + " at " + to_string(other->box.start) +
+                         " of one array overlap and one of them is written; use equal or disjoint boxes.");
+  if (owner.file && owner.file->by_first.size() > 1) check_file(owner, tile);
   tile.checked = true;
+}
+
+/// Against the tiles of other arrays of the file. Cost: those arrays that could reach so far, and of those that do
+/// reach all tiles that are known now.
+void Cache::check_file(const ArrayState& owner, const TileState& tile) {
+  const FileState& file = *owner.file;
+  const ByteRuns mine = byte_runs(tile.array, owner.place, tile.box);
+  const std::uint64_t end = mine.end();
+  auto at = file.by_first.lower_bound(mine.first > file.longest ? mine.first - file.longest : 0);
+  for (; at != file.by_first.end() && at->first < end; ++at) {
+    const ArrayState& other = *at->second;
+    if (&other == &owner || !overlap(other.bytes, mine)) continue;
+    for (const auto& [key, theirs] : other.tiles)
+      if (overlap(byte_runs(theirs->array, other.place, theirs->box), mine) && !outdated(*theirs))
+        throw ShapeError("graph: the region " + to_string(tile.box.shape) + " at " + to_string(tile.box.start) +
+                         " overlaps the region " + to_string(theirs->box.shape) + " at " +
+                         to_string(theirs->box.start) + " of another handle or pointer to the same file, '" +
+                         tile.array.path() + "', and one of them is written; name both as boxes of one array.");
+  }
 }
 
 void Cache::forget(TileState& tile) {
@@ -167,7 +214,9 @@ void Cache::forget(TileState& tile) {
   const void* id = tile.array.id();
   owner.off_grid -= !tile.on_grid;
   const auto held = owner.tiles.extract(&tile.box);  // the key is part of what goes
-  if (owner.tiles.empty()) arrays_.erase(id);
+  if (!owner.tiles.empty()) return;
+  leave_file(owner);
+  arrays_.erase(id);
 }
 
 void Cache::set_open(TileState& tile, bool open) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -11,11 +12,13 @@
 
 #include "flagstone/runtime/buffer_pool.hpp"
 #include "flagstone/runtime/graph.hpp"
+#include "flagstone/storage/file_place.hpp"
 
 namespace flagstone {
 
 struct TaskState;
 struct ArrayState;
+struct FileState;
 
 /// What a buffer of `bytes` occupies: few sizes, so that a freed buffer fits the next tile (encoded chunks all differ).
 std::size_t size_class(std::size_t bytes);
@@ -59,7 +62,7 @@ struct TileState {
   bool open = false;     // admitted for modification and not yet written back: a product in progress
   bool measured_read = false, measured_write = false;
   bool on_grid = false;  // of its array: it overlaps no other tile that is
-  bool checked = false;  // known not to overlap another tile of its array
+  bool checked = false;  // known not to overlap another tile of its array or file
   int pins = 0;
   int wanted = 0;                   // startable tasks of untrusted order that use it
   PooledBuffer buffer;              // empty under the planner and for in-memory arrays
@@ -94,14 +97,29 @@ struct ArrayState {
   // Boxes of one grid, clipped at the array's edge, are disjoint: no need to compare them.
   Shape grid;                // of the first tile that could be on one
   std::size_t off_grid = 0;  // tiles that are not
+  // Of an array in a file that others may name too.
+  FileState* file = nullptr;
+  FilePlace place;
+  ByteRuns bytes;  // of all of it
+};
+
+/// Arrays of one file: handles of one array, or arrays of one flat file.
+struct FileState {
+  FilePlace place;
+  bool written = false;
+  std::multimap<std::uint64_t, ArrayState*> by_first;  // byte
+  std::uint64_t longest = 0;                           // from an array's first byte to its end
 };
 
 class Cache {
  public:
   explicit Cache(std::uint64_t capacity) : capacity_(capacity) {}
 
-  /// Finds or makes the state of a region. ShapeError when it overlaps another box of the array and one is written.
+  /// Finds or makes the state of a region. ShapeError when it overlaps another one that a task uses (another box of the
+  /// array, or through another handle or array of its file) and one of them is written.
   TileState& tile(const Region& region, bool read, bool written);
+  /// What overlapped tiles that tile() gave and is used by nobody: to be dropped before anything is written.
+  std::vector<TileState*> take_outdated() { return std::exchange(outdated_, {}); }
   /// Forgets tiles that nobody uses, holds or keeps in memory.
   void forget(TileState& tile);
 
@@ -142,11 +160,17 @@ class Cache {
   void measure(TileState& tile, bool read, bool written);
   static void take_geometry(TileState& tile);
   TileState& make(ArrayState& owner, const Region& region);
+  void join_file(ArrayState& owner, const Array& array);
+  void leave_file(ArrayState& owner);
   void check_overlap(const ArrayState& owner, TileState& tile);
+  void check_file(const ArrayState& owner, const TileState& tile);
+  bool outdated(TileState& other);
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
   std::uint64_t idle_clean_bytes_ = 0, open_bytes_ = 0;
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, FileState> files_;  // by device and inode
+  std::vector<TileState*> outdated_;
   std::set<TileState*, Later> by_next_use_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/runtime/nesting.hpp"
 #include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
@@ -41,7 +42,11 @@ Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capa
         add_one(lock, std::move(task), false);
       }) {
   const SignalsBlocked blocked;
-  for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+  for (int i = 0; i < options_.workers; ++i)
+    threads_.emplace_back([this, around = runs_around] {
+      runs_around = around;
+      work();
+    });
   reaper_ = std::thread([this] { reap(); });
 }
 

@@ -23,7 +23,7 @@ enum class Mode : std::uint8_t {
 };
 
 /// What one access names: a box of an array. Boxes of one array that are accessed in one run either coincide or are
-/// disjoint, unless all their accesses are reads.
+/// disjoint, unless all their accesses are reads; boxes of other handles or arrays of the same file are disjoint, too.
 struct Region {
   Array array;
   Box box;

@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <mutex>
 #include <thread>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/executor.hpp"
+#include "flagstone/runtime/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
 #include "flagstone/storage/ring.hpp"
 
@@ -73,6 +75,7 @@ struct Runtime::Impl {
   std::unique_ptr<Ring> ring;
   pid_t pid = ::getpid();
   std::string failure;
+  std::mutex running;
 
   void check_alive() const {
     if (pid != ::getpid()) throw Error("Runtime: it belongs to the process that forked; make a new one in the child.");
@@ -103,6 +106,12 @@ std::uint64_t Runtime::reserve() const {
 
 Statistics Runtime::run(const std::function<void(Graph&)>& builder,
                         const std::function<void(const Statistics&)>& heartbeat) {
+  if (inside_run_of(impl_.get()))
+    throw Error(
+        "Runtime: run was called inside a run of the same Runtime, which waits for its tasks; add tasks to the graph "
+        "that runs, or give what runs inside a Runtime of its own.");
+  const std::lock_guard one_at_a_time(impl_->running);
+  const InsideRun inside(impl_.get());
   Ring& ring = this->ring();
   impl_->failure.clear();
   const std::uint64_t entry = resident_bytes();

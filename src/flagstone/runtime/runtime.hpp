@@ -41,7 +41,8 @@ class Runtime {
   Runtime(const Runtime&) = delete;
 
   /// Executes while `builder` adds, then writes back and drains. The first error leaves as itself. `heartbeat`, when
-  /// given, is called on the calling thread about ten times a second and may throw to cancel the run.
+  /// given, is called on the calling thread about ten times a second and may throw to cancel the run. One run at a
+  /// time: another thread's waits; one inside the builder or a task of this Runtime is refused (Error).
   Statistics run(const std::function<void(Graph&)>& builder,
                  const std::function<void(const Statistics&)>& heartbeat = {});
   /// The same builder on a virtual clock: nothing is read, written or computed. `heartbeat` as in run().

@@ -1,6 +1,7 @@
 #include "flagstone/runtime/scheduler.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -85,6 +86,37 @@ std::unique_ptr<TaskState> Scheduler::fresh_task() {
   return task;
 }
 
+/// Tiles that nobody uses and that overlap one that is used from now on: they would be old once that is written.
+void Scheduler::drop_outdated() {
+  for (TileState* tile : cache_.take_outdated())
+    if (tile->where == Where::resident && !tile->in_memory_array())
+      drop(*tile);
+    else
+      cache_.forget(*tile);
+}
+
+namespace {
+
+/// Holds the tiles of a task that is being added, so that its own later regions are compared with them too.
+class Named {
+ public:
+  explicit Named(TaskState& task) : task_(task) {}
+  Named(const Named&) = delete;
+  ~Named() {
+    for (TileState* tile : task_.operands)
+      if (tile) --tile->pins;
+  }
+  void add(TileState& tile) {
+    task_.operands.push_back(&tile);
+    ++tile.pins;
+  }
+
+ private:
+  TaskState& task_;
+};
+
+}  // namespace
+
 TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   auto made = fresh_task();
   TaskState& task = *made;
@@ -93,6 +125,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   task.host = host;
   task.trusted = trusted;
   std::uint64_t need = 0;
+  std::optional<Named> named(task);
   for (const Access& access : task.spec.accesses) {
     if (access.mode == Mode::scratch) {
       task.operands.push_back(nullptr);
@@ -101,7 +134,8 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
     }
     const bool modifies = access.mode != Mode::read, reads = access.mode != Mode::write;
     TileState& tile = cache_.tile(access.region, reads, modifies);
-    task.operands.push_back(&tile);
+    named->add(tile);
+    drop_outdated();
     auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
     if (held == task.held.end()) {
       task.held.push_back({&tile, reads, modifies, access.last});
@@ -112,6 +146,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
       held->last |= access.last;
     }
   }
+  named.reset();
   collect_returns();
   need += task.scratch_bytes + charged_;
   least_capacity_ = std::max(least_capacity_, need);

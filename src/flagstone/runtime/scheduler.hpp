@@ -111,6 +111,7 @@ class Scheduler {
   void maybe_runnable(TaskState& task);
   std::unique_ptr<TaskState> fresh_task();
   void drop(TileState& tile);
+  void drop_outdated();
   void release_tile(TaskState& task, TaskState::Held& held);
   void collect_returns();
   [[noreturn]] void throw_over_budget(const std::string& who, std::uint64_t need) const;

@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/codec.hpp"
+#include "flagstone/storage/file_place.hpp"
 #include "flagstone/storage/shard_layout.hpp"
 
 namespace flagstone {
@@ -71,19 +72,26 @@ struct Plan {
   std::vector<std::uint64_t> runs;  // offsets of runs, from `first`
 };
 
-class RawStore final : public ArrayStore {
+class RawStore final : public ArrayStore, public Located {
  public:
   RawStore(std::shared_ptr<File> file, RawLayout layout, bool writable)
       : file_(std::move(file)), layout_(std::move(layout)), writable_(writable), granule_(direct_granule(*file_)) {
     padded_ = padded_shape(layout_);
     stored_strides_ = c_strides(padded_, item());
     file_bytes_ = file_->size();
+    place_ = file_place(file_->buffered());
+    if (!place_) return;
+    place_->offset = layout_.offset;
+    place_->leading = layout_.leading;
+    place_->column_major = layout_.column_major;
+    place_->big_endian = layout_.big_endian;
   }
 
   Transfer read(const Box& box) const override;
   Transfer write(const Box& box) override;
   std::size_t write_staging(const Box& box) override;
   void flush() override { file_->sync(); }
+  std::optional<FilePlace> located() const override { return place_; }
   std::size_t run_bytes(const Shape& box) const override {
     return plan({Shape(box.size(), 0), intersect({Shape(box.size(), 0), box}, whole(layout_.shape)).shape}).run;
   }
@@ -107,29 +115,18 @@ class RawStore final : public ArrayStore {
   bool writable_;
   std::uint64_t granule_ = 512, file_bytes_ = 0;
   Shape padded_, stored_strides_;  // slowest dimension first
+  std::optional<FilePlace> place_;
 };
 
 /// Splits a box into contiguous runs. Cost: one entry a run.
 Plan RawStore::plan(const Box& box) const {
   Plan plan;
   plan.box = {in_stored_order(box.start), in_stored_order(box.shape)};
-  plan.first = layout_.offset;
-  plan.run = item();
-  std::uint64_t last = 0;
-  for (std::size_t d = 0; d < padded_.size(); ++d) {
-    plan.first += static_cast<std::uint64_t>(plan.box.start[d] * stored_strides_[d]);
-    last += static_cast<std::uint64_t>((plan.box.shape[d] - 1) * stored_strides_[d]);
-  }
-  plan.split = padded_.size();
-  bool contiguous = true;
-  while (plan.split > 0 && contiguous) {
-    const std::size_t d = --plan.split;
-    plan.run *= static_cast<std::uint64_t>(plan.box.shape[d]);
-    contiguous = plan.box.shape[d] == padded_[d];
-  }
-  while (plan.split > 0 && plan.box.shape[plan.split - 1] == 1) --plan.split;  // leading dimensions of extent 1
-  if (count(box.shape) == 0) return plan;
-  plan.span = last + item();
+  const ByteRuns runs = byte_runs(padded_, layout_.offset, item(), plan.box);
+  plan.first = runs.first;
+  plan.run = runs.run;
+  plan.split = runs.extents.size();
+  if (count(box.shape) > 0) plan.span = runs.end() - runs.first;
   return plan;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "flagstone/storage/chunk_sums.hpp"
+#include "flagstone/storage/file_place.hpp"
 #include "flagstone/storage/journal.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/shard_index.hpp"
@@ -17,7 +18,7 @@
 
 namespace flagstone {
 
-class ZarrStore final : public ArrayStore {
+class ZarrStore final : public ArrayStore, public Located {
  public:
   struct Options {
     bool writable = false;
@@ -42,6 +43,7 @@ class ZarrStore final : public ArrayStore {
   bool stored(const Box& box) const override;
   std::uint64_t look() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
+  std::optional<FilePlace> located() const override { return file_place(opened_); }
 
   const ArrayMetadata& metadata() const { return metadata_; }
   const ChunkLayout& layout() const { return layout_; }

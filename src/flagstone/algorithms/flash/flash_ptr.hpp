@@ -129,8 +129,8 @@ struct Strided {
 };
 
 /// What a task touches: read(region(p, Strided{...})), or input(region(...)) in a Task. Regions with the same pointer
-/// and the same specifier depend on each other; others must be disjoint, unless all are read. Graphs write in place:
-/// not atomic, see flash's README.
+/// and the same specifier depend on each other; others must be disjoint, unless all are read: ShapeError from add().
+/// Graphs write in place: not atomic, see flash's README.
 template <class T>
 Region region(const flash_ptr<T>& p, Contiguous part) {
   const RawLayout layout{.shape = {part.elements}, .dtype = dtype_of<T>(), .offset = p.offset()};

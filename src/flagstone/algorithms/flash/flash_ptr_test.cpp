@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <numeric>
 #include <random>
 
@@ -93,6 +94,42 @@ TEST(FlashPtr, EqualRegionsAreOneArrayAndTasksOnThemAreOrdered) {
   flash_free(p);
   double value;
   EXPECT_THROW(read_sync(&value, copy, Contiguous{1}), Error);
+}
+
+TEST(FlashPtr, RegionsThatOverlapAreRefusedAndNothingIsLost) {
+  TemporaryDirectory directory;
+  Runtime runtime({.memory = resident_bytes() + 256 * MiB, .workers = 2, .scratch = directory / "scratch"});
+  const auto task = [](Access access, std::function<void()> first) {
+    TaskSpec spec;
+    spec.name = "add one";
+    spec.accesses = {std::move(access)};
+    spec.body = [first = std::move(first)](std::span<const Tile> t) {
+      first();
+      for (Index i = 0; i < t[0].shape[0]; ++i) t[0].as<double>()[i] += 1;
+    };
+    return spec;
+  };
+  auto p = flash_malloc<double>(runtime, 1000);
+  std::promise<void> refused;
+  EXPECT_THROW(runtime.run([&](Graph& graph) {
+    graph.add(task(update(region(p, Contiguous{600})), [&] { refused.get_future().wait(); }));
+    try {
+      graph.add(task(update(region(p + 400, Contiguous{600})), [] {}));
+    } catch (const ShapeError&) {
+      refused.set_value();
+      throw;
+    }
+    refused.set_value();
+  }),
+               ShapeError);
+  // As one array, in boxes that are equal or apart, none is lost.
+  const auto q = flash_malloc<double>(runtime, 1000);
+  runtime.run([&](Graph& graph) {
+    for (int time = 0; time < 50; ++time)
+      for (const auto& [start, length] : {std::pair(0, 400), {400, 200}, {600, 400}})
+        graph.add(task(update(region(q + start, Contiguous{length})), [] {}));
+  });
+  for (Index e = 0; e < 1000; ++e) ASSERT_EQ(q.ptr[e], 50.0) << e;
 }
 
 }  // namespace
