@@ -53,7 +53,7 @@ REDUCTIONS = [
     "all",
     "count_nonzero",
 ]
-OTHERS = ["where", "clip", "matmul"]  # matmul: test_matmul.py
+OTHERS = ["where", "clip", "matmul"]
 OPERATORS = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
     operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne, operator.and_, operator.or_,
@@ -86,7 +86,19 @@ def test_every_function_of_the_standard_is_tested_or_excluded_with_a_reason():
     for name, reason in excluded().items():
         assert len(reason) > 5, name
         known = name.split("[")[0]
-        assert "[" not in name or known in tested or known in ("indexing", "complex functions"), name
+        assert "[" not in name or known in tested or known in ("indexing", "complex functions", "Array"), name
+
+
+def test_every_attribute_of_the_standards_array_is_here_or_excluded_with_a_reason():
+    standard = {n for n in vars(type(xp.asarray(0))) if not n.startswith("_") or n.startswith("__")}
+    standard -= {"__slots__", "__annotations__", "__weakref__", "__doc__", "__module__", "__new__"}
+    missing = {name for name in standard if not hasattr(fl.Array, name)}
+    left_out = {name[6:-1] for name in excluded() if name.startswith("Array[")}
+    in_place = {f"__i{name}__" for name in (
+        "add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub", "truediv",
+        "xor",
+    )}  # fmt: skip
+    assert missing - in_place == left_out - {"__iadd__ and the other in-place operators"}
 
 
 # Operands -------------------------------------------------------------------------------------------------
@@ -356,6 +368,106 @@ def test_reductions(name, data, folder):
             "std": finite.max(initial=0) * 4 * np.sqrt(n), "prod": 0}[name]  # fmt: skip
     tolerance = 4 * n * eps * size if name != "std" else 4 * np.sqrt(n * eps) * size
     np.testing.assert_allclose(got, wanted, rtol=4 * n * eps, atol=tolerance, equal_nan=True)
+
+
+# Products ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_products_of_matrices_and_vectors(data, folder):
+    """Both dtypes BLAS has; an operand in memory of another dtype is promoted as NumPy does."""
+    m, k, n = (data.draw(st.integers(0, 6)) for _ in range(3))
+    left, right = data.draw(st.booleans()), data.draw(st.booleans())
+    shapes = ((k,) if left else (m, k)), ((k,) if right else (k, n))
+    wide = data.draw(st.sampled_from(["float32", "float64", "complex64", "complex128"]))
+    other = data.draw(st.sampled_from([d for d in DTYPES[5:] if np.result_type(d, wide) == np.dtype(wide)]))
+    a = values(data.draw(SEEDS), shapes[0], wide, tame=True)
+    b = values(data.draw(SEEDS), shapes[1], other, tame=True)
+    A, B = ours(a, data.draw(PLACES), folder), b
+    if other == wide and data.draw(st.booleans()):
+        B = ours(b, data.draw(PLACES), folder)
+    wanted = a.astype(wide) @ b.astype(wide)
+    got = fl.matmul(A, B) if data.draw(st.booleans()) else A @ B
+    assert got.shape == wanted.shape
+    assert got.dtype == wanted.dtype == np.dtype(wide)
+    size = np.abs(a) @ np.abs(b).astype("float64")
+    eps = np.finfo(wide).eps
+    assert (np.abs(np.asarray(got) - wanted) <= 4 * (k + 1) * eps * size).all()
+    if other == wide and (strict := theirs(lambda: xp.asarray(a) @ xp.asarray(b))) is not None:
+        assert (strict.shape, strict.dtype) == (got.shape, got.dtype)
+    turned = (B if isinstance(B, np.ndarray) else b).T @ A.T  # ndarray's operator gives it to ours
+    np.testing.assert_allclose(np.asarray(turned), wanted.T, rtol=1e-3 if eps > 1e-10 else 1e-9, atol=1e-3)
+
+
+def test_what_products_do_not_take_is_refused_in_a_sentence(folder):
+    ints = ours(np.ones((2, 2), "int32"), "zarr", folder)
+    small = ours(np.ones((2, 2), "float32"), "zarr", folder)
+    for call, message in [
+        (lambda: ints @ ints, "int32; float32, float64, complex64 or complex128 is needed"),
+        (lambda: ints @ np.ones(2), "int32; float32"),
+        (lambda: small @ np.ones(2), "float32 and B is float64; one dtype is needed"),
+        (lambda: small @ np.ones(3, "float32"), r"A's columns must equal B's rows"),
+        (
+            lambda: fl.matmul(small, np.ones(2, "f4"), out=np.ones((2, 1), "f4")),
+            "out is 2 x 1 and the product",
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+    into = np.zeros(2, "f4")
+    assert fl.matmul(small, np.ones(2, "f4"), out=into) is into
+    np.testing.assert_array_equal(into, [2, 2])
+    assert fl.matmul.plan(small, np.ones(2, "f4")).flops == 8
+
+
+# Conversions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["memory", "zarr", "npy"])
+def test_what_has_no_dimensions_is_a_number(where, folder):
+    for convert in (float, int, complex, bool, operator.index):
+        for value in (np.array(3), np.array(0), np.array(2.5), np.array(True)):
+            X = ours(value, where, folder)
+            try:
+                wanted = convert(xp.asarray(value))
+            except TypeError:
+                with pytest.raises(TypeError):
+                    convert(X)
+                continue
+            assert convert(X) == convert(X + np.zeros((), value.dtype)) == wanted
+    for shape in ((1,), (2, 3), (0,)):
+        X = ours(np.ones(shape), where, folder)
+        for convert in (float, int, complex, operator.index):
+            with pytest.raises(TypeError, match="not one number"):
+                convert(X)
+        with pytest.raises(TypeError, match="the truth of an Array"):
+            bool(X)
+
+
+def test_a_mask_is_never_dropped(folder):
+    masked = np.ma.masked_array(np.ones((2, 2)), [[True, False], [False, False]])
+    X = ours(np.ones((2, 2)), "memory", folder)
+    A = fl.from_blocks([np.ones((2, 2))])
+
+    def assign():
+        X[...] = masked
+
+    for call in (lambda: X + masked, lambda: masked + X, lambda: fl.maximum(masked, X),
+                 lambda: np.add(X, masked),
+                 lambda: X @ masked, lambda: X @ masked[0], lambda: fl.matmul(masked, X), lambda: A @ masked,
+                 lambda: A * masked, assign, lambda: fl.from_numpy(masked), lambda: fl.pca(masked, 1),
+                 lambda: fl.compute(X * 2 + masked), lambda: fl.transpose(masked)):  # fmt: skip
+        with pytest.raises(TypeError, match="mask"):
+            call()
+
+
+def test_squares_of_bool_have_numpys_dtype(folder):
+    X = ours(np.array([True, False]), "memory", folder)
+    for exponent in (1, 2, 3):
+        assert (X**exponent).dtype == (np.array([True, False]) ** exponent).dtype
+        np.testing.assert_array_equal(np.asarray(X**exponent), [1, 0])
+    assert np.power(X, 2).dtype == np.power(np.array([True]), 2).dtype
 
 
 # Indexing -------------------------------------------------------------------------------------------------

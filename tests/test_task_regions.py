@@ -127,9 +127,7 @@ def test_scratch_is_bytes_or_text(tmp_path):
         with fl.graph() as g:
             g.add(lambda a: None, fl.read(Y), scratch=scratch)
     for bad in ("much", -1, "-1", True, None, 1 << 62):
-        with pytest.raises(
-            ValueError, match=r"^graph: scratch: .* is no size; give bytes or text"
-        ):
+        with pytest.raises(ValueError, match=r"^graph: scratch: .* is no size; give bytes or text"):
             fl.graph().add(print, fl.read(Y), scratch=bad)
     total = fl.fold(np.sum, operator.add, Y, scratch="1MiB", partial="1KiB")
     assert total == 0

@@ -17,6 +17,7 @@ from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
 from .codecs import Choice, check_codec, choose
 from .config import Call
 from .errors import Error, FormatError, ShapeError, path_text, storage_error
+from .operands import unmasked
 from .outputs import check_overwrite
 from .records import UNRECORDED, Record, sync_tree
 from .scratch import whole_or_nothing
@@ -296,7 +297,7 @@ def from_numpy(
     Array
         Open for assignment. Without a path it shares the memory of an ndarray that can be assigned to.
     """
-    values = np.asarray(a)
+    values = np.asarray(unmasked("from_numpy", a))
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
     call = Call("from_numpy")

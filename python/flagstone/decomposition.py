@@ -16,6 +16,7 @@ from .creation import from_numpy
 from .csr_builder import from_blocks
 from .errors import ShapeError
 from .expression import Expression
+from .operands import unmasked
 from .outputs import check_path
 from .plan import Plan, Prepared, routine
 from .records import UNRECORDED, Record, identity, seconds_of
@@ -81,7 +82,7 @@ class _Pca:
                 "pca: X is a lazy expression; store it first with flagstone.compute(X, out=...) "
                 "(without out=: in scratch)."
             )
-        values = np.asarray(X)
+        values = np.asarray(unmasked("pca", X))
         if values.ndim != 2 or values.dtype.kind not in "biufc":
             raise ShapeError(f"pca: X is {type(X).__name__} of {values.ndim} dimensions; a matrix is needed.")
         return from_numpy(values)

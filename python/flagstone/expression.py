@@ -16,6 +16,7 @@ from . import _core
 from .array import Array, shape_text
 from .boxes import Box, Key
 from .errors import ShapeError
+from .operands import unmasked
 from .operators import Elementwise, operations
 
 __all__ = ["Expression", "as_expression", "cast", "constant", "from_ufunc"]
@@ -70,25 +71,6 @@ class Expression(Elementwise):
             f"{_core.format_bytes(self.nbytes)} when computed>"
         )
 
-    def _scalar(self) -> Any:
-        if self.shape:
-            raise TypeError(
-                f"an expression of {shape_text(self.shape)} is not one number; take a part or reduce it."
-            )
-        return self[()]
-
-    def __float__(self) -> float:
-        return float(self._scalar())
-
-    def __int__(self) -> int:
-        return int(self._scalar())
-
-    def __complex__(self) -> complex:
-        return complex(self._scalar())
-
-    def __bool__(self) -> bool:
-        return bool(self._scalar()) if not self.shape else super().__bool__()
-
     def __getitem__(self, key: Key) -> Any:
         """Compute a part and return it as an ndarray; reads that part of the operands."""
         return operations["part"](self, Box(key, self.shape), "getitem")
@@ -125,7 +107,7 @@ def as_expression(given: Any, who: str) -> Expression:
         raise TypeError(
             f"{who}: {type(given).__name__} was given; an Array, a NumPy array or a number is needed."
         )
-    values = np.asarray(given)
+    values = np.asarray(unmasked(who, given))
     if values.dtype.kind not in "biufc" or values.dtype.itemsize > 16 or values.dtype.char in "gG":
         raise TypeError(f"{who}: dtype {values.dtype} is not possible here; convert it with astype first.")
     values = values.astype(values.dtype.newbyteorder("="), copy=False)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core
 from .array import shape_text
 from .errors import ShapeError
+from .operands import unmasked
 
 __all__ = ["LazySparse"]
 
@@ -164,7 +165,7 @@ class LazySparse:
     def _factors(self, other: Any, who: str) -> NDArray[np.float64]:
         """Return a number, a row or a column of factors in float64, or say what is possible."""
         given = other if isinstance(other, (int, float, np.ndarray, np.generic, list, tuple)) else None
-        values = np.asarray(given)
+        values = np.asarray(unmasked(who, given))
         rows, cols = self.shape
         if given is None or values.dtype.kind not in "biuf":
             kind = type(other).__name__ if given is None else f"{type(other).__name__} of {values.dtype}"

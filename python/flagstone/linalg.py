@@ -13,7 +13,7 @@ from . import _core
 from .array import Array, open_core, shape_text
 from .codecs import Choice
 from .config import Call
-from .creation import Destination, kept_choice
+from .creation import Destination, from_numpy, kept_choice
 from .errors import ShapeError, storage_error
 from .expression import Expression
 from .operators import operations
@@ -23,6 +23,7 @@ from .records import UNRECORDED, Record, identity, memory_identity, seconds_of, 
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 from .sparse_product import Product
+from .vectors import Vectors, dimensions, promoted
 
 __all__ = ["matmul"]
 
@@ -106,6 +107,7 @@ class _Matmul:
 
     def __init__(self, a: Any, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> None:
         self.call = Call("matmul", memory)
+        a, b = promoted(self.call, a, b)
         self.a, self.b = _Side(self.call, a, "A"), _Side(self.call, b, "B")
         self.alpha, self.beta = complex(alpha), complex(beta)
         _core.check_matmul(self.a.operand, self.b.operand, None)
@@ -269,6 +271,37 @@ class _Matmul:
         return out
 
 
+class _VectorProduct:
+    """A product with a vector: the matrix streams, the vector and the result are in memory."""
+
+    def __init__(self, a: Any, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> None:
+        self.vectors = Vectors(Call("matmul", memory), a, b)
+        self.out = out
+        if out is None and beta:
+            raise ShapeError("matmul: beta needs an out= that holds C; give one or leave beta out.")
+        dtype = self.vectors.b.dtype if self.vectors.left else self.vectors.a.dtype
+        self.target = self.vectors.matrix(out, dtype)
+        self.product = _Matmul(self.vectors.a, self.vectors.b, self.target, alpha, beta, memory)
+
+    def plan(self) -> Plan:
+        return self.product.plan()
+
+    def run(self) -> Matrix:
+        product = self.product
+        product.call.check_memory(product.job(product.planned()), self.target.nbytes)
+        product.run()
+        if self.out is not None:
+            return self.out  # type: ignore[no-any-return]
+        return from_numpy(self.target.reshape(self.vectors.shape(self.target.shape)))
+
+
+def _product(
+    a: Any, b: Any, out: Any, alpha: complex, beta: complex, memory: Any
+) -> _Matmul | _VectorProduct:
+    kind = _VectorProduct if 1 in (dimensions(a), dimensions(b)) else _Matmul
+    return kind(a, b, out, alpha, beta, memory)
+
+
 def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
     if isinstance(b, (Array, SparseArray)):
         raise ShapeError(
@@ -297,7 +330,9 @@ def matmul(
     ----------
     A, B : Array or ndarray
         Matrices of one dtype: float32, float64, complex64 or complex128; on disk or in memory, in any layout.
-        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. A `SparseArray` A takes an
+        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. One in memory is converted
+        where NumPy would compute in the dtype of the other. One of them, or both, may be a vector: it is
+        loaded, the matrix is read once, and the result is an Array in memory. A `SparseArray` A takes an
         ndarray B and returns an ndarray.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
@@ -328,7 +363,7 @@ def matmul(
     """
     if isinstance(A, SparseArray):
         return _sparse(A, B, out, alpha, beta, memory)
-    return _Matmul(A, B, out, alpha, beta, memory)
+    return _product(A, B, out, alpha, beta, memory)
 
 
 operations["matmul"] = matmul

@@ -7,6 +7,7 @@ The operators build lazy expressions; the modules above fill in how (`flagstone.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -67,10 +68,38 @@ class Elementwise:
         """Return the lazy form of ``np.mean(A)``, ``np.where(...)``, ...; refuse what would load."""
         return operations["numpy_function"](self, function, args, kwargs)
 
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "bool: the truth of an Array is not defined; compare a part of it, or use any() or all()."
-        )
+    def _scalar(self: Any) -> Any:
+        """Return the one element of what has no dimensions: that is asked for, and no accident."""
+        if self.shape:
+            shape = " x ".join(map(str, self.shape))
+            raise TypeError(
+                f"{type(self).__name__}: {shape} elements are not one number; take one (A[i]) or reduce them."
+            )
+        return self[()]
+
+    def __float__(self) -> float:
+        return float(self._scalar())
+
+    def __int__(self) -> int:
+        return int(self._scalar())
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar())
+
+    def __index__(self) -> int:
+        return operator.index(self._scalar())
+
+    def __bool__(self: Any) -> bool:
+        if self.shape:
+            raise TypeError(
+                "bool: the truth of an Array is not defined; compare a part of it, or use any() or all()."
+            )
+        return bool(self._scalar())
+
+    @property
+    def _data(self) -> Any:
+        # numpy.ma takes an operand's `_data`, and where there is none it loads the operand.
+        raise TypeError("numpy.ma: masked arrays do not work with this one; fill them (x.filled(value)).")
 
     def __add__(self, other: Any) -> Any:
         return _of(np.add, self, other)
@@ -108,7 +137,9 @@ class Elementwise:
     def __rmod__(self, other: Any) -> Any:
         return _of(np.remainder, other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self: Any, other: Any) -> Any:
+        if type(other) is int and other == 2 and self.dtype == np.bool_:
+            return _of(np.square, self)  # int8 as NumPy's operator; np.power has int64
         return _of(np.power, self, other)
 
     def __rpow__(self, other: Any) -> Any:

@@ -66,17 +66,8 @@ class Reduced(Elementwise):
         """Compute and return a part."""
         return np.asarray(self)[key]
 
-    def __float__(self) -> float:
-        return float(self._flagstone_value())
-
-    def __int__(self) -> int:
-        return int(self._flagstone_value())
-
-    def __complex__(self) -> complex:
-        return complex(self._flagstone_value())
-
-    def __bool__(self) -> bool:
-        return bool(self._flagstone_value())
+    def _scalar(self) -> Any:
+        return self._flagstone_value()
 
     def __repr__(self) -> str:
         return f"<flagstone.Reduced {self.name} {shape_text(self.shape)} {self.dtype.name}, pending>"

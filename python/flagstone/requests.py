@@ -15,6 +15,7 @@ from . import _core, combined
 from .boxes import Box, Key
 from .config import Call
 from .errors import ShapeError, storage_error
+from .operands import unmasked
 from .selections import Piece, Selection, crossed, put
 
 __all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take"]
@@ -266,7 +267,7 @@ def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return what is assigned; Python's numbers raise what NumPy raises where `dtype` cannot hold them."""
     if type(value) in (bool, int, float, complex, list, tuple):
         return np.array(value, dtype)
-    given = np.asarray(value)
+    given = np.asarray(unmasked("setitem", value))
     if given.dtype.kind == "c" and dtype.kind != "c":
         raise ShapeError(
             f"setitem: the value is {given.dtype} and the array {dtype}, which has no imaginary parts; "

@@ -18,6 +18,7 @@ from .config import Call
 from .creation import CHECKSUMS, check_new, kept_choice
 from .errors import FormatError, ShapeError
 from .expression import Expression
+from .operands import unmasked
 from .places import Place
 from .plan import Plan, Prepared, routine
 from .records import Record, identity, memory_identity, seconds_of, stored_stamp
@@ -189,7 +190,7 @@ def _values(who: str, given: Any) -> np.ndarray[Any, Any]:
         )
     if not isinstance(given, (np.ndarray, list, tuple)):
         raise TypeError(f"{who}: {type(given).__name__} was given; an Array or a NumPy array is needed.")
-    values = np.asarray(given)
+    values = np.asarray(unmasked(who, given))
     check_new(who, values.shape, values.dtype)
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 

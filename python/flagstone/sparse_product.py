@@ -11,6 +11,7 @@ from . import _core
 from .array import shape_text
 from .config import Call
 from .errors import ShapeError
+from .operands import unmasked
 from .plan import Plan
 
 __all__ = ["Product"]
@@ -34,7 +35,7 @@ class Product:
         self.a, self.kind, self.out = a, kind, out
         self.call = Call("matmul" if kind != "gram" else "gram", memory)
         self.call.on(a.path)
-        given = np.asarray(x)
+        given = np.asarray(unmasked(self.call.who, x))
         self._vector = given.ndim == 1
         columns = given[:, None] if self._vector else given
         inner = a.shape[1]

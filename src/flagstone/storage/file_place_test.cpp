@@ -43,9 +43,9 @@ TEST(FilePlace, RunsAndOverlapsAreThoseOfTheBytes) {
       RawLayout layout{.shape = {1 + below(6), 1 + below(6)},
                        .dtype = round % 3 ? Dtype::float32 : Dtype::uint8,
                        .column_major = below(2) == 1,
-                       .offset = static_cast<std::uint64_t>(below(60))};
+                       .offset = static_cast<std::uint64_t>(below(24))};
       if (below(2)) layout.leading = (layout.column_major ? layout.shape[0] : layout.shape[1]) + below(5);
-      Box box{{below(layout.shape[0]), below(layout.shape[1])}, {}};
+      Box box{{below((layout.shape[0] + 1) / 2), below((layout.shape[1] + 1) / 2)}, {}};
       box.shape = {below(layout.shape[0] - box.start[0] + 1), below(layout.shape[1] - box.start[1] + 1)};
       const Array array = open_raw(directory / "a.bin", layout);
       runs[which] = byte_runs(array, *file_place(array), box);
@@ -61,7 +61,7 @@ TEST(FilePlace, RunsAndOverlapsAreThoseOfTheBytes) {
     EXPECT_EQ(overlap(runs[0], runs[1]), !both.empty()) << round;
     meet += !both.empty();
   }
-  EXPECT_GT(meet, 200);
+  EXPECT_GT(meet, 100);
   EXPECT_LT(meet, 1800);
 }
 
