@@ -334,6 +334,122 @@ def test_pack_says_what_is_wrong(tmp_path):
     assert sorted(f.name for f in tmp_path.iterdir()) == ["a.zarr"]  # nothing half-written
 
 
+def test_pack_takes_along_what_zarr_v2_says(tmp_path):
+    zarr = pytest.importorskip("zarr", minversion="3")
+    values = np.arange(24, dtype=">i4").reshape(4, 6)
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w", zarr_format=2, attributes={"who": "v2"})
+    inner = group.create_group("deep", attributes={"level": 2})
+    one = inner.create_array(
+        "a", shape=values.shape, chunks=(3, 4), dtype=values.dtype, order="F", fill_value=-7,
+        attributes={"units": "K", "_ARRAY_DIMENSIONS": ["time", "cell"], "nested": {"x": [1, None, "é"]}},
+    )  # fmt: skip
+    one[:3] = values[:3]
+    group.create_array("b", shape=(5,), chunks=(2,), dtype="f8", fill_value=float("nan"))
+    planned = fl.pack.plan(tmp_path / "g.zarr", tmp_path / "p.zarr", checksum="inner")
+    done = fl.pack(tmp_path / "g.zarr", tmp_path / "p.zarr", checksum="inner")
+    copy = zarr.open_group(str(tmp_path / "p.zarr"), mode="r", zarr_format=3)
+    assert dict(copy.attrs) == {"who": "v2"}
+    assert dict(copy["deep"].attrs) == {"level": 2}
+    a = copy["deep/a"]
+    assert dict(a.attrs) == {"units": "K", "nested": {"x": [1, None, "é"]}}
+    assert a.metadata.dimension_names == ("time", "cell")
+    assert a.fill_value == -7
+    np.testing.assert_array_equal(a[...], one[...])
+    assert np.isnan(copy["b"][...]).all()
+    assert done.chunks == 7
+    assert done.stored == 2
+    assert planned.bytes_read == done.bytes_read
+
+
+def test_pack_keeps_names_that_are_not_there(tmp_path):
+    zarr = pytest.importorskip("zarr", minversion="3")
+    made = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=(4, 4), chunks=(2, 2), dtype="f8", dimension_names=("x", None),
+        fill_value=-0.0,
+    )  # fmt: skip
+    made[0] = 1.0
+    fl.pack(tmp_path / "a.zarr", tmp_path / "p.zarr")
+    copy = zarr.open_array(str(tmp_path / "p.zarr"), mode="r")
+    assert copy.metadata.dimension_names == ("x", None)
+    assert np.signbit(copy[3, 3])
+    np.testing.assert_array_equal(copy[...], made[...])
+
+
+@pytest.mark.parametrize("codec", [None, "zstd", "raw"])
+@pytest.mark.parametrize("checksum", ["none", "inner"])
+def test_the_plan_of_pack_counts_what_it_moves(tmp_path, codec, checksum):
+    values = np.zeros((500, 400))
+    values[:200] = np.random.default_rng(4).integers(0, 9, (200, 400))
+    fl.create(tmp_path / "a.zarr", values.shape, "f8", chunks=(64, 64), codec="blosc-lz4")[...] = values
+    plan = fl.pack.plan(tmp_path / "a.zarr", tmp_path / "p.zarr", codec=codec, checksum=checksum)
+    assert not (tmp_path / "p.zarr").exists()
+    done = fl.pack(tmp_path / "a.zarr", tmp_path / "p.zarr", codec=codec, checksum=checksum)
+    assert plan.bytes_read == done.bytes_read
+    if codec == "zstd":
+        assert plan.bytes_written == pytest.approx(done.bytes_written, rel=0.1)
+        assert "were packed" in plan.note
+    else:
+        assert plan.bytes_written == done.bytes_written
+    assert plan.seconds > 0
+
+
+def test_the_plan_of_pack_knows_its_memory(isolated):
+    least, peak = isolated("""
+        values = np.random.default_rng(0).integers(0, 9, (1024, 1024)).astype("f8")
+        fl.create("a.zarr", values.shape, "f8", chunks=(512, 512), codec="blosc-zstd")[...] = values
+        del values
+        fl.pack("a.zarr", "q.zarr", codec="zstd:19")  # what libraries load at first use
+        plan = fl.pack.plan("a.zarr", "p.zarr", codec="zstd:19")
+        fl.pack("a.zarr", "p.zarr", codec="zstd:19", memory=plan.least_memory)
+        result = [plan.least_memory, fl.stats().peak_memory]
+        """)
+    assert peak <= least
+
+
+def test_pack_follows_links_that_lead_outside(tmp_path):
+    values = np.arange(12.0).reshape(3, 4)
+    fl.from_numpy(values, tmp_path / "other.zarr")
+    fl.from_numpy(values, tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / "far").symlink_to(tmp_path / "other.zarr" / "array")
+    (tmp_path / "a.zarr" / "near").symlink_to("array")
+    fl.pack(tmp_path / "a.zarr", tmp_path / "p.zarr")
+    shutil.rmtree(tmp_path / "other.zarr")
+    assert (tmp_path / "p.zarr" / "near").is_symlink()
+    for key in ("far", "near", "array"):
+        np.testing.assert_array_equal(fl.open(tmp_path / "p.zarr", key=key)[...], values)
+
+
+def test_pack_leaves_nothing_out_silently(tmp_path):
+    zarr = pytest.importorskip("zarr", minversion="3")
+    values = np.arange(12.0).reshape(3, 4)
+    fl.from_numpy(values, tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / "array" / "zarr.json").write_text("{")
+    for call in (fl.pack, fl.pack.plan):
+        with pytest.raises(fl.FormatError, match="metadata that nobody can read"):
+            call(tmp_path / "a.zarr", tmp_path / "p.zarr")
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w", zarr_format=2)
+    group.create_array("names", shape=(3,), chunks=(3,), dtype="S5")[...] = b"x"
+    with pytest.raises(fl.FormatError, match="Zarr v2 of a type that is not read here"):
+        fl.pack(tmp_path / "g.zarr", tmp_path / "p.zarr")
+    (tmp_path / "g.zarr" / "names" / ".zattrs").write_text("[1]")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["a.zarr", "g.zarr"]
+
+
+def test_flagstone_pack_plans(tmp_path):
+    fl.from_numpy(np.ones((100, 100)), tmp_path / "a.zarr", codec="zstd")
+    command = [sys.executable, "-m", "flagstone", "pack", "a.zarr", "p.zarr"]
+    text = subprocess.run(
+        [*command, "--plan"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert "chunk by chunk" in text
+    assert not (tmp_path / "p.zarr").exists()
+    done = subprocess.run(
+        [*command, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    told = json.loads(done)
+    assert told["plan"]["bytes_written"] == told["stats"]["bytes_written"]
+
+
 # Verified, whatever is asked for ----------------------------------------------------------------------------
 
 

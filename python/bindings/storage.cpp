@@ -255,6 +255,19 @@ void bind_storage(nb::module_& m) {
       .def_ro("bytes_read", &PackReport::bytes_read)
       .def_ro("bytes_written", &PackReport::bytes_written);
 
+  nb::class_<PackPlan>(m, "PackPlan")
+      .def_ro("moved", &PackPlan::moved)
+      .def_ro("again", &PackPlan::again)
+      .def_ro("codec", &PackPlan::codec)
+      .def_ro("unpacked", &PackPlan::unpacked)
+      .def_ro("memory", &PackPlan::memory);
+  m.def(
+      "plan_pack",
+      [](const std::string& source, const std::string& codec, bool checksum) {
+        return plan_pack(source, {.codec = codec, .checksum = checksum});
+      },
+      unlocked());
+
   nb::class_<Output>(m, "Output")
       .def(nb::init<const std::string&, bool, std::uint64_t, const std::string&>(), nb::arg("path"), nb::arg("replace"),
            nb::arg("bytes_needed") = 0, nb::arg("record") = "", unlocked())

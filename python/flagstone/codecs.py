@@ -14,7 +14,7 @@ from . import _core
 from .config import Call
 from .errors import FormatError
 
-__all__ = ["Choice", "check_codec", "choose"]
+__all__ = ["Choice", "check_codec", "choose", "samples"]
 
 _SAMPLES = 8  # chunks that are packed to see how much shorter they get
 _MOST_SAMPLE = 4 << 20
@@ -70,12 +70,12 @@ def choose(
     """
     if codec != "auto":
         return Choice(codec)
-    samples = list(_samples(shape, chunks, dtype, take))
-    if not samples:
+    taken = list(samples(shape, chunks, dtype, take))
+    if not taken:
         return Choice("raw", "auto: every chunk that was looked at is all fill value")
     rates = call.use_profile().rates
     ratios = {
-        name: sum(_core.packed_bytes(name, one) for one in samples) / sum(one.nbytes for one in samples)
+        name: sum(_core.packed_bytes(name, one) for one in taken) / sum(one.nbytes for one in taken)
         for name in _SPEEDS
     }
     unit = rates["decode_bytes_per_second"] * max(1, call.engine.workers)
@@ -85,7 +85,7 @@ def choose(
         seconds[name] = _seconds(ratio, pack * unit, unpack * unit, rates)
     best = min(_SPEEDS, key=lambda name: seconds[name])
     gain = seconds["raw"] / seconds[best]
-    packs = f"{best} packs {len(samples)} chunks to {ratios[best]:.0%}"
+    packs = f"{best} packs {len(taken)} chunks to {ratios[best]:.0%}"
     rate = f"the disk's {rates['read_bytes_per_second'] / 1e6:.0f} MB/s"
     if gain * _WORTH < 1:
         return Choice("raw", f"auto: {packs}, which beside {rate} is {gain:.2f} times as fast as raw")
@@ -99,7 +99,7 @@ def _seconds(ratio: float, pack: float, unpack: float, rates: dict[str, float]) 
     return write + _READS * read
 
 
-def _samples(
+def samples(
     shape: Sequence[int], chunks: Sequence[int], dtype: np.dtype[Any],
     take: Callable[[tuple[slice, ...]], NDArray[Any]],
 ) -> Any:  # fmt: skip

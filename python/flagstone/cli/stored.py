@@ -90,19 +90,27 @@ def repair_command(path: str, accept: bool, as_json: bool) -> None:
 @click.option("--checksum", is_flag=True, help="Put Zarr's crc32c behind every chunk.")
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
+@click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def pack_command(
     src: str, dst: str, key: str | None, codec: str | None, checksum: bool, overwrite: bool,
-    memory: int | None, quiet: bool,
+    memory: int | None, only_plan: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write a dense portable copy of SRC (Zarr) as DST: no gaps, no private files, for reading."""
+    quiet = quiet or as_json
     with command_runtime(memory, None, quiet) as runtime:
-        size = about.disk_bytes(src) if os.path.lexists(src) else 0
-        plan = Plan("pack", "chunk by chunk", 1, size, 0, 0.0, 0, 0, 0.0, runtime.memory)
         sums = "inner" if checksum else "none"
+        plan = pack.plan(src, dst, key=key, codec=codec, checksum=sums, overwrite=overwrite)
+        if only_plan:
+            print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
         with bar(runtime, "pack", plan, quiet):
             report = pack(src, dst, key=key, codec=codec, checksum=sums, overwrite=overwrite)
-        if not quiet:
+        if as_json:
+            stats = config.stats()
+            print_json({"out": dst, "plan": plan.as_dict(), "stats": stats.as_dict()})
+        elif not quiet:
             click.echo(str(report))
 
 

@@ -177,7 +177,8 @@ std::string to_json(const ArrayMetadata& metadata) {
     inner.push_back({{"name", "transpose"}, {"configuration", {{"order", metadata.codec.order}}}});
   inner.push_back(little);
   for (const CodecStep& step : metadata.codec.steps) inner.push_back(settings_of(step, metadata.dtype));
-  std::vector<std::string> names = metadata.dimension_names;
+  Json names = Json::array();
+  for (const std::string& name : metadata.dimension_names) names.push_back(name.empty() ? Json() : Json(name));
   for (std::size_t d = names.size(); d < metadata.shape.size(); ++d) names.push_back("dim_" + std::to_string(d));
   const Json sharding = {{"chunk_shape", metadata.chunks},
                          {"codecs", inner},

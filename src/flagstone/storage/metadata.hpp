@@ -58,7 +58,7 @@ struct ArrayMetadata {
   bool default_keys = true;     // "c/0/1", else Zarr v2's "0.1"
   char separator = '/';
   std::string attributes = "{}";  // JSON object text
-  std::vector<std::string> dimension_names;
+  std::vector<std::string> dimension_names;  // "": one without a name
 
   /// Path of a shard (or unsharded chunk) below the array's directory.
   std::string key(const Shape& shard) const;
@@ -77,6 +77,8 @@ void write_text(const std::string& path, const std::string& text);
 ArrayMetadata parse_array_metadata(const std::string& text, const std::string& file);
 /// The same for the .zarray of Zarr v2; its attributes lie in another file and are not looked at.
 ArrayMetadata parse_array_metadata_v2(const std::string& text, const std::string& file);
+/// Takes what .zattrs says into `metadata`; xarray's _ARRAY_DIMENSIONS become the names that v3 has a place for.
+void take_attributes_v2(const std::string& text, const std::string& file, ArrayMetadata& metadata);
 std::string to_json(const ArrayMetadata& metadata);
 /// Shards of about 1 GiB, fewer than 4096 chunks each, split evenly so that edge shards waste little.
 Shape default_shards(const Shape& shape, const Shape& chunks, std::uint64_t slot_bytes);

@@ -95,6 +95,20 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
 
 }  // namespace
 
+void take_attributes_v2(const std::string& text, const std::string& file, ArrayMetadata& metadata) {
+  Json attributes = Json::parse(text, nullptr, false);
+  if (!attributes.is_object()) refuse(file, "the attributes are not a JSON object; mend or remove the file.");
+  std::vector<std::string> names;
+  const Json given = attributes.value("_ARRAY_DIMENSIONS", Json());
+  for (const Json& name : given)
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  if (given.is_array() && names.size() == given.size() && names.size() == metadata.shape.size()) {
+    metadata.dimension_names = names;
+    attributes.erase("_ARRAY_DIMENSIONS");
+  }
+  metadata.attributes = attributes.dump();
+}
+
 ArrayMetadata parse_array_metadata_v2(const std::string& text, const std::string& file) {
   return parsed(text, file, &parse);
 }

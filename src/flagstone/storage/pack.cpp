@@ -22,7 +22,7 @@ constexpr std::size_t sum_bytes = sizeof(std::uint32_t);
 
 class Packing {
  public:
-  Packing(Ring& ring, const std::string& source, const std::string& destination, const PackOptions& options,
+  Packing(Ring* ring, const std::string& source, const std::string& destination, const PackOptions& options,
           std::size_t staging, const Progress& progress)
       : ring_(ring),
         array_(open_zarr_array(source)),
@@ -38,10 +38,36 @@ class Packing {
     if (!options.codec.empty()) wanted = codec_from_text(options.codec);
     as_stored_ = can_encode(bare) && wanted.steps == bare.steps && wanted.order == bare.order;
     if (options.checksum) wanted.steps.push_back({.codec = Codec::crc32c});
-    adapt(std::move(wanted));
+    adapt(std::move(wanted), source);
+  }
+
+  PackPlan planned() {
+    PackPlan plan{.moved = report_, .again = !as_stored_, .codec = codec_text()};
+    plan.memory = room();
+    const std::uint64_t chunk = chunk_bytes(array_), sum = metadata_.codec.summed_inside() ? sum_bytes : 0;
+    const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
+    for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
+      const std::uint64_t before = plan.moved.stored;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(metadata_.entries()); ++i) {
+        const Shape one = chunk_of(shard, i);
+        const StoredChunk stored = inside(one) ? store_.locate(one) : StoredChunk{};
+        if (stored.bytes == 0) continue;
+        ++plan.moved.stored;
+        plan.unpacked += chunk;
+        plan.moved.bytes_read += stored.bytes;
+        plan.moved.bytes_written += (as_stored_ ? stored.bytes - (sum_inside_ ? sum_bytes : 0) : chunk) + sum;
+      }
+      if (plan.moved.stored > before) plan.moved.bytes_written += metadata_.index_bytes();
+    }
+    return plan;
   }
 
   PackReport run() {
+    encoded_ = Buffer(encoded_bytes());
+    if (!as_stored_) {
+      decoded_ = Buffer(align_up(chunk_bytes(array_)));
+      scratch_ = Buffer(scratch_bytes());
+    }
     std::filesystem::create_directories(directory_);
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) write_shard(shard);
@@ -51,21 +77,42 @@ class Packing {
 
  private:
   /// What the copy says of itself; a foreign store becomes one that is sharded as ours are.
-  void adapt(CodecChain wanted) {
+  void adapt(CodecChain wanted, const std::string& source) {
     const std::uint64_t chunk = static_cast<std::uint64_t>(chunk_bytes(array_));
     metadata_.codec = std::move(wanted);
     most_ = most_encoded(metadata_.codec, chunk);
     if (!metadata_.codec.raw() && chunk >= 2 * GiB)
       throw ShapeError("pack: chunks of " + format_bytes(chunk) + " cannot be packed; use codec raw without checksum.");
     if (!metadata_.sharded) metadata_.shards = default_shards(metadata_.shape, metadata_.chunks, align_up(chunk));
+    const std::string attributes = source + "/.zattrs";
+    if (metadata_.version == 2 && std::filesystem::exists(attributes))
+      take_attributes_v2(read_text(attributes), attributes, metadata_);
     metadata_.sharded = metadata_.index_at_end = metadata_.index_checksum = metadata_.default_keys = true;
     metadata_.version = 3;
     metadata_.separator = '/';
     report_.chunks = static_cast<std::uint64_t>(count(store_.layout().grid));
-    encoded_ = Buffer(align_up(std::max<std::uint64_t>(most_, store_.layout().most_packed()) + page_bytes));
-    if (as_stored_) return;
-    decoded_ = Buffer(align_up(chunk));
-    scratch_ = Buffer(align_up(encode_scratch_bytes(metadata_.codec, chunk) + 1));
+  }
+
+  std::uint64_t encoded_bytes() const {
+    return align_up(std::max<std::uint64_t>(most_, store_.layout().most_packed()) + page_bytes);
+  }
+  std::uint64_t scratch_bytes() const {
+    return align_up(encode_scratch_bytes(metadata_.codec, chunk_bytes(array_)) + 1);
+  }
+  /// Most bytes that run() holds beside the staging of one chunk that is read.
+  std::uint64_t room() const {
+    if (as_stored_) return encoded_bytes();
+    return encoded_bytes() + align_up(chunk_bytes(array_)) + scratch_bytes() + store_.unpack_bytes();
+  }
+  std::string codec_text() const {
+    CodecChain bare = metadata_.codec;
+    if (bare.summed_inside()) bare.steps.pop_back();
+    return to_text(bare);
+  }
+  bool inside(const Shape& chunk) const {
+    bool within = true;
+    for (std::size_t d = 0; d < chunk.size(); ++d) within = within && chunk[d] < store_.layout().grid[d];
+    return within;
   }
 
   void write_shard(const Shape& shard) {
@@ -74,9 +121,7 @@ class Packing {
     std::uint64_t at = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const Shape chunk = chunk_of(shard, i);
-      bool inside = true;
-      for (std::size_t d = 0; d < chunk.size(); ++d) inside = inside && chunk[d] < store_.layout().grid[d];
-      const std::size_t bytes = inside ? fetch(chunk) : 0;
+      const std::size_t bytes = inside(chunk) ? fetch(chunk) : 0;
       if (bytes == 0) continue;
       if (!file) file = create(shard);
       write_exactly(file->buffered(), *file, encoded_.data(), bytes, at);
@@ -132,7 +177,7 @@ class Packing {
     const Shape strides = c_strides(metadata_.chunks, item);
     const Tile all{decoded_.data(), metadata_.dtype, metadata_.chunks, strides, bytes};
     if (box.shape != metadata_.chunks) fill(all, metadata_.fill.data());
-    read_box(ring_, array_, box, {decoded_.data(), metadata_.dtype, box.shape, strides, 0}, staging_);
+    read_box(*ring_, array_, box, {decoded_.data(), metadata_.dtype, box.shape, strides, 0}, staging_);
     if (is_filled({decoded_.data(), bytes}, metadata_.fill)) return 0;
     return encode_chunk(metadata_.codec, {decoded_.data(), bytes}, item, {encoded_.data(), encoded_.size()},
                         scratch_.data());
@@ -148,12 +193,12 @@ class Packing {
     return chunk;
   }
 
-  Ring& ring_;
+  Ring* ring_;  // none: nothing is read
   Array array_;
   ZarrStore& store_;
   std::string directory_;
   std::size_t staging_;
-  const Progress& progress_;
+  const Progress progress_;
   ArrayMetadata metadata_;  // of the copy
   bool sum_inside_ = false, as_stored_ = false;
   std::uint64_t most_ = 0;
@@ -165,7 +210,11 @@ class Packing {
 
 PackReport pack_array(Ring& ring, const std::string& source, const std::string& destination, const PackOptions& options,
                       std::size_t staging, const Progress& progress) {
-  return Packing(ring, source, destination, options, staging, progress).run();
+  return Packing(&ring, source, destination, options, staging, progress).run();
+}
+
+PackPlan plan_pack(const std::string& source, const PackOptions& options) {
+  return Packing(nullptr, source, {}, options, 0, {}).planned();
 }
 
 }  // namespace flagstone

@@ -18,6 +18,16 @@ struct PackReport {
   std::uint64_t bytes_read = 0, bytes_written = 0;
 };
 
+/// What pack_array would move: metadata and indexes are read, no chunk is.
+struct PackPlan {
+  PackReport moved;            // bytes_written: exact where chunks keep their bytes, else with chunks as they are unpacked
+  bool again = false;          // chunks are unpacked and packed anew
+  std::string codec;           // codec_text.hpp, of the copy
+  std::uint64_t unpacked = 0;  // bytes of the stored chunks
+  std::uint64_t memory = 0;    // what it holds, beside `staging`
+};
+PackPlan plan_pack(const std::string& source, const PackOptions& options);
+
 /// Writes the array in `source`, of any Zarr that is read here, as sharded Zarr v3 to the new directory `destination`,
 /// synced. Chunks keep their stored bytes where the codec stays, else they are unpacked and packed again; all of them
 /// are verified. FormatError names a damaged one. Cost: the stored bytes once in and once out; memory: about three
