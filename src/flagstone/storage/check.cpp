@@ -5,6 +5,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
@@ -15,7 +16,7 @@ class Checking {
  public:
   Checking(Ring& ring, const std::string& directory, std::size_t staging, const Progress& progress)
       : ring_(ring), staging_(staging), progress_(progress) {
-    const Array given = open_zarr_array(directory);
+    const Array given = open_zarr_array_as_it_is(directory);
     const ArrayMetadata& metadata = zarr_store(given)->metadata();
     auto store = std::make_shared<ZarrStore>(directory, metadata, ZarrStore::Options{.ignore_damage = true});
     store_ = store.get();
@@ -24,6 +25,11 @@ class Checking {
 
   CheckReport run() {
     const ChunkLayout& layout = store_->layout();
+    if (const std::string file = store_->directory() + "/zarr.json"; store_->metadata().version == 3) try {
+        check_metadata(file, read_text(file), array_stamp(store_->directory()));
+      } catch (const FormatError& error) {
+        damaged(file, {}, error.what());
+      }
     const ArrayMetadata& metadata = store_->metadata();
     report_.chunks = static_cast<std::uint64_t>(count(layout.grid));
     if (Journal(Directory(store_->directory())).head().state == JournalHead::State::writing) {

@@ -12,6 +12,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/csr_sidecar.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 #include "flagstone/storage/transfer.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
@@ -149,6 +150,8 @@ CsrMatrix open_csr(const std::string& directory) {
   matrix.data = member(directory, "data", "values");
   matrix.indices = member(directory, "indices", "indices_1");
   matrix.indptr = member(directory, "indptr", "pointers_to_1");
+  if (const std::string file = directory + "/zarr.json"; ::access(file.c_str(), F_OK) == 0)
+    check_metadata(file, read_text(file), group_stamp(matrix.data.path()));
   const std::string values = text_in(attributes, value_dtype_key);
   if (!values.empty()) {
     matrix.given = dtype_from_name(values);
@@ -159,6 +162,7 @@ CsrMatrix open_csr(const std::string& directory) {
 
 CsrMatrix csr_of(CsrMatrix matrix) {
   matrix.nnz = matrix.data.shape().empty() ? 0 : matrix.data.shape()[0];
+  matrix.learned = std::make_shared<CsrLearned>();
   check(matrix.path, matrix);
   matrix.stored_bytes = pass_bytes(matrix.data) + pass_bytes(matrix.indices) + pass_bytes(matrix.indptr);
   return matrix;
@@ -202,6 +206,15 @@ std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix) {
   return panels_of(matrix, chooser.panel_rows());
 }
 
-std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix) { return load_statistics(matrix); }
+std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix) {
+  if (!matrix.learned) return load_statistics(matrix);
+  const std::string stamp = statistics_stamp(matrix);
+  const std::lock_guard lock(matrix.learned->mutex);
+  if (matrix.learned->stamp != stamp) {
+    matrix.learned->statistics = load_statistics(matrix);
+    matrix.learned->stamp = stamp;
+  }
+  return matrix.learned->statistics;
+}
 
 }  // namespace flagstone

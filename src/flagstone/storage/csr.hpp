@@ -1,6 +1,8 @@
 #pragma once
 // A CSR matrix as one Zarr group that anndata, binsparse and SciPy read (data, indices, indptr + links).
 #include <cstddef>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,12 +30,20 @@ struct CsrStatistics {
   std::vector<double> column_squares;   // n
 };
 
+/// Statistics that were read, and what they and the arrays were then; copies of a matrix share it.
+struct CsrLearned {
+  std::mutex mutex;
+  std::string stamp;
+  std::optional<CsrStatistics> statistics;
+};
+
 struct CsrMatrix {
   Index rows = 0, cols = 0, nnz = 0;
   Array data, indices, indptr;  // 1-D; data and indices have the same chunk length; indptr int64
   std::string path;
   std::uint64_t stored_bytes = 0;  // what one pass over data + indices + indptr reads (chunks as stored)
-  std::optional<Dtype> given;      // what the values are, where data holds small integers in fewer bytes
+  std::shared_ptr<CsrLearned> learned = {};
+  std::optional<Dtype> given;  // what the values are, where data holds small integers in fewer bytes
 
   Dtype value_dtype() const { return given.value_or(data.dtype()); }
 };
@@ -45,7 +55,7 @@ CsrMatrix open_csr(const std::string& directory);
 CsrMatrix csr_of(CsrMatrix parts);
 /// Ours: read from the group; a foreign group: computed by one streaming pass over indptr.
 std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix);
-/// Ours: read from the group; absent (foreign) otherwise.
+/// Ours: read from the group, once as long as its files stay what they are; absent (foreign) otherwise.
 std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix);
 
 /// Writes a CSR group from row blocks in fixed memory: chunks of 2^19 values, blosc lz4 + shuffle on all three

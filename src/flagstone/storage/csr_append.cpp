@@ -17,6 +17,7 @@
 #include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/file.hpp"
 #include "flagstone/storage/fill.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 
 namespace flagstone {
 
@@ -158,7 +159,9 @@ void ChunkAppender::finish(const std::string& attributes) {
   metadata_.fill.assign(item_, std::byte{});
   metadata_.attributes = attributes;
   save_sums();
-  write_text(directory_ + "/zarr.json", to_json(metadata_));
+  const std::string file = directory_ + "/zarr.json", text = to_json(metadata_);
+  write_text(file, text);
+  stamp_metadata(file, text, array_stamp(directory_));
 }
 
 }  // namespace flagstone

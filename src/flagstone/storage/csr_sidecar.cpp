@@ -144,6 +144,19 @@ void save_statistics(const CsrMatrix& matrix, const CsrStatistics& statistics) {
   save(matrix, "statistics.bin", numbers);
 }
 
+std::string statistics_stamp(const CsrMatrix& matrix) {
+  struct stat status {};
+  if (::stat(file_of(matrix, "statistics.bin").c_str(), &status) != 0) return "none";
+  std::string stamp;
+  for (const std::int64_t part :
+       {static_cast<std::int64_t>(status.st_size), static_cast<std::int64_t>(status.st_ino),
+        static_cast<std::int64_t>(status.st_mtim.tv_sec), static_cast<std::int64_t>(status.st_mtim.tv_nsec),
+        static_cast<std::int64_t>(fingerprint(matrix.data)), static_cast<std::int64_t>(fingerprint(matrix.indices)),
+        static_cast<std::int64_t>(fingerprint(matrix.indptr))})
+    stamp += std::to_string(part) + " ";
+  return stamp;
+}
+
 std::optional<CsrStatistics> load_statistics(const CsrMatrix& matrix) {
   const auto numbers = load(matrix, "statistics.bin");
   const auto n = static_cast<std::ptrdiff_t>(matrix.cols);

@@ -30,6 +30,8 @@ void save_statistics(const CsrMatrix& matrix, const CsrStatistics& statistics);
 /// Empty where there is none, or where the arrays changed since (size or time of a shard's file): unknown, not wrong.
 std::optional<std::vector<CsrPanelRange>> load_panels(const CsrMatrix& matrix);
 std::optional<CsrStatistics> load_statistics(const CsrMatrix& matrix);
+/// Changes when they or the arrays do. Cost: one stat for every shard.
+std::string statistics_stamp(const CsrMatrix& matrix);
 
 /// Elements [first, first + n) of a 1-D integer array as 64-bit, read at once on this thread.
 std::vector<Index> read_integers(const Array& array, Index first, Index n);

@@ -15,6 +15,7 @@
 #include "flagstone/storage/csr_append.hpp"
 #include "flagstone/storage/csr_rows.hpp"
 #include "flagstone/storage/csr_sidecar.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 
 namespace flagstone {
 namespace {
@@ -334,6 +335,7 @@ CsrMatrix CsrWriter::Impl::finish() {
     statistics.sum_squares += column.squares;
   }
   const CsrMatrix matrix = open_csr(directory);
+  stamp_metadata(directory + "/zarr.json", read_text(directory + "/zarr.json"), group_stamp(matrix.data.path()));
   locate_bad(matrix);
   save_panels(matrix, panels_of(matrix, chooser.panel_rows()));
   save_statistics(matrix, statistics);

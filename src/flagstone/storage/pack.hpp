@@ -20,9 +20,9 @@ struct PackReport {
 
 /// What pack_array would move: metadata and indexes are read, no chunk is.
 struct PackPlan {
-  PackReport moved;            // bytes_written: exact where chunks keep their bytes, else with chunks as they are unpacked
-  bool again = false;          // chunks are unpacked and packed anew
-  std::string codec;           // codec_text.hpp, of the copy
+  PackReport moved;    // bytes_written: exact where chunks keep their bytes, else with chunks as they are unpacked
+  bool again = false;  // chunks are unpacked and packed anew
+  std::string codec;   // codec_text.hpp, of the copy
   std::uint64_t unpacked = 0;  // bytes of the stored chunks
   std::uint64_t memory = 0;    // what it holds, beside `staging`
 };

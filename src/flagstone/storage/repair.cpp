@@ -14,6 +14,7 @@
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/integrity.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 #include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -24,7 +25,7 @@ namespace {
 class Repairing {
  public:
   Repairing(const std::string& directory, bool accept) : accept_(accept), directory_(directory) {
-    const Array array = open_zarr_array(directory);
+    const Array array = open_zarr_array_as_it_is(directory);
     metadata_ = zarr_store(array)->metadata();
     layout_ = ChunkLayout(metadata_.shape, metadata_.chunks, metadata_.dtype);
     slot_ = align_up(layout_.chunk_bytes + (metadata_.codec.raw() ? 0 : page_bytes));
@@ -42,6 +43,7 @@ class Repairing {
     const auto place = std::make_shared<const Directory>(directory_);
     const WriterLock lock(*place);  // until all of it is written
     mend_journal(place);
+    metadata();
     had_sums_ = sums_->there();
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
@@ -76,6 +78,20 @@ class Repairing {
       report_.repaired.push_back(path + " was damaged and is removed");
       report_.lost.push_back({path, {}, "the last commit may be missing"});
     }
+  }
+
+  /// zarr.json has no copy here: it is right as it is, or lost.
+  void metadata() {
+    const std::string file = directory_ + "/zarr.json", stamp = array_stamp(directory_);
+    if (metadata_.version != 3) return;
+    const std::string text = read_text(file);
+    if (!metadata_damaged(file, text, stamp)) return;
+    if (!accept_) {
+      report_.lost.push_back({file, {}, "it is not what was written, and nobody has written it since"});
+      return;
+    }
+    stamp_metadata(file, text, stamp);
+    report_.repaired.push_back(file + " counts as right as it is");
   }
 
   /// A shard whose file is not there, and which held chunks: gone, unless somebody meant it.

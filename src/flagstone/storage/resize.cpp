@@ -15,6 +15,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/existing_shards.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 #include "flagstone/storage/transaction.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
@@ -261,6 +262,7 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
   });
   commit_step("resize");
   write_text(file, fresh);
+  if (::access(array_stamp(directory).c_str(), F_OK) == 0) stamp_metadata(file, fresh, array_stamp(directory));
   commit_step("resized");
   ChunkSums::adopt(place->descriptor());
   for (std::size_t d = 0; d < shape.size(); ++d)

@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/codec_text.hpp"
+#include "flagstone/storage/metadata_stamp.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
 namespace flagstone {
@@ -61,8 +62,10 @@ namespace {
 Array open_with(const std::string& directory, const ZarrStore::Options& options) {
   const bool writable = options.writable;
   const std::string file = metadata_file(directory);
-  ArrayMetadata metadata = file.ends_with(".zarray") ? parse_array_metadata_v2(read_text(file), file)
-                                                     : parse_array_metadata(read_text(file), file);
+  const std::string text = read_text(file);
+  ArrayMetadata metadata =
+      file.ends_with(".zarray") ? parse_array_metadata_v2(text, file) : parse_array_metadata(text, file);
+  if (!options.ignore_damage) check_metadata(file, text, array_stamp(directory));
   if (writable)
     if (const char* reason = not_writable(metadata))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
@@ -75,6 +78,8 @@ Array open_with(const std::string& directory, const ZarrStore::Options& options)
 Array open_zarr_array(const std::string& directory, bool writable, bool verify) {
   return open_with(directory, {.writable = writable, .verify = verify});
 }
+
+Array open_zarr_array_as_it_is(const std::string& directory) { return open_with(directory, {.ignore_damage = true}); }
 
 Array open_epoch_array(const std::string& directory, bool writable) {
   return open_with(directory, {.writable = writable, .in_place = true});
@@ -108,6 +113,7 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   std::filesystem::create_directories(directory, error);
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory);
   write_text(name, text);
+  if (options.checksum == "sidecar") stamp_metadata(name, text, array_stamp(directory));
   return array_of(directory, std::move(metadata), {.writable = true, .new_sums = options.checksum == "sidecar"});
 }
 

@@ -23,6 +23,8 @@ struct ZarrOptions {
 /// what is wrong. `writable`: sharded arrays whose codecs are written here; what lies in slots otherwise is refused
 /// when it is touched. `verify`: parts of chunks are read whole and verified.
 Array open_zarr_array(const std::string& directory, bool writable = false, bool verify = false);
+/// The same where its metadata or checksums are damaged, to look at it or mend it.
+Array open_zarr_array_as_it_is(const std::string& directory);
 /// Creates directory, zarr.json and no shards yet (absent chunks are zero).
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options = {});
 
