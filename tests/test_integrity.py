@@ -49,8 +49,8 @@ def test_a_flipped_bit_anywhere_is_found(tmp_path, place, which, bit, quiet):
     path = tmp_path / "a.zarr"
     values = made(path, (96, 64))
     files = files_of(path)
-    assert [f.name for f in files] == ["chunks.bin", "journal", "lock", "0"]
-    file = files[[0, 1, 3][which]]
+    assert [f.name for f in files] == ["chunks.bin", "journal", "lock", "metadata", "0"]
+    file = files[[0, 1, 4][which]]
     size = [64 + 64 + 8 * 6, 64, 6 * 8192][which]  # without the padding at the end
     byte = int(place * (size + (100 if which == 2 else 0)))
     if byte >= size:

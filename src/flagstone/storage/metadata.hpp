@@ -57,7 +57,7 @@ struct ArrayMetadata {
   std::vector<std::byte> fill;  // one element
   bool default_keys = true;     // "c/0/1", else Zarr v2's "0.1"
   char separator = '/';
-  std::string attributes = "{}";  // JSON object text
+  std::string attributes = "{}";             // JSON object text
   std::vector<std::string> dimension_names;  // "": one without a name
 
   /// Path of a shard (or unsharded chunk) below the array's directory.
