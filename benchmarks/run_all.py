@@ -29,6 +29,7 @@ SCRIPTS = (
     "rechunk",
     "limits",
     "plan",
+    "packed",
     "formats",
     "resume",
     "peers",

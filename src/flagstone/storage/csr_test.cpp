@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 
@@ -373,8 +374,17 @@ TEST(Csr, StatisticsOfChangedArraysAreUnknownNotWrong) {
   rows.add({{0, 1.f}});
   append_in_blocks(writer, rows, 1);
   writer.finish();
-  ASSERT_TRUE(csr_statistics(open_csr(directory / "g")));
+  const CsrMatrix held = open_csr(directory / "g");
+  ASSERT_TRUE(csr_statistics(held));
+  const std::string file = directory / "g/data/__flagstone/statistics.bin";
+  const auto time = std::filesystem::last_write_time(file);
+  std::fstream(file, std::ios::in | std::ios::out).put('x');  // damaged, with its old time
+  std::filesystem::last_write_time(file, time);
+  EXPECT_FALSE(csr_statistics(open_csr(directory / "g")));
+  const CsrMatrix copy = held;
+  EXPECT_TRUE(csr_statistics(copy)) << "it was read once, and its file is what it was";
   std::filesystem::last_write_time(directory / "g/data/c/0", std::filesystem::file_time_type::clock::now());
+  EXPECT_FALSE(csr_statistics(held));
   EXPECT_FALSE(csr_statistics(open_csr(directory / "g")));
   EXPECT_EQ(csr_panels(open_csr(directory / "g")).size(), 1u);
 }
