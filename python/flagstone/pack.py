@@ -46,49 +46,12 @@ class Packed:
         return text + (f"; copied as they are: {', '.join(self.copied)}" if self.copied else "")
 
 
-def _plan(
-    path: str | os.PathLike[str], out: str | os.PathLike[str], *, key: str | None = None,
-    codec: str | None = None, checksum: str = "none", overwrite: bool = False,
-    memory: int | str | None = None,
-) -> Plan:  # fmt: skip
-    given = _Given(path, out, key, codec, checksum, overwrite)
-    call = Call("pack", memory)
-    call.on(given.place)
-    rates = call.use_profile().rates
-    read = written = packed = 0
-    held, seconds, sampled = 0, 0.0, 0
-    for source, _ in given.arrays():
-        if (array := _opened(source)) is None:
-            nbytes = _needed(source)
-            read, written = read + nbytes, written + nbytes
-            continue
-        one = _core.plan_pack(source, given.codec, given.checksum)
-        read += one.moved.bytes_read
-        moved = one.moved.bytes_written
-        if one.again and one.codec != "raw":
-            ratio, spent, number = _sampled(call, array, one.codec)
-            moved = round(moved * ratio)
-            seconds += spent * one.unpacked
-            sampled += number
-        packed += one.unpacked if array.unpack_bytes and one.again else 0
-        written += moved
-        held = max(held, one.memory)
-    seconds += (
-        read / rates["read_bytes_per_second"] + written / rates["write_bytes_per_second"]
-        + packed / rates["decode_bytes_per_second"]
-    )  # fmt: skip
-    peak = _core.resident_bytes() + held + 2 * _STAGING
-    counted = _Counted(read, written, 0.0, peak, seconds)
-    note = f"{sampled} chunks were packed to see how much shorter they get" if sampled else ""
-    return call.to_plan(counted, call.rounded(peak), f"pack {given.place}", "chunk by chunk", 1, note)  # type: ignore[arg-type]
-
-
-@routine(_plan)
+@routine
 def pack(
     path: str | os.PathLike[str], out: str | os.PathLike[str], *, key: str | None = None,
     codec: str | None = None, checksum: str = "none", overwrite: bool = False,
     memory: int | str | None = None,
-) -> Packed:  # fmt: skip
+) -> _Packing:  # fmt: skip
     """Write a dense portable copy: chunks one after the other, nothing of ours beside them.
 
     Parameters
@@ -122,16 +85,7 @@ def pack(
     on the way. Reads the stored bytes once and writes them once, about three chunks in memory;
     ``pack.plan(...)`` counts them from the indexes, and packs a few chunks where the codec changes.
     """
-    given = _Given(path, out, key, codec, checksum, overwrite)
-    call = Call("pack", memory)
-    call.room("the transfer", 2 * _STAGING)
-    report = Packed(given.target)
-    with call.measured(f"pack {given.place}", "chunk by chunk") as done:
-        output = _core.Output(given.target, overwrite, _needed(given.place))
-        _Packing(call, given, report).run(output.directory)
-        output.publish()
-        done.bytes_read, done.bytes_written = report.bytes_read, report.bytes_written
-    return report
+    return _Packing(path, out, key, codec, checksum, overwrite, memory)
 
 
 @dataclass
@@ -145,18 +99,18 @@ class _Counted:
     seconds: float
 
 
-class _Given:
+class _Packing:
     """Checked arguments, and the tree that they name."""
 
     def __init__(
         self, path: str | os.PathLike[str], out: str | os.PathLike[str], key: str | None, codec: str | None,
-        checksum: str, overwrite: bool,
+        checksum: str, overwrite: bool, memory: int | str | None,
     ) -> None:  # fmt: skip
         if checksum not in ("none", "inner"):
             raise ValueError(f"pack: checksum is {checksum!r}; choose 'none' or 'inner'.")
         if codec is not None:
             check_codec("pack", codec, "")
-        self.checksum = checksum == "inner"
+        self.checksum, self.overwrite, self.memory = checksum == "inner", overwrite, memory
         self.codec = "" if codec is None else _core.check_codec(codec)
         place, self.target = path_text("pack", path), path_text("pack", out)
         self.place = place = place if key is None else os.path.join(place, key)
@@ -182,6 +136,50 @@ class _Given:
                     self.target,
                 )
             check_overwrite("pack", self.target)
+
+    def plan(self) -> Plan:
+        """Count from the indexes what would be moved."""
+        call = Call("pack", self.memory)
+        call.on(self.place)
+        rates = call.use_profile().rates
+        read = written = packed = 0
+        held, seconds, sampled = 0, 0.0, 0
+        for source, _ in self.arrays():
+            if (array := _opened(source)) is None:
+                nbytes = _needed(source)
+                read, written = read + nbytes, written + nbytes
+                continue
+            one = _core.plan_pack(source, self.codec, self.checksum)
+            read += one.moved.bytes_read
+            moved = one.moved.bytes_written
+            if one.again and one.codec != "raw":
+                ratio, spent, number = _sampled(call, array, one.codec)
+                moved = round(moved * ratio)
+                seconds += spent * one.unpacked
+                sampled += number
+            packed += one.unpacked if array.unpack_bytes and one.again else 0
+            written += moved
+            held = max(held, one.memory)
+        seconds += (
+            read / rates["read_bytes_per_second"] + written / rates["write_bytes_per_second"]
+            + packed / rates["decode_bytes_per_second"]
+        )  # fmt: skip
+        peak = _core.resident_bytes() + held + 2 * _STAGING
+        counted = _Counted(read, written, 0.0, peak, seconds)
+        note = f"{sampled} chunks were packed to see how much shorter they get" if sampled else ""
+        return call.to_plan(counted, call.rounded(peak), f"pack {self.place}", "chunk by chunk", 1, note)  # type: ignore[arg-type]
+
+    def run(self) -> Packed:
+        """Write the copy."""
+        call = Call("pack", self.memory)
+        call.room("the transfer", 2 * _STAGING)
+        report = Packed(self.target)
+        with call.measured(f"pack {self.place}", "chunk by chunk") as done:
+            output = _core.Output(self.target, self.overwrite, _needed(self.place))
+            _Copying(call, self, report).run(output.directory)
+            output.publish()
+            done.bytes_read, done.bytes_written = report.bytes_read, report.bytes_written
+        return report
 
     def arrays(self) -> Iterator[tuple[str, str]]:
         """Yield every array that is copied, and its place below the copy."""
@@ -227,7 +225,7 @@ def _opened(source: str) -> _core.Array | None:
     try:
         return _core.open_zarr(source)
     except (FormatError, Error) as error:
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) or "damaged" in str(error):
             raise
         return None
 
@@ -254,10 +252,10 @@ def _sampled(call: Call, array: _core.Array, codec: str) -> tuple[float, float, 
     return (packed / taken, seconds / taken, number) if taken else (1.0, 0.0, 0)
 
 
-class _Packing:
+class _Copying:
     """One tree of groups and arrays on its way."""
 
-    def __init__(self, call: Call, given: _Given, report: Packed) -> None:
+    def __init__(self, call: Call, given: _Packing, report: Packed) -> None:
         self.call, self.given, self.report = call, given, report
         self.told = Reported(call, _needed(given.place))
 
