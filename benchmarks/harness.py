@@ -22,7 +22,8 @@ TOP = Path(__file__).resolve().parent.parent
 MARK = "@result "
 #: Options that choose what is run or how often, not the size that a target is about.
 NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}
-NEUTRAL |= {"codecs", "npy_memory", "zarr_memory", "install", "chunks", "block", "pairs", "peer_pairs", "widths"}
+NEUTRAL |= {"npy_memory", "zarr_memory", "install", "chunks", "block", "pairs", "peer_pairs"}
+NEUTRAL |= {"widths", "codecs"}
 
 
 class ChildFailed(RuntimeError):
