@@ -1,6 +1,7 @@
 // Arrays written anew with other chunks, dimensions in another order, another dtype.
 #include "flagstone/algorithms/restructure/restructure.hpp"
 
+#include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -45,17 +46,20 @@ void bind_restructure(nb::module_& m) {
       .def(
           "__init__",
           [](Restructure* self, const Array& source, const std::vector<std::size_t>& axes, bool conjugate,
-             const Array& to, const std::string& scratch, const std::shared_ptr<Checkpoint>& checkpoint) {
+             const Array& to, const std::string& scratch, const std::shared_ptr<Checkpoint>& checkpoint,
+             const std::function<void(std::uint64_t)>& promise) {
             Restructure made;
-            made.state->job = {{source, axes}, conjugate, to, scratch, checkpoint};
+            made.state->job = {{source, axes}, conjugate, to, scratch, checkpoint, promise};
             restructure::check(made.state->job);
             new (self) Restructure(std::move(made));
           },
           nb::arg("source"), nb::arg("axes"), nb::arg("conjugate"), nb::arg("to"), nb::arg("scratch"),
-          nb::arg("checkpoint") = nb::none())
+          nb::arg("checkpoint") = nb::none(), nb::arg("promise") = nb::none())
       .def("job", &job_of)
       .def_prop_ro("passes", [](const Restructure& self) { return self.last().passes(); })
       .def_prop_ro("why", [](const Restructure& self) { return self.last().why; })
+      .def_prop_ro("scratch_bytes",
+                   [](const Restructure& self) { return restructure::scratch_bytes(self.state->job, self.last()); })
       .def_prop_ro("box", [](const Restructure& self) { return self.last().first.box; });
 }
 

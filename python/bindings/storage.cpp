@@ -125,6 +125,8 @@ void bind_storage(nb::module_& m) {
       .def(
           "checkpoint", [](const Array& a) { a.store().checkpoint(); }, unlocked())
       .def(
+          "reserve", [](const Array& a) { return a.store().reserve(); }, unlocked())
+      .def(
           "adopt", [](const Array& a) { a.store().adopt(); }, unlocked())
       .def(
           "stored",

@@ -105,6 +105,7 @@ class ComponentsGroup:
         made = _core.create_zarr(
             place, list(shape), dtype, list(chunks), dimension_names=["row", "component"]
         )
+        made.reserve()
         if self._record.text:
             sync_tree(self.directory)
         return made

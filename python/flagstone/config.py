@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import errno
 import os
 import threading
@@ -18,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
-from . import _core, machine, scratch
+from . import _core, machine, quota, scratch
 from .combined import flush_all
 from .errors import BudgetError, Error, path_text, storage_error
 from .plan import Plan, Stats
-from .sizes import memory_bytes, thread_count
+from .sizes import memory_bytes, quota_bytes, thread_count
 
 __all__ = ["Call", "Runtime", "current", "features", "memory_bytes", "stats"]
 
@@ -48,6 +49,9 @@ class Runtime:
         user's cache directory (never one that lives in memory).
     io : {"auto", "uring", "threads"}
         How the disk is talked to.
+    scratch_quota : int or str, optional
+        Most bytes that may lie in the scratch directory, imports and results of all processes: "200GiB". A
+        call that needs more is refused before it starts. Default: $FLAGSTONE_SCRATCH_QUOTA, else no quota.
     progress : callable, optional
         Called about ten times a second during a call, with the statistics so far.
 
@@ -65,6 +69,7 @@ class Runtime:
         scratch: str | os.PathLike[str] | None = None,
         io: str = "auto",
         progress: Progress | None = None,
+        scratch_quota: int | str | None = None,
     ) -> None:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
@@ -75,6 +80,7 @@ class Runtime:
         self.progress = progress
         self.last: Stats | None = None
         self.planned: tuple[Plan, machine.Profile, list[Path]] | None = None  # the last one
+        self._quota = None if scratch_quota is None else quota_bytes(scratch_quota)
         self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
         if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
             raise storage_error(
@@ -94,6 +100,11 @@ class Runtime:
         if self._scratch is None:
             self._scratch = scratch.default_directory()
         return self._scratch
+
+    @property
+    def scratch_quota(self) -> int | None:
+        """Most bytes that may lie in scratch; None: as many as the disk holds."""
+        return quota_bytes(None) if self._quota is None else self._quota
 
     def engine(self, memory: int | None = None) -> _core.Engine:
         """Return the engine for a limit, making it at first use."""
@@ -193,6 +204,7 @@ def features() -> dict[str, Any]:
         "workers": engine.workers or len(os.sched_getaffinity(0)),
         "scratch": str(runtime.scratch),
         "scratch_file_system": scratch.file_system(runtime.scratch),
+        "scratch_quota": runtime.scratch_quota,
     }
 
 
@@ -216,6 +228,8 @@ class Call:
         self.engine = self.runtime.engine(self.memory)
         self.places: list[Path] = []
         self.outputs = 0  # arrays that appear on disk at the end
+        self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
+        self._spilled: quota.Promise | None = None
         self.profile: machine.Profile | None = None
         self._prepared_peak = 0
         if not light:
@@ -225,6 +239,7 @@ class Call:
         """Measure the peak from here on: what is prepared before the run counts."""
         _core.release_pages()
         _core.reset_peak_resident()
+        scratch.unreserved.set(False)
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
         """Say where operands lie: plans use the rates of that device where they were measured."""
@@ -291,6 +306,8 @@ class Call:
             return self.engine.run(job, self.runtime.progress)
         finally:
             _core.pages_of_job(False)
+            if self._spilled is not None:
+                self._spilled.release()
 
     def plan(self, job: _core.Job) -> _core.Statistics:
         """Count a job on a virtual clock."""
@@ -319,6 +336,7 @@ class Call:
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
             counted.peak_memory, least, seconds, self.memory, note, most_passes, profile.label,
+            sum(self.scratch_bytes.values()), self.runtime.scratch_quota or 0,
         )  # fmt: skip
         self.runtime.planned = plan, profile, self.places
         return plan
@@ -336,6 +354,10 @@ class Call:
     def keep(self, done: Stats) -> Stats:
         """Make `done` what stats() tells, and compare it with its plan."""
         global _last
+        if scratch.unreserved.get():
+            done = dataclasses.replace(
+                done, io=f"{done.io}; space checked, not reserved (no fallocate there)"
+            )
         _last = self.runtime.last = done
         self._learn(done)
         return done
@@ -367,17 +389,25 @@ class Call:
     def result(self, name: str, nbytes: int) -> scratch.Result:
         """Return a place in scratch for a result that nobody named, after looking at the free space."""
         directory = scratch.prepare(self.runtime.scratch)
-        system = os.statvfs(directory)
-        free = system.f_bavail * system.f_frsize
-        if nbytes > free:
-            raise storage_error(
-                f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch '{directory}' has "
-                f"{_core.format_bytes(free)} of space left; name a roomier place with FLAGSTONE_SCRATCH or "
-                "out=.",
-                errno.ENOSPC,
-                str(directory),
-            )
-        return scratch.Result(directory, name)
+        place = scratch.Result(directory, name)  # and what killed processes left is gone
+        with scratch.whole_or_nothing(place):
+            free = scratch.free_bytes(directory)
+            if nbytes > free:
+                raise storage_error(
+                    f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch '{directory}' "
+                    f"has {_core.format_bytes(free)} of space left; name a roomier place with "
+                    "FLAGSTONE_SCRATCH or out=.",
+                    errno.ENOSPC,
+                    str(directory),
+                )
+            if (most := self.runtime.scratch_quota) is not None:
+                place.promise = quota.promise(self.who, directory, most, nbytes, Path(place.path))
+        return place
+
+    def spill(self, nbytes: int) -> None:
+        """Promise bytes of scratch to files without a name, for as long as this call lasts."""
+        directory = scratch.prepare(self.runtime.scratch)
+        self._spilled = quota.promise(self.who, directory, self.runtime.scratch_quota, nbytes)
 
 
 def _rounded(least: int) -> int:

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from . import _core
+from . import _core, quota
 from .array import PIECE, STAGING, Array, from_memory, open_core, shape_text
 from .codecs import Choice, check_codec, choose
 from .config import Call
-from .errors import Error, FormatError, ShapeError, path_text, storage_error
+from .errors import Error, FormatError, ShapeError, StorageError, path_text, storage_error
 from .operands import unmasked
 from .outputs import check_overwrite
 from .records import UNRECORDED, Record, sync_tree
-from .scratch import whole_or_nothing
+from .scratch import unreserved, whole_or_nothing
 
 __all__ = ["Destination", "create", "from_numpy", "in_group"]
 
@@ -28,6 +28,8 @@ __all__ = ["Destination", "create", "from_numpy", "in_group"]
 MEMBER = "array"
 #: Where the checksums of a new array's chunks go; a .npy file has none.
 CHECKSUMS = ("sidecar", "inner", "none")
+#: Errors of a disk that may be better tomorrow.
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENOMEM}
 
 
 class Destination:
@@ -55,40 +57,56 @@ class Destination:
             )
         member = in_group(who, self.path)
         self._place = self.path if member or self._npy else f"{self.path}/{MEMBER}"
-        self._output: _core.Output | None = (record or UNRECORDED).output(self.path, replace, size)
-        if record is not None and record.resumed:
-            try:
-                self.core = self._left(member)
-                return
-            except Error as error:
-                record.begin_again(self.path, error)
-                self._output = None
-                self._output = record.output(self.path, replace, size)
+        quota.needs(self.path, size)
+        chosen = codec if isinstance(codec, Choice) else Choice(codec) if codec else kept_choice(like)
+        taken = size if chosen.codec == "raw" or self._npy else 0  # nobody knows what packed chunks will take
+        self._output: _core.Output | None = (record or UNRECORDED).output(self.path, replace, taken)
+        try:
+            if record is not None and record.resumed:
+                try:
+                    self.core = self._left(member)
+                    self._reserve(size)
+                    return
+                except Error as error:
+                    if isinstance(error, StorageError) and error.errno in _PASSING:
+                        self.leave()  # what was done is worth a better disk
+                        raise
+                    record.begin_again(self.path, error)
+                    self._output = None
+                    self._output = record.output(self.path, replace, taken)
+            self._make(shape, dtype, chunks, member, dims, like, checksum, chosen)
+            self._reserve(size)
+            if record is not None and record.text:
+                sync_tree(self._output.directory)
+        except BaseException:
+            self.discard()  # a traceback may keep it alive for long
+            raise
+
+    def _make(
+        self, shape: tuple[int, ...], dtype: str, chunks: tuple[int, ...] | None, member: bool,
+        dims: Sequence[str] | None, like: Array | None, checksum: str, chosen: Choice,
+    ) -> None:  # fmt: skip
+        assert self._output is not None
         built = self._output.directory
         if self._npy:
             self.core = _core.create_npy(built, list(shape), dtype)
-        else:
-            if not member:
-                _core.write_group(built, "{}")
-                built = f"{built}/{MEMBER}"
-            kept, old = _kept(like)
-            chosen = codec if isinstance(codec, Choice) else Choice(codec) if codec else kept_choice(like)
-            if chosen.why:
-                kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
-            names = list(dims or old) or _dimension_names(self.path if member else "", shape)
-            self.core = _core.create_zarr(
-                built,
-                list(shape),
-                dtype,
-                list(chunks or ()),
-                attributes=kept,
-                dimension_names=names,
-                checksum=checksum,
-                codec=chosen.codec,
-                order=chosen.order,
-            )
-        if record is not None and record.text:
-            sync_tree(self._output.directory)
+            return
+        if not member:
+            _core.write_group(built, "{}")
+            built = f"{built}/{MEMBER}"
+        kept, old = _kept(like)
+        if chosen.why:
+            kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
+        names = list(dims or old) or _dimension_names(self.path if member else "", shape)
+        self.core = _core.create_zarr(
+            built, list(shape), dtype, list(chunks or ()), attributes=kept, dimension_names=names,
+            checksum=checksum, codec=chosen.codec, order=chosen.order,
+        )  # fmt: skip
+
+    def _reserve(self, size: int) -> None:
+        """Take the space of the elements now; what is packed takes what it needs when it is written."""
+        if size > 0 and not self._npy and not self.core.reserve():  # a flat file took it when it was made
+            unreserved.set(True)
 
     def _left(self, member: bool) -> _core.Array:
         """Open what a killed call had built."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _core, scratch
+from . import _core, quota, scratch
 from .config import Call, current
 from .creation import in_group
 from .errors import Error, FormatError, ShapeError, StorageError, storage_error
@@ -132,6 +134,7 @@ class CsrBuilder:
             pointers = pointers - pointers[0]
         wide = np.int32 if indices.dtype == np.int32 else np.int64
         if self._writer is not None:
+            quota.wrote(data.nbytes + indices.nbytes)
             self._writer.append(
                 pointers, np.ascontiguousarray(indices, wide), np.ascontiguousarray(data, self._dtype)
             )
@@ -197,7 +200,11 @@ def from_blocks(
         in_group(who, target)
     call = Call(who)
     call.room("making the blocks", _WRITER + _BLOCKS)
-    with whole_or_nothing(place), call.measured(who, "row blocks") as done:
+    counted: Any = contextlib.nullcontext()
+    if place is not None:
+        runtime = call.runtime
+        counted = quota.counting(who, runtime.scratch, runtime.scratch_quota, Path(place.path))
+    with whole_or_nothing(place), counted, call.measured(who, "row blocks") as done:
         matrix = _write_blocks(call, blocks, target, overwrite, dtype)
         done.bytes_written = matrix.stored_bytes
     if place is not None:

@@ -123,6 +123,8 @@ class _Pca:
 
     def plan(self) -> Plan:
         self.call.use_profile()
+        if self.out is None:
+            self.call.scratch_bytes["result"] = self.nbytes
         job = self.planned()
         least = self.call.least_memory(job)
         if least > self.call.memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,31 @@ def storage_error(message: str, number: int, filename: str, offset: int = 0) -> 
     return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
 
 
+_HIDDEN = re.compile(r"/\.([^/]+)\.flagstone-tmp-[0-9a-f]{16}(?=[/:' ]|$)")
+
+
+def with_advice(message: str, number: int, filename: str) -> str:
+    """Say, of a full disk, where, how much is free and what to do; name the result, not its build."""
+    message = _HIDDEN.sub(r"/\1", message)
+    if number not in (errno.ENOSPC, errno.EDQUOT) or "free some space" in message:
+        return message
+    place = os.path.abspath(filename)
+    while not os.path.isdir(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    there = _HIDDEN.sub(r"/\1", place)
+    try:
+        system = os.statvfs(place)
+        free = f"{_core.format_bytes(system.f_bavail * system.f_frsize)} are free in '{there}'"
+    except OSError:
+        free = f"in '{there}'"
+    if number == errno.EDQUOT:
+        return (
+            f"{message} (the disk quota is used up; {free}); free some space, raise the quota or write "
+            "elsewhere, and make the call again."
+        )
+    return f"{message} ({free}); free some space or write elsewhere, and make the call again."
+
+
 def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
     """Return a path as text that the core takes, or say why it is none."""
     try:
@@ -129,7 +155,7 @@ def _translate(kind: str, message: str, detail: Any) -> Error:
     if kind == "BudgetError":
         return BudgetError(message, detail)
     if kind == "StorageError":
-        return storage_error(message, *detail)
+        return storage_error(with_advice(message, detail[0], detail[1]), *detail)
     return _PLAIN[kind](message)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from . import _core, scratch
+from . import _core, quota, scratch
 from .array import Array, open_core
 from .config import Call, current
 from .creation import MEMBER
@@ -79,7 +79,8 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
             remove(target)  # damaged in scratch: the source is still whole
     start = time.perf_counter()
     try:
-        with call.measured(f"import of {path}", "streaming") as done:
+        counted = quota.counting("open", call.runtime.scratch, call.runtime.scratch_quota, target)
+        with call.measured(f"import of {path}", "streaming") as done, counted:
             built = build(call, str(target))
             done.bytes_read = source.stat().st_size * passes
             done.bytes_written = built.stored_bytes if isinstance(built, SparseArray) else built.nbytes

@@ -212,6 +212,8 @@ class _Matmul:
     def planned(self) -> _core.Array:
         if self._in_memory():
             return _core.memory_array(np.empty(self.shape, self.dtype))
+        if self.out is None:
+            self.call.scratch_bytes["result"] = self.nbytes
         codec = kept_choice(self.out).codec
         return _core.planned_array(list(self.shape), self.dtype, list(self.chunks), codec)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from . import _core
+from . import _core, quota
 from .array import Array, open_core
 from .config import Call
 from .errors import FormatError
@@ -20,6 +20,7 @@ from .imports import STEP, Block, Reported, cached
 from .lines import Lines
 from .records import UNRECORDED, Record, sync_folder
 from .sparse import SparseArray
+from .spill import spilling
 from .triplets import Triplets, Work, build_csr, build_dense
 
 __all__ = ["about", "import_to", "open_file", "write"]
@@ -156,7 +157,8 @@ class _Spool:
             for row, column, value in _entries(self._lines, self._header, self._report, got):
                 record = np.empty(len(row), self._record)
                 record["row"], record["column"], record["value"] = row, column, value
-                file.write(record.data)
+                with spilling(f"open: '{self._lines.path}'", work.folder):
+                    file.write(record.data)
                 got += len(row)
                 self._note(work, file, got)
                 yield row, column, value
@@ -189,6 +191,7 @@ def _import_array(
     """Columns one after the other are a `.npy` in Fortran order; a triangle is mirrored block by block."""
     item = header.dtype.itemsize
     call.room("a block of values", (16 << 20) + 3 * item * STEP)
+    quota.needs(target, header.rows * header.cols * item)
     output: _core.Output | None = _core.Output(target, replace, header.rows * header.cols * item)
     try:
         assert output is not None
@@ -215,6 +218,8 @@ def _write_columns(lines: Lines, header: _Header, path: str, report: Reported) -
         shape = (header.rows, header.cols)
         npy_format.write_array_header_1_0(file, {"descr": descr, "fortran_order": True, "shape": shape})
         start = file.tell()
+        with spilling(f"open: '{lines.path}'", os.path.dirname(path)):
+            os.posix_fallocate(file.fileno(), 0, start + header.rows * header.cols * header.dtype.itemsize)
         row = first  # of the next value
         for done in lines.parsed(parse, report=report):
             got += done.entries

@@ -175,9 +175,14 @@ class _Packing:
         call.room("the transfer", 2 * _STAGING)
         report = Packed(self.target)
         with call.measured(f"pack {self.place}", "chunk by chunk") as done:
-            output = _core.Output(self.target, self.overwrite, _needed(self.place))
-            _Copying(call, self, report).run(output.directory)
-            output.publish()
+            output: _core.Output | None = _core.Output(self.target, self.overwrite, _needed(self.place))
+            try:
+                assert output is not None
+                _Copying(call, self, report).run(output.directory)
+                output.publish()
+            except BaseException:
+                output = None  # a traceback may keep it alive for long
+                raise
             done.bytes_read, done.bytes_written = report.bytes_read, report.bytes_written
         return report
 

@@ -65,6 +65,8 @@ class Place:
         if self.in_memory:
             return _core.memory_array(np.empty(self.shape, self.dtype))
         how = kept_choice(self.like) if self.codec is None else self.codec
+        if self.out is None:
+            self.call.scratch_bytes["result"] = self.nbytes
         return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), how.codec, how.order)
 
     def open(self, stack: contextlib.ExitStack) -> _core.Array:

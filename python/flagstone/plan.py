@@ -106,12 +106,23 @@ class Plan(_Costs):
         Estimated from the rates of this machine.
     rates : str
         Where those come from: measured (`calibrate`), a quick probe, or the default.
+    scratch_bytes : int
+        What lies in scratch at its fullest: a result without `out=`, tiles between two passes. Packed results
+        count as long as they can be.
+    scratch_quota : int
+        What may lie there, of all calls together; 0: no quota.
     """
 
     rates: str = ""
+    scratch_bytes: int = 0
+    scratch_quota: int = 0
 
     def _rows(self) -> list[tuple[str, str]]:
-        return [*super()._rows(), ("rates", self.rates)] if self.rates else super()._rows()
+        rows = super()._rows()
+        if self.scratch_bytes:
+            most = f", quota {_core.format_bytes(self.scratch_quota)}" if self.scratch_quota else ""
+            rows.append(("scratch", _core.format_bytes(self.scratch_bytes) + most))
+        return [*rows, ("rates", self.rates)] if self.rates else rows
 
     def __repr__(self) -> str:
         return f"<Plan: {self}>"

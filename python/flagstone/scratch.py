@@ -8,6 +8,7 @@ with the process (a lock that the process holds tells the next one which are orp
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import fcntl
 import json
@@ -20,9 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import _core
 from .errors import StorageError, storage_error
 
-__all__ = ["Entry", "Result", "clear", "default_directory", "entries", "import_path"]
+__all__ = [
+    "Entry", "Result", "alive", "clear", "clearable", "default_directory", "disk_bytes", "entries",
+    "entry_name", "import_path",
+]  # fmt: skip
 
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 
@@ -62,6 +67,16 @@ def default_directory() -> Path:
         errno.ENODEV,
         str(cache),
     )
+
+
+#: Whether a file system was met, in the call that runs, that cannot reserve space.
+unreserved: contextvars.ContextVar[bool] = contextvars.ContextVar("unreserved", default=False)
+
+
+def free_bytes(directory: Path) -> int:
+    """Return the bytes that this user may still write there, quotas apart."""
+    system = os.statvfs(directory)
+    return system.f_bavail * system.f_frsize
 
 
 def prepare(directory: Path) -> Path:
@@ -117,7 +132,9 @@ def _sweep(results: Path) -> None:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.with_suffix(".zarr"), ignore_errors=True)
+            place = lock.with_suffix(".zarr")
+            shutil.rmtree(place, ignore_errors=True)
+            _core.sweep_leftovers(str(place))  # killed while it was built
             lock.unlink(missing_ok=True)
         except OSError:
             pass  # its process lives
@@ -147,17 +164,22 @@ class Result:
                 break
             os.close(descriptor)  # another process swept it before it was locked
         self.path = str(place)
+        self.promise: Any = None  # bytes that nobody else is promised until it is whole
         self._descriptor = descriptor
         self._end = weakref.finalize(self, _discard, os.getpid(), self.path, descriptor)
 
     def tie(self, handle: Any) -> None:
-        """Delete the result when `handle` dies instead."""
+        """Delete the result, which is whole now, when `handle` dies instead."""
+        if self.promise is not None:
+            self.promise.release()
         self._end.detach()
         weakref.finalize(handle, _discard, os.getpid(), self.path, self._descriptor)
 
     def discard(self) -> None:
         """Delete the place now (nothing where it was tied)."""
         self._end()
+        if self.promise is not None:
+            self.promise.release()
 
 
 def _discard(process: int, path: str, descriptor: int) -> None:
@@ -165,6 +187,8 @@ def _discard(process: int, path: str, descriptor: int) -> None:
     if os.getpid() != process:
         return  # a forked child must not delete its parent's results
     shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(Exception):  # at the very end of a process
+        _core.sweep_leftovers(path)
     lock = Path(path).with_suffix(".lock")
     lock.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -201,16 +225,20 @@ class Entry:
     source: str
 
 
-def _disk_bytes(path: Path) -> int:
-    total = os.lstat(path).st_blocks * 512 if path.is_file() else 0
+def disk_bytes(path: Path) -> int:
+    """Return what a file or a directory takes on the disk; what goes meanwhile takes nothing."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError):
+        total = os.lstat(path).st_blocks * 512 if path.is_file() else 0
     for folder, _, files in os.walk(path):
         for name in files:
-            status = os.lstat(os.path.join(folder, name))
-            total += status.st_blocks * 512
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total
 
 
-def _alive(lock: Path) -> bool:
+def alive(lock: Path) -> bool:
+    """Say whether the process that locked a file lives."""
     try:
         descriptor = os.open(lock, os.O_RDWR)
     except OSError:
@@ -225,31 +253,51 @@ def _alive(lock: Path) -> bool:
 
 
 def entries(scratch: Path) -> list[Entry]:
-    """List imports and results, with the bytes that each holds on disk."""
+    """List imports and results, built and being built, with the bytes that each holds on disk."""
     found = []
     for place in sorted((scratch / "imports").glob("*.zarr")):
         try:
             source = json.loads(place.with_suffix(".json").read_text())["source"]
         except (OSError, ValueError, KeyError):
             source = "unknown"
-        found.append(Entry(place, "import", _disk_bytes(place), source))
-    for place in sorted(p for p in (scratch / "imports").glob(".*flagstone-tmp*") if p.is_dir()):
-        alive = _alive(Path(f"{place}.lock"))
-        kind, source = ("import", "in progress") if alive else ("left behind", "an unfinished import")
-        found.append(Entry(place, kind, _disk_bytes(place), source))
-    for place in sorted((scratch / "results").glob("*.zarr")):
-        alive = _alive(place.with_suffix(".lock"))
-        process = place.stem.split("-")[-2]
-        kind = "result" if alive else "left behind"
-        found.append(
-            Entry(place, kind, _disk_bytes(place), f"process {process}" + ("" if alive else ", ended"))
-        )
+        found.append(Entry(place, "import", disk_bytes(place), source))
+    for place in _unfinished(scratch / "imports"):
+        live = alive(Path(f"{place}.lock"))
+        kind, source = ("import", "in progress") if live else ("left behind", "an unfinished import")
+        found.append(Entry(place, kind, disk_bytes(place), source))
+    for place in (*sorted((scratch / "results").glob("*.zarr")), *_unfinished(scratch / "results")):
+        whose = Path(scratch / "results" / entry_name(place))
+        live = alive(whose.with_suffix(".lock"))
+        source = f"process {whose.stem.split('-')[-2]}" + ("" if live else ", ended")
+        found.append(Entry(place, "result" if live else "left behind", disk_bytes(place), source))
     return found
+
+
+_PART = ".flagstone-tmp-"
+
+
+def _unfinished(folder: Path) -> list[Path]:
+    return sorted(place for place in folder.glob(f".*{_PART}*") if place.is_dir())
+
+
+def entry_name(place: Path) -> str:
+    """Return the name of the result or import that a path of scratch belongs to, built or being built."""
+    name = place.name
+    return name[1:].split(_PART)[0] if name.startswith(".") and _PART in name[1:] else name
+
+
+def _gone(scratch: Path) -> list[Entry]:
+    return [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
+
+
+def clearable(scratch: Path) -> int:
+    """Return the bytes that clear() would free."""
+    return sum(entry.nbytes for entry in _gone(scratch))
 
 
 def clear(scratch: Path) -> tuple[int, int]:
     """Delete imports and what ended processes left; return (entries, bytes). Results in use stay."""
-    gone = [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
+    gone = _gone(scratch)
     for entry in gone:
         shutil.rmtree(entry.path, ignore_errors=True)
         if entry.path.is_file():

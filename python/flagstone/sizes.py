@@ -8,7 +8,7 @@ import os
 from . import _core
 from .errors import Error
 
-__all__ = ["byte_count", "memory_bytes", "size_bytes", "thread_count"]
+__all__ = ["byte_count", "memory_bytes", "quota_bytes", "size_bytes", "thread_count"]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
@@ -36,6 +36,23 @@ def memory_bytes(memory: int | str | None) -> int:
     if said := os.environ.get("FLAGSTONE_MEMORY"):
         return size_bytes("FLAGSTONE_MEMORY", said)
     return int(0.6 * _core.allowed_memory())
+
+
+def quota_bytes(quota: int | str | None) -> int | None:
+    """Return a quota of scratch in bytes; None: $FLAGSTONE_SCRATCH_QUOTA, and where that is not set None."""
+    where = "scratch_quota"
+    if quota is None:
+        quota, where = os.environ.get("FLAGSTONE_SCRATCH_QUOTA") or None, "FLAGSTONE_SCRATCH_QUOTA"
+        if quota is None:
+            return None
+    if isinstance(quota, str):
+        try:
+            quota = int(_core.parse_bytes(quota))
+        except Error:
+            raise _bad_size(where, quota) from None
+    if isinstance(quota, bool) or not hasattr(quota, "__index__") or not 0 <= quota < _MOST_LIMIT:
+        raise _bad_size(where, quota)
+    return int(quota)
 
 
 def _bad_size(what: str, given: object) -> ValueError:

@@ -132,7 +132,9 @@ class _Restructure:
     def core(self, to: _core.Array) -> _core.Restructure:
         directory = str(prepare(self.call.runtime.scratch))
         checkpoint = self.place.record.checkpoint
-        return _core.Restructure(self.source, self.own, self.conjugate, to, directory, checkpoint)
+        return _core.Restructure(
+            self.source, self.own, self.conjugate, to, directory, checkpoint, self.call.spill
+        )
 
     def _arguments(self) -> dict[str, Any]:
         """Everything that decides the bits, and how to ask for it again."""
@@ -150,6 +152,7 @@ class _Restructure:
         core = self.core(self.place.planned())
         least = self.call.least_memory(core.job())
         counted = self.call.plan(core.job())
+        self.call.scratch_bytes["between passes"] = core.scratch_bytes
         return self.call.to_plan(counted, least, self.what, _method(core.passes), core.passes, core.why)
 
     def run(self) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -24,9 +22,10 @@ from .imports import STEP, Block
 from .records import UNRECORDED, Record, sync_folder
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
+from .spill import beside, reserve, spilling
 from .stretches import check_rows, stretches
 
-__all__ = ["Triplets", "Work", "beside", "build_csr", "build_dense"]
+__all__ = ["Triplets", "Work", "build_csr", "build_dense"]
 
 
 @dataclass
@@ -97,7 +96,7 @@ class _Buckets:
     """
 
     def __init__(self, call: Call, path: str, triplets: Triplets, kept: np.dtype[Any], work: Work) -> None:
-        self._call = call
+        self._call, self._who = call, f"open: '{path}'"
         rows, cols = triplets.rows, triplets.cols
         self.rows, self.coarse = rows, max(1, -(-rows // 65_536))  # rows of one counted range
         narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
@@ -113,8 +112,11 @@ class _Buckets:
         per_bucket = max(2 * STEP, int(counts.sum()) // 400)
         _, self.bucket_of = np.unique((np.cumsum(counts) - counts) // per_bucket, return_inverse=True)
         try:
-            for i in range(int(self.bucket_of[-1]) + 1):
-                self._files.append(open(f"{work.folder}/{i}", "w+b"))  # noqa: SIM115
+            with spilling(self._who, work.folder):
+                for i in range(int(self.bucket_of[-1]) + 1):
+                    self._files.append(open(f"{work.folder}/{i}", "w+b"))  # noqa: SIM115
+            sizes = np.bincount(self.bucket_of, weights=counts) * self.record.itemsize
+            reserve(self._who, work.folder, self._files, [int(n) for n in sizes])
             for row, column, value in triplets.blocks(work):
                 self._put(self.bucket_of[row // self.coarse], row, column, value)
         except BaseException:
@@ -170,8 +172,9 @@ class _Buckets:
         entries["row"], entries["column"], entries["value"] = row[order], column[order], value[order]
         counts = np.bincount(bucket, minlength=len(self._files))
         ends = np.cumsum(counts)
-        for i in np.flatnonzero(counts):
-            self._files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
+        with spilling(self._who, self._work.folder):
+            for i in np.flatnonzero(counts):
+                self._files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
 
     def sorted(self, held: int = 0) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Yield (first row, pointers, columns, values) of stretches of rows, top to bottom.
@@ -190,16 +193,6 @@ class _Buckets:
         """Close the files."""
         for file in self._files:
             file.close()
-
-
-@contextlib.contextmanager
-def beside(target: str) -> Iterator[str]:
-    """Make a folder for bucket files beside `target`; it goes with the block."""
-    folder = tempfile.mkdtemp(prefix=".flagstone-tmp-buckets-", dir=os.path.dirname(os.path.abspath(target)))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _held(triplets: Triplets, kept: np.dtype[Any]) -> int:

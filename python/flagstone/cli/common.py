@@ -12,6 +12,9 @@ import click
 
 from .. import _core, config, files, sparse
 from ..plan import Plan, format_seconds
+from ..sizes import quota_bytes
+
+_QUOTA = "flagstone.scratch_quota"
 
 
 class Size(click.ParamType[int]):
@@ -27,11 +30,23 @@ class Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+def _keep_quota(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        try:
+            ctx.meta[_QUOTA] = quota_bytes(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that every command that runs something takes."""
     for option in reversed([
         click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB."),
         click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory."),
+        click.option(
+            "--scratch-quota", metavar="SIZE", expose_value=False, callback=_keep_quota,
+            help="Most bytes in the scratch directory, as 200GiB.",
+        ),
         click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ]):  # fmt: skip
@@ -43,7 +58,9 @@ def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> c
     """Return the runtime of a command; what the bar needs is loaded now, so that plans count it."""
     if not quiet and sys.stderr.isatty():
         import rich.progress  # noqa: F401
-    return config.Runtime(memory=memory, scratch=directory)
+    return config.Runtime(
+        memory=memory, scratch=directory, scratch_quota=click.get_current_context().meta.get(_QUOTA)
+    )
 
 
 @contextlib.contextmanager

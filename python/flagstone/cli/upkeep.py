@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from .. import _core, gauge, records, scratch
+from .. import _core, gauge, quota, records, scratch
 from ..plan import format_seconds
+from ..sizes import quota_bytes
 from .common import print_json
 
 
@@ -38,12 +39,21 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
             click.echo(f"Kept {one.path}, {_progress(one)}; --all deletes it too.")
         return
     found = scratch.entries(place)
+    most, held = quota_bytes(None), quota.held(place)
+    free = scratch.free_bytes(place) if place.is_dir() else None
     if as_json:
         rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]
-        print_json({"directory": str(place), "entries": rows, "begun": [_facts(one) for one in begun]})
+        print_json({
+            "directory": str(place), "entries": rows, "begun": [_facts(one) for one in begun],
+            "quota": most, "held": held, "free": free, "clearable": scratch.clearable(place),
+        })  # fmt: skip
         return
-    total = _core.format_bytes(sum(entry.nbytes for entry in found))
+    size = _core.format_bytes
+    total = size(sum(entry.nbytes for entry in found))
     click.echo(f"{place}: {len(found)} entries, {total}")
+    limit = "no quota (FLAGSTONE_SCRATCH_QUOTA)" if most is None else f"quota {size(most)}, {size(held)} held"
+    clearable = size(scratch.clearable(place))
+    click.echo(f"  {limit}; {size(free or 0)} free on the disk; --clear frees {clearable}")
     for entry in found:
         click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")
     for one in begun:

@@ -78,6 +78,11 @@ class ArrayStore {
   /// Of an output whose writer died after a checkpoint(): forgets what a crash left damaged, before anything is
   /// written.
   virtual void adopt() {}
+  /// Of a new array that nobody sees yet: takes now, from the file system, all the space that its elements can need, so
+  /// that no other job is promised it; flush() gives back what was not used. Nothing for what is packed, whose length
+  /// nobody knows. False: the file system cannot reserve, so it was only looked whether there is enough. StorageError
+  /// (ENOSPC, EDQUOT), which leaves nothing taken. Cost: milliseconds for each GiB, where the file system has extents.
+  virtual bool reserve() { return true; }
   /// Whether all of a box was written; a store that cannot tell says yes.
   virtual bool stored(const Box&) const { return true; }
   /// Looks whether another handle or process has committed something since, and forgets what is old. Returns a number
@@ -137,8 +142,8 @@ Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape
 /// long as they can be (codec_text.hpp).
 Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw",
                     bool column_major = false);
-/// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made at the first
-/// write. Every access must use boxes of the grid `box` (clipped at the edge).
+/// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made and reserved whole
+/// at the first write (or by reserve()). Every access must use boxes of the grid `box` (clipped at the edge).
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);
 
 /// Whether boxes are best read without regard to chunks: memory, flat files, one chunk that has no checksum. One that

@@ -78,8 +78,8 @@ std::uint64_t File::size() const {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
-void File::allocate(std::uint64_t bytes) {
-  if (bytes == 0) return;
+bool File::allocate(std::uint64_t bytes) {
+  if (bytes == 0) return true;
   // Checked first: ext4 fills the disk to its last block before fallocate says ENOSPC.
   struct stat status;
   struct statvfs space;
@@ -91,10 +91,11 @@ void File::allocate(std::uint64_t bytes) {
                              " are free); free some space or write elsewhere",
                          ENOSPC, path_, bytes);
   }
-  if (without_interruption([&] { return ::fallocate(buffered_, 0, 0, static_cast<off_t>(bytes)); }) == 0) return;
+  if (without_interruption([&] { return ::fallocate(buffered_, 0, 0, static_cast<off_t>(bytes)); }) == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS)
     throw StorageError("storage: cannot reserve " + format_bytes(bytes), errno, path_, bytes);
   if (size() < bytes) truncate(bytes);
+  return false;
 }
 
 void File::truncate(std::uint64_t bytes) {
@@ -116,6 +117,12 @@ bool rename_to_new(const std::string& from, const std::string& to) {
     return false;
   }
   return ::rename(from.c_str(), to.c_str()) == 0;
+}
+
+std::uint64_t free_bytes(const std::string& path) {
+  struct statvfs space;
+  if (::statvfs(path.c_str(), &space) != 0) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
 }
 
 void sync_directory(const std::string& path) {

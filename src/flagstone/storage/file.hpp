@@ -26,7 +26,9 @@ class File {
   std::size_t direct_block() const noexcept { return block_; }
   const std::string& path() const noexcept { return path_; }
   std::uint64_t size() const;
-  void allocate(std::uint64_t bytes);  // reserves blocks (fallocate) and sets the length; StorageError(ENOSPC)
+  /// Reserves blocks (fallocate) and sets the length. False where the file system cannot reserve: it was looked whether
+  /// so much is free, no more. StorageError(ENOSPC, EDQUOT).
+  bool allocate(std::uint64_t bytes);
   void truncate(std::uint64_t bytes);
   void sync();  // fdatasync
 
@@ -42,5 +44,8 @@ class File {
 bool rename_to_new(const std::string& from, const std::string& to);
 
 void sync_directory(const std::string& path);
+
+/// Bytes that this user may still write where `path` lies, quotas apart; all there can be where nobody says.
+std::uint64_t free_bytes(const std::string& path);
 
 }  // namespace flagstone

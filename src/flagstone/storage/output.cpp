@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -107,9 +106,8 @@ void Output::drop() noexcept {
 std::string Output::notes() const { return hidden_ + notes_suffix; }
 
 void Output::check_space(std::uint64_t bytes_needed) const {
-  struct statvfs space;
-  if (bytes_needed == 0 || ::statvfs(parent_.c_str(), &space) != 0) return;
-  const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+  if (bytes_needed == 0) return;
+  const std::uint64_t free = free_bytes(parent_);
   const std::uint64_t held = adopted_ ? bytes_on_disk(hidden_) : 0;
   if (bytes_needed > held && free < bytes_needed - held)
     throw StorageError("output: needs " + format_bytes(bytes_needed - held) + ", and " + format_bytes(free) +

@@ -34,8 +34,13 @@ class TemporaryStore final : public ArrayStore {
     const Cell cell = cell_of(box);
     if (!(cell.tile == box)) throw ShapeError(refusal(box, "writes take whole tiles"));
     std::lock_guard lock(mutex_);
-    if (!file_) file_ = File::temporary(directory_);
+    make();
     return transfer_of(box, cell, file_);
+  }
+
+  bool reserve() override {
+    std::lock_guard lock(mutex_);
+    return make();
   }
 
   Transfer planned_write(const Box& box) override {
@@ -56,6 +61,14 @@ class TemporaryStore final : public ArrayStore {
   }
 
  private:
+  bool make() {
+    if (file_) return reserved_;
+    auto file = File::temporary(directory_);
+    reserved_ = file->allocate(slot_ * written_.size());
+    file_ = std::move(file);
+    return reserved_;
+  }
+
   /// The tile that holds a box, and its number in C order.
   struct Cell {
     std::size_t number = 0;
@@ -113,6 +126,7 @@ class TemporaryStore final : public ArrayStore {
   const std::string directory_;
   mutable std::mutex mutex_;
   std::shared_ptr<File> file_;  // from the first write on
+  bool reserved_ = false;
   std::vector<bool> written_;
 };
 

@@ -17,14 +17,15 @@ void ZarrStore::checkpoint() {
 /// written.
 void ZarrStore::adopt() {
   final_ = true;
-  Shape grid = metadata_.shape;
-  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(grid[d], metadata_.shards[d]);
-  for (const Shape& shard :
-       ChunkLayout(metadata_.shape, metadata_.shards, metadata_.dtype).touched(whole(metadata_.shape))) {
+  for (const Shape& shard : shards_of_shape()) {
     std::lock_guard lock(mutex_);
     bool damaged = false;
     try {
       Shard& loaded = load(shard);
+      if (set_idle(shard, loaded)) {
+        if (keeps_sums_) sums_.invalidate(sums_.number_of(shard));
+        continue;
+      }
       loaded.reserved = loaded.exists;
       damaged = loaded.exists && keeps_sums_ && loaded.sums.state != ShardSums::State::known;
     } catch (const FormatError&) {

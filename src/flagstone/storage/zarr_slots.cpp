@@ -13,7 +13,7 @@
 
 namespace flagstone {
 
-void ZarrStore::make(const Shape& shard, Shard& fresh) {
+bool ZarrStore::make(const Shape& shard, Shard& fresh) {
   if (!still_there())
     throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
   // Through the descriptor: another array may take the path at any moment.
@@ -30,34 +30,40 @@ void ZarrStore::make(const Shape& shard, Shard& fresh) {
   fresh.file_bytes =
       align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
   fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
+  bool reserved = false;
   if (transacting_)
     make_aside(here, path, shard, fresh);
   else
-    make_here(path, fresh);  // nobody else sees the array yet
+    reserved = make_here(path, fresh);  // nobody else sees the array yet
   fresh.exists = fresh.indexed = true;
+  return reserved;
 }
 
-void ZarrStore::make_here(const std::string& path, Shard& fresh) {
+bool ZarrStore::make_here(const std::string& path, Shard& fresh) {
   const auto file = File::open(path, File::Mode::create);
   struct stat status;
   if (::fstat(file->buffered(), &status) == 0) fresh.made = status.st_ino;
+  bool reserved = false;
   try {
-    fill_shard(*file, fresh);
+    reserved = fill_shard(*file, fresh);
   } catch (...) {
     ::unlink(path.c_str());  // a full disk: the next write makes it again
     fresh.made = 0;
     throw;
   }
   fresh.reserved = true;
+  return reserved;
 }
 
 /// A length and an index of absent chunks.
-void ZarrStore::fill_shard(File& file, const Shard& fresh) const {
+bool ZarrStore::fill_shard(File& file, const Shard& fresh) const {
+  bool reserved = false;
   if (metadata_.codec.raw())
-    file.allocate(fresh.file_bytes);
+    reserved = file.allocate(fresh.file_bytes);
   else
     file.truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
   write_shard_index(file, fresh.entries, fresh.file_bytes);
+  return reserved;
 }
 
 /// Under a hidden name first: a shard without an index, from a writer that died or lost its power, can be read by
@@ -96,6 +102,7 @@ void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
 
 void ZarrStore::touch(const Shape& shard, Shard& loaded) {
   check_layout(shard, loaded);
+  wake(shard, loaded);
   check_sums(loaded);
   const std::size_t number = sums_.number_of(shard);
   loaded.sums_before = loaded.sums;

@@ -40,6 +40,7 @@ class ZarrStore final : public ArrayStore, public Located {
   void flush() override;
   void checkpoint() override;
   void adopt() override;
+  bool reserve() override;
   bool stored(const Box& box) const override;
   std::uint64_t look() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
@@ -119,10 +120,14 @@ class ZarrStore final : public ArrayStore, public Located {
   void hold_existing();
   Shard& load(const Shape& shard) const;               // mutex_ held
   void hold(const Shape& shard, Shard& loaded) const;  // mutex_ held: opens, and bounds the files held open
-  void make(const Shape& shard, Shard& fresh);         // mutex_ held
-  void make_here(const std::string& path, Shard& fresh);
+  bool make(const Shape& shard, Shard& fresh);         // mutex_ held; whether its space is reserved
+  bool make_here(const std::string& path, Shard& fresh);
   void make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh);
-  void fill_shard(File& file, const Shard& fresh) const;
+  bool fill_shard(File& file, const Shard& fresh) const;
+  std::vector<Shape> shards_of_shape() const;
+  bool set_idle(const Shape& shard, const Shard& loaded);
+  void wake(const Shape& shard, Shard& loaded);
+  void drop_idle();
   void unmake(const Shape& shard, std::uint64_t inode) const;
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const NewChunk& chunk);  // for writing
@@ -174,6 +179,7 @@ class ZarrStore final : public ArrayStore, public Located {
   mutable std::mutex mutex_;
   mutable std::map<Shape, Shard> shards_;
   mutable std::deque<Shape> open_;  // oldest first
+  std::map<Shape, std::uint64_t> idle_;  // reserved shards that nothing was written to, and their inodes
   std::set<std::string> new_directories_;
   std::map<Shape, NewChunk> pending_;  // between taking a place and the completion of the write
 };

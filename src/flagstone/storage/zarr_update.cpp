@@ -175,6 +175,7 @@ void ZarrStore::flush() { flush(true); }
 void ZarrStore::flush(bool last) {
   std::lock_guard lock(mutex_);
   if (transacting_) return;  // that is the transaction's
+  if (last) drop_idle();
   for (auto& [name, shard] : shards_) {
     if (last && drop_empty(name, shard)) continue;
     if (last && (shard.unsynced || std::exchange(shard.reserved, false))) punch(name, shard, unused(shard));

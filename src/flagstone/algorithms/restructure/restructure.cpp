@@ -153,6 +153,12 @@ Target target_of(const Array& to) {
   return target;
 }
 
+/// The narrower of the two lies between the passes; the conversion happens where it is made.
+Dtype between_dtype(const Job& job) {
+  const bool early = size_of(job.to.dtype()) < size_of(job.source.array.dtype());
+  return early ? job.to.dtype() : job.source.array.dtype();
+}
+
 }  // namespace
 
 void check(const Job& job) {
@@ -171,17 +177,26 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   return choose(lie_of(job.source), target_of(job.to), budget, workers);
 }
 
+std::uint64_t scratch_bytes(const Job& job, const Scheme& scheme) {
+  if (!scheme.second || count(job.to.shape()) == 0) return 0;
+  Index tiles = 1;
+  for (std::size_t d = 0; d < job.to.ndim(); ++d) tiles *= ceil_div(job.to.shape()[d], scheme.first.tile[d]);
+  const auto tile = static_cast<std::uint64_t>(count(scheme.first.tile)) * size_of(between_dtype(job));
+  return static_cast<std::uint64_t>(tiles) * align_up(tile);
+}
+
 void run(Graph& graph, const Job& job, const Scheme& scheme) {
   check(job);
   if (count(job.to.shape()) == 0) return;
   FinishedTiles finished(graph, job.checkpoint, job.to, target_of(job.to).tile);
   if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, true).run();
-  // The narrower of the two dtypes lies between; the conversion happens where it is made.
-  const bool early = size_of(job.to.dtype()) < size_of(job.source.array.dtype());
-  const Dtype dtype = early ? job.to.dtype() : job.source.array.dtype();
-  Source between{temporary_array(job.to.shape(), dtype, scheme.first.tile, job.scratch),
+  Source between{temporary_array(job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch),
                  std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
+  if (!graph.planning()) {
+    if (job.promise) job.promise(scratch_bytes(job, scheme));
+    between.array.store().reserve();
+  }
   Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, false).run();
   graph.barrier();
   Builder(graph, between, job.to, *scheme.second, false, finished, true).run();

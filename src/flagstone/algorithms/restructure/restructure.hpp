@@ -1,5 +1,6 @@
 #pragma once
 // An array written anew: other chunks, another order of dimensions, another dtype. Fixed memory, at most two passes.
+#include <functional>
 #include <memory>
 
 #include "flagstone/algorithms/restructure/scheme.hpp"
@@ -15,6 +16,8 @@ struct Job {
   std::string scratch;  // directory for what lies between two passes
   /// Where finished chunks are noted, box by box; what a dead process finished is not written again.
   std::shared_ptr<Checkpoint> checkpoint = nullptr;
+  /// Asked, before the first of two passes, for the bytes between them; what it throws ends the run.
+  std::function<void(std::uint64_t)> promise = nullptr;
 };
 
 /// ShapeError unless the axes are a permutation and the shapes agree.
@@ -25,5 +28,7 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers);
 /// more where the limit is too small even for that). Tiles of the result are written in an order that is a function of
 /// the job and the scheme alone: boxes along pass.loops, in each box tiles in C order.
 void run(Graph& graph, const Job& job, const Scheme& scheme);
+/// What lies in scratch between the passes of a scheme that takes two.
+std::uint64_t scratch_bytes(const Job& job, const Scheme& scheme);
 
 }  // namespace flagstone::restructure
