@@ -207,7 +207,7 @@ def test_plan_limit_and_bytes(isolated, to, extra):
     assert done["peak"] <= done["limit"]
     assert done["passes"][0] == done["passes"][1]
     assert done["planned"][1] == done["moved"][1]
-    # What is still in memory from the first pass is not read again: a matter of moments, more so since the tiles
+    # What is still in memory from the first pass is not read again: a matter of moments, more so since tiles
     # between are written where space was taken for them.
     slack = 0 if done["passes"][0] == 1 else 0.2
     assert done["moved"][0] == pytest.approx(done["planned"][0], rel=slack, abs=0)

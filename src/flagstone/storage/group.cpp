@@ -34,6 +34,9 @@ std::string node_type(const std::string& directory) {
     return root.is_object() && root.contains("node_type") && root["node_type"].is_string()
                ? root["node_type"].get<std::string>()
                : "";
+  } catch (const StorageError& error) {
+    if (error.number == EIO) throw;  // what a disk cannot read is not something else
+    return "";
   } catch (const std::exception&) {
     return "";
   }
