@@ -137,3 +137,85 @@ def test_read_only_media_are_read_and_refuse_writers_in_a_sentence(tmp_path):
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(errno.EROFS)] * 2
+
+
+def test_a_clock_that_goes_backwards_imports_again_and_resumes(tmp_path, isolated):
+    """Imports and records go by equality of times, never by their order."""
+    sp = pytest.importorskip("scipy.sparse")
+    scratch = tmp_path / "scratch"
+    with fl.Runtime(scratch=scratch):
+        for k, when in enumerate((2_000_000_000, 1_000_000_000, 500), 1):
+            matrix = sp.csr_matrix(np.diag(np.full(40, float(k))))
+            sp.save_npz(tmp_path / "m.npz", matrix)
+            os.utime(tmp_path / "m.npz", (when, when))
+            assert (fl.open(tmp_path / "m.npz").to_scipy() != matrix).nnz == 0
+            again = fl.open(tmp_path / "m.npz")
+            assert again.import_seconds == 0  # this very file was imported
+
+
+def test_a_shard_that_is_cut_short_is_named(tmp_path):
+    """At the index, in a chunk, to nothing: an error that names the file, for readers and for check."""
+    path = tmp_path / "a.zarr"
+    made(path).close()
+    shard = next(p for p in path.rglob("c/**/*") if p.is_file())
+    whole = shard.read_bytes()
+    for length in (len(whole) - 1, len(whole) // 2, 5, 0):
+        shard.write_bytes(whole[:length])
+        with pytest.raises((fl.FormatError, fl.StorageError)) as caught:
+            fl.open(path)[...]
+        assert "c/0" in str(caught.value)
+        assert not fl.check(path).ok
+    shard.write_bytes(whole)
+    assert (fl.open(path)[...] == 1).all()
+
+
+HOLDING = """
+import sys
+import flagstone as fl
+with fl.transaction(sys.argv[1]):
+    fl.open(sys.argv[1], mode="r+")[0] = 5
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path):
+    path = tmp_path / "a.zarr"
+    array = made(path)
+    first = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout.readline() == "ready\n"
+    with pytest.raises(fl.StorageError, match=f"{first.pid}.*python") as caught:
+        array[:16] = 2
+    assert "since" in str(caught.value)
+    first.communicate("\n")
+    array[16:32] = 3
+    assert (fl.open(path)[0] == 5).all()
+    assert (fl.open(path)[16:32] == 3).all()
+
+
+def test_a_million_chunks_are_opened_and_touched_in_bounded_memory(isolated):
+    opened, element, grown = isolated(
+        """
+        from pathlib import Path
+        a = fl.create("m.zarr", (1_000_000, 8), "float64", chunks=(1, 8))
+        a[777_777] = 3
+        a.close()
+        def resident():
+            text = Path("/proc/self/status").read_text()
+            return int(text.split("VmRSS:")[1].split()[0]) << 10
+        fl.open("m.zarr")
+        before = resident()
+        b = fl.open("m.zarr", mode="r+")
+        repr(b)
+        element = [float(b[777_777, 3]), float(b[5, 5])]
+        b[12, :] = 1
+        element.append(float(fl.open("m.zarr")[12, 7]))
+        files = sum(p.is_file() for p in Path("m.zarr").rglob("*"))
+        result = [files, element, resident() - before]
+        """
+    )
+    assert element == [3.0, 0.0, 1.0]
+    assert opened < 20  # files
+    assert grown < 32 << 20

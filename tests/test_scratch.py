@@ -96,7 +96,7 @@ def test_imports_count_and_the_message_says_what_clearing_frees(tmp_path, place)
 
 @pytest.mark.parametrize("kind", ["csr", "coo"])
 def test_an_import_that_grows_beyond_the_quota_is_stopped_and_leaves_nothing(tmp_path, place, kind):
-    matrix = sp.random(6000, 4000, 0.1, format=kind, random_state=1)
+    matrix = sp.random(3000, 3000, 0.15, format=kind, random_state=1)
     sp.save_npz(tmp_path / "m.npz", matrix)
     with fl.Runtime(scratch=place, scratch_quota="4MiB"):
         with pytest.raises(fl.StorageError, match="open: needs .* of its quota of 4 MiB") as caught:
@@ -262,7 +262,7 @@ os._exit(0)
 
 def test_a_killed_import_leaves_no_files_of_its_sort(tmp_path, place):
     """What passes through scratch once has no name."""
-    sp.save_npz(tmp_path / "m.npz", sp.random(3000, 3000, 0.1, format="coo", random_state=0))
+    sp.save_npz(tmp_path / "m.npz", sp.random(1500, 1500, 0.1, format="coo", random_state=0))
     code = """
 import os, sys
 import flagstone as fl

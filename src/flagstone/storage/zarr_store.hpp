@@ -178,7 +178,7 @@ class ZarrStore final : public ArrayStore, public Located {
   mutable const ArrayRecord* overlay_part_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::map<Shape, Shard> shards_;
-  mutable std::deque<Shape> open_;  // oldest first
+  mutable std::deque<Shape> open_;       // oldest first
   std::map<Shape, std::uint64_t> idle_;  // reserved shards that nothing was written to, and their inodes
   std::set<std::string> new_directories_;
   std::map<Shape, NewChunk> pending_;  // between taking a place and the completion of the write
