@@ -34,7 +34,7 @@ def spilling(who: str, folder: str) -> Iterator[None]:
 
 
 def reserve(who: str, folder: str, files: list[IO[bytes]], sizes: list[int]) -> None:
-    """Take the space of files in `folder` before anything is written to them; StorageError (ENOSPC, EDQUOT)."""
+    """Take the space of files in `folder` before they are written; StorageError (ENOSPC, EDQUOT)."""
     needed = sum(sizes)
     quota.grows(needed)
     free = free_bytes(Path(folder))
