@@ -63,12 +63,14 @@ class Packing {
   }
 
   PackReport run() {
+    std::error_code error;
+    std::filesystem::create_directories(directory_, error);
+    if (error) throw StorageError("pack: cannot make the directory", error.value(), directory_);
     encoded_ = Buffer(encoded_bytes());
     if (!as_stored_) {
       decoded_ = Buffer(align_up(chunk_bytes(array_)));
       scratch_ = Buffer(scratch_bytes());
     }
-    std::filesystem::create_directories(directory_);
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) write_shard(shard);
     write_text(directory_ + "/zarr.json", to_json(metadata_));
