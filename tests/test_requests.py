@@ -276,6 +276,22 @@ def test_what_waits_reaches_jobs_and_commits(tmp_path):
     np.testing.assert_array_equal(A[...], inside)
 
 
+def test_a_flush_writes_what_waits(tmp_path):
+    path = tmp_path / "a.zarr"
+    A = fl.create(path, (256, 1 << 13), "float64", chunks=(256, 256))
+    A[...] = 0
+    with pytest.raises(RuntimeError), fl.transaction(path):
+        A[7] = 1  # a part of every chunk
+        os.sync()
+        before = moved()["write_bytes"]
+        A.flush()
+        assert moved()["write_bytes"] - before >= A.nbytes
+        A.flush()  # nothing waits any more
+        assert (A[7] == 1).all()
+        raise RuntimeError
+    assert not A[...].any()  # it was part of the transaction
+
+
 def test_small_writes_stay_within_the_limit(isolated):
     peak, limit, same = isolated(
         """

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from . import _core
 from .boxes import Key
 from .combined import Combined
+from .combined import of as waiting_for
 from .config import Call
 from .errors import Error
 from .linear import Linear
@@ -271,8 +272,15 @@ class Array(Linear, Elementwise):
         operations["resize"](self, shape, memory)
 
     def flush(self) -> None:
-        """See what others committed since; put what was assigned to a flat file on the disk."""
+        """See what others committed since; put what was assigned on the disk.
+
+        To a flat file, for good. Inside a `flagstone.transaction`: parts of chunks that waited in memory,
+        still as a part of it. Elsewhere assignments to Zarr arrays are on the disk when they return.
+        """
         owner = self._owner
+        if (waiting := waiting_for(owner._core)) is not None:
+            with owner._updating():
+                waiting.flush(Call("flush", light=True).engine)
         if not owner._dirty:
             owner._core.look()
         if owner._dirty:
