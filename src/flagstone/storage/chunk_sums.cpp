@@ -22,12 +22,14 @@ constexpr const char* folder = "__flagstone";
 constexpr const char* name = "__flagstone/chunks.bin";
 constexpr const char* carried = "__flagstone/chunks.next";
 
-bool read_at(int file, void* to, std::size_t bytes, std::uint64_t offset) {
+/// False where the file is shorter.
+bool read_at(int file, void* to, std::size_t bytes, std::uint64_t offset, const std::string& path) {
   auto* at = static_cast<char*>(to);
   while (bytes > 0) {
     const ssize_t got = ::pread(file, at, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
+    if (got < 0) throw StorageError("storage: cannot read the checksums", errno, path, offset);
+    if (got == 0) return false;
     at += got, bytes -= static_cast<std::size_t>(got), offset += static_cast<std::uint64_t>(got);
   }
   return true;
@@ -125,7 +127,13 @@ bool ChunkSums::open_named(const char* name, bool writable) {
   writable_ = writable;
   FileHead head;
   const FileHead expected = expected_head();
-  const bool whole = read_at(file_, &head, sizeof head, 0);
+  bool whole = false;
+  try {
+    whole = read_at(file_, &head, sizeof head, 0, path_);
+  } catch (const StorageError&) {
+    ::close(std::exchange(file_, -1));
+    throw;
+  }
   if (whole && std::memcmp(&head, &expected, sizeof head) == 0) return true;
   damaged_ = !whole || std::memcmp(head.magic, magic, sizeof magic) != 0 ||
              head.crc != crc32c(&head, sizeof head - sizeof head.crc);
@@ -155,12 +163,13 @@ ShardSums ChunkSums::last_known(std::size_t shard) { return read_block(shard, nu
 ShardSums ChunkSums::read_block(std::size_t shard, const ShardStamp* stamp) {
   ShardSums sums;
   if (file_ < 0 && !looked_) {
-    looked_ = true;
     open_existing(false);
+    looked_ = true;
   }
   if (damaged_) sums.state = ShardSums::State::damaged;
   BlockHead head;
-  if (file_ < 0 || !read_at(file_, &head, sizeof head, place(shard))) return sums;  // short: no block was written
+  if (file_ < 0 || !read_at(file_, &head, sizeof head, place(shard), path_))
+    return sums;  // short: no block was written
   const BlockHead none{};
   if (std::memcmp(&head, &none, sizeof head) == 0) return sums;
   sums.state = ShardSums::State::damaged;
@@ -175,7 +184,7 @@ ShardSums ChunkSums::read_block(std::size_t shard, const ShardStamp* stamp) {
     return sums;
   }
   sums.chunks.resize(entries_);
-  if (!read_at(file_, sums.chunks.data(), 8 * entries_, place(shard) + head_bytes) ||
+  if (!read_at(file_, sums.chunks.data(), 8 * entries_, place(shard) + head_bytes, path_) ||
       crc32c(sums.chunks.data(), 8 * entries_) != head.list) {
     sums.chunks.clear();
     return sums;
@@ -187,7 +196,7 @@ ShardSums ChunkSums::read_block(std::size_t shard, const ShardStamp* stamp) {
 void ChunkSums::invalidate(std::size_t shard) {
   if (!open_existing(true)) return;
   BlockHead head{};
-  if (!read_at(file_, &head, sizeof head, place(shard)) || !head.known) return;
+  if (!read_at(file_, &head, sizeof head, place(shard), path_) || !head.known) return;
   head.known = 0;
   head.crc = crc32c(&head, sizeof head - sizeof head.crc);
   write_at(file_, &head, sizeof head, place(shard), path_);
@@ -200,7 +209,7 @@ void ChunkSums::invalidate_all() {
 void ChunkSums::growing(std::size_t shard, std::uint64_t bytes) {
   if (!open_existing(true)) return;
   BlockHead head{};
-  if (!read_at(file_, &head, sizeof head, place(shard)) || !head.known) return;
+  if (!read_at(file_, &head, sizeof head, place(shard), path_) || !head.known) return;
   head.before = std::exchange(head.bytes, bytes);
   head.crc = crc32c(&head, sizeof head - sizeof head.crc);
   write_at(file_, &head, sizeof head, place(shard), path_);
@@ -241,7 +250,7 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
     for (std::size_t d = 0; d < both.size(); ++d)
       if (at[d] >= both[d]) return;
     const std::size_t bytes = head_bytes + 8 * old.entries_;
-    if (read_at(old.file_, block.data(), bytes, old.place(old.number_of(at))) &&
+    if (read_at(old.file_, block.data(), bytes, old.place(old.number_of(at)), old.path_) &&
         std::memcmp(block.data(), none.data(), none.size()) != 0)
       write_at(fresh.file_, block.data(), bytes, fresh.place(fresh.number_of(at)), fresh.path_);
   });
