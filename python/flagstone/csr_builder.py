@@ -144,6 +144,7 @@ class CsrBuilder:
         if self._writer is not None:
             self._writer.finish()
             self._writer = None
+            quota.finished()
         if self._output is not None:
             self._output.publish()
         return SparseArray(_core.open_csr(self.path))

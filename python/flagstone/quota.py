@@ -23,7 +23,7 @@ from pathlib import Path
 from . import _core, scratch
 from .errors import storage_error
 
-__all__ = ["Promise", "counting", "grows", "held", "needs", "promise", "wrote"]
+__all__ = ["Promise", "counting", "finished", "grows", "held", "needs", "promise", "wrote"]
 
 _LOOK = 64 << 20  # bytes of unknown length that are written between two looks at the disk
 
@@ -123,9 +123,12 @@ class Promise:
         self._unseen += nbytes
         if self.quota is None or self._unseen < min(_LOOK, max(1, self.quota // 16)):
             return
+        self.look()
+
+    def look(self) -> None:
+        """Take what its entry has on the disk by now; refuse where that is too much."""
         self._unseen = 0
-        there = _on_disk(self.directory).get(self._entry, 0)
-        if there > self.nbytes:
+        if self.quota is not None and (there := _on_disk(self.directory).get(self._entry, 0)) > self.nbytes:
             self.take(there)
 
     def grow(self, nbytes: int) -> None:
@@ -209,6 +212,13 @@ def wrote(nbytes: int) -> None:
     made = _active.get()
     if made is not None:
         made.wrote(nbytes)
+
+
+def finished() -> None:
+    """Tell that all of the entry that is counted, if there is one, was written; it has not appeared yet."""
+    made = _active.get()
+    if made is not None:
+        made.look()
 
 
 def grows(nbytes: int) -> None:
