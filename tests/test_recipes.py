@@ -219,10 +219,9 @@ def test_recipe_from_the_command_line(tmp_path, counts):
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda A: fl.single_cell(np.ones((3, 4))), "a SparseArray of cells x genes"),
+    (lambda A: fl.single_cell(np.ones((3, 4))), "X is ndarray; a matrix of cells x genes"),
     (lambda A: fl.single_cell(A, 30, genes=20), "between 1 and genes"),
     (lambda A: fl.single_cell(A.scale(factor=-1.0), 3), "must hold counts"),
-    (lambda A: fl.single_cell(A.T, 3), "X is a transposed SparseArray"),
     (lambda A: fl.single_cell(A, 3, target=-1), "target is -1; counts of a cell"),
     (lambda A: fl.single_cell(A, 3, target=np.nan), "target is nan"),
     (lambda A: fl.single_cell(fl.from_blocks([np.zeros((0, 9))]), 3), "X is 0 x 9; at most 0 components"),
@@ -230,6 +229,14 @@ def test_recipe_from_the_command_line(tmp_path, counts):
 def test_bad_input(tmp_path, counts, call, message):
     with pytest.raises(fl.ShapeError, match=message):
         call(fl.from_blocks([counts], tmp_path / "a.zarr"))
+
+
+def test_a_view_by_columns_is_packed_by_rows_first(tmp_path, counts):
+    A = fl.from_blocks([counts], tmp_path / "a.zarr")
+    by_columns = fl.from_blocks([counts.T.tocsr()], tmp_path / "t.zarr")
+    np.testing.assert_array_equal(
+        fl.single_cell(by_columns.T, 3, genes=100).genes, fl.single_cell(A, 3, genes=100).genes
+    )
 
 
 @pytest.mark.parametrize("value", [-1.0, -1e-3])
