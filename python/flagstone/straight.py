@@ -119,6 +119,6 @@ class StraightReader:
         return got - first
 
     def __del__(self) -> None:
-        self._pool.shutdown()  # nobody reads from a file that is closed
+        self._pool.shutdown(wait=False)  # nothing reads, or it would hold this; may run in one of them
         if self._file >= 0:
             os.close(self._file)

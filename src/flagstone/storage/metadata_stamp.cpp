@@ -10,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/metadata.hpp"
 
 namespace flagstone {
 namespace {
@@ -61,8 +62,9 @@ bool metadata_damaged(const std::string& file, const std::string& text, const st
       then.crc != crc32c(&then, offsetof(Stamp, crc)))
     return false;
   Stamp now{};
-  return fill_in(now, file, text) && now.inode == then.inode && now.bytes == then.bytes &&
-         now.seconds == then.seconds && now.nanoseconds == then.nanoseconds && now.text != then.text;
+  const bool other = fill_in(now, file, text) && now.inode == then.inode && now.bytes == then.bytes &&
+                     now.seconds == then.seconds && now.nanoseconds == then.nanoseconds && now.text != then.text;
+  return other && read_text(file) == text;  // else another array took its place since `text` was read
 }
 
 void check_metadata(const std::string& file, const std::string& text, const std::string& stamp) {
