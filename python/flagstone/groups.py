@@ -15,6 +15,8 @@ from .sparse import SparseArray
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
+_REPLACED = 20  #: times that a directory may be replaced while it is opened
+
 
 def attributes(place: str) -> dict[str, Any]:
     """Return the attributes of a group; {} where there is none that can be read."""
@@ -70,14 +72,36 @@ def _stored_csc(place: str) -> SparseArray:
 
 
 def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArray:
-    """Open an array, a sparse matrix or a member of a group; of AnnData's, X where no key is given."""
+    """Open an array, a sparse matrix or a member of a group; of AnnData's, X where no key is given.
+
+    Where another takes its place meanwhile (results appear by a rename), that one is opened.
+    """
+    for _ in range(_REPLACED):
+        before = _identity(place)
+        try:
+            return _open(place, key, mode)
+        except (Error, OSError):
+            if _identity(place) == before:
+                raise
+    return _open(place, key, mode)
+
+
+def _identity(place: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
     if key is not None:
         inner = os.path.normpath(os.path.join(place, key))
         if not inner.startswith(os.path.normpath(place) + os.sep) or not os.path.isdir(inner):
             raise storage_error(
                 f"open: '{place}' has no member {key!r}{_members(place)}.", errno.ENOENT, inner
             )
-        return open_directory(inner, None, mode)
+        return _open(inner, None, mode)
     if _core.is_csr_group(place):
         return SparseArray(_core.open_csr(place))
     if _core.is_zarr_array(place):
@@ -94,7 +118,7 @@ def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArra
         return _stored_csc(place).T
     if told.get("encoding-type") == "anndata":
         if os.path.isdir(f"{place}/X"):
-            return open_directory(f"{place}/X", None, mode)
+            return _open(f"{place}/X", None, mode)
         raise FormatError(
             f"open: '{place}' has no X; it is an AnnData group{_members(place)}; name one with key=."
         )
@@ -104,7 +128,7 @@ def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArra
     if len(arrays) == 1 and not groups:
         return open_array(f"{place}/{arrays[0]}", mode)
     if len(groups) == 1 and not arrays:
-        return open_directory(f"{place}/{groups[0]}", None, mode)
+        return _open(f"{place}/{groups[0]}", None, mode)
     raise FormatError(f"open: '{place}' is a group{_members(place)}; name one with key=.")
 
 
