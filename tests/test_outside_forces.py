@@ -139,8 +139,8 @@ def test_read_only_media_are_read_and_refuse_writers_in_a_sentence(tmp_path):
     assert done.stdout.split() == [str(errno.EROFS)] * 2
 
 
-def test_a_clock_that_goes_backwards_imports_again_and_resumes(tmp_path, isolated):
-    """Imports and records go by equality of times, never by their order."""
+def test_a_clock_that_goes_backwards_imports_again(tmp_path):
+    """Imports go by equality of times, never by their order."""
     sp = pytest.importorskip("scipy.sparse")
     scratch = tmp_path / "scratch"
     with fl.Runtime(scratch=scratch):
