@@ -321,3 +321,16 @@ def test_a_sparse_matrix_with_large_means():
     for method in METHODS:
         found = fl.pca(sp.csr_matrix(wide), 5, method=method)
         np.testing.assert_allclose(found.singular_values, wanted, rtol=0, atol=1e-5 * wanted[0])
+
+
+def test_a_matrix_by_columns_is_turned_into_scratch(tmp_path):
+    by_rows = sp.random(600, 80, 0.2, format="csr", random_state=3, dtype=np.float64)
+    X = fl.from_blocks([by_rows], tmp_path / "x.zarr")
+    by_columns = fl.from_blocks([by_rows.T.tocsr()], tmp_path / "t.zarr").T
+    expected, found = fl.pca(X, 4), fl.pca(by_columns, 4)
+    np.testing.assert_array_equal(found.singular_values, expected.singular_values)
+    np.testing.assert_array_equal(found.scores[...], expected.scores[...])
+    np.testing.assert_array_equal(found.transform(by_columns)[...], expected.transform(X)[...])
+    assert fl.pca.plan(by_columns, 4).passes == fl.pca.plan(X, 4).passes
+    with pytest.raises(fl.ShapeError, match="lazy expression of a matrix stored by columns"):
+        fl.pca(by_columns.scale(factor=2.0), 4)

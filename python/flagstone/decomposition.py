@@ -20,6 +20,7 @@ from .operands import unmasked
 from .outputs import check_path
 from .plan import Plan, Prepared, routine
 from .records import UNRECORDED, Record, identity, seconds_of
+from .rows import by_rows
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -40,7 +41,8 @@ class _Pca:
             raise ShapeError(f"pca: seed is {seed}; an integer of 0 or more is needed.")
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
-        self.X = self._operand(X)
+        self.turned = isinstance(X, SparseArray) and X._transposed
+        self.X = self._operand(X, memory)
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
@@ -64,15 +66,17 @@ class _Pca:
         self.chunks = tuple(_core.scores_chunks(self.input, self.k))
 
     @staticmethod
-    def _operand(X: Any) -> Any:
+    def _operand(X: Any, memory: int | str | None) -> Any:
         if isinstance(X, Array):
             X.flush()
             return X
         if isinstance(X, SparseArray):
             if X._transposed:
+                X = by_rows("pca", X, memory)
+            if X._transposed:
                 raise ShapeError(
-                    "pca: X is stored by columns (CSC, or a transpose), and rows are needed; fl.convert(X, "
-                    "'x.zarr') or 'flagstone convert' turns it round, pass that."
+                    "pca: X is a lazy expression of a matrix stored by columns (CSC, or a transpose), and "
+                    "rows are needed; turn the matrix round with fl.convert(..., 'x.zarr') and use that."
                 )
             return X
         if hasattr(X, "tocsr"):
@@ -106,7 +110,7 @@ class _Pca:
 
     def _record(self, members: dict[str, NDArray[Any]] | None) -> Record:
         """Return the record of the call; the passes are counted as for block Krylov."""
-        if self.out is None:
+        if self.out is None or self.turned:  # what was turned into scratch goes with the process
             return UNRECORDED
         m, n = self.X.shape
         values = self.X.stored_values if isinstance(self.X, SparseArray) else m * n
@@ -180,7 +184,8 @@ def pca(
     Parameters
     ----------
     X : Array, SparseArray, ndarray or SciPy matrix, m x n
-        Real numbers; tall or wide.
+        Real numbers; tall or wide. What is sparse and stored by columns (CSC) is turned round into scratch,
+        once for a handle: one more read, 3 to 8 bytes written a stored value.
     k : int
         Components, between 1 and min(m, n).
     center : bool
