@@ -56,15 +56,17 @@ def test_plan_against_actual(operands, name):
             entry["planned"],
             entry["actual"],
         )
+        at_most = read
         if "krylov" in name:  # the number of passes depends on the data
             planned_passes, passes, most = entry["passes"]
             assert passes <= most, entry
-            later = (read - entry["once"]) / (planned_passes - 1)  # what a pass reads that finds a warm cache
-            read += (passes - planned_passes) * later
+            # A pass more reads no less than those before it, for its basis takes room, and no more than all of X.
+            at_most += (passes - planned_passes) * (entry["once"] if read > entry["once"] else 0)
+            read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
             flops *= passes / planned_passes
         # The operands are small: one tile more in the cache, which timing decides, is some per cent;
         # benchmarks/plan.py holds real sizes to 1 %.
-        assert real_read == pytest.approx(read, rel=0.1), entry
+        assert 0.9 * read <= real_read <= 1.1 * at_most, entry
         assert real_flops == pytest.approx(flops, rel=0.1), entry
         assert real_written == pytest.approx(written, rel=0.05, abs=1 << 20), entry  # a private sum may spill
         assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
