@@ -74,6 +74,20 @@ def isolated(tmp_path):
     return run
 
 
+@pytest.fixture
+def checkpointed(isolated):
+    """Runs code with checkpoints at every opportunity; `kill`: its prologue ends it after so many."""
+
+    def run(code: str, kill: int = 0, **values):
+        always = {"FLAGSTONE_CHECKPOINT_SECONDS": "0"}
+        done = isolated(code, env=always, kill=kill, check=not kill, **values)
+        if kill:
+            assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+        return done
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def operands(tmp_path_factory):
     """The folder with the operands of routines.py, some 600 MB."""

@@ -60,7 +60,7 @@ def test_plan_against_actual(operands, name):
         if "krylov" in name:  # the number of passes depends on the data
             planned_passes, passes, most = entry["passes"]
             assert passes <= most, entry
-            # A pass more reads no less than those before it, for its basis takes room, and no more than all of X.
+            # A pass more reads no less than those before it (its basis takes room) and no more than X.
             at_most += (passes - planned_passes) * (entry["once"] if read > entry["once"] else 0)
             read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
             flops *= passes / planned_passes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -38,20 +37,11 @@ def told():
     s = fl.stats()
     return {"what": s.what, "read": s.bytes_read, "flops": s.flops}
 """
-_ALWAYS = {"FLAGSTONE_CHECKPOINT_SECONDS": "0"}
 
 
 @pytest.fixture
-def process(isolated):
-    """Runs code with checkpoints at every opportunity; `kill`: it dies after so many."""
-
-    def run(code, kill=0, **values):
-        done = isolated(_PROLOGUE + code, env=_ALWAYS, kill=kill, check=not kill, **values)
-        if kill:
-            assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
-        return done
-
-    return run
+def process(checkpointed):
+    return lambda code, kill=0, **values: checkpointed(_PROLOGUE + code, kill, **values)
 
 
 def _left(path) -> list[records.Leftover]:

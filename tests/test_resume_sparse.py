@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import flagstone as fl
 from flagstone import records
-from test_resume import _ALWAYS, _PROLOGUE
+from test_resume import _PROLOGUE
 
 SHAPE, VALUES = (3000, 1500), 1_300_000
 
@@ -30,16 +29,8 @@ result = told() | {"digest": digest("out.zarr"), "squares": known.sum_squares,
 
 
 @pytest.fixture
-def process(isolated):
-    """Runs code with checkpoints at every opportunity; `kill`: it dies after so many."""
-
-    def run(code, kill=0, **values):
-        done = isolated(_PROLOGUE + code, env=_ALWAYS, kill=kill, check=not kill, **values)
-        if kill:
-            assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
-        return done
-
-    return run
+def process(checkpointed):
+    return lambda code, kill=0, **values: checkpointed(_PROLOGUE + code, kill, **values)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from .operands import unmasked
 from .outputs import check_path
 from .plan import Plan, Prepared, routine
 from .records import UNRECORDED, Record, identity, seconds_of
-from .rows import by_rows
+from .rows import sparse_by_rows
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -41,8 +41,7 @@ class _Pca:
             raise ShapeError(f"pca: seed is {seed}; an integer of 0 or more is needed.")
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
-        self.turned = isinstance(X, SparseArray) and X._transposed
-        self.X = self._operand(X, memory)
+        self.X = self._operand(X)
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
@@ -52,6 +51,9 @@ class _Pca:
         self.k, self.center, self.out = int(k), bool(center), out
         if out is not None:
             check_path("pca", out)
+        self.turned = isinstance(self.X, SparseArray) and self.X._transposed
+        if isinstance(self.X, SparseArray):
+            self.X = sparse_by_rows("pca", "X", self.X, memory)
         self.call = Call("pca", memory)
         self.call.on(self.X.path)
         self.call.outputs = 1 + len(SMALL)
@@ -66,18 +68,11 @@ class _Pca:
         self.chunks = tuple(_core.scores_chunks(self.input, self.k))
 
     @staticmethod
-    def _operand(X: Any, memory: int | str | None) -> Any:
+    def _operand(X: Any) -> Any:
         if isinstance(X, Array):
             X.flush()
             return X
         if isinstance(X, SparseArray):
-            if X._transposed:
-                X = by_rows("pca", X, memory)
-            if X._transposed:
-                raise ShapeError(
-                    "pca: X is a lazy expression of a matrix stored by columns (CSC, or a transpose), and "
-                    "rows are needed; turn the matrix round with fl.convert(..., 'x.zarr') and use that."
-                )
             return X
         if hasattr(X, "tocsr"):
             return from_blocks([X])

@@ -19,6 +19,7 @@ from .creation import check_new
 from .errors import Error, FormatError, ShapeError, StorageError, path_text, storage_error
 from .operators import operations
 from .outputs import _foreign, _is_npy
+from .records import sync_folder
 from .transactions import _open as open_transactions
 
 __all__ = ["delete"]
@@ -165,7 +166,7 @@ def _remove(place: str) -> None:
                 f"({os.strerror(failed.errno or 0)}).", failed.errno or 0, place,
             ) from None  # fmt: skip
         try:
-            _sync_folder(parent)
+            sync_folder(parent)
             shutil.rmtree(aside) if os.path.isdir(aside) else os.unlink(aside)
             os.unlink(f"{aside}.lock")
         except OSError as failed:  # the files stay until the name is known to have gone from the disk
@@ -174,14 +175,6 @@ def _remove(place: str) -> None:
                 f"removed ({os.strerror(failed.errno or 0)}); the next writer of that path does that.",
                 failed.errno or 0, place,
             ) from None  # fmt: skip
-
-
-def _sync_folder(path: str) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 operations["resize"] = _resize

@@ -14,7 +14,7 @@ from .config import Call
 from .creation import Destination
 from .errors import ShapeError
 from .outputs import check_path
-from .rows import by_rows
+from .rows import sparse_by_rows
 from .scratch import whole_or_nothing
 from .sparse import SparseArray
 
@@ -47,13 +47,7 @@ def project(
 
 
 def _of_sparse(Y: SparseArray, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any) -> Array:
-    if Y._transposed:
-        Y = by_rows("transform", Y, memory)
-    if Y._transposed:
-        raise ShapeError(
-            "transform: Y is a lazy expression of a matrix stored by columns (CSC, or a transpose), and rows "
-            "are needed; turn the matrix round with fl.convert(..., 'y.zarr') and use that."
-        )
+    Y = sparse_by_rows("transform", "Y", Y, memory)
     call = Call("transform", memory)
     k, operand = len(components), Y.operand()
     dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"

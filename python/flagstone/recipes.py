@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import config
-from .array import shape_text
+from .array import Array, shape_text
 from .components import PcaResult
 from .config import Call
 from .decomposition import _Pca
 from .dispersion import choose_genes, dispersion
 from .errors import NumericalError, ShapeError
 from .plan import Plan, Prepared, Stats, routine
-from .rows import by_rows
+from .rows import by_rows, sparse_by_rows
 from .sparse import SparseArray
 from .sparse_reductions import ColumnMoments, RowCounts
 
@@ -60,10 +60,9 @@ class _SingleCell:
     def __init__(
         self, X: Any, k: int, genes: int, target: float, out: Any, memory: Any, options: dict[str, Any]
     ) -> None:
-        if not isinstance(X, SparseArray) or X._transposed:
-            given = "a transposed view" if isinstance(X, SparseArray) else type(X).__name__
+        if not isinstance(X, (Array, SparseArray)) or len(X.shape) != 2:
             raise ShapeError(
-                f"single_cell: X is {given}; a matrix of cells x genes that fl.open gave is needed."
+                f"single_cell: X is {type(X).__name__}; a matrix of cells x genes from fl.open is needed."
             )
         if not 1 <= k <= genes:
             raise ShapeError(f"single_cell: k is {k} and genes is {genes}; k must lie between 1 and genes.")
@@ -77,10 +76,12 @@ class _SingleCell:
         for name in options:
             if name not in _OPTIONS:
                 raise TypeError(f"single_cell: {name} is not possible here; choose {', '.join(_OPTIONS)}.")
-        self.X, self.k, self.genes, self.target, self.out = X, k, genes, float(target), out
+        X = by_rows("single_cell", X, memory) if isinstance(X, Array) else X
+        self.X = sparse_by_rows("single_cell", "X", X, memory)
+        self.k, self.genes, self.target, self.out = k, genes, float(target), out
         self.memory, self.options = memory, options
         self.call = Call("single_cell", memory)
-        self.call.on(X.path)
+        self.call.on(self.X.path)
 
     def _totals(self) -> RowCounts:
         return RowCounts("single_cell", self.X, self.memory)
@@ -251,4 +252,4 @@ def single_cell(
     Reads X once for the cells' totals, once for the genes' moments, and then as often as the PCA does
     (``fl.stats().passes`` counts all). Beside the PCA: 40 bytes a cell, 128 bytes a gene.
     """
-    return _SingleCell(by_rows("single_cell", X, memory), k, genes, target, out, memory, options)
+    return _SingleCell(X, k, genes, target, out, memory, options)

@@ -12,6 +12,7 @@ from . import _core, scratch
 from .array import PIECE, STAGING, Array
 from .config import Call
 from .csr_builder import CsrBuilder, csr_parts, value_dtype
+from .errors import ShapeError
 from .export import row_blocks
 from .imports import Block, Reported
 from .records import UNRECORDED, Record
@@ -19,7 +20,7 @@ from .scratch import whole_or_nothing
 from .sparse import SparseArray
 from .triplets import Triplets, Work, build_csr
 
-__all__ = ["by_rows", "dense_blocks", "in_rows", "turned"]
+__all__ = ["by_rows", "dense_blocks", "in_rows", "sparse_by_rows", "turned"]
 
 _SMALL = 4 << 20  # bytes of dense rows that are looked through at a time
 
@@ -112,3 +113,17 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
         if not dense or X.mode == "r":
             X._owner._by_rows = {**getattr(X._owner, "_by_rows", {}), X._transposed: kept}
     return kept
+
+
+def sparse_by_rows(who: str, name: str, X: SparseArray, memory: int | str | None) -> SparseArray:
+    """Return a sparse operand stored by rows: itself, or what `by_rows` makes of it.
+
+    ShapeError where it is a lazy expression of a matrix stored by columns; `name` is what the call calls it.
+    """
+    if X._transposed and X.lazy:
+        raise ShapeError(
+            f"{who}: {name} is a lazy expression of a matrix stored by columns (CSC, or a transpose), and "
+            "rows are needed; turn the matrix round with fl.convert(..., 'x.zarr') and use that."
+        )
+    rows: SparseArray = by_rows(who, X, memory) if X._transposed else X
+    return rows

@@ -219,6 +219,16 @@ Index ArrayMetadata::entries() const {
   return n;
 }
 
+Shape ArrayMetadata::chunk_of(const Shape& shard, std::size_t entry) const {
+  Shape chunk = shard;
+  for (std::size_t d = shard.size(); d-- > 0;) {
+    const Index per_shard = shards[d] / chunks[d];
+    chunk[d] = shard[d] * per_shard + static_cast<Index>(entry) % per_shard;
+    entry /= static_cast<std::size_t>(per_shard);
+  }
+  return chunk;
+}
+
 std::uint64_t ArrayMetadata::index_bytes() const {
   return 16 * static_cast<std::uint64_t>(entries()) + (index_checksum ? 4 : 0);
 }

@@ -64,6 +64,8 @@ struct ArrayMetadata {
   std::string key(const Shape& shard) const;
   /// Chunks in one shard: the entries of its index.
   Index entries() const;
+  /// The chunk (of the array's grid) that an entry of a shard's index names.
+  Shape chunk_of(const Shape& shard, std::size_t entry) const;
   /// Bytes of the index at the shard's end (or start).
   std::uint64_t index_bytes() const;
 };

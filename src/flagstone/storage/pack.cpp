@@ -49,7 +49,7 @@ class Packing {
     for (const Shape& shard : shards.touched(whole(metadata_.shape))) {
       const std::uint64_t before = plan.moved.stored;
       for (std::size_t i = 0; i < static_cast<std::size_t>(metadata_.entries()); ++i) {
-        const Shape one = chunk_of(shard, i);
+        const Shape one = metadata_.chunk_of(shard, i);
         const StoredChunk stored = inside(one) ? store_.locate(one) : StoredChunk{};
         if (stored.bytes == 0) continue;
         ++plan.moved.stored;
@@ -122,7 +122,7 @@ class Packing {
     std::shared_ptr<File> file;
     std::uint64_t at = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const Shape chunk = chunk_of(shard, i);
+      const Shape chunk = metadata_.chunk_of(shard, i);
       const std::size_t bytes = inside(chunk) ? fetch(chunk) : 0;
       if (bytes == 0) continue;
       if (!file) file = create(shard);
@@ -183,16 +183,6 @@ class Packing {
     if (is_filled({decoded_.data(), bytes}, metadata_.fill)) return 0;
     return encode_chunk(metadata_.codec, {decoded_.data(), bytes}, item, {encoded_.data(), encoded_.size()},
                         scratch_.data());
-  }
-
-  Shape chunk_of(const Shape& shard, std::size_t entry) const {
-    Shape chunk = shard;
-    for (std::size_t d = shard.size(); d-- > 0;) {
-      const Index per_shard = metadata_.shards[d] / metadata_.chunks[d];
-      chunk[d] = shard[d] * per_shard + static_cast<Index>(entry) % per_shard;
-      entry /= static_cast<std::size_t>(per_shard);
-    }
-    return chunk;
   }
 
   Ring* ring_;  // none: nothing is read

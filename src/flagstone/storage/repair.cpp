@@ -150,8 +150,8 @@ class Repairing {
       const bool readable = load(file, entries[i]);
       if (readable && crc32c(buffer_.data(), entries[i].bytes) == sums.chunks[i].crc) continue;
       if (!accept_ || !readable) {
-        report_.lost.push_back(
-            {file.path(), chunk_of(shard, i), readable ? "it does not match its checksum" : "it cannot be read"});
+        report_.lost.push_back({file.path(), metadata_.chunk_of(shard, i),
+                                readable ? "it does not match its checksum" : "it cannot be read"});
         continue;
       }
       sums.chunks[i].crc = crc32c(buffer_.data(), entries[i].bytes);
@@ -231,7 +231,7 @@ class Repairing {
       for (std::uint64_t other = 0; taken.contains(offset); ++other) offset = other * slot_;
       taken.insert(offset);
       entries[i] = {offset, layout_.chunk_bytes};
-      report_.lost.push_back({file.path(), chunk_of(shard, i), "it is in no slot of the shard"});
+      report_.lost.push_back({file.path(), metadata_.chunk_of(shard, i), "it is in no slot of the shard"});
     }
     write_shard_index(file, entries, sums.stamp.bytes);
     file.sync();
@@ -240,16 +240,6 @@ class Repairing {
     sums_->save(number, fresh);
     report_.repaired.push_back(file.path() + ": the index was written anew; " + std::to_string(whole_ones) +
                                " chunks were found by their checksums");
-  }
-
-  Shape chunk_of(const Shape& shard, std::size_t entry) const {
-    Shape chunk = shard;
-    for (std::size_t d = shard.size(); d-- > 0;) {
-      const Index per_shard = metadata_.shards[d] / metadata_.chunks[d];
-      chunk[d] = shard[d] * per_shard + static_cast<Index>(entry) % per_shard;
-      entry /= static_cast<std::size_t>(per_shard);
-    }
-    return chunk;
   }
 
   bool accept_, had_sums_ = false;
