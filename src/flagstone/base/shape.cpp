@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/base/grid.hpp"
+
 namespace flagstone {
 
 Index count(const Shape& shape) noexcept {
@@ -65,19 +67,13 @@ void for_each_run(const Shape& shape, const Shape& a, const Shape& b, F&& f) {
   std::size_t inner = shape.size() - 1;
   for (std::size_t d = 0; d + 1 < shape.size(); ++d)
     if (shape[d] > 1 && (a[d] < a[inner] || shape[inner] == 1)) inner = d;
-  Shape at(shape.size(), 0);
-  for (;;) {
+  Shape at(shape.size(), 0), runs = shape;
+  runs[inner] = 1;
+  do {
     Index offset_a = 0, offset_b = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) offset_a += at[d] * a[d], offset_b += at[d] * b[d];
     f(offset_a, offset_b, shape[inner], a[inner], b[inner]);
-    std::size_t d = shape.size();
-    while (d-- > 0) {
-      if (d == inner) continue;
-      if (++at[d] < shape[d]) break;
-      at[d] = 0;
-    }
-    if (d == static_cast<std::size_t>(-1)) return;
-  }
+  } while (advance(at, runs));
 }
 
 }  // namespace

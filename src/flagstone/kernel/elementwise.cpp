@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
 #include "flagstone/kernel/dense.hpp"
 
@@ -23,18 +24,12 @@ void for_each_row(const Tile& a, const Tile& b, F&& f) {
   if (count(a.shape) == 0) return;
   if (a.shape.empty()) return f(a.data, b.data, Index{1}, Index{0}, Index{0});
   const std::size_t last = a.shape.size() - 1;
-  Shape at(a.shape.size(), 0);
-  for (;;) {
+  Shape at(last, 0);
+  do {
     std::byte *pa = a.data, *pb = b.data;
     for (std::size_t d = 0; d < last; ++d) pa += at[d] * a.strides[d], pb += at[d] * b.strides[d];
     f(pa, pb, a.shape[last], a.strides[last], b.strides[last]);
-    std::size_t d = last;
-    while (d-- > 0) {
-      if (++at[d] < a.shape[d]) break;
-      at[d] = 0;
-    }
-    if (d == static_cast<std::size_t>(-1)) return;
-  }
+  } while (advance(at, a.shape));
 }
 
 template <class From, class To>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 
 namespace flagstone::kernel {
 namespace {
@@ -221,16 +222,10 @@ class Evaluation {
     const Index cols = dims > 0 ? shape_[dims - 1] : 1, rows = dims > 1 ? shape_[dims - 2] : 1;
     const Index wide = std::min(cols, block_), high = std::max<Index>(1, std::min(rows, block_ / wide));
     Shape at(dims > 2 ? dims - 2 : 0, 0);
-    for (;;) {
+    do {
       for (Index r = 0; r < rows; r += high)
         for (Index c = 0; c < cols; c += wide) one_block(at, r, c, std::min(high, rows - r), std::min(wide, cols - c));
-      std::size_t d = at.size();
-      while (d-- > 0) {
-        if (++at[d] < shape_[d]) break;
-        at[d] = 0;
-      }
-      if (d == static_cast<std::size_t>(-1)) return;
-    }
+    } while (advance(at, shape_));
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/expression.hpp"
 
 namespace flagstone::kernel {
@@ -194,10 +195,7 @@ void finish_states(const FinishOptions& options, Index results, const std::byte*
       std::byte* place = to.data;
       for (std::size_t d = 0; d < at.size(); ++d) place += at[d] * to.strides[d];
       store(options, state, results, k, to.dtype, place);
-      for (std::size_t d = at.size(); d-- > 0;) {
-        if (++at[d] < to.shape[d]) break;
-        at[d] = 0;
-      }
+      advance(at, to.shape);
     }
   });
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "flagstone/base/grid.hpp"
+
 namespace flagstone {
 
 FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile)
@@ -24,9 +26,13 @@ template <class F>
 void FinishedTiles::each(const Box& box, F&& f) const {
   const std::size_t n = tile_.size();
   if (count(box.shape) == 0) return;
-  Shape at(n);
-  for (std::size_t d = 0; d < n; ++d) at[d] = box.start[d] / tile_[d];
-  for (;;) {
+  Shape first(n), last(n);
+  for (std::size_t d = 0; d < n; ++d) {
+    first[d] = box.start[d] / tile_[d];
+    last[d] = ceil_div(box.start[d] + box.shape[d], tile_[d]);
+  }
+  Shape at = first;
+  do {
     std::size_t number = 0;
     Box tile{Shape(n), Shape(n)};
     for (std::size_t d = 0; d < n; ++d) {
@@ -35,13 +41,7 @@ void FinishedTiles::each(const Box& box, F&& f) const {
       tile.shape[d] = std::min(tile_[d], out_.shape()[d] - tile.start[d]);
     }
     f(number, tile);
-    std::size_t d = n;
-    while (d-- > 0) {
-      if (++at[d] * tile_[d] < box.start[d] + box.shape[d]) break;
-      at[d] = box.start[d] / tile_[d];
-    }
-    if (d == static_cast<std::size_t>(-1)) return;
-  }
+  } while (advance(at, first, last));
 }
 
 bool FinishedTiles::holds(const Box& box) const {

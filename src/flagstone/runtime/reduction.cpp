@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 
 namespace flagstone {
 namespace {
@@ -13,20 +14,16 @@ template <class T>
 void sum_into(const Tile& from, const Tile& to) {
   const std::size_t last = from.shape.size() - 1;
   const Index run = from.shape[last];
-  const Index rows = run ? count(from.shape) / run : 0;
-  Shape at(from.shape.size(), 0);
-  for (Index row = 0; row < rows; ++row) {
+  if (count(from.shape) == 0) return;
+  Shape at(last, 0);
+  do {
     const std::byte* source = from.data;
     std::byte* target = to.data;
     for (std::size_t d = 0; d < last; ++d) source += at[d] * from.strides[d], target += at[d] * to.strides[d];
     for (Index i = 0; i < run; ++i)
       *reinterpret_cast<T*>(target + i * to.strides[last]) +=
           *reinterpret_cast<const T*>(source + i * from.strides[last]);
-    for (std::size_t d = last; d-- > 0;) {
-      if (++at[d] < from.shape[d]) break;
-      at[d] = 0;
-    }
-  }
+  } while (advance(at, from.shape));
 }
 
 void add_tiles(std::span<const Tile> tiles) {

@@ -9,6 +9,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/file_place.hpp"
@@ -132,14 +133,11 @@ Plan RawStore::plan(const Box& box) const {
 
 void RawStore::choose(Plan& plan) const {
   Shape at(plan.split, 0);
-  for (;;) {  // offsets of all runs, C order
+  do {  // offsets of all runs, C order
     std::uint64_t offset = 0;
     for (std::size_t d = 0; d < plan.split; ++d) offset += static_cast<std::uint64_t>(at[d] * stored_strides_[d]);
     plan.runs.push_back(offset);
-    std::size_t d = plan.split;
-    while (d > 0 && ++at[d - 1] == plan.box.shape[d - 1]) at[d - 1] = 0, --d;
-    if (d == 0) break;
-  }
+  } while (advance(at, plan.box.shape));
   const std::uint64_t n = plan.runs.size(), content = n * plan.run;
   const bool same =
       std::all_of(plan.runs.begin(), plan.runs.end(), [&](std::uint64_t offset) { return offset % granule_ == 0; });

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array_test_io.hpp"
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/ring.hpp"
@@ -52,15 +53,12 @@ struct Model {
   template <class F>
   void each(const Box& box, F&& f) const {
     Shape at(box.start.size(), 0);
-    for (Index left = count(box.shape); left > 0; --left) {
+    if (count(box.shape) == 0) return;
+    do {
       Shape global = at;
       for (std::size_t d = 0; d < at.size(); ++d) global[d] += box.start[d];
       f(place(global));
-      for (std::size_t d = at.size(); d-- > 0;) {
-        if (++at[d] < box.shape[d]) break;
-        at[d] = 0;
-      }
-    }
+    } while (advance(at, box.shape));
   }
   std::vector<std::byte> elements(const Box& box) const {
     std::vector<std::byte> out;

@@ -13,6 +13,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/existing_shards.hpp"
 #include "flagstone/storage/metadata_stamp.hpp"
@@ -23,22 +24,13 @@
 namespace flagstone {
 namespace {
 
-Shape grid_of(const Shape& shape, const Shape& unit) {
-  Shape grid = shape;
-  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(shape[d], unit[d]);
-  return grid;
-}
-
 /// Calls f for every place of a grid.
 template <class F>
 void for_each(const Shape& grid, F&& f) {
   if (count(grid) == 0) return;
-  for (Shape at(grid.size(), 0);;) {
-    f(at);
-    std::size_t d = grid.size();
-    while (d > 0 && ++at[d - 1] == grid[d - 1]) at[d - 1] = 0, --d;
-    if (d == 0) return;
-  }
+  Shape at(grid.size(), 0);
+  do f(at);
+  while (advance(at, grid));
 }
 
 /// Whether every element of a whole chunk that lies outside `inside` is the fill value.

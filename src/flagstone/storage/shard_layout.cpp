@@ -5,6 +5,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/chunk_geometry.hpp"
 #include "flagstone/storage/crc32c.hpp"
 
@@ -180,13 +181,11 @@ void check_box(const Shape& shape, const Box& box) {
 ChunkLayout::ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype)
     : shape(std::move(array_shape)),
       chunks(std::move(chunk_shape)),
-      grid(shape),
+      grid(grid_of(shape, chunks)),
       dtype(array_dtype),
       chunk_bytes(static_cast<std::size_t>(count(chunks)) * size_of(dtype)),
       chunk_strides(c_strides(chunks, size_of(dtype))),
-      fill(size_of(dtype)) {
-  for (std::size_t d = 0; d < grid.size(); ++d) grid[d] = ceil_div(shape[d], chunks[d]);
-}
+      fill(size_of(dtype)) {}
 
 void ChunkLayout::decode_with(const CodecChain& chain, const std::string& where) {
   const std::size_t n = chunks.size(), item = size_of(dtype);
@@ -232,12 +231,10 @@ std::vector<Shape> ChunkLayout::touched(const Box& box) const {
     end[d] = ceil_div(box.start[d] + box.shape[d], chunks[d]);
   }
   std::vector<Shape> all;
-  for (Shape at = first;;) {
-    all.push_back(at);
-    std::size_t d = at.size();
-    while (d > 0 && ++at[d - 1] == end[d - 1]) at[d - 1] = first[d - 1], --d;
-    if (d == 0) return all;
-  }
+  Shape at = first;
+  do all.push_back(at);
+  while (advance(at, first, end));
+  return all;
 }
 
 Box ChunkLayout::chunk_box(const Shape& chunk) const {

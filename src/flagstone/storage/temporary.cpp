@@ -3,6 +3,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array.hpp"
 
 namespace flagstone {
@@ -18,9 +19,7 @@ class TemporaryStore final : public ArrayStore {
         item_(size_of(dtype)),
         slot_(align_up(static_cast<std::uint64_t>(count(tile_)) * item_)),
         directory_(std::move(directory)) {
-    Index slots = 1;
-    for (std::size_t d = 0; d < shape_.size(); ++d) slots *= ceil_div(shape_[d], tile_[d]);
-    written_.resize(static_cast<std::size_t>(slots));
+    written_.resize(static_cast<std::size_t>(count(grid_of(shape_, tile_))));
   }
 
   Transfer read(const Box& box) const override {

@@ -5,6 +5,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 
 namespace flagstone::elementwise {
 namespace {
@@ -141,19 +142,7 @@ class Builder {
     tile_ = pass_->tile.empty() ? choose_tile(*pass_) : pass_->tile;
     const Charge held = pass_->visit.held != 0 ? graph_.charge(pass_->visit.held) : Charge();
     for (std::size_t r = 0; r < pass_->reductions.size(); ++r) states_.push_back(make_states(pass_->reductions[r]));
-    Shape at(tile_.size(), 0);
-    for (;;) {
-      Box box{at, tile_};
-      for (std::size_t d = 0; d < at.size(); ++d) box.shape[d] = std::min(tile_[d], pass_->shape[d] - at[d]);
-      add_tile(box);
-      std::size_t left = order_.size();
-      while (left-- > 0) {
-        const std::size_t d = order_[left];
-        if ((at[d] += tile_[d]) < pass_->shape[d]) break;
-        at[d] = 0;
-      }
-      if (left == static_cast<std::size_t>(-1)) break;
-    }
+    for_each_box(whole(pass_->shape), tile_, order_, [this](const Box& box) { add_tile(box); });
     if (pass_->visit.held != 0) graph_.barrier();  // as long as it is charged
   }
 

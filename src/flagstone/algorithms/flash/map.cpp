@@ -2,6 +2,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 
 namespace flagstone::flash {
 namespace {
@@ -15,19 +16,19 @@ Blocks::Blocks(const Array& array) : shape_(array.shape()), cell_(array.chunks()
   if (flat) std::fill(cell_.begin(), cell_.end(), 1);
   std::uint64_t bytes = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(count(cell_)) * size_of(array.dtype()));
   for (std::size_t d = cell_.size(); d-- > 0;) {
-    const Index unit = std::max<Index>(1, cell_[d]), steps = (shape_[d] + unit - 1) / unit;
+    const Index unit = std::max<Index>(1, cell_[d]), steps = ceil_div(shape_[d], unit);
     const Index taken = std::clamp<Index>(static_cast<Index>(block_bytes / bytes), 1, std::max<Index>(1, steps));
     cell_[d] = unit * taken;
     bytes *= static_cast<std::uint64_t>(taken);
     if (taken < steps) break;
   }
-  for (std::size_t d = 0; d < cell_.size(); ++d) number_ *= (shape_[d] + cell_[d] - 1) / cell_[d];
+  number_ = count(grid_of(shape_, cell_));
 }
 
 Box Blocks::operator[](Index i) const {
   Box box{Shape(shape_.size()), Shape(shape_.size())};
   for (std::size_t d = shape_.size(); d-- > 0;) {
-    const Index cells = (shape_[d] + cell_[d] - 1) / cell_[d];
+    const Index cells = ceil_div(shape_[d], cell_[d]);
     box.start[d] = i % cells * cell_[d];
     box.shape[d] = std::min(cell_[d], shape_[d] - box.start[d]);
     i /= cells;

@@ -5,6 +5,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/expression.hpp"
 #include "flagstone/kernel/rearrange.hpp"
 #include "flagstone/runtime/finished_tiles.hpp"
@@ -66,32 +67,15 @@ class Builder {
       tiles *= static_cast<double>(ceil_div(std::min(pass_.box[d], to_.shape()[d]), pass_.tile[d]));
     graph_.look_ahead(
         static_cast<std::size_t>(std::min(2 * tiles + 16, 1e6)));  // the next box's pieces are needed again
-    walk(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
+    for_each_box(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
   }
 
  private:
-  template <class F>
-  static void walk(const Box& all, const Shape& step, const std::vector<std::size_t>& loops, F&& f) {
-    Shape at = all.start;
-    for (;;) {
-      Box box{at, step};
-      for (std::size_t d = 0; d < at.size(); ++d) box.shape[d] = std::min(step[d], all.start[d] + all.shape[d] - at[d]);
-      f(box);
-      std::size_t left = loops.size();
-      while (left-- > 0) {
-        const std::size_t d = loops[left];
-        if ((at[d] += step[d]) < all.start[d] + all.shape[d]) break;
-        at[d] = all.start[d];
-      }
-      if (left == static_cast<std::size_t>(-1)) return;
-    }
-  }
-
   void add_box(const Box& box) {
     const Pieces pieces(lie_, pass_.piece, pass_.parts, box);
     std::vector<std::size_t> order(box.start.size());
     std::iota(order.begin(), order.end(), 0);
-    walk(box, pass_.tile, order, [&](const Box& tile) {
+    for_each_box(box, pass_.tile, order, [&](const Box& tile) {
       if (!finished_.holds(tile)) add_tile(tile, pieces.over(tile));
     });
     if (!last_) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "flagstone/base/grid.hpp"
+
 namespace flagstone::restructure {
 namespace {
 
@@ -114,15 +116,14 @@ std::vector<Box> Pieces::over(const Box& part) const {
     first[d] = static_cast<std::size_t>(from - cuts.begin()), last[d] = static_cast<std::size_t>(to - cuts.begin());
   }
   std::vector<Box> boxes;
-  for (std::vector<std::size_t> at = first;;) {
+  std::vector<std::size_t> at = first;
+  do {
     Box box{Shape(dims), Shape(dims)};
     for (std::size_t d = 0; d < dims; ++d)
       box.start[d] = cuts_[d][at[d]].first, box.shape[d] = cuts_[d][at[d]].second - box.start[d];
     boxes.push_back(std::move(box));
-    std::size_t d = dims;
-    while (d > 0 && ++at[d - 1] == last[d - 1]) at[d - 1] = first[d - 1], --d;
-    if (d == 0) return boxes;
-  }
+  } while (advance(at, first, last));
+  return boxes;
 }
 
 }  // namespace flagstone::restructure
