@@ -12,6 +12,8 @@ namespace {
 // Where order is not trusted, a tile that no startable task wants is further away than any that one wants, whatever
 // program order says; among trusted tasks the offset is the same for all and changes nothing.
 constexpr TaskId unwanted = TaskId{1} << 62;
+constexpr TaskId unknown = 2 * unwanted;  // the next use is by a task that is yet to be added
+constexpr TaskId idle = std::numeric_limits<TaskId>::max();
 
 /// Is `box` a cell of the grid of `cell`s over `shape`?
 bool on_grid(const Box& box, const Shape& cell, const Shape& shape) {
@@ -157,7 +159,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   // It was resident for reading and is now to be written through staging.
   take(tile.bytes - before);
   if (tile.open) open_bytes_ += tile.bytes - before;
-  if (tile.queued && tile.queued_at == std::numeric_limits<TaskId>::max()) idle_clean_bytes_ += tile.bytes - before;
+  if (tile.queued && tile.queued_at == idle) idle_clean_bytes_ += tile.bytes - before;
 }
 
 void Cache::take_geometry(TileState& tile) {
@@ -231,7 +233,7 @@ void Cache::set_open(TileState& tile, bool open) {
 void Cache::dequeue(TileState& tile) {
   if (!tile.queued) return;
   tile.queued = false;
-  if (tile.queued_at == std::numeric_limits<TaskId>::max()) {
+  if (tile.queued_at == idle) {
     tile.owner->idle.erase(tile.idle_place);
     idle_clean_bytes_ -= tile.bytes;
   } else {
@@ -241,14 +243,14 @@ void Cache::dequeue(TileState& tile) {
 
 void Cache::requeue(TileState& tile) {
   dequeue(tile);
-  if (!tile.evictable() || (tile.dirty && tile.uses.empty())) return;  // the latter is on its way to the disk
+  if (!tile.evictable() || tile.done_with()) return;
   tile.queued = true;
-  if (tile.uses.empty()) {
-    tile.queued_at = std::numeric_limits<TaskId>::max();
+  if (tile.uses.empty() && !tile.dirty) {
+    tile.queued_at = idle;
     tile.idle_place = tile.owner->idle.insert(tile.owner->idle.end(), &tile);
     idle_clean_bytes_ += tile.bytes;
   } else {
-    tile.queued_at = tile.uses.front().id + (tile.wanted == 0 ? unwanted : 0);
+    tile.queued_at = tile.uses.empty() ? unknown : tile.uses.front().id + (tile.wanted == 0 ? unwanted : 0);
     by_next_use_.insert(&tile);
   }
 }
@@ -265,7 +267,7 @@ TileState* Cache::free_victim() const {
 
 TileState* Cache::costly_victim(bool dirty_too) const {
   for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it)
-    if (!(*it)->dirty || dirty_too || (*it)->uses.front().overwrites) return *it;
+    if (!(*it)->dirty || dirty_too || (*it)->overwritten_next()) return *it;
   return nullptr;
 }
 

@@ -58,6 +58,7 @@ struct TileState {
   // Residency.
   Where where = Where::absent;
   bool dirty = false;    // newer than the disk
+  bool again = false;    // since the last change: a task that is yet to be added needs it
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
   bool open = false;     // admitted for modification and not yet written back: a product in progress
   bool measured_read = false, measured_write = false;
@@ -77,6 +78,9 @@ struct TileState {
   std::list<TileState*>::iterator idle_place;
 
   bool in_memory_array() const { return array.in_memory(); }
+  /// Changed, and nobody in sight needs it: on its way to the disk.
+  bool done_with() const { return dirty && uses.empty() && !again; }
+  bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
   void view(Tile& tile) const;
 };

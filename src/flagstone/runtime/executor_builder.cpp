@@ -32,7 +32,7 @@ void Executor::wait_until(Lock& lock, Ready ready) {
 void Executor::run(const std::function<void(Graph&)>& builder) {
   try {
     builder(*this);
-    reduction_.finish();
+    drain();
   } catch (...) {
     Lock lock(mutex_);
     fail(std::current_exception());
@@ -139,6 +139,7 @@ void Executor::barrier() {
 void Executor::drain() {
   barrier();
   Lock lock(mutex_);
+  scheduler_.store_kept();
   advance(lock);
   wait_until(lock, [&] { return error_ || scheduler_.drained(); });
   throw_if_failed();

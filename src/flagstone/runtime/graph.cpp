@@ -29,6 +29,11 @@ Access last(Access access) {
   return access;
 }
 
+Access again(Access access) {
+  access.again = true;
+  return access;
+}
+
 Charge::Charge(std::function<void()> release) : release_(std::move(release)) {}
 Charge::Charge(Charge&& other) noexcept : release_(std::exchange(other.release_, nullptr)) {}
 Charge& Charge::operator=(Charge&& other) noexcept {

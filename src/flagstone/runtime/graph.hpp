@@ -34,6 +34,7 @@ struct Access {
   Region region;  // empty for scratch
   std::size_t scratch_bytes = 0;
   bool last = false;  // nobody needs the region after this task: drop it, do not write it back
+  bool again = false;  // a task that is yet to be added needs it: do not write it behind
 };
 Access read(Region region);
 Access write(Region region);
@@ -43,6 +44,8 @@ Access reduce(Region region);
 Access scratch(std::size_t bytes);
 /// The same access, and the region's content is not needed afterwards (temporaries).
 Access last(Access access);
+/// The same access, and a task that is yet to be added needs what it makes: written only where its room is needed.
+Access again(Access access);
 
 struct Cost {
   double flops = 0;
@@ -93,7 +96,7 @@ class Graph {
   virtual void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) = 0;
   /// Waits until all tasks added so far are done (their results may still be in the cache).
   virtual void barrier() = 0;
-  /// barrier(), and everything that was changed is written: what follows may sync it.
+  /// barrier(), and everything that was changed is written, what was to be used again too: what follows may sync it.
   virtual void drain() = 0;
   /// An in-memory array charged to the budget, zeroed; in a planned run only charged (no memory behind it).
   virtual Array allocate(const Shape& shape, Dtype dtype) = 0;

@@ -63,7 +63,7 @@ std::function<void()> Reduction::prepare(TaskSpec& task) {
     const Shape& shape = access.region.box.shape;
     Region tile{temporary_array(shape, dtype, shape, scratch_), whole(shape)};
     made.emplace_back(access.region, tile);
-    access = write(tile);
+    access = again(write(tile));
     places.push_back(i);
   }
   if (places.empty()) return {};
@@ -86,7 +86,7 @@ void Reduction::merge_equal(Sum& sum) {
   while (partials.size() > 1 && partials.back().level == partials[partials.size() - 2].level) {
     const Region from = partials.back().tile;
     partials.pop_back();
-    add_into(from, partials.back().tile);
+    add_into(from, again(update(partials.back().tile)));
     ++partials.back().level;
   }
 }
@@ -96,7 +96,7 @@ void Reduction::finish(Sum& sum) {
   while (!partials.empty()) {
     const Region from = partials.back().tile;
     partials.pop_back();
-    add_into(from, partials.empty() ? sum.target : partials.back().tile);
+    add_into(from, partials.empty() ? update(sum.target) : again(update(partials.back().tile)));
   }
 }
 
@@ -104,10 +104,10 @@ void Reduction::finish() {
   for (Sum& sum : std::exchange(sums_, {})) finish(sum);
 }
 
-void Reduction::add_into(const Region& from, const Region& to) {
+void Reduction::add_into(const Region& from, Access to) {
   TaskSpec merge;
   merge.name = "merge";
-  merge.accesses = {last(read(from)), update(to)};
+  merge.accesses = {last(read(from)), std::move(to)};
   merge.body = add_tiles;
   const auto elements = static_cast<double>(count(from.box.shape));
   merge.cost.bytes_touched = 4 * elements * static_cast<double>(size_of(from.array.dtype()));

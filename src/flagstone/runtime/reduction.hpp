@@ -35,7 +35,7 @@ class Reduction {
   };
   void finish(Sum& sum);
   void merge_equal(Sum& sum);
-  void add_into(const Region& from, const Region& to);
+  void add_into(const Region& from, Access to);
 
   std::string scratch_;
   AddTask add_;

@@ -117,6 +117,37 @@ TEST_F(RuntimeTest, ReductionsKeepTheirBits) {
     }
 }
 
+/// Partial sums wait for others that the builder, held back by the lookahead, has not added yet.
+TEST_F(RuntimeTest, PartialSumsStayInMemoryWhereTheyFit) {
+  options_.workers = 2;
+  options_.lookahead = 3;
+  std::vector<double> sum(elements);
+  const Array y = memory_array(reinterpret_cast<std::byte*>(sum.data()), {elements}, Dtype::float64, {8});
+  const auto builder = [&](Graph& graph) {
+    for (int leaf = 0; leaf < 64; ++leaf)
+      graph.add(task("leaf", {reduce({y, whole({elements})})}, [](auto t) { t[0].template as<double>()[0] += 1; }));
+  };
+  run(40 * tile_bytes, builder);
+  EXPECT_EQ(stats_.bytes_written, 0u);
+  EXPECT_EQ(sum[0], 64);
+}
+
+TEST_F(RuntimeTest, WhatIsKeptForNobodyIsWrittenInTheEnd) {
+  const Array x = tiles(4);
+  const auto builder = [&](Graph& graph) {
+    for (Index i = 0; i < 4; ++i)
+      graph.add(task("kept", {again(write(tile(x, i)))}, [i](auto t) { t[0].template as<double>()[0] = i + 1.0; }));
+  };
+  run(8 * tile_bytes, builder);
+  EXPECT_EQ(stats_.bytes_written, 4 * tile_bytes);
+  std::vector<double> found(4);
+  run(8 * tile_bytes, [&](Graph& graph) {
+    for (Index i = 0; i < 4; ++i)
+      graph.await({read(tile(x, i))}, [&](auto t) { found[i] = t[0].template as<double>()[0]; });
+  });
+  EXPECT_EQ(found, (std::vector<double>{1, 2, 3, 4}));
+}
+
 TEST_F(RuntimeTest, GraphsGrowAfterReadingValuesAtTheLeastMemory) {
   // Breadth-first expansion: each level's size is read from the tiles of the one before.
   const Array x = tiles(64);

@@ -138,12 +138,13 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
     drop_outdated();
     auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
     if (held == task.held.end()) {
-      task.held.push_back({&tile, reads, modifies, access.last});
+      task.held.push_back({&tile, reads, modifies, access.last, access.again});
       need += tile.bytes + (reads ? tile.read_staging : 0);
     } else {
       held->reads |= reads;
       held->modifies |= modifies;
       held->last |= access.last;
+      held->again |= access.again;
     }
   }
   named.reset();
@@ -249,7 +250,7 @@ Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId n
 }
 
 void Scheduler::evict(TileState& tile) {
-  if (tile.dirty && !tile.uses.front().overwrites)
+  if (tile.dirty && !tile.overwritten_next())
     store(tile);
   else
     drop(tile);
@@ -363,11 +364,12 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
+  if (held.modifies) tile.again = held.again;
   if (tile.pins > 0) return;
   if (held.last && tile.uses.empty() && !tile.in_memory_array() && !tile.storing) {
     drop(tile);
-  } else if (tile.dirty && tile.uses.empty() && !tile.storing) {
-    store(tile);  // write-behind: nobody in sight needs it
+  } else if (tile.done_with() && !tile.storing) {
+    store(tile);  // write-behind
   } else {
     cache_.requeue(tile);
     cache_.forget(tile);
@@ -407,10 +409,17 @@ void Scheduler::stored(TileState& tile) {
   tile.storing = false;
   if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
   arrived(tile);
-  if (tile.pins == 0 && tile.dirty && tile.uses.empty())
+  if (tile.pins == 0 && tile.done_with())
     store(tile);
   else
     cache_.requeue(tile);
+}
+
+void Scheduler::store_kept() {
+  cache_.for_each_tile([this](TileState& tile) {
+    tile.again = false;
+    if (tile.done_with() && !tile.storing) store(tile);
+  });
 }
 
 bool Scheduler::reserve(std::uint64_t bytes) {

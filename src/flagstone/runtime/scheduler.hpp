@@ -16,7 +16,7 @@ struct TaskState {
   enum class Phase : std::uint8_t { waiting, admitted, running, done };
   struct Held {
     TileState* tile;
-    bool reads, modifies, last;
+    bool reads, modifies, last, again;
   };
 
   TaskId id = 0;
@@ -70,6 +70,8 @@ class Scheduler {
   void finished(TaskState& task);
   void loaded(TileState& tile, std::uint64_t staging_bytes);
   void stored(TileState& tile);
+  /// With no task left: stores what was kept for tasks that were yet to be added.
+  void store_kept();
 
   /// Room for `bytes` outside the cache; false when it has to wait for running tasks; BudgetError when waiting
   /// cannot help. Freed through returns().

@@ -26,8 +26,7 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
   builder(*this);
-  reduction_.finish();
-  advance_until([this] { return scheduler_.drained(); });
+  drain();
 }
 
 void Simulator::at(double time, std::function<void()> happen) { queue_.push({time, events_++, std::move(happen)}); }
@@ -170,6 +169,7 @@ void Simulator::barrier() {
 
 void Simulator::drain() {
   barrier();
+  scheduler_.store_kept();
   advance_until([this] { return scheduler_.drained(); });
 }
 
