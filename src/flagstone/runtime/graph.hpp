@@ -33,7 +33,7 @@ struct Access {
   Mode mode = Mode::read;
   Region region;  // empty for scratch
   std::size_t scratch_bytes = 0;
-  bool last = false;  // nobody needs the region after this task: drop it, do not write it back
+  bool last = false;   // nobody needs the region after this task: drop it, do not write it back
   bool again = false;  // a task that is yet to be added needs it: do not write it behind
 };
 Access read(Region region);
