@@ -11,7 +11,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import flagstone as fl
-from test_bad_input import fails
+from sentences import fails
 from test_formats import whole
 
 

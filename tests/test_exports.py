@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone.cli import cli
-from test_bad_input import fails
+from sentences import fails
 
 
 def _counts(rng, form="csr", shape=(60, 30)):

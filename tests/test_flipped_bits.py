@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from test_integrity import flip
+from on_disk import flip
 
 FLIPS = 150
 SHAPE = (96, 64)

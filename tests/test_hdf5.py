@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from test_bad_input import fails
+from sentences import fails
 from test_zarr_foreign import DTYPES, layouts, numbers
 
 h5py = pytest.importorskip("h5py")

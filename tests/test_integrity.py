@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import warnings
@@ -16,18 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-
-
-def flip(path: Path, byte: int, bit: int = 0, quiet: bool = True) -> None:
-    """Flip a bit; `quiet`: the times stay, as when a disk lies."""
-    status = path.stat()
-    with path.open("r+b") as file:
-        file.seek(byte)
-        old = file.read(1)[0]
-        file.seek(byte)
-        file.write(bytes([old ^ 1 << bit]))
-    if quiet:
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+from on_disk import flip
 
 
 def made(path: Path, shape=(96, 64), checksum="sidecar") -> np.ndarray:

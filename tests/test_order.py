@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from test_bad_input import fails
-from test_spaces import DTYPES, shapes, stored_as, values
+from any_array import DTYPES, shapes, stored_as, values
+from sentences import fails
 
 
 def order_on_disk(path) -> str:
