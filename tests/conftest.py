@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.register_assert_rewrite("array_api", "on_disk", "sentences")  # their asserts explain themselves too
 ROOT = Path(__file__).resolve().parent.parent
 
 # Before the package is imported: what tests import or spill stays out of the user's own scratch directory.
@@ -86,6 +87,20 @@ def checkpointed(isolated):
         return done
 
     return run
+
+
+@pytest.fixture
+def process(checkpointed):
+    """`checkpointed` code that has `digest` and `told` (killed.py) at hand."""
+    from killed import PROLOGUE
+
+    return lambda code, kill=0, **values: checkpointed(PROLOGUE + code, kill, **values)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One folder for all tests of a file, where examples by the hundred replace each other."""
+    return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 import flagstone as fl
 import fuzz
+import fuzz_files
 
 NEEDS = {
     "zarr-v3": ["zarr"], "zarr-zstd": ["zarr"], "zarr-v2": ["zarr", "numcodecs"], "hdf5": ["h5py"],
@@ -40,7 +41,7 @@ def test_the_fuzzer_sees_what_it_looks_for(tmp_path):
         for turn in "ab":
             folder = tmp_path / f"{number}{turn}"
             folder.mkdir()
-            path = fuzz.npy(folder)
+            path = fuzz_files.npy(folder)
             fuzz.damage(path, np.random.default_rng(number))
         twins = [(tmp_path / f"{number}{turn}" / "victim.npy").read_bytes() for turn in "ab"]
         assert twins[0] == twins[1]

@@ -1,4 +1,4 @@
-"""Killed calls go on where they stopped, with the same bits."""
+"""Killed products go on where they stopped, with the same bits; what changed meanwhile is refused."""
 
 from __future__ import annotations
 
@@ -8,47 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone import records
-
-# Checkpoints at every opportunity; `kill` ends the process (as kill -9 does) after so many.
-_PROLOGUE = """
-import os, signal, json, hashlib, warnings
-from pathlib import Path
-from flagstone import records
-def kill_after(number):
-    start = []
-    def saved(n):
-        start.append(n)
-        if len(start) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-    records.saved = saved
-if kill:
-    kill_after(kill)
-def digest(path):
-    found = hashlib.blake2b()
-    for place in sorted(Path(path).rglob("*")):
-        if place.is_file() and "__flagstone" not in place.parts:
-            found.update(str(place.relative_to(path)).encode() + place.read_bytes())
-    return found.hexdigest()
-def told():
-    s = fl.stats()
-    return {"what": s.what, "read": s.bytes_read, "flops": s.flops}
-"""
-
-
-@pytest.fixture
-def process(checkpointed):
-    return lambda code, kill=0, **values: checkpointed(_PROLOGUE + code, kill, **values)
-
-
-def _left(path) -> list[records.Leftover]:
-    return records.leftovers(str(path))
-
+from killed import left_at
 
 # The product ------------------------------------------------------------------------------------------------
+
 
 _PRODUCT = """
 options = dict(memory=memory) if memory else {}
@@ -72,7 +38,7 @@ def test_product_killed_at_several_checkpoints(process, factors):
     for kill in (1, 3):
         process(_PRODUCT, kill=kill, memory="160MiB", workers=1)
         assert not (factors / "c.zarr").exists()
-        (left,) = _left(factors / "c.zarr")
+        (left,) = left_at(factors / "c.zarr")
         assert left.resumable
         assert not left.live
         assert left.saves == kill
@@ -81,7 +47,7 @@ def test_product_killed_at_several_checkpoints(process, factors):
         assert again["digest"] == whole["digest"]
         assert again["flops"] == pytest.approx((1 - left.done) * whole["flops"])
         assert again["what"].endswith(f"resumed at {left.done:.0%}")
-        assert not _left(factors / "c.zarr")
+        assert not left_at(factors / "c.zarr")
         assert fl.check(factors / "c.zarr").ok
         (factors / "c.zarr").rename(factors / f"again{kill}.zarr")
 
@@ -90,9 +56,9 @@ def test_product_twice_killed_with_other_limits_and_workers(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")
     process(_PRODUCT, kill=1, memory="160MiB", workers=1)
-    first = _left(factors / "c.zarr")[0].done
+    first = left_at(factors / "c.zarr")[0].done
     process(_PRODUCT, kill=1, memory="190MiB", workers=2)
-    second = _left(factors / "c.zarr")[0].done
+    second = left_at(factors / "c.zarr")[0].done
     assert 0 < first < second
     code = "with fl.Runtime(workers=2): fl.resume('c.zarr', memory='400MiB')\n"
     again = process(code + 'result = told() | {"digest": digest("c.zarr")}')
@@ -116,7 +82,7 @@ def test_ctrl_c_keeps_what_is_done(process, factors):
         result = getattr(error, "__notes__", ["is kept"])
     """
     assert "is kept" in process("import textwrap\nexec(textwrap.dedent('''" + code + "'''))")[0]
-    (left,) = _left(factors / "c.zarr")
+    (left,) = left_at(factors / "c.zarr")
     assert left.resumable
     assert not left.live
     process("fl.resume('c.zarr')")
@@ -134,7 +100,7 @@ def test_what_is_changed_is_refused(process, factors):
         fl.resume(factors / "c.zarr")
     with pytest.warns(fl.LeftoverWarning, match="is thrown away"):  # the same call is another one now
         fl.matmul(fl.open(factors / "a.zarr"), fl.open(factors / "b.zarr").T, out=factors / "c.zarr")
-    assert not _left(factors / "c.zarr")
+    assert not left_at(factors / "c.zarr")
     assert fl.open(factors / "c.zarr")[0, 7] == pytest.approx(
         fl.open(factors / "a.zarr")[0] @ fl.open(factors / "b.zarr")[7]
     )
@@ -142,7 +108,7 @@ def test_what_is_changed_is_refused(process, factors):
 
 def test_damaged_records_are_refused_and_begun_again(process, factors):
     process(_PRODUCT, kill=2, memory="160MiB", workers=1)
-    (left,) = _left(factors / "c.zarr")
+    (left,) = left_at(factors / "c.zarr")
     state = os.path.join(left.notes, "state")
     whole = Path(state).read_bytes()
     for damaged in (whole[:-1], whole[:20], bytes([whole[0] ^ 1]) + whole[1:], whole[:-2] + b"\7\7"):
@@ -159,7 +125,7 @@ def test_damaged_records_are_refused_and_begun_again(process, factors):
 
 def test_an_unreadable_record_is_named_as_such(process, factors):
     process(_PRODUCT, kill=1, memory="160MiB", workers=1)
-    (left,) = _left(factors / "c.zarr")
+    (left,) = left_at(factors / "c.zarr")
     (Path(left.notes) / "record.json").write_text("{}")
     with pytest.warns(fl.LeftoverWarning, match="an operation, whose record is damaged, that was"):
         fl.matmul(fl.from_numpy(np.ones((2, 2))), np.ones((2, 2)), out=factors / "c.zarr")
@@ -169,7 +135,7 @@ def test_a_damaged_operand_keeps_what_is_done(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")
     process(_PRODUCT, kill=1, memory="160MiB", workers=1)
-    (left,) = _left(factors / "c.zarr")
+    (left,) = left_at(factors / "c.zarr")
     shard = sorted((factors / "a.zarr").rglob("c/*/*"))[-1]
     times = shard.stat()
 
@@ -185,7 +151,7 @@ def test_a_damaged_operand_keeps_what_is_done(process, factors):
     flip()
     with pytest.raises(fl.FormatError, match="does not match its checksum"):
         fl.resume(factors / "c.zarr")
-    assert _left(factors / "c.zarr")[0].done >= left.done
+    assert left_at(factors / "c.zarr")[0].done >= left.done
     flip()
     again = process("fl.resume('c.zarr')\nresult = told() | {'digest': digest('c.zarr')}")
     assert again["digest"] == whole["digest"]
@@ -214,7 +180,7 @@ def test_a_torn_index_costs_its_shard_only(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")
     process(_PRODUCT, kill=3, memory="160MiB", workers=1)
-    (left,) = _left(factors / "c.zarr")
+    (left,) = left_at(factors / "c.zarr")
     (shard,) = [os.path.join(f, n) for f, _, names in os.walk(left.build) for n in names if n.isdigit()]
     with open(shard, "r+b") as file:
         file.seek(-100, os.SEEK_END)
@@ -306,150 +272,11 @@ def test_command_line(process, factors):
     assert str(factors) not in flagstone("scratch").stdout
     process(_PRODUCT, kill=2, memory="160MiB", workers=1)
     assert "Deleted" in flagstone("scratch", "--clear", "--all").stdout
-    assert not _left(factors / "c.zarr")
-
-
-# Restructuring ----------------------------------------------------------------------------------------------
-
-_RECHUNK = """
-fl.rechunk(fl.open("rows.zarr"), (512, 512), out="square.zarr", dtype="float32", memory=memory)
-result = told() | {"digest": digest("square.zarr")}
-"""
-
-
-def test_rechunk_and_transpose(process, tmp_path, rng):
-    fl.rechunk(rng.standard_normal((4096, 2048)), (64, -1), out=tmp_path / "rows.zarr")
-    whole = process(_RECHUNK, memory="100MiB")
-    (tmp_path / "square.zarr").rename(tmp_path / "whole.zarr")
-    process(_RECHUNK, kill=7, memory="100MiB")
-    (left,) = _left(tmp_path / "square.zarr")
-    assert 0 < left.done < 1
-    assert left.operation == "rechunk"
-    code = 'fl.resume("square.zarr", memory="140MiB")\nresult = told() | {"digest": digest("square.zarr")}'
-    again = process(code)
-    assert again["digest"] == whole["digest"]
-    assert again["read"] < whole["read"]
-    turn = 'fl.transpose(fl.open("square.zarr"), out="turned.zarr", memory="90MiB")'
-    process(turn, kill=2)
-    process('fl.resume("turned.zarr")')
-    assert np.array_equal(
-        np.asarray(fl.open(tmp_path / "turned.zarr")).T, np.asarray(fl.open(tmp_path / "square.zarr"))
-    )
-
-
-def test_rechunk_in_two_passes(process, tmp_path, rng):
-    values = rng.standard_normal((4096, 4096))
-    fl.rechunk(values, (16, -1), out=tmp_path / "rows.zarr")
-    code = """
-fl.rechunk(fl.open("rows.zarr"), (-1, 16), out="columns.zarr", memory="80MiB")
-result = told()
-"""
-    process(code, kill=1)
-    again = process(code)
-    assert "resumed" in again["what"]
-    assert np.array_equal(np.asarray(fl.open(tmp_path / "columns.zarr")), values)
-
-
-def test_rechunk_with_another_codec_is_another_call(process, tmp_path, rng):
-    values = rng.standard_normal((4096, 1024))
-    fl.rechunk(values, (64, -1), out=tmp_path / "rows.zarr")
-    code = """
-import warnings
-warnings.simplefilter("ignore", fl.LeftoverWarning)
-options = dict(codec=codec, order=order, memory="100MiB")
-fl.rechunk(fl.open("rows.zarr"), (512, 512), out="square.zarr", **options)
-result = told()
-"""
-    process(code, kill=1, codec="zstd:1", order="F")
-    process('fl.resume("square.zarr")')
-    made = fl.open(tmp_path / "square.zarr")
-    assert (made._core.codec, made._core.order) == ("zstd:1", "F")
-    assert np.array_equal(made[...], values)
-    process(code, kill=1, codec="zstd:1", order="F")
-    assert "resumed" not in process(code, codec="gzip:1", order="F")["what"]
-    process(code, kill=1, codec="gzip:1", order="F")
-    assert "resumed" not in process(code, codec="gzip:1", order="C")["what"]
-    made = fl.open(tmp_path / "square.zarr")
-    assert (made._core.codec, made._core.order) == ("gzip:1", "C")
-    assert np.array_equal(made[...], values)
-
-
-# Principal components ---------------------------------------------------------------------------------------
-
-_PCA = """
-fl.pca(fl.open("x.zarr"), 6, method=method, out="p.zarr", seed=3, tol=1e-9)
-result = told() | {"digest": digest("p.zarr"), "method": fl.stats().method}
-"""
-
-
-@pytest.mark.parametrize("kind", ["tall", "wide", "sparse"])
-@pytest.mark.parametrize("method", ["gram", "krylov"])
-def test_pca(process, tmp_path, rng, kind, method):
-    if kind == "sparse":
-        fl.from_blocks([sp.random(6000, 900, 0.02, "csr", random_state=1)], tmp_path / "x.zarr")
-    else:
-        shape = (6000, 900) if kind == "tall" else (900, 6000)
-        fl.from_numpy(rng.standard_normal(shape) + 3, tmp_path / "x.zarr")
-    whole = process(_PCA, method=method)
-    (tmp_path / "p.zarr").rename(tmp_path / "whole.zarr")
-    for kill in (1, 2) if method == "gram" else (1, 4):
-        process(_PCA, kill=kill, method=method)
-        (left,) = _left(tmp_path / "p.zarr")
-        assert 0 < left.done < 1
-        again = process(
-            'fl.resume("p.zarr", memory="400MiB")\nresult = told() | {"digest": digest("p.zarr")}'
-        )
-        assert again["digest"] == whole["digest"]
-        assert again["flops"] < whole["flops"]
-        (tmp_path / "p.zarr").rename(tmp_path / f"p{kill}.zarr")
-
-
-def test_pca_goes_on_by_the_method_it_began_with(process, tmp_path, rng):
-    fl.from_numpy(rng.standard_normal((6000, 900)), tmp_path / "x.zarr")
-    whole = process(_PCA, method="auto")
-    assert whole["method"] == "gram"
-    (tmp_path / "p.zarr").rename(tmp_path / "whole.zarr")
-    process(
-        "with fl.Runtime(workers=2):\n" + _PCA.strip().replace("fl.pca", "    fl.pca", 1),
-        kill=1,
-        method="auto",
-    )
-    code = "with fl.Runtime(workers=1, memory='190MiB'): fl.resume('p.zarr')\n"
-    again = process(code + 'result = told() | {"digest": digest("p.zarr"), "method": fl.stats().method}')
-    assert again["method"] == "gram"
-    assert again["digest"] == whole["digest"]
-
-
-def test_numerical_errors_leave_nothing(process, tmp_path):
-    x = np.random.default_rng(0).standard_normal((3000, 400))
-    x[7, 5] = np.nan
-    fl.from_numpy(x, tmp_path / "x.zarr")
-    with pytest.raises(AssertionError, match="NumericalError"):
-        process(_PCA, method="krylov")
-    assert not _left(tmp_path / "p.zarr")
-
-
-# Conversion -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("target", ["new.zarr", "new.npy"])
-def test_convert(process, tmp_path, rng, target):
-    values = rng.standard_normal((4000, 5000))
-    np.save(tmp_path / "old.npy", values)
-    code = f"fl.convert('old.npy', '{target}')"
-    process(code, kill=2)
-    (left,) = _left(tmp_path / target)
-    assert 0 < left.done < 1
-    again = process(f"fl.resume('{target}')\nresult = told()")
-    assert 0 < again["read"] < values.nbytes
-    assert np.array_equal(np.asarray(fl.open(tmp_path / target)), values)
-    if target.endswith(".zarr"):
-        report = fl.check(tmp_path / target)
-        assert report.ok
-        assert report.verified == report.chunks
+    assert not left_at(factors / "c.zarr")
 
 
 # Inside a superblock ----------------------------------------------------------------------------------------
+
 
 _INNER = """
 with fl.Runtime(workers=2):
@@ -465,9 +292,9 @@ def test_product_of_one_superblock(process, tmp_path, rng):
     whole = process(_INNER)
     (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
     process(_INNER, kill=2)
-    first = _left(tmp_path / "c.zarr")[0].done
+    first = left_at(tmp_path / "c.zarr")[0].done
     process(_INNER, kill=2)
-    second = _left(tmp_path / "c.zarr")[0].done
+    second = left_at(tmp_path / "c.zarr")[0].done
     assert 0 < first < second < 1
     again = process(_INNER)
     assert again["digest"] == whole["digest"]

@@ -13,7 +13,6 @@ from sklearn.datasets import dump_svmlight_file
 
 import flagstone as fl
 from flagstone import records
-from test_resume import _PROLOGUE
 
 SHAPE, VALUES = (3000, 1500), 1_300_000
 
@@ -26,11 +25,6 @@ known = _core.csr_statistics(s._matrix)
 result = told() | {"digest": digest("out.zarr"), "squares": known.sum_squares,
                    "sums": hashlib.blake2b(repr(known.column_sums).encode()).hexdigest()}
 """
-
-
-@pytest.fixture
-def process(checkpointed):
-    return lambda code, kill=0, **values: checkpointed(_PROLOGUE + code, kill, **values)
 
 
 @pytest.fixture(scope="module")
