@@ -21,12 +21,16 @@ endif()
 
 # Codecs of foreign files. Without a library its codec is refused when a file asks for it, by name.
 find_package(ZLIB)
+find_package(BZip2)
 pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
 if(NOT ZLIB_FOUND)
   message(WARNING "flagstone: zlib was not found: chunks packed with gzip or zlib (most HDF5 and .h5ad files) will be refused; install it first (Debian, Ubuntu: apt-get install zlib1g-dev).")
 endif()
 if(NOT ZSTD_FOUND)
   message(WARNING "flagstone: libzstd was not found: chunks packed with zstd (the default of zarr-python) will be refused; install it first (Debian, Ubuntu: apt-get install libzstd-dev).")
+endif()
+if(NOT BZIP2_FOUND)
+  message(WARNING "flagstone: libbz2 was not found: chunks packed with bz2 will be refused; install it first (Debian, Ubuntu: apt-get install libbz2-dev).")
 endif()
 
 # io_uring is optional at build time and at run time: without it the ring is a pool of threads.

@@ -24,7 +24,7 @@ target_link_libraries(flagstone PUBLIC Threads::Threads $<BUILD_INTERFACE:flagst
 # A static library's user links what it needs; a shared one has it already. Looked for by these names there.
 set(FLAGSTONE_NEEDS blosc)
 set(FLAGSTONE_NEEDS_DIRS ${FLAGSTONE_BLOSC_DIR} ${LIBURING_LIBRARY_DIRS} ${LZ4_LIBRARY_DIRS} ${ZSTD_LIBRARY_DIRS})
-foreach(need LIBURING=uring LZ4=lz4 ZLIB=z ZSTD=zstd)
+foreach(need LIBURING=uring LZ4=lz4 ZLIB=z BZIP2=bz2 ZSTD=zstd)
   string(REPLACE "=" ";" need ${need})
   list(GET need 0 package)
   list(GET need 1 name)

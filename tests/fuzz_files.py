@@ -68,6 +68,30 @@ def zarr_zstd(folder: Path) -> Path:
     return folder / "victim"
 
 
+def zarr_nested(folder: Path) -> Path:
+    import zarr
+    from zarr import codecs
+
+    inner = codecs.ShardingCodec(chunk_shape=(8, 8), codecs=[codecs.BytesCodec(), codecs.Crc32cCodec()])
+    turned = [codecs.TransposeCodec(order=(1, 0)), inner]
+    zarr.create_array(
+        str(folder / "victim"), shape=(60, 40), dtype="i2", chunks=(32, 32), filters=None, compressors=None,
+        serializer=codecs.ShardingCodec(chunk_shape=(16, 16), codecs=turned, index_location="start"),
+    )[...] = _dense("i2")  # fmt: skip
+    return folder / "victim"
+
+
+def zarr_bz2(folder: Path) -> Path:
+    import numcodecs
+    import zarr
+
+    zarr.create_array(
+        str(folder / "victim"), shape=(60, 40), dtype="f8", chunks=(30, 40), zarr_format=2,
+        compressors=numcodecs.BZ2(9),
+    )[...] = _dense("f8")  # fmt: skip
+    return folder / "victim"
+
+
 def zarr_v2(folder: Path) -> Path:
     import numcodecs
     import zarr
@@ -185,7 +209,8 @@ def _columns(suffix: str) -> Callable[[Path], Path]:
 FORMATS: dict[str, Callable[[Path], Path]] = {
     "npy": npy, "npz": _npz("csr", False), "npz-packed": _npz("csr", True), "npz-csc": _npz("csc", False),
     "npz-coo": _npz("coo", False), "zarr": zarr_ours, "zarr-v3": zarr_v3, "zarr-zstd": zarr_zstd,
-    "zarr-v2": zarr_v2, "csr": csr, "csc-anndata": csr_anndata, "mtx": mtx, "mtx-gz": mtx_gz,
+    "zarr-v2": zarr_v2, "zarr-nested": zarr_nested, "zarr-bz2": zarr_bz2,
+    "csr": csr, "csc-anndata": csr_anndata, "mtx": mtx, "mtx-gz": mtx_gz,
     "svmlight": svmlight, "hdf5": hdf5, "hdf5-flat": hdf5_flat, "h5ad": h5ad, "journal": h5ad_journal,
     "parquet": _columns("parquet"), "arrow": _columns("arrow"),
 }  # fmt: skip

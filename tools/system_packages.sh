@@ -27,6 +27,7 @@ case "${1:-build}" in
     need liblz4-dev have_header lz4.h
     need libzstd-dev have_header zstd.h
     need zlib1g-dev have_header zlib.h
+    need libbz2-dev have_header bzlib.h
     need nlohmann-json3-dev have_header nlohmann/json.hpp
     need liburing-dev have_header liburing.h
     ;;

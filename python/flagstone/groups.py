@@ -215,10 +215,13 @@ def _codecs(place: str) -> dict[str, Any]:
 def _v3(root: dict[str, Any]) -> dict[str, Any]:
     codecs = root["codecs"]
     facts: dict[str, Any] = {"format": "Zarr v3"}
-    if codecs and codecs[0]["name"] == "sharding_indexed":
-        facts["shards"] = root["chunk_grid"]["configuration"]["chunk_shape"]
-        codecs = codecs[0]["configuration"]["codecs"]
-    names = []
+    names, levels, chunk = [], [], root["chunk_grid"]["configuration"]["chunk_shape"]
+    while codecs and codecs[-1]["name"] == "sharding_indexed":
+        levels.append(chunk)
+        names += [codec["name"] for codec in codecs[:-1]]
+        chunk, codecs = (codecs[-1]["configuration"][name] for name in ("chunk_shape", "codecs"))
+    if levels:
+        facts["shards"] = levels[0] if len(levels) == 1 else levels  # outermost first, as they are stored
     for codec in codecs:
         settings = codec.get("configuration", {})
         detail = settings.get("cname") or ("big-endian" if settings.get("endian") == "big" else "")

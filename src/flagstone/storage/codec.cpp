@@ -103,7 +103,7 @@ void swap_bytes(std::byte* data, std::size_t bytes, Dtype dtype) {
 }
 
 namespace {
-constexpr std::string_view names[] = {"blosc", "zstd", "gzip", "zlib", "lzf", "shuffle", "crc32c", "fletcher32"};
+constexpr std::string_view names[] = {"blosc", "zstd", "gzip", "zlib", "bz2", "lzf", "shuffle", "crc32c", "fletcher32"};
 }
 
 std::string_view name_of(Codec codec) noexcept { return names[static_cast<std::size_t>(codec)]; }
@@ -122,6 +122,7 @@ std::size_t decode_scratch_bytes(const CodecChain& chain, std::size_t chunk_byte
     // blosc holds three of its blocks, which a writer may have made as long as the chunk; the runtime's reserve covers
     // small ones. Held, not used: libblosc takes them from malloc.
     if (codec == Codec::blosc && chunk_bytes > MiB) workspace = 3 * std::min<std::size_t>(chunk_bytes, 8 * MiB);
+    if (codec == Codec::bz2) workspace = std::max(workspace, bz2_workspace);
   }
   return std::min<std::size_t>(moving, 2) * between_steps(chunk_bytes) + align_up(workspace);
 }

@@ -10,7 +10,7 @@ namespace flagstone {
 
 /// One step from a chunk's bytes to its stored bytes. crc32c and fletcher32 append four bytes; shuffle and lzf are
 /// HDF5's.
-enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, lzf, shuffle, crc32c, fletcher32 };
+enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, bz2, lzf, shuffle, crc32c, fletcher32 };
 
 /// What blosc packs with, by its own names: blosclz, lz4, lz4hc, zlib, zstd; and what it does before.
 enum class BloscPacker : std::uint8_t { blosclz, lz4, lz4hc, snappy, zlib, zstd };
@@ -44,6 +44,18 @@ struct CodecChain {
 /// CodecChain::order of arrays of so many dimensions: none for C order, and where there is nothing to turn round.
 std::vector<std::size_t> transpose_order(std::size_t dimensions, bool column_major);
 
+/// One level of shards: the index of each.
+struct ShardLevel {
+  Shape grid;                      // entries, in the order in which they are counted
+  std::vector<std::size_t> order;  // dimension d of the grid is dimension order[d] of the array
+  bool index_at_end = true;
+  bool big_endian = false;
+  std::size_t checksums = 1;                  // crc32c, each of all before it
+  std::vector<std::size_t> index_order = {};  // of a transpose of the index, an array of grid x 2; empty: none
+
+  bool as_written_here() const;
+};
+
 struct ArrayMetadata {
   int version = 3;  // of Zarr
   Shape shape;
@@ -51,8 +63,7 @@ struct ArrayMetadata {
   Shape chunks;  // the stored unit
   Shape shards;  // extents of one file; equal to chunks where it is not sharded
   bool sharded = true;
-  bool index_at_end = true;
-  bool index_checksum = true;
+  std::vector<ShardLevel> foreign_levels;  // outermost first; empty: one, as it is written here
   CodecChain codec;
   std::vector<std::byte> fill;  // one element
   bool default_keys = true;     // "c/0/1", else Zarr v2's "0.1"
@@ -66,7 +77,7 @@ struct ArrayMetadata {
   Index entries() const;
   /// The chunk (of the array's grid) that an entry of a shard's index names.
   Shape chunk_of(const Shape& shard, std::size_t entry) const;
-  /// Bytes of the index at the shard's end (or start).
+  /// Bytes of the index at the shard's end, as it is written here.
   std::uint64_t index_bytes() const;
 };
 

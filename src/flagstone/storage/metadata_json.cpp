@@ -93,6 +93,23 @@ void put_real(std::vector<std::byte>& to, std::size_t at, Dtype dtype, const Jso
   if (item == 2) put(to, at, to_half(number));
 }
 
+/// An integer of the type's range, perhaps written as 3.0; the bits of one above 2^63.
+std::int64_t whole_number(const Json& value, Dtype dtype, const std::string& file) {
+  const int bits = dtype == Dtype::boolean ? 1 : 8 * static_cast<int>(size_of(dtype));
+  const bool without_sign = dtype == Dtype::boolean || dtype >= Dtype::uint8;
+  const double least = without_sign ? 0 : -std::ldexp(1.0, bits - 1);
+  const double beyond = std::ldexp(1.0, without_sign ? bits : bits - 1);
+  const double near = value.is_number() ? value.get<double>() : beyond;
+  const bool exact = value.is_number_integer();  // near is rounded: 2^64 - 1 is beyond
+  const bool inside = exact && bits == 64
+                          ? (without_sign ? value.is_number_unsigned()
+                                          : !value.is_number_unsigned() || value.get<std::uint64_t>() >> 63 == 0)
+                          : near >= least && near < beyond && near == std::floor(near);
+  if (!inside) refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
+  if (exact) return value.get<std::int64_t>();
+  return near < 0 ? static_cast<std::int64_t>(near) : static_cast<std::int64_t>(static_cast<std::uint64_t>(near));
+}
+
 }  // namespace
 
 std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file) {
@@ -107,11 +124,9 @@ std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::str
     put_real(fill, 0, dtype, value, file);
   } else if (value.is_boolean()) {
     fill[0] = std::byte{value.get<bool>()};
-  } else if (value.is_number_integer()) {
-    const std::int64_t number = value.get<std::int64_t>();  // two's complement: the low bytes are right for all widths
-    std::memcpy(fill.data(), &number, fill.size());
   } else {
-    refuse(file, "fill_value " + value.dump() + " is no number of the array's type.");
+    const std::int64_t number = whole_number(value, dtype, file);
+    std::memcpy(fill.data(), &number, fill.size());  // two's complement: the low bytes are right for all widths
   }
   return fill;
 }

@@ -22,6 +22,10 @@ std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::str
 Json fill_json(const std::vector<std::byte>& fill, Dtype dtype);
 /// Appends a step; refuses what this build cannot undo.
 void add_step(CodecChain& chain, const CodecStep& step, const std::string& file);
+/// The codecs of a v3 array whose shape, dtype and (outermost) chunks are known: its chain, its levels of shards.
+void parse_codecs(const Json& codecs, ArrayMetadata& metadata, const std::string& file);
+/// A step as zarr.json has it.
+Json settings_of(const CodecStep& step, Dtype dtype);
 /// Parses text as JSON and hands it to `parse`; every complaint becomes a FormatError that names the file.
 ArrayMetadata parsed(const std::string& text, const std::string& file,
                      ArrayMetadata (*parse)(const Json&, const std::string&));

@@ -1,4 +1,7 @@
 // .zarray of Zarr v2, told in the words of v3.
+#include <charconv>
+#include <cmath>
+
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/metadata_json.hpp"
@@ -52,11 +55,22 @@ void parse_codec(const Json& codec, bool filter, ArrayMetadata& metadata, const 
     step.codec = Codec::gzip;
   } else if (id == "zlib" && !filter) {
     step.codec = Codec::zlib;
+  } else if (id == "bz2" && !filter) {
+    step.codec = Codec::bz2;
   } else {
     refuse(file, std::string(filter ? "filter '" : "compressor '") + id +
-                     "' is not read here; rewrite the array with blosc, zstd, gzip or zlib.");
+                     "' is not read here; rewrite the array with blosc, zstd, gzip, zlib or bz2.");
   }
   add_step(metadata.codec, step, file);
+}
+
+/// A number that stands in quotes, which v2 allows and v3 does not; all else as it is.
+Json number_in(const Json& value) {
+  if (!value.is_string()) return value;
+  const auto text = value.get<std::string>();
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(number) ? Json(number) : value;
 }
 
 void parse_codecs(const Json& root, ArrayMetadata& metadata, const std::string& file) {
@@ -88,7 +102,7 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
     if (separator != "/" && separator != ".") refuse(file, "dimension_separator must be '/' or '.'.");
     metadata.separator = separator[0];
   }
-  metadata.fill = parse_fill(member(root, "fill_value", file), metadata.dtype, file);
+  metadata.fill = parse_fill(number_in(member(root, "fill_value", file)), metadata.dtype, file);
   parse_codecs(root, metadata, file);
   return metadata;
 }

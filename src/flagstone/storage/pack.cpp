@@ -89,7 +89,8 @@ class Packing {
     const std::string attributes = source + "/.zattrs";
     if (metadata_.version == 2 && std::filesystem::exists(attributes))
       take_attributes_v2(read_text(attributes), attributes, metadata_);
-    metadata_.sharded = metadata_.index_at_end = metadata_.index_checksum = metadata_.default_keys = true;
+    metadata_.sharded = metadata_.default_keys = true;
+    metadata_.foreign_levels.clear();
     metadata_.version = 3;
     metadata_.separator = '/';
     report_.chunks = static_cast<std::uint64_t>(count(store_.layout().grid));

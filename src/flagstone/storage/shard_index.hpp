@@ -16,7 +16,9 @@ struct ShardEntry {
   bool absent() const { return offset == none && bytes == none; }
 };
 
-/// Reads and checks an index: its crc32c, and that every entry lies in the file. FormatError names file and chunk.
+/// Reads and checks an index, and those of the shards inside: checksums, and that every entry lies in its shard.
+/// Entries of the innermost chunks, counted over the whole file in C order. FormatError names file and chunk. Cost: a
+/// read for the file and for every shard inside it.
 std::vector<ShardEntry> read_shard_index(const File& file, const ArrayMetadata& metadata);
 /// Writes it (with its crc32c) as the last bytes of a file of `file_bytes`.
 void write_shard_index(const File& file, const std::vector<ShardEntry>& entries, std::uint64_t file_bytes);

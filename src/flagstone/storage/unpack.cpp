@@ -7,6 +7,9 @@
 #include <memory>
 
 #include "flagstone/storage/codec.hpp"
+#if FLAGSTONE_HAVE_BZIP2
+#include <bzlib.h>
+#endif
 #if FLAGSTONE_HAVE_ZSTD
 #include <zstd.h>
 #endif
@@ -66,6 +69,33 @@ Size inflate_all([[maybe_unused]] From from, [[maybe_unused]] To to, [[maybe_unu
   return std::nullopt;
 }
 
+/// One or several streams.
+Size unpack_bz2([[maybe_unused]] From from, [[maybe_unused]] To to) {
+#if FLAGSTONE_HAVE_BZIP2
+  std::size_t read = 0, written = 0;
+  constexpr std::size_t most = 1u << 30;  // libbz2 counts in 32 bits
+  while (read < from.size()) {
+    bz_stream stream{};
+    if (::BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) return std::nullopt;
+    const std::unique_ptr<bz_stream, int (*)(bz_stream*)> end(&stream, ::BZ2_bzDecompressEnd);
+    for (int code = BZ_OK; code != BZ_STREAM_END;) {
+      stream.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(from.data() + read));
+      stream.next_out = reinterpret_cast<char*>(to.data() + written);
+      const auto in = static_cast<unsigned>(std::min(most, from.size() - read));
+      const auto out = static_cast<unsigned>(std::min(most, to.size() - written));
+      stream.avail_in = in, stream.avail_out = out;
+      code = ::BZ2_bzDecompress(&stream);
+      read += in - stream.avail_in, written += out - stream.avail_out;
+      if (code != BZ_OK && code != BZ_STREAM_END) return std::nullopt;
+      if (code == BZ_OK && in == stream.avail_in && out == stream.avail_out)
+        return std::nullopt;  // cut short, or longer than the chunk
+    }
+  }
+  if (read > 0) return written;
+#endif
+  return std::nullopt;
+}
+
 /// LibLZF's format: a byte below 32 copies so many plus one bytes; else three bits of length (7: another byte adds) and
 /// thirteen of distance, both less than what they mean (by 2 and by 1).
 Size unpack_lzf(From from, To to) {
@@ -115,6 +145,9 @@ const char* missing_library(Codec codec) noexcept {
 #if !FLAGSTONE_HAVE_ZLIB
   if (codec == Codec::gzip || codec == Codec::zlib) return "zlib (Debian, Ubuntu: zlib1g-dev)";
 #endif
+#if !FLAGSTONE_HAVE_BZIP2
+  if (codec == Codec::bz2) return "libbz2 (Debian, Ubuntu: libbz2-dev)";
+#endif
   static_cast<void>(codec);
   return nullptr;
 }
@@ -129,6 +162,8 @@ Size unpack(const CodecStep& step, From from, To to) {
       return inflate_all(from, to, 15 + 16);
     case Codec::zlib:
       return inflate_all(from, to, 15);
+    case Codec::bz2:
+      return unpack_bz2(from, to);
     case Codec::lzf:
       return unpack_lzf(from, to);
     case Codec::shuffle:

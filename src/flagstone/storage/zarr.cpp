@@ -26,7 +26,7 @@ Array array_of(const std::string& directory, ArrayMetadata metadata, const ZarrS
 /// Why an array cannot be written in place; null when it can.
 const char* not_writable(const ArrayMetadata& metadata) {
   if (!metadata.sharded) return "it is not sharded";
-  if (!metadata.index_at_end || !metadata.index_checksum) return "its index is not at the end with a checksum";
+  if (!metadata.foreign_levels.empty()) return "the index of its shards is not as it is written here";
   if (!can_encode(metadata.codec)) return "its codecs are not those that are written here";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
   return nullptr;
