@@ -55,7 +55,9 @@ def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> 
     facts["format"], facts["opened"] = one.name, "by import" if imports else "in place"
     if about := one.offers("about"):
         facts |= about(path, key)
-    if imports and not check and not imported(path):
+    member = facts.get("member", "") if not imports and facts["opened"] == "by import" else ""
+    imports = imports or bool(member)
+    if imports and not check and not imported(path, member.strip("/")):
         facts["note"] = "it was not imported yet; opening it does that, and so does --check"
         return
     several = len(facts.get("members", [])) > 1

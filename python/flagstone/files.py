@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import operator
 import os
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,7 +13,7 @@ from numpy.typing import DTypeLike
 from . import _core
 from .array import Array
 from .errors import FormatError, ShapeError, path_text, storage_error
-from .formats import of_file
+from .formats import FORMATS, SIGNATURE, of_file
 from .groups import open_directory
 from .sparse import SparseArray
 
@@ -173,12 +174,25 @@ def _check_regular(who: str, place: str) -> None:
         raise FormatError(f"{who}: '{place}' is a pipe, a socket or a device; name a file or a directory.")
 
 
+def _behind_user_block(file: BinaryIO) -> bytes:
+    """Return the head of the HDF5 file that a long block of the user's own hides; b"" where none is."""
+    at, length = 4096, os.fstat(file.fileno()).st_size
+    while at < length:
+        file.seek(at)
+        if (head := file.read(512)).startswith(SIGNATURE):
+            return head
+        at *= 2  # where HDF5 allows it to begin
+    return b""
+
+
 def head_of(place: str) -> bytes:
     """Return the first bytes of a file, by which formats are told apart."""
     _check_regular("open", place)
     try:
         with open(place, "rb") as file:
             head = file.read(4096)
+            if not any(one.recognises(head) for one in FORMATS):
+                head = _behind_user_block(file) or head
     except OSError as error:
         raise storage_error(
             f"open: '{place}' cannot be read ({error.strerror}).", error.errno or 0, place

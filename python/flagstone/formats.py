@@ -10,7 +10,10 @@ from typing import Any
 
 from .errors import FormatError
 
-__all__ = ["FORMATS", "Format", "for_writing", "of_file"]
+__all__ = ["FORMATS", "SIGNATURE", "Format", "for_writing", "of_file"]
+
+#: Of HDF5: at byte 0, or behind a block of the user's own.
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def _npy() -> ModuleType:
@@ -80,8 +83,7 @@ def _packed_text(head: bytes) -> bool:
 
 
 def _signature(head: bytes) -> bool:
-    # Behind a block of the user's own, if there is one.
-    return any(head[at : at + 8] == b"\x89HDF\r\n\x1a\n" for at in (0, 512, 1024, 2048))
+    return any(head[at : at + 8] == SIGNATURE for at in (0, 512, 1024, 2048))
 
 
 def _banner(head: bytes) -> bool:

@@ -15,7 +15,7 @@ from . import _core
 from .array import Array, shape_text
 from .errors import Error, FormatError, storage_error
 from .groups import PARTS, binsparse_of
-from .hdf5_datasets import FILTERS, OTHER_FILTERS, core_array, h5py_module, text
+from .hdf5_datasets import FILTERS, OTHER_FILTERS, by_library, core_array, h5py_module, text
 from .hdf5_writer import write
 from .journal import recover
 from .sparse import SparseArray
@@ -189,6 +189,8 @@ def about(place: str, key: str | None) -> dict[str, Any]:
         facts["member"] = name
         if isinstance(node, h5py.Dataset):
             facts |= _tell(h5py, node)
+            if node.shape and by_library(h5py, node):
+                facts["opened"] = "by import"
         else:
             facts["encoding"] = _encoding(node)
             for part in ("data", "indices"):

@@ -11,8 +11,9 @@ from . import _core
 from .array import from_memory
 from .config import Call
 from .errors import Error, FormatError
+from .hdf5_import import unpacked
 
-__all__ = ["FILTERS", "OTHER_FILTERS", "core_array", "h5py_module", "text"]
+__all__ = ["FILTERS", "OTHER_FILTERS", "by_library", "core_array", "h5py_module", "text"]
 
 #: Filters of HDF5 by their registered numbers, as the core names them, and others by the names people know.
 FILTERS = {
@@ -46,8 +47,9 @@ def _steps(properties: Any, name: str) -> list[tuple[str, int]]:
         if known is None:
             said = OTHER_FILTERS.get(code) or text(label) or str(code)
             raise FormatError(
-                f"open: {name}: the filter '{said}' is not read here; rewrite the data set with gzip, lzf or "
-                "none (h5repack -f GZIP=1)."
+                f"open: {name}: the filter '{said}' is read neither here nor by the HDF5 library that h5py "
+                "has; import hdf5plugin first, or rewrite the data set with gzip, lzf or none (h5repack -f "
+                "GZIP=1)."
             )
         if missing := _core.missing_library(known):
             raise FormatError(
@@ -91,16 +93,25 @@ def _places(dataset: Any, grid: tuple[int, ...], name: str) -> np.ndarray[Any, n
     return places
 
 
-def _check_type(h5py: Any, dataset: Any, name: str) -> tuple[str, bool]:
+def _check_type(dataset: Any, name: str) -> tuple[str, bool]:
     """Return the dtype's name and whether its bytes are big-endian."""
     dtype = dataset.dtype
-    plain = h5py.h5t.py_create(dtype, logical=True)
-    if dtype.name not in _NAMES or not dataset.id.get_type().equal(plain):
+    if dtype.name not in _NAMES:
         raise FormatError(
-            f"open: {name}: its elements are {dtype}, stored in a way that is not read here; plain "
-            "numbers are."
+            f"open: {name}: its elements are {dtype}, which has no place here; bool, integers, floats of at "
+            "most 64 bits and complex numbers of two such have."
         )
     return dtype.name, dtype.itemsize > 1 and dtype.newbyteorder("<") != dtype
+
+
+def by_library(h5py: Any, dataset: Any) -> bool:
+    """Say whether only the HDF5 library unpacks its elements: a filter, or a type, that it alone knows."""
+    if not dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype, logical=True)):
+        return True
+    properties = dataset.id.get_create_plist()
+    codes = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    others = [code for code in codes if code not in FILTERS]
+    return bool(others) and all(h5py.h5z.filter_avail(code) for code in others)
 
 
 _NAMES = frozenset(
@@ -110,15 +121,20 @@ _NAMES = frozenset(
 
 
 def core_array(h5py: Any, dataset: Any, place: str) -> _core.Array:
-    """Map a data set: flat, a table of chunks, or (what HDF5 keeps among its metadata) in memory."""
+    """Map a data set: flat, a table of chunks, or (what HDF5 keeps among its metadata) in memory.
+
+    What only the HDF5 library unpacks is copied into scratch, once.
+    """
     name = f"{place}{dataset.name}"
-    kind, big_endian = _check_type(h5py, dataset, name)
+    kind, big_endian = _check_type(dataset, name)
     properties, shape = dataset.id.get_create_plist(), list(dataset.shape)
     layout = properties.get_layout()
     if layout == h5py.h5d.VIRTUAL or properties.get_external_count() > 0:
         raise FormatError(
             f"open: {name}: its elements lie in other files; copy them into one (h5repack), or open those."
         )
+    if by_library(h5py, dataset):
+        return unpacked(dataset, place, kind)
     if layout == h5py.h5d.CHUNKED:
         grid = tuple(-(-n // c) for n, c in zip(shape, dataset.chunks, strict=True))
         places = _places(dataset, grid, name)

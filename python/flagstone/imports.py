@@ -69,9 +69,7 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
     """
     source = Path(path)
     call = Call("open")
-    target = scratch.import_path(call.runtime.scratch, source)
-    if part:
-        target = target.with_name(f"{target.stem}-{zlib.crc32(part.encode()):08x}.zarr")
+    target = _target(call.runtime.scratch, source, part)
     if target.exists():
         try:
             return reopen(str(target))
@@ -94,11 +92,16 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
     return built
 
 
-def imported(path: str) -> bool:
-    """Say whether an import of this very file, as it is now, is in scratch."""
+def imported(path: str, part: str = "") -> bool:
+    """Say whether an import of this very file (of this part of it), as it is now, is in scratch."""
     with contextlib.suppress(OSError):
-        return bool(scratch.import_path(current().scratch, Path(path)).exists())
+        return _target(current().scratch, Path(path), part).exists()
     return False
+
+
+def _target(folder: Path, source: Path, part: str) -> Path:
+    target = scratch.import_path(folder, source)
+    return target.with_name(f"{target.stem}-{zlib.crc32(part.encode()):08x}.zarr") if part else target
 
 
 def remove(target: Path) -> None:
