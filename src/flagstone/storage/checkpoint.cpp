@@ -12,6 +12,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/file.hpp"
 
 namespace flagstone {
@@ -22,16 +23,6 @@ using nlohmann::json;
 constexpr double least_ratio = 100;  // run time ÷ time for checkpoints
 constexpr std::size_t most_head = std::size_t{1} << 20, piece = std::size_t{1} << 20;
 constexpr std::size_t crc_digits = 8;
-
-/// A descriptor that is closed.
-struct Descriptor {
-  explicit Descriptor(int number) : number(number) {}
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
-  }
-  Descriptor(const Descriptor&) = delete;
-  const int number;
-};
 
 std::string hex(std::uint32_t number) {
   char text[crc_digits + 1];
@@ -75,10 +66,10 @@ void Checkpoint::throw_damaged(const std::string& what) const {
 
 void Checkpoint::open() {
   const Descriptor file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0 && errno == ENOENT) return;
-  if (file.number < 0) throw StorageError("checkpoint: cannot open", errno, path());
+  if (file < 0 && errno == ENOENT) return;
+  if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
   std::string head(most_head, '\0');
-  head.resize(read_all(file.number, reinterpret_cast<std::byte*>(head.data()), head.size(), 0, path()));
+  head.resize(read_all(file, reinterpret_cast<std::byte*>(head.data()), head.size(), 0, path()));
   const std::size_t end = head.find('\n');
   if (end == std::string::npos || end <= crc_digits + 1 || head[crc_digits] != ' ') throw_damaged("it has no head");
   const std::string text = head.substr(crc_digits + 1, end - crc_digits - 1);
@@ -95,7 +86,7 @@ void Checkpoint::open() {
   } catch (const json::exception& error) {
     throw_damaged(error.what());
   }
-  verify(file.number);
+  verify(file);
 }
 
 void Checkpoint::verify(int file) const {
@@ -132,10 +123,10 @@ void Checkpoint::save(double done, const std::vector<Part>& parts) {
   const std::string fresh = path() + ".new";
   {
     const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (file.number < 0) throw StorageError("checkpoint: cannot create", errno, fresh);
-    write_all(file.number, std::as_bytes(std::span(head)), fresh);
-    for (const Part& one : parts) write_all(file.number, one.bytes, fresh);
-    if (::fdatasync(file.number) != 0) throw StorageError("checkpoint: cannot sync", errno, fresh);
+    if (file < 0) throw StorageError("checkpoint: cannot create", errno, fresh);
+    write_all(file, std::as_bytes(std::span(head)), fresh);
+    for (const Part& one : parts) write_all(file, one.bytes, fresh);
+    if (::fdatasync(file) != 0) throw StorageError("checkpoint: cannot sync", errno, fresh);
   }
   if (::rename(fresh.c_str(), path().c_str()) != 0) throw StorageError("checkpoint: cannot rename", errno, path());
   sync_directory(directory_);
@@ -166,8 +157,8 @@ void Checkpoint::load(const std::string& name, void* to, std::size_t bytes) cons
   const Entry* entry = find(name);
   if (!entry || entry->bytes != bytes) throw_damaged("its part '" + name + "' does not fit");
   const Descriptor file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0) throw StorageError("checkpoint: cannot open", errno, path());
-  if (read_all(file.number, static_cast<std::byte*>(to), bytes, entry->offset, path()) != bytes)
+  if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
+  if (read_all(file, static_cast<std::byte*>(to), bytes, entry->offset, path()) != bytes)
     throw_damaged("it ends too early");
 }
 

@@ -15,6 +15,7 @@
 #include "flagstone/storage/codec.hpp"
 #include "flagstone/storage/codec_text.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/file.hpp"
 #include "flagstone/storage/fill.hpp"
 #include "flagstone/storage/metadata_stamp.hpp"
@@ -109,9 +110,8 @@ void ChunkAppender::store() {
 
 /// Behind the last shard: only then is it known how many chunks the shards have.
 void ChunkAppender::save_sums() const {
-  const int directory = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const Descriptor directory(::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (directory < 0) throw StorageError("create: cannot open the directory", errno, directory_);
-  const std::shared_ptr<void> closing(nullptr, [directory](void*) { ::close(directory); });
   ChunkSums file(directory, directory_, metadata_);
   file.make();
   for (std::size_t i = 0; i < blocks_.size(); ++i) file.save(i, blocks_[i]);

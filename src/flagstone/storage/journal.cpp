@@ -12,6 +12,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/file.hpp"
 
 namespace flagstone {
@@ -21,19 +22,6 @@ constexpr char magic[8] = {'F', 'L', 'A', 'G', 'J', 'R', 'N', '\2'};
 constexpr const char* folder = "__flagstone";
 constexpr const char* name = "__flagstone/journal";
 namespace fs = std::filesystem;
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  operator int() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 void nothing(const char*) {}
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/metadata.hpp"
 #include "flagstone/storage/zarr.hpp"
 
@@ -30,11 +31,9 @@ std::string output_of(const fs::path& hidden) {
 
 /// Whether somebody holds the lock, or may hold it.
 bool is_live(const std::string& hidden) {
-  const int lock = ::open((hidden + lock_suffix).c_str(), O_RDWR | O_CLOEXEC);
+  const Descriptor lock(::open((hidden + lock_suffix).c_str(), O_RDWR | O_CLOEXEC));
   if (lock < 0) return errno != ENOENT;
-  const bool free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;  // for a moment: a writer that comes now tries once more
-  ::close(lock);
-  return !free;
+  return ::flock(lock, LOCK_EX | LOCK_NB) != 0;  // held for a moment: a writer that comes now tries once more
 }
 
 std::string number_of(const std::string& path) {

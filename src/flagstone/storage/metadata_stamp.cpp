@@ -10,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/metadata.hpp"
 
 namespace flagstone {
@@ -44,20 +45,18 @@ void stamp_metadata(const std::string& file, const std::string& text, const std:
   const std::string folder = stamp.substr(0, stamp.rfind('/'));
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     throw StorageError("storage: cannot make the directory of", errno, stamp);
-  const int to = ::open(stamp.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const Descriptor to(::open(stamp.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (to < 0) throw StorageError("storage: cannot create", errno, stamp);
   const ssize_t written = ::pwrite(to, &now, sizeof now, 0);
-  const int error = written < 0 ? errno : EIO;
-  ::close(to);
-  if (written != static_cast<ssize_t>(sizeof now)) throw StorageError("storage: cannot write", error, stamp);
+  if (written != static_cast<ssize_t>(sizeof now))
+    throw StorageError("storage: cannot write", written < 0 ? errno : EIO, stamp);
 }
 
 bool metadata_damaged(const std::string& file, const std::string& text, const std::string& stamp) {
-  const int from = ::open(stamp.c_str(), O_RDONLY | O_CLOEXEC);
+  const Descriptor from(::open(stamp.c_str(), O_RDONLY | O_CLOEXEC));
   if (from < 0) return false;
   Stamp then{};
   const ssize_t got = ::pread(from, &then, sizeof then, 0);
-  ::close(from);
   if (got != static_cast<ssize_t>(sizeof then) || std::memcmp(then.magic, magic, sizeof magic) != 0 ||
       then.crc != crc32c(&then, offsetof(Stamp, crc)))
     return false;

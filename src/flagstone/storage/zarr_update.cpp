@@ -11,6 +11,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
 namespace flagstone {
@@ -22,10 +23,8 @@ std::vector<JournalHead> ZarrStore::heads() const {
   std::vector<JournalHead> found{Journal(opened_, directory_).head()};
   if (found[0].state != JournalHead::State::pointer) return found;
   const std::string body = Journal(opened_, directory_).body(found[0]);
-  const int other = body.empty() ? -1 : ::openat(opened_, body.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (other < 0) return found;
-  found.push_back(Journal(other, directory_).head());
-  ::close(other);
+  const Descriptor other(body.empty() ? -1 : ::openat(opened_, body.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (other >= 0) found.push_back(Journal(other, directory_).head());
   return found;
 }
 
