@@ -81,6 +81,24 @@ TEST(Csr, SmallIntegersMayTakeAByteEach) {
   }
 }
 
+TEST(Csr, BytesThatCannotBeSetAsideAreAnErrorOfStorage) {
+  TemporaryDirectory directory;
+  const Index n = (Index{1} << 19) + 1000;
+  std::vector<Index> columns(static_cast<std::size_t>(n));
+  for (Index i = 0; i < n; ++i) columns[static_cast<std::size_t>(i)] = i;
+  const Index pointers[] = {0, n};
+  CsrWriter writer(directory / "g", n, Dtype::float32, true);
+  std::filesystem::create_directories(directory / "g/data.bytes/in the way");
+  try {
+    writer.append(1, pointers, columns.data(), counting(n, 0.5f).data());
+    writer.finish();
+    FAIL();
+  } catch (const StorageError& error) {
+    EXPECT_EQ(error.number, ENOTEMPTY);
+    EXPECT_EQ(error.filename, directory / "g/data");
+  }
+}
+
 template <class V>
 void round_trip(Dtype dtype, Dtype stored) {
   SCOPED_TRACE(std::string(name_of(dtype)));

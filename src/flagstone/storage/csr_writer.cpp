@@ -221,7 +221,9 @@ void CsrWriter::Impl::widen() {
   crew.drain();
   data_shelf.clear();
   data.finish("{}");
-  std::filesystem::rename(path, aside);
+  std::error_code error;
+  std::filesystem::rename(path, aside, error);
+  if (error) throw StorageError("from_blocks: cannot set the values aside that took a byte each", error.value(), path);
   data = ChunkAppender(path, exact, chunk_values, true);
   narrow = false;
   const Array bytes = open_zarr_array(aside);
@@ -232,7 +234,8 @@ void CsrWriter::Impl::widen() {
     data.advance(static_cast<Index>(part.size()));
     if (data.room() == 0) data.store();
   }
-  std::filesystem::remove_all(aside);
+  std::filesystem::remove_all(aside, error);
+  if (error) throw StorageError("from_blocks: cannot remove the values that took a byte each", error.value(), aside);
 }
 
 /// Rows [row, end) of a block, all canonical.

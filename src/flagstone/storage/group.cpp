@@ -95,14 +95,15 @@ GroupInfo open_group(const std::string& directory) {
                       (text.empty() ? "the file is empty" : "it is not valid Zarr metadata (JSON)") +
                       "; the group is damaged.");
   }
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    std::error_code ignored;
-    if (name.rfind("__", 0) == 0 || name.front() == '.' || !entry.is_directory(ignored)) continue;
-    const std::string kind = node_type(entry.path().string());
+  std::error_code error, ignored;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.rfind("__", 0) == 0 || name.front() == '.' || !at->is_directory(ignored)) continue;
+    const std::string kind = node_type(at->path().string());
     if (kind == "array") info.arrays.push_back(name);
     if (kind == "group") info.groups.push_back(name);
   }
+  if (error) throw StorageError("open: cannot list the members of the group", error.value(), directory);
   std::sort(info.arrays.begin(), info.arrays.end());
   std::sort(info.groups.begin(), info.groups.end());
   return info;

@@ -48,10 +48,15 @@ void sync_tree(const std::string& path) {
     if (type == fs::file_type::directory) sync_directory(entry.string());
     if (type == fs::file_type::regular) File::open(entry.string(), File::Mode::read)->sync();
   };
-  std::vector<fs::path> entries{path};
-  if (fs::is_directory(path))
-    for (const auto& entry : fs::recursive_directory_iterator(path)) entries.push_back(entry.path());
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) sync_entry(*entry);
+  try {
+    std::vector<fs::path> entries{path};
+    if (fs::is_directory(path))
+      for (const auto& entry : fs::recursive_directory_iterator(path)) entries.push_back(entry.path());
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) sync_entry(*entry);
+  } catch (const fs::filesystem_error& error) {
+    throw StorageError("output: cannot look through what was built", error.code().value(),
+                       error.path1().empty() ? path : error.path1().string());
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -203,6 +204,37 @@ TEST(Output, NothingBuiltCannotBePublished) {
   TemporaryDirectory top;
   Output output(top / "a", true);
   EXPECT_THROW(output.publish(), std::exception);
+}
+
+TEST(Output, WhatCannotBeLookedThroughIsAnErrorOfStorage) {
+  TemporaryDirectory directory;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      Output output(directory / "out", false);
+      fill_directory(output.directory(), "new");
+      const int next = ::dup(0);
+      ::close(next);
+      const rlimit limit{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};  // no directory can be opened now
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+      try {
+        output.publish();
+      } catch (const StorageError& error) {
+        code = error.number == EMFILE && error.filename == output.directory() ? 0 : 2;
+      }
+      const rlimit enough{64, static_cast<rlim_t>(next)};
+      ::setrlimit(RLIMIT_NOFILE, &enough);
+    } catch (...) {
+      code = 3;
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_FALSE(fs::exists(directory / "out"));
 }
 
 TEST(Output, LiveWritersAreLeftAlone) {
