@@ -47,3 +47,9 @@ def test_says_what_it_takes_and_returns(name, value):
     gives_nothing = signature.return_annotation in (None, "None")
     if "." not in name and signature.parameters and not gives_nothing:
         assert re.search(r"^(Returns|Yields)\n-+$", text, re.MULTILINE)
+
+
+def test_signatures_show_values_that_can_be_read():
+    shown = {name: str(inspect.signature(value)) for name, value in public() if callable(value)}
+    assert "initial: 'Any' = <no value>" in shown["fold"]
+    assert not [name for name, text in shown.items() if re.search(r"<\w+ object| at 0x", text)]

@@ -26,7 +26,13 @@ from .transactions import Inside
 
 __all__ = ["fold"]
 
-_NOTHING: Any = object()  # no `initial` was given
+
+class _Nothing:
+    def __repr__(self) -> str:
+        return "<no value>"  # as NumPy shows it in signatures
+
+
+_NOTHING: Any = _Nothing()  # no `initial` was given
 _ONE_PASS = "one pass"
 
 
