@@ -36,9 +36,9 @@ def site(name: str) -> Path:
 
 
 def child(example: str) -> None:
-    from flagstone import config
+    from flagstone import config, runtimes
 
-    config.memory_bytes = lambda memory: 1 << 40
+    config.memory_bytes = runtimes.memory_bytes = lambda memory: 1 << 40
     runpy.run_path(example, run_name="__main__")
 
 
