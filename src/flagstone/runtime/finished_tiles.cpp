@@ -1,22 +1,33 @@
 #include "flagstone/runtime/finished_tiles.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "flagstone/base/grid.hpp"
 
 namespace flagstone {
 
-FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile)
-    : graph_(graph), checkpoint_(graph.planning() ? nullptr : std::move(checkpoint)), out_(out), tile_(tile) {
+namespace {
+
+// Of a tile: to be computed; written; computed, and nothing of it is stored, because it is the fill value.
+enum : std::uint8_t { unfinished, written, empty };
+
+}  // namespace
+
+FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile,
+                             std::string name)
+    : graph_(graph),
+      checkpoint_(graph.planning() ? nullptr : std::move(checkpoint)),
+      out_(out),
+      tile_(tile),
+      name_(std::move(name)) {
   if (!checkpoint_) return;
-  std::size_t tiles = 1;
-  for (std::size_t d = 0; d < tile_.size(); ++d) tiles *= static_cast<std::size_t>(ceil_div(out.shape()[d], tile_[d]));
-  finished_.assign(tiles, 0);
+  finished_.assign(static_cast<std::size_t>(count(grid_of(out.shape(), tile_))), unfinished);
   noted_ = finished_;
-  if (!checkpoint_->has("tiles")) return;
-  checkpoint_->load("tiles", finished_.data(), finished_.size());
+  if (!checkpoint_->has(name_)) return;
+  checkpoint_->load(name_, finished_.data(), finished_.size());
   each(whole(out.shape()), [&](std::size_t number, const Box& box) {
-    if (finished_[number] != 0 && !out_.store().stored(box)) finished_[number] = 0;
+    if (finished_[number] == written && !out_.store().stored(box)) finished_[number] = unfinished;
   });
   noted_ = finished_;
 }
@@ -47,26 +58,48 @@ void FinishedTiles::each(const Box& box, F&& f) const {
 bool FinishedTiles::holds(const Box& box) const {
   if (!checkpoint_) return false;
   bool all = true;
-  each(box, [&](std::size_t number, const Box&) { all = all && finished_[number] != 0; });
+  each(box, [&](std::size_t number, const Box&) { all = all && finished_[number] != unfinished; });
   return all;
 }
 
 void FinishedTiles::finish(const Box& box) {
-  if (checkpoint_) each(box, [&](std::size_t number, const Box&) { finished_[number] = 1; });
+  if (checkpoint_)
+    each(box, [&](std::size_t number, const Box&) {
+      if (finished_[number] == unfinished) finished_[number] = written;
+    });
+}
+
+void FinishedTiles::settle() {
+  out_.store().checkpoint();
+  std::vector<std::size_t> loops(tile_.size());
+  std::iota(loops.begin(), loops.end(), 0);
+  each(whole(out_.shape()), [&](std::size_t number, const Box& box) {
+    if (finished_[number] == noted_[number]) return;
+    bool any = false;
+    for_each_box(box, out_.chunks(), loops, [&](const Box& chunk) { any = any || out_.store().stored(chunk); });
+    if (!any) finished_[number] = empty;
+  });
+  noted_ = finished_;
 }
 
 void FinishedTiles::offer() {
   if (!checkpoint_ || !checkpoint_->due()) return;
   graph_.drain();
-  out_.store().checkpoint();
-  noted_ = finished_;
+  if (first_) first_->settle();
+  settle();
   note(0, {});
 }
 
+double FinishedTiles::done() const {
+  const auto left = static_cast<double>(std::count(noted_.begin(), noted_.end(), unfinished));
+  return 1 - left / static_cast<double>(std::max<std::size_t>(1, noted_.size()));
+}
+
 void FinishedTiles::note(double more, std::vector<Checkpoint::Part> beside) {
-  const auto done = static_cast<double>(std::count(noted_.begin(), noted_.end(), 1));
-  beside.push_back(Checkpoint::part("tiles", noted_.data(), noted_.size()));
-  checkpoint_->save(done / static_cast<double>(std::max<std::size_t>(1, noted_.size())) + more, beside);
+  for (const FinishedTiles* tiles : {first_, this})
+    if (tiles) beside.push_back(Checkpoint::part(tiles->name_, tiles->noted_.data(), tiles->noted_.size()));
+  beside.insert(beside.end(), beside_.begin(), beside_.end());
+  checkpoint_->save((first_ ? (first_->done() + done()) / 2 : done()) + more, beside);
 }
 
 }  // namespace flagstone

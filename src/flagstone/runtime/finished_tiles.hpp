@@ -2,6 +2,7 @@
 // Which tiles of an output are finished: the progress of operations that can be resumed.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "flagstone/runtime/graph.hpp"
@@ -14,8 +15,15 @@ namespace flagstone {
 /// finished and nothing is noted. The builder's thread only.
 class FinishedTiles {
  public:
-  /// Takes over what a dead process noted and `out` still holds.
-  FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile);
+  /// Takes over what a dead process noted and `out` still holds. `name`: of the part.
+  FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile,
+                std::string name = "tiles");
+
+  /// These are of the second half of the work: what is noted from now on tells of `first` and of `beside` too.
+  void follow(FinishedTiles& first, std::vector<Checkpoint::Part> beside) {
+    first_ = &first;
+    beside_ = std::move(beside);
+  }
 
   /// Whether all tiles under a box are finished.
   bool holds(const Box& box) const;
@@ -34,12 +42,19 @@ class FinishedTiles {
  private:
   template <class F>
   void each(const Box& box, F&& f) const;
+  /// Everything finished is durable now.
+  void settle();
+  /// Of all tiles, as noted.
+  double done() const;
 
   Graph& graph_;
   std::shared_ptr<Checkpoint> checkpoint_;
   Array out_;
   Shape tile_;
-  std::vector<std::uint8_t> finished_, noted_;
+  std::string name_;
+  std::vector<std::uint8_t> finished_, noted_;  // one a tile
+  FinishedTiles* first_ = nullptr;
+  std::vector<Checkpoint::Part> beside_;
 };
 
 }  // namespace flagstone

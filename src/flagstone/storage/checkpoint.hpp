@@ -51,6 +51,10 @@ class Checkpoint {
   double done() const { return done_; }
   int saves() const { return saves_; }
   bool has(const std::string& name) const { return find(name) != nullptr; }
+  /// What this process does not go on with.
+  void forget(const std::string& name) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.name == name; });
+  }
   std::size_t bytes_of(const std::string& name) const;
   /// The part as it was saved; FormatError where it is absent or has not `bytes` bytes.
   void load(const std::string& name, void* to, std::size_t bytes) const;

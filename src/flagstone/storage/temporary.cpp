@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <mutex>
 #include <vector>
 
@@ -9,17 +12,30 @@
 namespace flagstone {
 namespace {
 
-/// Tile i of the grid (C order) lies at i * slot of a nameless file, contiguous and in C order; a tile at the array's
-/// edge is smaller than its slot, so that every offset is known beforehand. The rest of the slot is a hole.
+/// Tile i of the grid (C order) lies at i * slot of a file, contiguous and in C order; a tile at the array's edge is
+/// smaller than its slot, so that every offset is known beforehand. The rest of the slot is a hole.
 class TemporaryStore final : public ArrayStore {
  public:
-  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string directory)
+  /// `named`: where is the file itself, else the directory of a nameless one.
+  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string where, bool named)
       : shape_(std::move(shape)),
         tile_(std::move(tile)),
         item_(size_of(dtype)),
         slot_(align_up(static_cast<std::uint64_t>(count(tile_)) * item_)),
-        directory_(std::move(directory)) {
+        where_(std::move(where)),
+        named_(named) {
     written_.resize(static_cast<std::size_t>(count(grid_of(shape_, tile_))));
+  }
+
+  /// Takes over the named file and the tiles that it is said to hold; false where it is not there, or too short.
+  bool adopt(const std::vector<std::uint8_t>& tiles) {
+    struct stat status;
+    if (tiles.size() != written_.size() || ::lstat(where_.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        static_cast<std::uint64_t>(status.st_size) < bytes())
+      return false;
+    file_ = File::open(where_, File::Mode::update);
+    for (std::size_t i = 0; i < tiles.size(); ++i) written_[i] = tiles[i] != 0;
+    return reserved_ = true;
   }
 
   Transfer read(const Box& box) const override {
@@ -53,6 +69,17 @@ class TemporaryStore final : public ArrayStore {
     written_[cell_of(box).number] = true;
   }
 
+  bool stored(const Box& box) const override {
+    const Cell cell = cell_of(box);
+    std::lock_guard lock(mutex_);
+    return written_[cell.number];
+  }
+
+  void checkpoint() override {
+    std::lock_guard lock(mutex_);
+    if (named_ && file_) file_->sync();
+  }
+
   std::size_t run_bytes(const Shape& box) const override {
     Shape part = box;
     for (std::size_t d = 0; d < part.size(); ++d) part[d] = std::min(part[d], tile_[d]);
@@ -60,10 +87,14 @@ class TemporaryStore final : public ArrayStore {
   }
 
  private:
+  std::uint64_t bytes() const { return slot_ * written_.size(); }
+
   bool make() {
     if (file_) return reserved_;
-    auto file = File::temporary(directory_);
-    reserved_ = file->allocate(slot_ * written_.size());
+    std::error_code ignored;  // the next line says it
+    if (named_) std::filesystem::remove(where_, ignored);
+    auto file = named_ ? File::open(where_, File::Mode::create) : File::temporary(where_);
+    reserved_ = file->allocate(bytes());
     file_ = std::move(file);
     return reserved_;
   }
@@ -122,7 +153,8 @@ class TemporaryStore final : public ArrayStore {
   const Shape shape_, tile_;
   const std::size_t item_;
   const std::uint64_t slot_;
-  const std::string directory_;
+  const std::string where_;
+  const bool named_;
   mutable std::mutex mutex_;
   std::shared_ptr<File> file_;  // from the first write on
   bool reserved_ = false;
@@ -131,13 +163,25 @@ class TemporaryStore final : public ArrayStore {
 
 }  // namespace
 
-Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory) {
+static void check_tiles(const Shape& shape, const Shape& box) {
   bool fits = box.size() == shape.size();
   for (Index extent : box) fits = fits && extent > 0;
   if (!fits)
     throw ShapeError("temporary array: tiles of " + to_string(box) + " do not divide an array of " + to_string(shape) +
                      "; give one positive extent for each dimension.");
-  return Array(shape, dtype, box, std::make_shared<TemporaryStore>(shape, dtype, box, directory));
+}
+
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory) {
+  check_tiles(shape, box);
+  return Array(shape, dtype, box, std::make_shared<TemporaryStore>(shape, dtype, box, directory, false));
+}
+
+Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,
+                 const std::vector<std::uint8_t>& tiles) {
+  check_tiles(shape, box);
+  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, path, true);
+  store->adopt(tiles);
+  return Array(shape, dtype, box, std::move(store));
 }
 
 }  // namespace flagstone

@@ -40,6 +40,48 @@ TEST(TemporaryArray, TilesComeBackAsWritten) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));  // no name
 }
 
+TEST(KeptArray, IsGoneOnWithWhereItsFileIsWhole) {
+  TemporaryDirectory directory;
+  const Shape shape{300, 170}, tile{64, 100};
+  const auto boxes = grid(shape, tile);
+  const std::string path = directory / "between";
+  test::Reference reference(shape, Dtype::float64);
+  std::mt19937_64 random(1);
+  reference.randomize(random);
+  std::vector<std::uint8_t> written(boxes.size());
+  {
+    const Array array = kept_array(shape, Dtype::float64, tile, path, {});
+    for (std::size_t i = 0; i < boxes.size(); i += 2) {
+      test::write_elements(array, boxes[i], reference.elements(boxes[i]));
+      written[i] = 1;
+    }
+    array.store().checkpoint();
+  }
+  const auto stored = [&](const Array& array) {
+    std::vector<std::uint8_t> tiles;
+    for (const Box& box : boxes) tiles.push_back(array.store().stored(box));
+    return tiles;
+  };
+  {
+    const Array again = kept_array(shape, Dtype::float64, tile, path, written);
+    EXPECT_EQ(stored(again), written);
+    for (std::size_t i = 0; i < boxes.size(); i += 2)
+      EXPECT_EQ(test::read_elements(again, boxes[i]), reference.elements(boxes[i]));
+    for (std::size_t i = 1; i < boxes.size(); i += 2)
+      test::write_elements(again, boxes[i], reference.elements(boxes[i]));
+    for (const Box& box : boxes) EXPECT_EQ(test::read_elements(again, box), reference.elements(box));
+  }
+  const std::vector<std::uint8_t> none(boxes.size());
+  std::filesystem::resize_file(path, 100);
+  EXPECT_EQ(stored(kept_array(shape, Dtype::float64, tile, path, written)), none);
+  EXPECT_EQ(stored(kept_array(shape, Dtype::float64, tile, path, {1, 1})), none);  // of another grid
+  std::filesystem::remove(path);
+  const Array anew = kept_array(shape, Dtype::float64, tile, path, written);
+  EXPECT_EQ(stored(anew), none);
+  test::write_elements(anew, boxes[0], reference.elements(boxes[0]));
+  EXPECT_EQ(test::read_elements(anew, boxes[0]), reference.elements(boxes[0]));
+}
+
 TEST(TemporaryArray, MisuseIsNamed) {
   TemporaryDirectory directory;
   const Array array = temporary_array({100, 100}, Dtype::float32, {50, 50}, directory.path());

@@ -47,12 +47,12 @@ Box relative(const Box& part, const Box& whole) {
 /// Adds the tasks of one pass.
 class Builder {
  public:
-  /// `finished`: of the result, which may lie a pass further on. `last`: this pass writes it.
+  /// `finished`: of the result, which may lie a pass further on. `mine`: of what this pass writes.
   Builder(Graph& graph, const Source& source, const Array& to, const Pass& pass, bool conjugate,
-          FinishedTiles& finished, bool last)
+          FinishedTiles& finished, FinishedTiles& mine)
       : graph_(graph),
         finished_(finished),
-        last_(last),
+        mine_(mine),
         source_(source),
         to_(to),
         pass_(pass),
@@ -76,10 +76,9 @@ class Builder {
     std::vector<std::size_t> order(box.start.size());
     std::iota(order.begin(), order.end(), 0);
     for_each_box(box, pass_.tile, order, [&](const Box& tile) {
-      if (!finished_.holds(tile)) add_tile(tile, pieces.over(tile));
+      if (!finished_.holds(tile) && !mine_.holds(tile)) add_tile(tile, pieces.over(tile));
     });
-    if (!last_) return;
-    finished_.finish(box);
+    mine_.finish(box);
     finished_.offer();
   }
 
@@ -112,7 +111,7 @@ class Builder {
 
   Graph& graph_;
   FinishedTiles& finished_;
-  const bool last_;
+  FinishedTiles& mine_;
   const Source& source_;
   const Array& to_;
   const Pass& pass_;
@@ -156,9 +155,43 @@ void check(const Job& job) {
                      to_string(seen(job.source, job.source.array.shape())) + "; they must agree.");
 }
 
+namespace {
+
+/// What decides a scheme, as a part of the checkpoint of a call that goes through scratch.
+struct Chosen {
+  std::uint64_t budget = 0, workers = 0;
+  bool operator==(const Chosen&) const = default;
+};
+
+std::optional<Chosen> chosen_before(const Job& job) {
+  Chosen chosen;
+  if (!job.checkpoint || !job.checkpoint->has("scheme")) return std::nullopt;
+  job.checkpoint->load("scheme", &chosen, sizeof chosen);
+  return chosen;
+}
+
+/// Nameless in scratch; in a file of the notes where a dead process's successor may go on with it.
+Array array_between(const Job& job, const Scheme& scheme, Checkpoint* notes) {
+  const Shape& shape = job.to.shape();
+  if (!notes) return temporary_array(shape, between_dtype(job), scheme.first.tile, job.scratch);
+  if (chosen_before(job) != Chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)}) notes->forget("between");
+  std::vector<std::uint8_t> tiles;
+  if (notes->has("between")) tiles = notes->load<std::uint8_t>("between");
+  return kept_array(shape, between_dtype(job), scheme.first.tile, notes->directory() + "/between", tiles);
+}
+
+}  // namespace
+
 Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   check(job);
-  return choose(lie_of(job.source), target_of(job.to), budget, workers);
+  const Lie lie = lie_of(job.source);
+  const Target target = target_of(job.to);
+  // The budget is never twice the same; what lies between two passes fits one scheme only.
+  if (const auto before = chosen_before(job); before && budget > 0) {
+    Scheme scheme = choose(lie, target, before->budget, static_cast<int>(before->workers));
+    if (scheme.second && scheme.needs <= budget) return scheme;
+  }
+  return choose(lie, target, budget, workers);
 }
 
 std::uint64_t scratch_bytes(const Job& job, const Scheme& scheme) {
@@ -173,17 +206,20 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   check(job);
   if (count(job.to.shape()) == 0) return;
   FinishedTiles finished(graph, job.checkpoint, job.to, target_of(job.to).tile);
-  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, true).run();
-  Source between{temporary_array(job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch),
-                 std::vector<std::size_t>(job.to.ndim())};
+  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, finished).run();
+  Checkpoint* notes = finished.checkpoint();
+  Source between{array_between(job, scheme, notes), std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
   if (!graph.planning()) {
-    if (job.promise) job.promise(scratch_bytes(job, scheme));
+    if (!notes && job.promise) job.promise(scratch_bytes(job, scheme));
     between.array.store().reserve();
   }
-  Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, false).run();
+  FinishedTiles first(graph, job.checkpoint, between.array, scheme.first.tile, "between");
+  const Chosen chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)};
+  finished.follow(first, {Checkpoint::part("scheme", &chosen, 1)});
+  Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
   graph.barrier();
-  Builder(graph, between, job.to, *scheme.second, false, finished, true).run();
+  Builder(graph, between, job.to, *scheme.second, false, finished, finished).run();
 }
 
 }  // namespace flagstone::restructure

@@ -14,15 +14,17 @@ struct Job {
   bool conjugate = false;
   Array to;             // of the source's shape with its dimensions in the order of `axes`; its dtype is converted to
   std::string scratch;  // directory for what lies between two passes
-  /// Where finished chunks are noted, box by box; what a dead process finished is not written again.
+  /// Where finished chunks are noted, box by box; what a dead process finished is not written again. What lies between
+  /// two passes is kept beside the notes then.
   std::shared_ptr<Checkpoint> checkpoint = nullptr;
-  /// Asked, before the first of two passes, for the bytes between them; what it throws ends the run.
+  /// Asked, before the first of two passes through `scratch`, for the bytes between them; what it throws ends the run.
   std::function<void(std::uint64_t)> promise = nullptr;
 };
 
 /// ShapeError unless the axes are a permutation and the shapes agree.
 void check(const Job& job);
-/// The scheme that run() takes for this budget (0: the least) and so many workers.
+/// The scheme that run() takes for this budget (0: the least) and so many workers: of two passes that a dead process
+/// was in, its own where that fits.
 Scheme choose(const Job& job, std::uint64_t budget, int workers);
 /// Adds the tasks. Bytes: the source and the result once each, in two passes both twice (scheme.first.times_read says
 /// more where the limit is too small even for that). Tiles of the result are written in an order that is a function of

@@ -37,6 +37,7 @@ Shape grow_towards(Shape from, const Shape& to, std::size_t item, std::uint64_t 
 struct TwoPasses {
   Pass first, second;
   double cost = 0;
+  std::uint64_t needs = 0;
   std::uint64_t held() const { return std::max(first.held, second.held); }
 };
 
@@ -119,10 +120,12 @@ class Choice {
   std::optional<TwoPasses> through(const Shape& piece, Fit fit) const {
     const Lie middle = between(piece);
     const Target into{source_.shape, piece, item_, 0, false};
-    const std::optional<Pass> first = fit(Chooser(source_, into, workers_), piece);
-    const std::optional<Pass> second = fit(Chooser(middle, target_, workers_), target_.tile);
+    const Chooser before(source_, into, workers_), after(middle, target_, workers_);
+    const std::optional<Pass> first = fit(before, piece);
+    const std::optional<Pass> second = fit(after, target_.tile);
     if (!first || !second) return std::nullopt;
-    return TwoPasses{*first, *second, first->cost + second->cost + cost_of_writing(source_, into)};
+    return TwoPasses{*first, *second, first->cost + second->cost + cost_of_writing(source_, into),
+                     std::max(first->held + before.beside(piece), second->held + after.beside(target_.tile))};
   }
 
   const Lie& source_;
@@ -182,26 +185,28 @@ Scheme choose(const Lie& source, const Target& target, std::uint64_t budget, int
   const Chooser chooser(source, target, workers);
   const std::uint64_t beside = chooser.beside(target.tile);
   Scheme scheme;
+  scheme.budget = budget, scheme.workers = workers;
   const std::optional<Pass> one = budget > beside ? chooser.within(budget - beside) : std::nullopt;
   // Two passes also write and read everything once more: not even looked at where one is near what it can be at best.
   const double best = static_cast<double>(source.bytes()) * 1.5;
   const std::optional<TwoPasses> two =
       budget > 0 && !source.memory && (!one || one->cost > best) ? choice.two(budget) : std::nullopt;
+  const auto take = [&](const TwoPasses& both) {
+    scheme.first = both.first, scheme.second = both.second, scheme.needs = both.needs;
+  };
   if (one && (!two || one->cost <= two->cost)) {
     scheme.first = *one;
   } else if (two) {
-    scheme.first = two->first;
-    scheme.second = two->second;
+    take(*two);
   } else {
     const Pass least = chooser.least(choice.least_piece());
     const std::optional<TwoPasses> least_two = source.memory ? std::nullopt : choice.least();
-    if (least_two && least_two->held() < least.held) {
-      scheme.first = least_two->first;
-      scheme.second = least_two->second;
-    } else {
+    if (least_two && least_two->held() < least.held)
+      take(*least_two);
+    else
       scheme.first = least;
-    }
   }
+  if (!scheme.second) scheme.needs = scheme.first.held + beside;
   scheme.why = reason(source, scheme, one, budget);
   Pass& last = scheme.second ? *scheme.second : scheme.first;
   const std::uint64_t room =

@@ -25,6 +25,8 @@ struct Scheme {
   Pass first;
   std::optional<Pass> second;  // from pieces of the shape first.tile in scratch
   std::string why;
+  std::uint64_t budget = 0, needs = 0;  // what it was chosen for; what it takes of that
+  int workers = 0;
 
   int passes() const { return second ? 2 : 1; }
 };
