@@ -15,15 +15,17 @@
 
 namespace flagstone::test {
 
-/// What a FormatError says that `f` throws.
-template <class F>
+/// What an error of class E says that `f` throws.
+template <class E = FormatError, class F>
 std::string message_of(F&& f) {
   try {
     f();
-  } catch (const FormatError& error) {
+  } catch (const E& error) {
     return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another class: ") + error.what();
   }
-  return "no FormatError";
+  return "no error";
 }
 
 /// Moves the segments of a transfer; direct ones through O_DIRECT, so that wrong alignment fails.

@@ -104,10 +104,10 @@ TEST(Csr, DamagedGroupsAreNamed) {
     write_text(path + "/zarr.json", changed);
     return message_of([&] { open_csr(path); });
   };
-  EXPECT_EQ(with("zzz", ""), "no FormatError");
-  EXPECT_THAT(with("csr_matrix", "csc_matrix"), "no FormatError");  // binsparse still says CSR
+  EXPECT_EQ(with("zzz", ""), "no error");
+  EXPECT_THAT(with("csr_matrix", "csc_matrix"), "no error");  // binsparse still says CSR
   std::string csc = with("CSR", "CSC");
-  EXPECT_EQ(csc, "no FormatError");
+  EXPECT_EQ(csc, "no error");
   write_group(path, R"({"encoding-type": "csc_matrix", "shape": [1, 5]})");
   EXPECT_THAT(message_of([&] { open_csr(path); }), HasSubstr("says 'csc_matrix'"));
   write_group(path, R"({"encoding-type": "csr_matrix", "shape": [1]})");

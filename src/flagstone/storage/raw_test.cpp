@@ -19,6 +19,7 @@
 namespace flagstone {
 namespace {
 
+using test::message_of;
 using test::random_box;
 using test::read_elements;
 using test::write_elements;
@@ -213,16 +214,6 @@ TEST(Raw, CreatedFilesAreZerosOfFullLength) {
   EXPECT_EQ(file_bytes(directory / "a.bin"), std::vector<std::byte>(end_of(layout)));
   EXPECT_THROW(create_raw(directory / "a.bin", layout), StorageError);
   EXPECT_EQ(array.path(), directory / "a.bin");
-}
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no such error";
 }
 
 TEST(Raw, WhatDoesNotConformIsSaidInOneSentence) {

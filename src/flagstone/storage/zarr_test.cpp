@@ -19,24 +19,13 @@
 namespace flagstone {
 namespace {
 
+using test::message_of;
 using test::random_box;
 using test::random_chunk_box;
 using test::read_elements;
 using test::Reference;
 using test::write_elements;
 using ::testing::HasSubstr;
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another class: ") + error.what();
-  }
-  return "no error";
-}
 
 struct Case {
   Shape shape, chunks;
