@@ -86,6 +86,9 @@ def test_indexing_as_numpy(tmp_path):
         a[40]
     with pytest.raises(IndexError):
         a[0, 0, 0]
+    for key in ([0, 2], np.array([0, 2]), np.array([True, False]), 1.5, True, "a"):
+        with pytest.raises(TypeError, match=f"^index: {type(key).__name__} is not possible here; use integers"):
+            (a + 1)[key]
 
 
 def test_assignment_broadcasts_scalars_and_checks_shapes(tmp_path):
