@@ -175,9 +175,9 @@ def test_plan_limit_and_bytes(isolated, to, extra):
     assert done["peak"] <= done["limit"]
     assert done["passes"][0] == done["passes"][1]
     assert done["planned"][1] == done["moved"][1]
-    # What is still in memory from the first pass is not read again, and that depends on when its writes end. Of
-    # 200 runs, idle and beside processes that compute and sync, all but one read 0.95 to 1.08 times the plan, and
-    # one 1.13 times. Whatever happens, each pass reads everything once at most.
+    # What is still in memory from the first pass is not read again, and that depends on when its writes end.
+    # Of 200 runs, idle and beside processes that compute and sync, all but one read 0.95 to 1.08 times the
+    # plan, and one 1.13 times. Whatever happens, each pass reads everything once at most.
     slack = 0 if done["passes"][0] == 1 else 0.2
     assert nbytes <= done["moved"][0] <= nbytes * done["passes"][0]
     assert done["moved"][0] == pytest.approx(done["planned"][0], rel=slack, abs=0)
