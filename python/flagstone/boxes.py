@@ -57,7 +57,8 @@ class Box:
 
     @staticmethod
     def _integer(item: SupportsIndex, axis: int, extent: int) -> int:
-        if isinstance(item, (bool, np.bool_)) or not hasattr(item, "__index__") or getattr(item, "ndim", 0):
+        whole = hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_))
+        if not whole or (isinstance(item, np.ndarray) and item.ndim > 0):
             raise TypeError(
                 f"index: {type(item).__name__} is not possible here; use integers, slices and '...', "
                 "or load a part first and index that."
