@@ -151,6 +151,14 @@ def hdf5(folder: Path) -> Path:
     return folder / "victim.h5"
 
 
+def hdf5_imported(folder: Path) -> Path:
+    import h5py
+
+    with h5py.File(folder / "victim.h5", "w") as file:
+        file.create_dataset("x", data=_dense("i4"), chunks=(16, 16), scaleoffset=0, compression="gzip")
+    return folder / "victim.h5"
+
+
 def hdf5_flat(folder: Path) -> Path:
     import h5py
 
@@ -211,6 +219,7 @@ FORMATS: dict[str, Callable[[Path], Path]] = {
     "npz-coo": _npz("coo", False), "zarr": zarr_ours, "zarr-v3": zarr_v3, "zarr-zstd": zarr_zstd,
     "zarr-v2": zarr_v2, "zarr-nested": zarr_nested, "zarr-bz2": zarr_bz2,
     "csr": csr, "csc-anndata": csr_anndata, "mtx": mtx, "mtx-gz": mtx_gz,
-    "svmlight": svmlight, "hdf5": hdf5, "hdf5-flat": hdf5_flat, "h5ad": h5ad, "journal": h5ad_journal,
+    "svmlight": svmlight, "hdf5": hdf5, "hdf5-imported": hdf5_imported,
+    "hdf5-flat": hdf5_flat, "h5ad": h5ad, "journal": h5ad_journal,
     "parquet": _columns("parquet"), "arrow": _columns("arrow"),
 }  # fmt: skip

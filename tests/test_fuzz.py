@@ -16,6 +16,7 @@ import fuzz_files
 NEEDS = {
     "zarr-v3": ["zarr"], "zarr-zstd": ["zarr"], "zarr-v2": ["zarr", "numcodecs"], "hdf5": ["h5py"],
     "csc-anndata": ["zarr", "anndata"], "hdf5-flat": ["h5py"], "h5ad": ["h5py"], "journal": ["h5py"],
+    "hdf5-imported": ["h5py"],
     "zarr-nested": ["zarr"], "zarr-bz2": ["zarr", "numcodecs"], "parquet": ["pyarrow"], "arrow": ["pyarrow"],
 }  # fmt: skip
 

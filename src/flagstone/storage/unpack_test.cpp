@@ -66,12 +66,34 @@ TEST(Unpack, StepsAreUndoneLastFirstAndMaskedOnesAreLeftOut) {
                FormatError);
 }
 
+/// Python's bz2.compress(b"abcabc"): no packer of its own is linked.
+constexpr unsigned char packed_abcabc[] = {0x42, 0x5a, 0x68, 0x39, 0x31, 0x41, 0x59, 0x26, 0x53, 0x59,
+                                           0x86, 0x45, 0x44, 0x33, 0x00, 0x00, 0x00, 0x81, 0x00, 0x38,
+                                           0x00, 0x20, 0x00, 0x21, 0x26, 0x41, 0x98, 0x84, 0x8e, 0x2e,
+                                           0xe4, 0x8a, 0x70, 0xa1, 0x21, 0x0c, 0x8a, 0x88, 0x66};
+
+TEST(Unpack, StreamsOfBz2OneBehindTheOther) {
+  if (missing_library(Codec::bz2)) GTEST_SKIP() << "built without libbz2";
+  std::vector<std::byte> one, room(12);
+  for (const unsigned char byte : packed_abcabc) one.push_back(static_cast<std::byte>(byte));
+  ASSERT_EQ(unpack({Codec::bz2}, one, room), 6u);
+  std::vector<std::byte> two = one;
+  two.insert(two.end(), one.begin(), one.end());
+  ASSERT_EQ(unpack({Codec::bz2}, two, room), 12u);
+  EXPECT_EQ(room, bytes_of("abcabcabcabc"));
+  EXPECT_FALSE(unpack({Codec::bz2}, {two.data(), two.size() - 3}, room));  // cut short
+  EXPECT_FALSE(unpack({Codec::bz2}, two, std::span(room).first(11)));      // longer than the chunk
+  two[20] ^= std::byte{4};
+  EXPECT_FALSE(unpack({Codec::bz2}, two, room));
+  EXPECT_FALSE(unpack({Codec::bz2}, {}, room));
+}
+
 TEST(Unpack, RandomBytesNeverLeaveTheirBounds) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 3000; ++i) {
     std::vector<std::byte> from(random() % 200), to(random() % 200);
     for (auto& byte : from) byte = static_cast<std::byte>(random());
-    for (const Codec codec : {Codec::blosc, Codec::zstd, Codec::gzip, Codec::zlib, Codec::lzf})
+    for (const Codec codec : {Codec::blosc, Codec::zstd, Codec::gzip, Codec::zlib, Codec::bz2, Codec::lzf})
       if (const auto got = unpack({codec}, from, to)) {
         EXPECT_LE(*got, to.size());
       }
