@@ -1,5 +1,6 @@
 // Stands between a program and the C library (LD_PRELOAD): counts every step that changes a file below one directory,
-// ends the process at the nth, lets it fail, or writes down what was done, for crash.py and power_loss.py.
+// ends the process at the nth, stops it there, lets it fail, or writes down what was done, for crash.py,
+// interleavings.py and power_loss.py. For processes that only read, reads and openings can be counted instead.
 //
 // Steps are system calls: each either happened or did not when a process is killed, except that a write may be torn,
 // which is a step of its own here. Writes through io_uring are made by the kernel later; there the submission and the
@@ -29,7 +30,8 @@ enum Kind : std::uint32_t { create, mkdir_, link_, remove_, rename_, write_, res
 
 std::recursive_mutex mutex;
 std::string watched;  // directory; empty: nothing is counted
-long steps = 0, die_at = 0, torn_at = 0, fail_at = 0, fail_until = 0;
+long steps = 0, die_at = 0, torn_at = 0, stop_at = 0, fail_at = 0, fail_until = 0;
+bool reads_count = false;
 int fail_with = 0;
 bool no_flags = false;
 int journal = -1;
@@ -103,7 +105,20 @@ int before(bool* torn = nullptr) {
     return 0;
   }
   if (steps == die_at || steps == torn_at) ::syscall(SYS_kill, ::getpid(), SIGKILL);
+  if (steps == stop_at) ::syscall(SYS_kill, ::getpid(), SIGSTOP);  // until somebody sends SIGCONT
   return steps >= fail_at && steps < fail_until ? fail_with : 0;
+}
+
+/// Before a step of a reader.
+void look() {
+  std::lock_guard lock(mutex);
+  before();
+}
+
+template <class Call>
+ssize_t read_(int fd, Call&& call) {
+  if (reads_count && !watched.empty() && below(of_descriptor(fd))) look();
+  return call();
 }
 
 long failed(int number) {
@@ -181,6 +196,7 @@ int renamed(int from_at, const char* from, int to_at, const char* to, unsigned f
 
 int opened(int at, const char* name, int flags, mode_t mode) {
   const auto call = [&] { return static_cast<int>(::syscall(SYS_openat, at, name, flags, mode)); };
+  if (reads_count && !watched.empty() && !(flags & O_CREAT) && below(of_path(at, name))) look();
   if (watched.empty() || !(flags & (O_CREAT | O_TRUNC)) || (flags & O_TMPFILE) == O_TMPFILE) return call();
   const std::string path = of_path(at, name);
   if (!below(path)) return call();
@@ -218,8 +234,11 @@ extern "C" {
 
 void steps_watch(const char* directory) {
   watched = directory;
-  steps = die_at = torn_at = fail_at = fail_until = 0;
+  steps = die_at = torn_at = stop_at = fail_at = fail_until = 0;
+  reads_count = false;
 }
+void steps_stop(long at) { stop_at = at; }
+void steps_reads() { reads_count = true; }
 void steps_die(long at, int torn) { (torn ? torn_at : die_at) = at; }
 void steps_fail(long at, int number, long times) { fail_at = at, fail_until = at + times, fail_with = number; }
 void steps_without_flags(int on) { no_flags = on; }
@@ -250,6 +269,15 @@ ssize_t pwritev64(int fd, const iovec* vectors, int count, off_t offset) {
   return written(fd, vectors, count, offset, [&] { return ::syscall(SYS_pwritev, fd, vectors, count, offset, 0); });
 }
 ssize_t pwritev(int fd, const iovec* vectors, int count, off_t offset) { return pwritev64(fd, vectors, count, offset); }
+
+ssize_t pread64(int fd, void* to, size_t bytes, off_t offset) {
+  return read_(fd, [&] { return ::syscall(SYS_pread64, fd, to, bytes, offset); });
+}
+ssize_t pread(int fd, void* to, size_t bytes, off_t offset) { return pread64(fd, to, bytes, offset); }
+ssize_t preadv64(int fd, const iovec* vectors, int count, off_t offset) {
+  return read_(fd, [&] { return ::syscall(SYS_preadv, fd, vectors, count, offset, 0); });
+}
+ssize_t preadv(int fd, const iovec* vectors, int count, off_t offset) { return preadv64(fd, vectors, count, offset); }
 
 int fdatasync(int fd) {
   return changed(fd, sync_, 0, 0, 0, [&] { return static_cast<int>(::syscall(SYS_fdatasync, fd)); });

@@ -39,7 +39,7 @@ class Steps:
         for name, kinds in {
             "watch": [ctypes.c_char_p], "record": [ctypes.c_char_p], "mark": [ctypes.c_char_p],
             "die": [ctypes.c_long, ctypes.c_int], "fail": [ctypes.c_long, ctypes.c_int, ctypes.c_long],
-            "without_flags": [ctypes.c_int], "count": [],
+            "without_flags": [ctypes.c_int], "count": [], "stop": [ctypes.c_long], "reads": [],
         }.items():  # fmt: skip
             function = getattr(library, f"steps_{name}")
             function.argtypes = kinds
@@ -52,6 +52,14 @@ class Steps:
     def die(self, at: int, torn: bool = False) -> None:
         """End the process before its step `at`; torn: when half of it, if it is a write, has been done."""
         self._die(at, torn)
+
+    def stop(self, at: int) -> None:
+        """Stop the process (SIGSTOP) before its step `at`, until it gets SIGCONT."""
+        self._stop(at)
+
+    def count_reads(self) -> None:
+        """Count reads and openings too, after `watch`: for a process that only reads."""
+        self._reads()
 
     def fail(self, at: int, number: int, times: int = 1) -> None:
         """Let steps fail with an errno."""

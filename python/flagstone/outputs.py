@@ -17,6 +17,9 @@ from .errors import ShapeError, storage_error
 
 __all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable"]
 
+# Whoever dies while it replaces metadata leaves the new ones beside the old; the next one removes them.
+_METADATA = frozenset({"zarr.json", "zarr.json.part"})
+
 # What lies beside the metadata of an array: its only chunk (Zarr v3), chunks named by dots (v2).
 _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 
@@ -94,7 +97,7 @@ def _foreign(place: str) -> str:
             if _core.is_zarr_array(folder):
                 folders.clear()  # chunks
                 names = [name for name in names if not _CHUNK.fullmatch(name)]
-            names = [name for name in names if name != "zarr.json" and not name.startswith(".")]
+            names = [name for name in names if name not in _METADATA and not name.startswith(".")]
         if names:
             return os.path.relpath(os.path.join(folder, names[0]), place)
     return ""
@@ -108,7 +111,7 @@ def _is_result(place: str) -> bool:
     attributes = json.loads(text or "{}")
     ours = isinstance(attributes, dict) and "flagstone" in attributes
     others = {name for name in os.listdir(place) if not name.startswith(".")}
-    return (ours or (len(arrays) <= 1 and not groups)) and others <= {"zarr.json", *arrays, *groups}
+    return (ours or (len(arrays) <= 1 and not groups)) and others <= {*_METADATA, *arrays, *groups}
 
 
 def _is_npy(place: str) -> bool:

@@ -56,6 +56,19 @@ std::uint32_t print_of(const ArrayMetadata& metadata) {
   return sum;
 }
 
+/// Whoever has the old file open finds no head in it: it tells no more what is stored (ChunkSums::never_stored).
+bool replace_by_carried(int directory) {
+  const int old = ::openat(directory, name, O_WRONLY | O_CLOEXEC);
+  const bool renamed = ::renameat(directory, carried, directory, name) == 0;
+  const int number = errno;
+  constexpr char none[64] = {};
+  if (renamed && old >= 0 && ::pwrite(old, none, sizeof none, 0) < 0) {
+  }  // it has no name any more
+  if (old >= 0) ::close(old);
+  errno = number;
+  return renamed;
+}
+
 }  // namespace
 
 struct ChunkSums::FileHead {
@@ -116,7 +129,7 @@ bool ChunkSums::open_existing(bool writable) {
     damaged_ = damaged;
     return false;
   }
-  if (writable) ::renameat(directory_, carried, directory_, name);
+  if (writable) replace_by_carried(directory_);
   return true;
 }
 
@@ -159,6 +172,20 @@ void ChunkSums::make() {
 ShardSums ChunkSums::load(std::size_t shard, const ShardStamp& stamp) { return read_block(shard, &stamp); }
 
 ShardSums ChunkSums::last_known(std::size_t shard) { return read_block(shard, nullptr); }
+
+bool ChunkSums::replaced() const {
+  if (file_ < 0) return false;
+  FileHead head;
+  const FileHead expected = expected_head();
+  return !read_at(file_, &head, sizeof head, 0, path_) || std::memcmp(&head, &expected, sizeof head) != 0;
+}
+
+bool ChunkSums::never_stored(std::size_t shard) {
+  if (!open_existing(false) || replaced()) return false;
+  BlockHead block{};
+  const BlockHead none{};
+  return !read_at(file_, &block, sizeof block, place(shard), path_) || std::memcmp(&block, &none, sizeof none) == 0;
+}
 
 ShardSums ChunkSums::read_block(std::size_t shard, const ShardStamp* stamp) {
   ShardSums sums;
@@ -259,7 +286,7 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
 }
 
 void ChunkSums::adopt(int directory) {
-  if (::renameat(directory, carried, directory, name) == 0) return;
+  if (replace_by_carried(directory)) return;
   if (errno != ENOENT) throw StorageError("resize: cannot rename the checksums", errno, name);
 }
 

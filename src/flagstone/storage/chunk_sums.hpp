@@ -54,6 +54,11 @@ class ChunkSums {
   ShardSums load(std::size_t shard, const ShardStamp& stamp);
   /// The block as it was written, for whatever file (repair).
   ShardSums last_known(std::size_t shard);
+  /// Whether a shard was never stored, as far as the file tells that there() found first: it stays open, and tells that
+  /// of an array that was removed too. False where nobody can say, after a resize for example.
+  bool never_stored(std::size_t shard);
+  /// Whether a resize put another file in the place of the one that there() found.
+  bool replaced() const;
   /// Marks a shard's checksums unknown before it is overwritten.
   void invalidate(std::size_t shard);
   void invalidate_all();

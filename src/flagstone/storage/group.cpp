@@ -57,12 +57,15 @@ std::string read_text(const std::string& path, std::size_t most) {
 void write_text(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".part";
   ::unlink(fresh.c_str());
-  {
+  try {
     const auto file = File::open(fresh, File::Mode::create);
     write_exactly(file->buffered(), *file, text.data(), text.size(), 0);
     file->sync();
+    if (::rename(fresh.c_str(), path.c_str()) != 0) throw StorageError("storage: cannot rename", errno, path);
+  } catch (...) {
+    ::unlink(fresh.c_str());
+    throw;
   }
-  if (::rename(fresh.c_str(), path.c_str()) != 0) throw StorageError("storage: cannot rename", errno, path);
   sync_directory(std::filesystem::path(path).parent_path().string());
 }
 

@@ -14,6 +14,7 @@ struct ShardEntry {
   std::uint64_t offset = none, bytes = none;  // both `none`: absent
 
   bool absent() const { return offset == none && bytes == none; }
+  bool operator==(const ShardEntry&) const = default;
 };
 
 /// Reads and checks an index, and those of the shards inside: checksums, and that every entry lies in its shard.

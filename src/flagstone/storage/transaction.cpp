@@ -101,8 +101,10 @@ bool take_back(const Directory& holder, std::uint64_t id) noexcept {
 
 WriterLock::WriterLock(const Directory& place) : process_(::getpid()) {
   const std::string& directory = place.path();
-  ::mkdirat(place.descriptor(), "__flagstone", 0777);
-  file_ = ::openat(place.descriptor(), "__flagstone/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const bool there = ::mkdirat(place.descriptor(), "__flagstone", 0777) == 0 || errno == EEXIST;
+  if (there) file_ = ::openat(place.descriptor(), "__flagstone/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0 && errno == ENOENT)
+    throw StorageError("write: the array was replaced or removed meanwhile; open it again", ESTALE, directory);
   if (file_ < 0) throw StorageError("write: cannot take the array's lock", errno, directory + "/__flagstone/lock");
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     const int number = errno;

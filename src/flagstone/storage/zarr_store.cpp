@@ -38,7 +38,8 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Option
   options_.writable ? layout_.pack_with(metadata_.codec, directory_) : layout_.decode_with(metadata_.codec, directory_);
   layout_.mismatch = [this](const Shape& chunk, std::uint32_t expected) { mismatched(chunk, expected); };
   if (options_.new_sums) sums_.make();
-  keeps_sums_ = options_.writable && sums_.there();
+  const bool sums = metadata_.sharded && sums_.there();  // from now on they tell of this array, whatever takes its path
+  keeps_sums_ = options_.writable && sums;
   hold_existing();
   layout_.sums = keeps_sums_;
   layout_.verify = options_.verify;
@@ -71,7 +72,7 @@ std::shared_ptr<File> ZarrStore::open_file(const Shape& shard, File::Mode mode) 
   } catch (const StorageError& error) {
     if (error.number == ENOENT && opened_ >= 0 &&
         ::faccessat(opened_, metadata_.version == 2 ? ".zarray" : "zarr.json", F_OK, 0) != 0 &&
-        !absent_at_first_.contains(shard))
+        !(absent_at_first_.contains(shard) && sums_.never_stored(sums_.number_of(shard))))
       throw StorageError("read: the array was replaced or removed meanwhile; open it again", ESTALE, directory_);
     throw;
   }

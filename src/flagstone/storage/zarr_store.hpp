@@ -1,5 +1,6 @@
 #pragma once
 // A Zarr v3 array on disk: its shards' files and indexes, loaded when first touched.
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -147,9 +148,12 @@ class ZarrStore final : public ArrayStore, public Located {
   void flush(bool last);
   void grow(const Shape& shard, Shard& loaded);
   void grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes);
-  void look_again() const;       // mutex_ held
-  void check_shape() const;      // the array has the shape that this handle knows
-  void check_unchanged() const;  // mutex_ held
+  void look_again() const;
+  using MetadataFile = std::array<std::int64_t, 4>;  // inode, bytes, time
+  MetadataFile metadata_file() const;
+  bool changed_before_it_went() const;  // mutex_ held
+  void check_shape() const;             // the array has the shape that this handle knows
+  void check_unchanged() const;         // mutex_ held
   [[noreturn]] void throw_changed() const;
   std::vector<JournalHead> heads() const;
   const ShardRecord* overlaid(const Shape& shard, std::uint64_t file_bytes) const;
@@ -172,6 +176,9 @@ class ZarrStore final : public ArrayStore, public Located {
   bool writing_ = false;  // and it says so
   bool broken_ = false;   // a step of this transaction failed, and so did its undoing
   mutable bool looked_ = false;
+  mutable MetadataFile metadata_seen_{};
+  mutable bool went_ = false;                 // another array took the path, or none: looked at once
+  mutable std::uint64_t unseen_ = 0;          // changes that no journal told
   mutable std::vector<JournalHead> seen_;     // when the shards were looked up
   std::optional<JournalHead> kept_;           // of the epoch that this handle is of
   mutable std::optional<Committed> overlay_;  // what was committed and is perhaps not in the indexes

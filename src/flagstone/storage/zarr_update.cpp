@@ -41,7 +41,10 @@ void ZarrStore::check_shape() const {
     const std::string file = "/proc/self/fd/" + std::to_string(opened_) + "/zarr.json";
     now = parse_array_metadata(read_text(file), directory_ + "/zarr.json").shape;
   } catch (const Error&) {
-    return;  // removed or replaced: said when it is read
+    if (sums_.replaced())
+      throw StorageError("array: it was resized and then replaced or removed meanwhile; open it again", ESTALE,
+                         directory_);
+    return;  // who has it open keeps what is held
   }
   bool stale = now.size() == metadata_.shape.size() && options_.writable && now != metadata_.shape;
   for (std::size_t d = 0; d < metadata_.shape.size() && now.size() == metadata_.shape.size(); ++d)
@@ -52,12 +55,21 @@ void ZarrStore::check_shape() const {
                        ESTALE, directory_);
 }
 
+/// What zarr.json is now: a resize whose process died after its commit has told nobody of it.
+ZarrStore::MetadataFile ZarrStore::metadata_file() const {
+  struct stat status;
+  if (opened_ < 0 || ::fstatat(opened_, "zarr.json", &status, 0) != 0) return {};
+  return {static_cast<std::int64_t>(status.st_ino), status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
 void ZarrStore::look_again() const {
   if (!metadata_.sharded) {
     looked_ = true;
     return;
   }
+  const MetadataFile metadata = metadata_file();
   check_shape();
+  metadata_seen_ = metadata;
   for (auto& [name, shard] : shards_)
     if (!shard.unsynced) shard.indexed = shard.exists = false;
   looked_ = false;  // where it is refused the next read asks again
@@ -70,13 +82,32 @@ void ZarrStore::look_again() const {
   looked_ = true;
 }
 
+/// An array that was never committed to has no journal, and none after it was removed with its directory: what was
+/// committed between is in the indexes of the files that are held. Looked at once, when it has gone.
+bool ZarrStore::changed_before_it_went() const {
+  if (went_ || seen_[0].state != JournalHead::State::idle || seen_[0].commits != 0 || still_there()) return false;
+  went_ = true;
+  if (sums_.replaced()) return true;
+  return std::any_of(shards_.begin(), shards_.end(), [&](const auto& one) {
+    const Shard& shard = one.second;
+    if (!shard.indexed) return false;
+    if (!shard.exists) return !sums_.never_stored(sums_.number_of(one.first));
+    return !shard.file || read_shard_index(*shard.file, metadata_) != shard.entries;
+  });
+}
+
 std::uint64_t ZarrStore::look() {
   if (!metadata_.sharded) return 0;
   std::lock_guard lock(mutex_);
   if (transacting_) return 0;
   std::vector<JournalHead> now = heads();
-  if (!looked_ || !(now == seen_)) look_again();
-  std::uint64_t moment = 1;
+  if (!looked_ || !(now == seen_) || metadata_file() != metadata_seen_) {
+    look_again();
+  } else if (changed_before_it_went()) {
+    ++unseen_;
+    look_again();
+  }
+  std::uint64_t moment = 1 + unseen_;
   // Without the heads' own checksums: a sum over data and their sum is the same for all data.
   for (const JournalHead& head : seen_) moment = 31 * moment + crc32c(&head, sizeof head - sizeof head.crc);
   return moment;
