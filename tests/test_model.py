@@ -32,7 +32,7 @@ def interleavings(tmp_path: Path, *options: str) -> tuple[int, dict, str]:
 
 
 def test_interleavings_agree_with_the_model(tmp_path):
-    code, told, printed = interleavings(tmp_path, "--examples", "50", "--steps", "40", "--seed", "7")
+    code, told, printed = interleavings(tmp_path, "--examples", "35", "--steps", "40", "--seed", "7")
     assert code == 0, printed[-8000:]
     assert told["operations"] > 300
     assert min(told["deaths"], told["stops"], told["errors"], told["reads"]) > 5, told
@@ -49,14 +49,13 @@ def test_updates_that_are_not_atomic_are_found_out(tmp_path):
     script.write_text(repr(lines))
     code, _, printed = interleavings(tmp_path, "--replay", str(script))
     assert code == 0, printed[-4000:]
-    found = 0
-    for step in range(1, 60, 7):
+    for step in range(10, 60, 5):
         lines[2] = (*lines[2][:3], ("die", step, False, 0))
         script.write_text(repr(lines))
         code, _, printed = interleavings(tmp_path, "--torn", "--replay", str(script))
-        found += "what is stored is none of" in printed
-        assert code == ("what is stored is none of" in printed)
-    assert found > 0
+        if code:
+            break
+    assert "what is stored is none of 2 states" in printed
 
 
 # What it found ----------------------------------------------------------------------------------------------
