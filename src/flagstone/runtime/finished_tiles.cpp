@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
 namespace flagstone {
@@ -21,8 +22,11 @@ FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoin
       out_(out),
       tile_(tile),
       name_(std::move(name)) {
+  const auto tiles = static_cast<std::size_t>(count(grid_of(out.shape(), tile_)));
+  // Whether or not it is noted, so that a plan charges what the run will. What is less than a page is in the reserve.
+  if (const std::uint64_t bytes = align_down(2 * tiles)) charge_ = graph.charge(bytes);
   if (!checkpoint_) return;
-  finished_.assign(static_cast<std::size_t>(count(grid_of(out.shape(), tile_))), unfinished);
+  finished_.assign(tiles, unfinished);
   noted_ = finished_;
   if (!checkpoint_->has(name_)) return;
   checkpoint_->load(name_, finished_.data(), finished_.size());

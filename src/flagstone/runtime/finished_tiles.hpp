@@ -12,7 +12,8 @@ namespace flagstone {
 
 /// A map of tiles, saved as the part "tiles" of a checkpoint. The grid must be a function of what decides the bits, not
 /// of the memory limit: a resumed run may have another one. Without a checkpoint, and in planned runs, nothing is
-/// finished and nothing is noted. The builder's thread only.
+/// finished and nothing is noted. The builder's thread only. Charges two bytes a tile: make it before graph.budget() is
+/// asked.
 class FinishedTiles {
  public:
   /// Takes over what a dead process noted and `out` still holds. `name`: of the part.
@@ -52,6 +53,7 @@ class FinishedTiles {
   Array out_;
   Shape tile_;
   std::string name_;
+  Charge charge_;
   std::vector<std::uint8_t> finished_, noted_;  // one a tile
   FinishedTiles* first_ = nullptr;
   std::vector<Checkpoint::Part> beside_;

@@ -152,14 +152,14 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   if (c_in) check_matmul(a, b, c_in);
   const Product product{a, b, c_out, c_in, options, product_tile(a, b, c_out), a.cols()};
   const auto& tile = product.tile;
+  // A tile is the same whatever the memory limit, a superblock is not.
+  FinishedTiles finished(graph, options.checkpoint, c_out, {tile.rows, tile.cols});
   const Superblock block = choose_superblock(a, b, c_out, tile, graph.budget(), graph.workers());
   const Index m = a.rows(), n = b.cols(), k = a.cols();
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * block.tile_rows * block.tile_cols + 64));
   const Index block_rows = block.tile_rows * tile.rows, block_cols = block.tile_cols * tile.cols;
-  // A tile is the same whatever the memory limit, a superblock is not.
-  FinishedTiles finished(graph, options.checkpoint, c_out, {tile.rows, tile.cols});
   PartialSums partial(graph, finished, c_out, tile, k);
   for (Index i0 = 0; i0 < m; i0 += block_rows)
     for (Index j0 = 0; j0 < n; j0 += block_cols) {
