@@ -1,4 +1,4 @@
-"""Calls with checkpoints on disks that are full, or lack exchange: what was saved is kept, and gone on with."""
+"""Checkpoints on disks that are full, or lack exchange: what was saved is kept and gone on with."""
 
 from __future__ import annotations
 
