@@ -6,10 +6,10 @@ dropped; figures are total times of runs in turn, all under one cap (a cgroup, p
 that is not permitted, without, and said so). The cost of checksums compares two arrays that differ in
 nothing else. Bytes written are those that the kernel counts for the process.
 
---only rows,columns,blocks,peers,elements,writes,checksums,updates chooses parts; each says how long it took.
-Peers read the same numbers in chunks of the same shape: zarr-python and TensorStore a Zarr v3 array of
-unpacked chunk files, h5py, memmap. All of them run once; those within a third of the best go on in turn
-with ours.
+--only rows,columns,blocks,small,peers,elements,writes,checksums,updates chooses parts; each says how long
+it took. Peers read the same numbers in chunks of the same shape: zarr-python and TensorStore a Zarr v3 array
+of unpacked chunk files, h5py, memmap. All of them run once; those within a third of the best go on in turn
+with ours. "small" are chunks of 16 KiB; there peers read our shards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import ring
 import storage_jobs as jobs
 from cap import Cap
 
-PARTS = "rows,columns,blocks,peers,elements,writes,checksums,updates"
+PARTS = "rows,columns,blocks,small,peers,elements,writes,checksums,updates"
 PEERS = {"zarr": "zarr", "tensorstore": "tensorstore", "h5py": "h5py", "memmap": "numpy"}
 
 
@@ -78,6 +78,12 @@ class Bench:
 
     def rate(self, seconds: float, pairs: int) -> str:
         return f"{pairs * self.bytes / seconds / 1e6:.0f} MB/s"
+
+    def installed(self, module: str) -> bool:
+        there = not subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode
+        if not there:
+            harness.note(f"storage: {module} is not installed; it is left out.")
+        return there
 
     def row(self, what: str, ours: str, theirs: str, value: float, target: str) -> None:
         self.rows.append(harness.figure(what, ours, theirs, value, target, self.args.full_size))
@@ -141,12 +147,52 @@ def peers(bench: Bench) -> None:
         bench.row(shown, bench.rate(mine, 1), others, mean[best] / mine, target)
 
 
+def small(bench: Bench) -> None:
+    """Chunks of 16 KiB in shards: all of the array in boxes of four kinds; peers read the same files."""
+    path, side = bench.args.data / "storage-small.zarr", min(8192, bench.args.side)
+    if path not in bench.made:
+        bench.made.add(path)
+        bench.ask(jobs.make_small, path=path, side=side)
+    best, nbytes = bench.sequential(), side**2 * 4
+    width = min(512, side)
+    boxes = {
+        f"row stripes of {width}": (width, side),
+        f"column stripes of {width}": (side, width),
+        f"{width} x {width} blocks": (width, width),
+        "all at once": (side, side),
+    }
+    disk = harness.alternate(1, {"fio": partial(bench.fio, "read", *best)}, [bench.file])["fio"][0]["rate"]
+    kinds = {"flagstone": path} | {
+        kind: path / "array" for kind in ("tensorstore", "zarr") if bench.installed(kind)
+    }
+    for what, (height, across) in boxes.items():
+        runs = {
+            kind: partial(bench.ask, jobs.read, path=p, kind=kind, height=height, width=across)
+            for kind, p in kinds.items()
+        }
+        done = harness.alternate(1, runs, [path])
+        again = {kind: run for kind, run in runs.items() if kind != "zarr"}  # which takes ten times as long
+        for kind, results in harness.alternate(bench.args.peer_pairs, again, [path]).items():
+            done[kind] += results
+        bench.details[f"small chunks, {what}"] = done
+        rates = {
+            kind: len(results) * nbytes / 1e6 / total
+            for kind, results in done.items()
+            if (total := sum(result["seconds"] for result in results))
+        }
+        mine = rates.pop("flagstone")
+        shown = [f"{kind} {rate:.0f} MB/s" for kind, rate in rates.items()] + [f"disk {disk / 1e6:.0f} MB/s"]
+        best_rate = max(rates.values(), default=mine)
+        bench.row(
+            f"chunks of 16 KiB, {what}", f"{mine:.0f} MB/s", ", ".join(shown), mine / best_rate, ">= 1.0"
+        )
+
+
 def peer_stores(bench: Bench) -> dict[str, Path]:
     """The array as every installed peer stores it."""
     stores = {}
     for kind, module in PEERS.items():
-        if subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True).returncode:
-            harness.note(f"storage: {kind} is not installed; it is left out.")
+        if not bench.installed(module):
             continue
         name = {"memmap": "peer.npy", "h5py": "peer.h5"}.get(kind, "peer.zarr")
         stores[kind] = store = bench.args.data / name

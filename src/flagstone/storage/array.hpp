@@ -45,6 +45,9 @@ struct Transfer {
   /// Of a read: told how many bytes are there, counted over the segments in order, each time more are: what need not
   /// wait for the rest (checksums). (where the segments go, bytes). May be empty; convert follows all the same.
   std::function<void(std::byte*, std::size_t)> arriving = {};
+  /// Of a read whose segments join several chunks, with what lies between: a segment for each of them, to the same
+  /// places. For when a joined one cannot be read: what lies between does not matter then, and the error says which.
+  std::function<std::vector<Segment>()> apart = {};
   /// write: after convert, on the same thread: takes room on the disk for what leaves, and drops from the segments what
   /// need not (chunks that are all fill value, the rest of a packed chunk's slot). May be empty.
   std::function<void(std::vector<Segment>&)> settle = {};
@@ -52,6 +55,12 @@ struct Transfer {
   std::uint64_t bytes() const;  // what is submitted to the ring
   /// convert, where there is one, in a staging buffer of staging_bytes.
   void finish(std::byte* buffer, std::byte* staging) const;
+};
+
+/// A part of a box that is read into memory, and how: the transfer's buffer begins at the memory of `part`.
+struct PartRead {
+  Box part;
+  Transfer transfer;
 };
 
 /// What kinds of storage implement. Thread-safe: boxes of one array are read and written concurrently.
@@ -62,8 +71,20 @@ class ArrayStore {
   /// How a box inside one chunk travels straight into `to`, which has its shape; the transfer's buffer begins at
   /// to.data, and its convert verifies and fills. None where the bytes do not lie there as they are stored.
   virtual std::optional<Transfer> read_straight(const Box&, const Tile& /*to*/) const { return std::nullopt; }
+  /// Extents in which short chunks lie in one file, so that several are worth one request; empty: each is a file of its
+  /// own, or chunks are long.
+  virtual Shape neighbourhood() const { return {}; }
+  /// How a box of chunks in one neighbourhood travels, put together straight into `to`: as many transfers as it takes
+  /// with staging for at most `most_bytes` of the file, or for one chunk; their convert verifies and fills. Chunks that
+  /// have no neighbours go as read_straight says, where it says something.
+  virtual std::vector<PartRead> read_joined(const Box&, const Tile& /*to*/, std::size_t /*most_bytes*/) const {
+    return {};
+  }
   /// The box must cover whole chunks (clipped at the array's edge): Array::writable_in_place says which boxes do.
   virtual Transfer write(const Box& box) = 0;
+  /// How whole chunks in one neighbourhood travel, taken straight from `from`, which is only read; staging for all of
+  /// them. Only of stores that have neighbourhoods.
+  virtual Transfer write_joined(const Box& box, const Tile& /*from*/) { return write(box); }
   /// What write(box) would move, for plans: makes and changes nothing (a store whose write() does overrides it), and
   /// its segments are never submitted. ShapeError and StorageError as write.
   virtual Transfer planned_write(const Box& box) { return write(box); }

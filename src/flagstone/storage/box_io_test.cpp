@@ -324,13 +324,13 @@ TEST(BoxIoStraight, ThePulseEndsAReadAndDrains) {
 /// Every request fails in turn, others being in flight: the error arrives as itself, and nothing stays in the ring.
 TEST(BoxIoErrors, EveryFailureArrivesAndTheRestIsDrained) {
   TemporaryDirectory directory;
-  const Array array = create_zarr_array(directory / "a", {256, 256}, Dtype::float64, {.chunks = {32, 64}});
-  test::Reference reference({256, 256}, Dtype::float64);
+  const Array array = create_zarr_array(directory / "a", {1024, 1024}, Dtype::float64, {.chunks = {128, 256}});
+  test::Reference reference({1024, 1024}, Dtype::float64);
   std::mt19937_64 random(1);
   reference.randomize(random);
   const auto good = make_ring();
   write_box(*good, array, whole(array.shape()), reference.tile(whole(array.shape())), staging);
-  const Box box{{3, 3}, {250, 250}};  // all chunks; those at the border in part
+  const Box box{{3, 3}, {1018, 1018}};  // all chunks; those at the border in part
   for (int error : {EIO, ENOSPC}) {
     for (std::uint64_t n = 0; n < 64; n += 3) {
       const auto ring = make_memory_ring({.faults = {{n, error}}, .reorder = true, .seed = n});

@@ -86,6 +86,26 @@ BoxPieces pieces_to_read(const Array& array, const Box& box, std::size_t staging
   return {box, array.chunks(), cell};
 }
 
+std::optional<BoxPieces> neighbourhoods(const Array& array, const Box& box, std::size_t most_chunks) {
+  const Shape& chunks = array.chunks();
+  Shape whole = array.store().neighbourhood();
+  if (whole.empty()) return std::nullopt;
+  Box around = box;
+  Shape cell = whole;
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    whole[d] = ceil_div(whole[d], chunks[d]) * chunks[d];
+    around.start[d] = box.start[d] / chunks[d] * chunks[d];
+    around.shape[d] = ceil_div(box.start[d] + box.shape[d], chunks[d]) * chunks[d] - around.start[d];
+    cell[d] = std::min(whole[d], around.shape[d]) / chunks[d];
+  }
+  if (count(cell) < 2 || most_chunks < 2) return std::nullopt;
+  std::vector<std::size_t> slowest(cell.size());
+  std::iota(slowest.begin(), slowest.end(), 0);
+  cell = cut(std::move(cell), 1, most_chunks, slowest);
+  for (std::size_t d = 0; d < cell.size(); ++d) cell[d] *= chunks[d];
+  return BoxPieces(around, whole, cell);
+}
+
 BoxPieces pieces_to_write(const Array& array, const Box& box, std::size_t staging, bool flat) {
   Shape cell = common_extents(array.chunks(), box.shape);
   if (flat) cell = cut(cell, size_of(array.dtype()), most_piece_bytes(staging), slowest_first(array, box));

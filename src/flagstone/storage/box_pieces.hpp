@@ -21,6 +21,9 @@ class BoxPieces {
 
 /// Chunks, and where a chunk is large and can be read in part, slabs of it along the slowest axes in storage.
 BoxPieces pieces_to_read(const Array& array, const Box& box, std::size_t staging);
+/// Where several short chunks are worth one request: parts of neighbourhoods (ArrayStore) of at most so many chunks,
+/// all of them, so to be clipped to `box`. None: chunk by chunk.
+std::optional<BoxPieces> neighbourhoods(const Array& array, const Box& box, std::size_t most_chunks);
 /// Parts of single chunks; slabs where `flat`.
 BoxPieces pieces_to_write(const Array& array, const Box& box, std::size_t staging, bool flat);
 /// True for flat files (.npy, raw), whose boxes can be written without regard to chunks.

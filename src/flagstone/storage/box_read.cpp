@@ -1,5 +1,6 @@
 // read_box: chunks of raw bytes go straight into the caller's memory where they lie there as they are stored; the
 // others through buffers.
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -7,7 +8,9 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/box_traffic.hpp"
+#include "flagstone/storage/join.hpp"
 #include "flagstone/storage/transfer.hpp"
+#include "flagstone/storage/zarr.hpp"
 
 namespace flagstone {
 namespace {
@@ -16,6 +19,10 @@ namespace {
 /// short is verified sooner.
 constexpr std::size_t straight_request_bytes = 512 * KiB;
 
+/// Bytes of short chunks that are looked up together: the disk waits for the first ones, and has little left to do
+/// while the next are looked up.
+constexpr std::size_t located_bytes = 1 * MiB;
+
 class Reading final : public Traffic {
  public:
   Reading(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
@@ -23,23 +30,18 @@ class Reading final : public Traffic {
 
  private:
   std::optional<Box> next() override {
-    if (slabs_)
-      if (auto slab = slabs_->next()) return slab;
-    slabs_.reset();
-    for (; which_ < boxes_.size(); ++which_, chunks_.reset()) {
-      if (!chunks_) chunks_.emplace(boxes_[which_].box, array_.chunks(), array_.chunks());
-      const auto chunk = chunks_->next();
-      if (!chunk) continue;
-      straight_ = array_.store().read_straight(*chunk, in_memory(which_, *chunk));
-      if (straight_) return chunk;
-      slabs_ = pieces_to_read(array_, *chunk, staging_);
-      return slabs_->next();
+    for (; which_ < boxes_.size(); ++which_, begun_ = false) {
+      if (!begun_) begin(boxes_[which_].box);
+      if (windows_ ? next_joined() : next_chunk()) return part_;
     }
     return std::nullopt;
   }
   void prepare(Flight& flight) override {
     flight.unit = flight.part;
-    if (straight_) {
+    if (windows_) {
+      flight.transfer = in_pieces(std::move(joined_[joined_begun_++].transfer), straight_request_bytes);
+      flight.straight = in_memory(flight).data;
+    } else if (straight_) {
       flight.transfer = in_pieces(std::move(*straight_), straight_request_bytes);
       flight.straight = in_memory(flight).data;
       straight_.reset();
@@ -54,13 +56,51 @@ class Reading final : public Traffic {
     return false;
   }
 
+  void begin(const Box& box) {
+    begun_ = true;
+    windows_ = neighbourhoods(array_, box, std::clamp<std::size_t>(located_bytes / chunk_bytes(array_), 32, 1024));
+    if (!windows_) chunks_.emplace(box, array_.chunks(), array_.chunks());
+  }
+  /// Short chunks, several by one request. The buffers hold some of these requests at once, half of them under way.
+  bool next_joined() {
+    while (joined_begun_ == joined_.size()) {
+      const auto window = windows_->next();
+      if (!window) return false;
+      const Box part = intersect(*window, boxes_[which_].box);
+      joined_ = array_.store().read_joined(part, in_memory(which_, part), std::min(most_joined_bytes, staging_ / 8));
+      joined_begun_ = 0;
+    }
+    part_ = joined_[joined_begun_].part;
+    return true;
+  }
+  bool next_chunk() {
+    for (;;) {
+      if (auto slab = slabs_ ? slabs_->next() : std::nullopt) {
+        part_ = *std::move(slab);
+        return true;
+      }
+      slabs_.reset();
+      const auto chunk = chunks_->next();
+      if (!chunk) return false;
+      straight_ = array_.store().read_straight(*chunk, in_memory(which_, *chunk));
+      if (!straight_) slabs_ = pieces_to_read(array_, *chunk, staging_);
+      part_ = *chunk;
+      if (straight_) return true;
+    }
+  }
+
   /// Whether the memory is a whole chunk, as one is unpacked.
   bool unpacks_into(const Flight& flight) const {
     const Tile to = in_memory(flight);
     return to.strides == flight.transfer.strides && to.shape == array_.chunks();
   }
 
-  std::optional<BoxPieces> chunks_;  // of boxes_[which_]
+  bool begun_ = false;  // boxes_[which_]
+  Box part_;            // what travels next of it
+  std::optional<BoxPieces> windows_;
+  std::vector<PartRead> joined_;     // of a window
+  std::size_t joined_begun_ = 0;     // of them
+  std::optional<BoxPieces> chunks_;  // where there are no windows
   std::optional<BoxPieces> slabs_;   // of a chunk that is too large for one buffer
   std::optional<Transfer> straight_;
   const std::size_t staging_;

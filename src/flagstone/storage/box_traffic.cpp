@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -230,7 +231,14 @@ void Traffic::note(const Completion& completion) {
 void Traffic::completed(const Completion& completion) {
   Flight& flight = flight_of(completion);
   const std::size_t segment = completion.tag % segments_per_flight;
-  guarded([&] { check_completion(flight.transfer, segment, completion, flight.write); });
+  guarded([&] {
+    try {
+      check_completion(flight.transfer, segment, completion, flight.write);
+    } catch (const Error&) {
+      if (!flight.transfer.apart) throw;
+      flight.failed = true;
+    }
+  });
   if (flight.transfer.arriving && !error_) guarded([&] { tell(flight, segment); });
   if (--flight.unseen == 0) settle(flight);
 }
@@ -244,6 +252,11 @@ void Traffic::tell(Flight& flight, std::size_t segment) {
 }
 
 void Traffic::settle(Flight& flight) {
+  if (flight.failed && !error_) {
+    flight.failed = false;
+    guarded([&] { flight.transfer.segments = std::exchange(flight.transfer.apart, {})(); });
+    return leave(flight);
+  }
   if (flight.packed && !flight.write && !error_) return compute(flight, false);
   bool again = false;
   if (!error_) guarded([&] { again = arrived(flight); });

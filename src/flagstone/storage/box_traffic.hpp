@@ -30,6 +30,7 @@ struct Flight {
   Buffer memory;
   std::size_t waiting = 0;        // requests not yet completed
   std::size_t unseen = 0;         // and completed ones that nobody has looked at
+  bool failed = false;            // one that joined several chunks: they will be asked for one by one
   std::vector<bool> there = {};   // which are, where transfer.arriving wants to know
   std::size_t first_missing = 0;  // of them
   std::size_t arrived = 0;        // bytes before it

@@ -1,6 +1,11 @@
 // write_box: chunks that are covered are written, the others are read, changed and written.
+#include <algorithm>
+
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box_traffic.hpp"
+#include "flagstone/storage/join.hpp"
 #include "flagstone/storage/transfer.hpp"
+#include "flagstone/storage/zarr.hpp"
 
 namespace flagstone {
 namespace {
@@ -12,14 +17,23 @@ class Writing final : public Traffic {
 
  private:
   std::optional<Box> next() override {
-    for (; which_ < boxes_.size(); ++which_, pieces_.reset()) {
-      if (count(boxes_[which_].box.shape) == 0) continue;
-      if (!pieces_) pieces_ = pieces_to_write(array_, boxes_[which_].box, staging_, flat_);
-      if (auto piece = pieces_->next()) return piece;
+    for (; which_ < boxes_.size(); ++which_, begun_ = false) {
+      const Box& box = boxes_[which_].box;
+      if (count(box.shape) == 0) continue;
+      if (!begun_) begin(box);
+      if (auto part = windows_ ? next_joined(box) : pieces_->next()) return part;
     }
     return std::nullopt;
   }
   void prepare(Flight& flight) override {
+    if (joined_) {
+      flight.unit = flight.part;
+      flight.write = true;
+      const Tile from = in_memory(flight);
+      flight.straight = from.data;
+      flight.transfer = in_pieces(array_.store().write_joined(flight.part, from));
+      return;
+    }
     flight.unit = flat_ ? flight.part : chunk_around(array_, flight.part);
     flight.write = flight.unit == flight.part;
     flight.transfer = in_pieces(flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit));
@@ -28,7 +42,7 @@ class Writing final : public Traffic {
     flight.more_later = later.staging_bytes - later.work_bytes;
   }
   void fill(Flight& flight) override {
-    copy(in_memory(flight), part_in_buffer(flight));
+    if (!flight.straight) copy(in_memory(flight), part_in_buffer(flight));
     flight.convert();
     if (flight.transfer.settle) flight.transfer.settle(flight.transfer.segments);
   }
@@ -44,9 +58,34 @@ class Writing final : public Traffic {
     fill(flight);
     return true;
   }
+
+  void begin(const Box& box) {
+    begun_ = true;
+    pieces_.reset();
+    const std::size_t slot = align_up(chunk_bytes(array_) + (array_.store().pack_bytes() > 0 ? page_bytes : 0));
+    windows_ = neighbourhoods(array_, box, std::min(most_joined_bytes, staging_ / 8) / slot);
+    if (!windows_) pieces_ = pieces_to_write(array_, box, staging_, flat_);
+  }
+  /// Short chunks, several by one request where they lie together; those that are covered in part one by one.
+  std::optional<Box> next_joined(const Box& box) {
+    for (;;) {
+      joined_ = false;
+      if (auto part = pieces_ ? pieces_->next() : std::nullopt) return part;
+      const auto window = windows_->next();
+      if (!window) return std::nullopt;
+      Box part = intersect(*window, box);
+      joined_ = part == intersect(*window, whole(array_.shape()));
+      if (joined_) return part;
+      pieces_ = pieces_to_write(array_, part, staging_, flat_);
+    }
+  }
+
   const bool flat_;
   const std::size_t staging_;
-  std::optional<BoxPieces> pieces_;  // of boxes_[which_]
+  bool begun_ = false;                // boxes_[which_]
+  bool joined_ = false;               // what travels next of it is whole chunks
+  std::optional<BoxPieces> windows_;  // of boxes_[which_]
+  std::optional<BoxPieces> pieces_;   // of it, or of a window that is covered in part
 };
 
 }  // namespace

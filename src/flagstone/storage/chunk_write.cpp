@@ -7,6 +7,8 @@
 #include "flagstone/storage/chunk_geometry.hpp"
 #include "flagstone/storage/crc32c.hpp"
 #include "flagstone/storage/fill.hpp"
+#include "flagstone/storage/join.hpp"
+#include "flagstone/storage/transfer.hpp"
 
 namespace flagstone {
 namespace {
@@ -45,6 +47,7 @@ void settle(const std::vector<NewChunk>& leaving, const ChunkLayout::Place& plac
     segment.offset += places[segment.part].offset;
     return false;
   });
+  join_neighbours(segments, most_request_bytes);
 }
 
 /// Chunks that leave from staging: packed, or assembled there because they lie in the buffer otherwise.
@@ -103,6 +106,23 @@ class Assembling {
   std::vector<Piece> pieces_;
 };
 
+Leaving leaving_of(const ChunkLayout& layout, const Box& box) {
+  const auto leaving = std::make_shared<std::vector<NewChunk>>();
+  for (Shape& chunk : layout.touched(box)) leaving->push_back({std::move(chunk)});
+  return leaving;
+}
+
+void write_from_staging(const ChunkLayout& layout, Assembling assembling, std::size_t chunks, Transfer& transfer) {
+  const std::uint64_t slot = layout.slot_bytes();
+  for (std::size_t i = 0; i < chunks; ++i) {
+    transfer.segments.push_back(segment_for({nullptr, 0, slot, slot}, 0, slot, i * slot));
+    transfer.segments.back().part = i;
+  }
+  transfer.staging_bytes = assembling.staging_bytes();
+  transfer.work_bytes = assembling.work_bytes();
+  transfer.convert = std::move(assembling);
+}
+
 /// Chunks that leave from the tile's buffer, where they lie as they are stored.
 void write_from_buffer(const ChunkLayout& layout, const Box& box, const Geometry& g, const Leaving& leaving,
                        Transfer& transfer) {
@@ -150,22 +170,22 @@ Transfer ChunkLayout::write(const Box& box, const Place& place) const {
   Geometry g = geometry_of(*this, box);
   Transfer transfer = g.transfer;
   if (count(box.shape) == 0) return transfer;
-  const auto leaving = std::make_shared<std::vector<NewChunk>>();
-  for (Shape& chunk : touched(box)) leaving->push_back({std::move(chunk)});
-  if (encode || g.placing == Placing::staging) {
-    Assembling assembling(*this, box, g, leaving);
-    for (std::size_t i = 0; i < leaving->size(); ++i) {
-      const std::uint64_t slot = slot_bytes();
-      transfer.segments.push_back(segment_for({nullptr, 0, slot, slot}, 0, slot, i * slot));
-      transfer.segments.back().part = i;
-    }
-    transfer.staging_bytes = assembling.staging_bytes();
-    transfer.work_bytes = assembling.work_bytes();
-    transfer.convert = std::move(assembling);
-  } else {
+  const Leaving leaving = leaving_of(*this, box);
+  if (encode || g.placing == Placing::staging)
+    write_from_staging(*this, Assembling(*this, box, g, leaving), leaving->size(), transfer);
+  else
     write_from_buffer(*this, box, g, leaving, transfer);
-  }
   if (place) transfer.settle = [leaving, place](std::vector<Segment>& segments) { settle(*leaving, place, segments); };
+  return transfer;
+}
+
+Transfer ChunkLayout::write_joined(const Box& box, const Tile& from, const Place& place) const {
+  Geometry g;
+  g.transfer.strides = from.strides;
+  Transfer transfer = g.transfer;
+  const Leaving leaving = leaving_of(*this, box);
+  write_from_staging(*this, Assembling(*this, box, g, leaving), leaving->size(), transfer);
+  transfer.settle = [leaving, place](std::vector<Segment>& segments) { settle(*leaving, place, segments); };
   return transfer;
 }
 

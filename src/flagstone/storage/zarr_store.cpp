@@ -276,6 +276,14 @@ std::optional<Transfer> ZarrStore::read_straight(const Box& box, const Tile& to)
   return flagstone::read_straight(layout_, box, to, [this](const Shape& chunk) { return locate(chunk); });
 }
 
+Shape ZarrStore::neighbourhood() const {
+  return metadata_.sharded && layout_.short_chunks() ? metadata_.shards : Shape{};
+}
+
+std::vector<PartRead> ZarrStore::read_joined(const Box& box, const Tile& to, std::size_t most_bytes) const {
+  return layout_.read_joined(box, to, most_bytes, [this](const Shape& chunk) { return locate(chunk); });
+}
+
 ZarrStore* zarr_store(const Array& array) { return array ? dynamic_cast<ZarrStore*>(&array.store()) : nullptr; }
 
 }  // namespace flagstone

@@ -145,6 +145,11 @@ Transfer ZarrStore::write(const Box& box) {
   return layout_.write(box, [this](const NewChunk& chunk) { return slot(chunk); });
 }
 
+Transfer ZarrStore::write_joined(const Box& box, const Tile& from) {
+  refuse_unless_writable();
+  return layout_.write_joined(box, from, [this](const NewChunk& chunk) { return slot(chunk); });
+}
+
 Transfer ZarrStore::planned_write(const Box& box) {
   refuse_unless_writable();
   return layout_.write(box);
