@@ -151,7 +151,7 @@ class Repairs(Updates):
     """An index or a file of checksums that is damaged and repaired; then a transaction."""
 
     name, kinds, mixed = "repair", 3, False
-    fails = False  # tried again, it would damage what is damaged already, beyond what can be repaired
+    damaged = 0  # the last commit before which it was
 
     def first(self) -> State:
         return {"A": np.zeros(self.shape)}
@@ -169,7 +169,9 @@ class Repairs(Updates):
                 file.write(b"damaged!")
 
     def commit(self, place: Path, k: int) -> None:
-        self._damage(place, k)
+        if self.damaged != k:  # tried again, it would be damaged beyond what can be repaired
+            self.damaged = k
+            self._damage(place, k)
         self.recover(place)
         super().commit(place, k)
 

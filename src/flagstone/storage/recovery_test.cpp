@@ -24,6 +24,7 @@ using test::filled;
 using test::make;
 using test::make_alike;
 using test::read_elements;
+using test::Reference;
 using test::shape;
 using test::state_of;
 using test::update;
@@ -98,6 +99,34 @@ TEST_P(Crash, AtEveryStepOfATransactionAndOfItsRecovery) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checksums, Crash, ::testing::Values("sidecar", "inner", "none"));
+
+TEST(Transaction, AShardThatWasCutKeepsWhatWasCommitted) {
+  for (const std::uintmax_t lost : {1u, 60u, 3000u, 6000u}) {
+    TemporaryDirectory directory;
+    const std::string place = directory / "g";
+    fs::create_directory(place);
+    make(place + "/a", 1);
+    make(place + "/b", 2);
+    die_committed(place);
+    const std::string shard = place + "/a/c/0/0";
+    fs::resize_file(shard, fs::file_size(shard) - lost);
+    {
+      Transaction transaction;
+      transaction.add(open_zarr_array(place + "/b", true));
+    }
+    expect_whole(place + "/b", expected(2, 12));
+    if (lost < 6000) {
+      expect_whole(place + "/a", expected(1, 11));
+      continue;
+    }
+    const Array a = open_zarr_array(place + "/a");
+    const Box first{{0, 0}, {32, 32}};
+    Reference now(shape, Dtype::float32);
+    now.data = expected(1, 11);
+    EXPECT_EQ(read_elements(a, first), now.elements(first));
+    EXPECT_THROW(read_elements(a, whole(shape)), FormatError);  // the chunk at the end
+  }
+}
 
 TEST(Transaction, ABitThatFlippedInTheJournalIsNoticed) {
   TemporaryDirectory directory;

@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/shard_index.hpp"
 #include "flagstone/storage/zarr.hpp"
 #include "flagstone/storage/zarr_store.hpp"
 
@@ -42,8 +43,20 @@ std::string way(const std::string& from, const std::string& to) {
   return path.empty() ? "." : path;
 }
 
+/// Whether a shard is shorter than a record says because it was cut: one that another program wrote ends with an index.
+bool was_cut(const File& file, const ArrayMetadata& metadata, std::uint64_t bytes) {
+  if (file.size() >= bytes) return false;
+  try {
+    read_shard_index(file, metadata);
+    return false;
+  } catch (const FormatError&) {
+    return true;
+  }
+}
+
 /// Indexes and checksums as a record says, on the disk when it returns; may be repeated. A shard that another program
-/// replaced since has another length and is left alone.
+/// replaced since has another length and is left alone. One that was cut gets its length back, where checksums tell
+/// which chunks lost something: else what was committed would be given up with them.
 void write_indexes(const Directory& directory, const ArrayRecord& record) {
   const Array array = open_zarr_array(directory.self());
   const ArrayMetadata& metadata = zarr_store(array)->metadata();
@@ -56,6 +69,7 @@ void write_indexes(const Directory& directory, const ArrayRecord& record) {
       if (error.number == ENOENT) continue;
       throw;
     }
+    if (!shard.sums.empty() && was_cut(*file, metadata, shard.file_bytes)) file->truncate(shard.file_bytes);
     if (file->size() != shard.file_bytes || shard.entries.size() != static_cast<std::size_t>(metadata.entries()))
       continue;
     commit_step("index");
