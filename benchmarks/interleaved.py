@@ -238,6 +238,9 @@ class Writer:
         name, region, value = one
         array = self.handle(name, born)
         shape = tuple(len(range(*bounds)) for bounds in region)
+        reached = (len(range(*one.indices(n))) for one, n in zip(slices(region), array.shape, strict=False))
+        if (*reached,) != shape or array.ndim != len(shape):  # of nothing, nothing would be refused
+            raise IndexError(f"the handle of {name} is from before a resize, or of another array")
         array[slices(region)] = values_of(shape, array.dtype, value)
 
     def _block(self, op: Op, born: dict[str, int], before: State) -> None:

@@ -84,6 +84,21 @@ def test_resized_by_turns_with_a_peer(tmp_path):
     assert (zarr.open(f"{g}/x", mode="r")[:, 17:] == 7.5).all()
 
 
+@pytest.mark.parametrize("checksum", ["sidecar", "inner", "none"])
+@pytest.mark.parametrize("written", [False, True])
+def test_who_has_a_shard_open_that_was_cut_off_sees_what_is_there_now(tmp_path, checksum, written):
+    a = fl.create(tmp_path / "a.zarr", (5, 6), "float64", chunks=(5, 2), checksum=checksum)
+    a[...] = 1
+    reader = fl.open(tmp_path / "a.zarr")
+    assert np.asarray(reader).sum() == 30
+    a.resize((0, 0))  # its shard is removed
+    a.resize((8, 7))
+    if written:
+        a[2, 3] = 5
+    assert np.asarray(reader).sum() == (5 if written else 0)
+    assert fl.check(tmp_path / "a.zarr").ok
+
+
 def test_a_resize_that_fails_after_its_commit_says_so(tmp_path, monkeypatch):
     """A full disk while the edges are cleaned: the array has its new shape, and so has the handle."""
     a = fl.from_numpy(np.ones((30, 30)), str(tmp_path / "a.zarr"))

@@ -12,6 +12,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/crc32c.hpp"
+#include "flagstone/storage/descriptor.hpp"
 #include "flagstone/storage/file.hpp"
 
 namespace flagstone {
@@ -56,17 +57,16 @@ std::uint32_t print_of(const ArrayMetadata& metadata) {
   return sum;
 }
 
-/// Whoever has the old file open finds no head in it: it tells no more what is stored (ChunkSums::never_stored).
+/// Whoever has the old file open finds no head in it: it tells no more what is stored (ChunkSums::never_stored). Only
+/// once its name is gone from the disk too: after a power failure it may have it again.
 bool replace_by_carried(int directory) {
-  const int old = ::openat(directory, name, O_WRONLY | O_CLOEXEC);
-  const bool renamed = ::renameat(directory, carried, directory, name) == 0;
-  const int number = errno;
+  const Descriptor old(::openat(directory, name, O_WRONLY | O_CLOEXEC));
+  if (::renameat(directory, carried, directory, name) != 0) return false;
+  const Descriptor parent(::openat(directory, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   constexpr char none[64] = {};
-  if (renamed && old >= 0 && ::pwrite(old, none, sizeof none, 0) < 0) {
-  }  // it has no name any more
-  if (old >= 0) ::close(old);
-  errno = number;
-  return renamed;
+  if (old >= 0 && parent >= 0 && ::fsync(parent) == 0 && ::pwrite(old, none, sizeof none, 0) < 0) {
+  }  // what it tells is true still, of the shape before
+  return true;
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ std::uint64_t File::size() const {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+bool File::removed() const {
+  struct stat status;
+  return ::fstat(buffered_, &status) == 0 && status.st_nlink == 0;
+}
+
 bool File::allocate(std::uint64_t bytes) {
   if (bytes == 0) return true;
   // Checked first: ext4 fills the disk to its last block before fallocate says ENOSPC.

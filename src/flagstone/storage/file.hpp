@@ -26,6 +26,8 @@ class File {
   std::size_t direct_block() const noexcept { return block_; }
   const std::string& path() const noexcept { return path_; }
   std::uint64_t size() const;
+  /// Whether it has no name any more.
+  bool removed() const;
   /// Reserves blocks (fallocate) and sets the length. False where the file system cannot reserve: it was looked whether
   /// so much is free, no more. StorageError(ENOSPC, EDQUOT).
   bool allocate(std::uint64_t bytes);

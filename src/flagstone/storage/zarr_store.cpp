@@ -157,7 +157,7 @@ ZarrStore::Shard& ZarrStore::load(const Shape& shard) const {
 
 /// Chunks that the checksums know of a shard whose file is not there.
 std::size_t ZarrStore::chunks_missed(const Shape& shard) const {
-  if (options_.new_sums || !metadata_.sharded) return 0;
+  if (options_.new_sums || !metadata_.sharded || sums_.replaced()) return 0;
   const ShardSums sums = sums_.last_known(sums_.number_of(shard));
   if (sums.state != ShardSums::State::known) return 0;
   return static_cast<std::size_t>(

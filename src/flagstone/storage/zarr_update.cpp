@@ -70,8 +70,14 @@ void ZarrStore::look_again() const {
   const MetadataFile metadata = metadata_file();
   check_shape();
   metadata_seen_ = metadata;
-  for (auto& [name, shard] : shards_)
-    if (!shard.unsynced) shard.indexed = shard.exists = false;
+  const bool here = still_there();
+  for (auto& [name, shard] : shards_) {
+    if (shard.unsynced) continue;
+    shard.indexed = shard.exists = false;
+    if (!here || !shard.file || !shard.file->removed()) continue;
+    shard.file.reset();  // a resize cut all of it off: what is there now may be new
+    std::erase(open_, name);
+  }
   looked_ = false;  // where it is refused the next read asks again
   seen_ = heads();
   check_epoch();

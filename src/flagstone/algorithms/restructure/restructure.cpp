@@ -186,10 +186,11 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   check(job);
   const Lie lie = lie_of(job.source);
   const Target target = target_of(job.to);
-  // The budget is never twice the same; what lies between two passes fits one scheme only.
+  // The budget is never twice the same; what lies between two passes fits one scheme only. One that takes a little more
+  // reads some pieces twice, which is less than to begin again.
   if (const auto before = chosen_before(job); before && budget > 0) {
     Scheme scheme = choose(lie, target, before->budget, static_cast<int>(before->workers));
-    if (scheme.second && scheme.needs <= budget) return scheme;
+    if (scheme.second && scheme.needs <= budget + budget / 4) return scheme;
   }
   return choose(lie, target, budget, workers);
 }
