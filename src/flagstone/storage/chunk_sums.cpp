@@ -58,15 +58,15 @@ std::uint32_t print_of(const ArrayMetadata& metadata) {
 }
 
 /// Whoever has the old file open finds no head in it: it tells no more what is stored (ChunkSums::never_stored). Only
-/// once its name is gone from the disk too: after a power failure it may have it again.
-bool replace_by_carried(int directory) {
+/// once its name is gone from the disk too: after a power failure it may have it again. Returns an errno, or 0.
+int replace_by_carried(int directory) {
   const Descriptor old(::openat(directory, name, O_WRONLY | O_CLOEXEC));
-  if (::renameat(directory, carried, directory, name) != 0) return false;
+  if (::renameat(directory, carried, directory, name) != 0) return errno;
   const Descriptor parent(::openat(directory, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   constexpr char none[64] = {};
   if (old >= 0 && parent >= 0 && ::fsync(parent) == 0 && ::pwrite(old, none, sizeof none, 0) < 0) {
   }  // what it tells is true still, of the shape before
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -286,8 +286,8 @@ void ChunkSums::carry(int directory, const std::string& path, const ArrayMetadat
 }
 
 void ChunkSums::adopt(int directory) {
-  if (replace_by_carried(directory)) return;
-  if (errno != ENOENT) throw StorageError("resize: cannot rename the checksums", errno, name);
+  const int number = replace_by_carried(directory);
+  if (number != 0 && number != ENOENT) throw StorageError("resize: cannot rename the checksums", number, name);
 }
 
 void ChunkSums::sync() {
