@@ -9,7 +9,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/raw.hpp"
+#include "flagstone/storage/formats/flat.hpp"
 
 namespace flagstone {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string>
 
-#include "flagstone/algorithms/flash/gemm.hpp"
+#include "flagstone/flash/gemm.hpp"
 #include "flagstone/runtime/runtime.hpp"
 
 namespace flagstone {

@@ -12,8 +12,8 @@
 
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/memory.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
-#include "flagstone/storage/ring.hpp"
-#include "flagstone/storage/transfer.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/array/requests.hpp"
+#include "flagstone/storage/ring/ring.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {
