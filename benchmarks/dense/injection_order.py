@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
-import harness
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 
 def counted(program: Path, folder: Path, side: int, tiles: int, seed: int, how: str, timeout: float) -> dict:

@@ -8,12 +8,15 @@ grid of block shapes and ways is tried once; the fastest runs in turn with flags
 from __future__ import annotations
 
 import mmap
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from pathlib import Path
 
-import harness
-import product as dense
-from cap import Cap
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.dense import product as dense
+from benchmarks.harness import harness
+from benchmarks.harness.cap import Cap
 
 GRID = "4096x4096x1024,4096x4096x4096,8192x8192x512,8192x8192x1024"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
-import harness
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 FLOAT = 4
 

@@ -7,11 +7,13 @@ dropped. The result is checked on a sample of rows against NumPy.
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
-import harness
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 
 def make(path: str, rows: int, cols: int) -> dict:

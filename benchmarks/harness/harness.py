@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 Row = dict[str, Any]
-TOP = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parents[2]
 MARK = "@result "
 #: Options that choose what is run or how often, not the size that a target is about.
 NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}

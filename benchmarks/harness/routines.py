@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import harness
+from benchmarks.harness import harness
 
 PLANNED = (
     "matmul zarr",

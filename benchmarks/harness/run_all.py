@@ -1,6 +1,6 @@
-"""Every figure of this folder, one after the other, as one table (Markdown). `--smoke` takes a minute or two.
+"""Every figure, one after the other, as one table (Markdown). `--smoke` takes a minute or two.
 
-python benchmarks/run_all.py [--smoke] [--data DIR] [--only product,pca]
+python benchmarks/harness/run_all.py [--smoke] [--data DIR] [--only product,pca]
 """
 
 from __future__ import annotations
@@ -12,35 +12,41 @@ import sys
 import time
 from pathlib import Path
 
-import harness
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
 
-HERE = Path(__file__).resolve().parent
-SCRIPTS = (
-    "product",
-    "product_memmap",
-    "unaligned",
-    "injection_order",
-    "empty_tasks",
-    "ring",
-    "storage",
-    "pca",
-    "sparse_stream",
-    "elementwise",
-    "rechunk",
-    "limits",
-    "plan",
-    "packed",
-    "formats",
-    "resume",
-    "peers",
-)
+HERE = harness.TOP / "benchmarks"
+#: Every benchmark and its folder.
+SCRIPTS = {
+    "product": "dense",
+    "product_memmap": "dense",
+    "unaligned": "dense",
+    "injection_order": "dense",
+    "empty_tasks": "runtime",
+    "ring": "storage",
+    "storage": "storage",
+    "pca": "sparse",
+    "sparse_stream": "sparse",
+    "elementwise": "elementwise",
+    "rechunk": "storage",
+    "limits": "runtime",
+    "plan": "runtime",
+    "packed": "storage",
+    "formats": "storage",
+    "resume": "storage",
+    "peers": "peers",
+}
+
+
+def script(name: str) -> Path:
+    return HERE / SCRIPTS[name] / f"{name}.py"
 
 
 def one(name: str, args: argparse.Namespace) -> tuple[list[harness.Row], str]:
     """The rows of one benchmark and how it ended."""
     result = args.data / f"{name}.json"
     result.unlink(missing_ok=True)
-    command = [sys.executable, str(HERE / f"{name}.py"), "--data", str(args.data), "--json", str(result)]
+    command = [sys.executable, str(script(name)), "--data", str(args.data), "--json", str(result)]
     started = time.perf_counter()
     done = subprocess.run([*command, *(["--smoke"] if args.smoke else [])], stdout=subprocess.DEVNULL)
     ended = f"{name}: exit code {done.returncode} after {time.perf_counter() - started:.0f} s"

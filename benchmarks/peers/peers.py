@@ -18,11 +18,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import harness
-import peers_jobs
-import product as dense
-import product_memmap
-from cap import Cap
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.dense import product as dense
+from benchmarks.dense import product_memmap
+from benchmarks.harness import harness
+from benchmarks.harness.cap import Cap
+from benchmarks.peers import peers_jobs
 
 MODULES = {
     "dask": "dask[array]",

@@ -8,9 +8,11 @@ BLAS: Dask and cubed run tasks on all processors, so each task gets one BLAS thr
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
-import harness
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
 
 
 def _one_blas_thread() -> None:

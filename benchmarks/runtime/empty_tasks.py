@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
+import sys
 from pathlib import Path
 
-import harness
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 
 def each(program: Path, tasks: int, tiles: int, workers: int, where: str, timeout: float) -> float:

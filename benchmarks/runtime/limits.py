@@ -5,9 +5,11 @@ The limits: the least that the refusal names, twice that, and one that holds eve
 
 from __future__ import annotations
 
-import harness
+import sys
+from pathlib import Path
 
-import routines
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness, routines
 
 
 def run() -> int:

@@ -6,11 +6,11 @@ processes; the run in the middle, by seconds ÷ planned seconds, is shown.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-import harness
-
-import routines
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness, routines
 
 
 def run() -> int:

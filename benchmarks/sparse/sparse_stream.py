@@ -7,11 +7,14 @@ blocks at depth 16, taken in turn with ours; medians. One read of A each; caches
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import partial
+from pathlib import Path
 
-import harness
-import pca
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.sparse import pca
+from benchmarks.storage import ring
 
 
 def gram(npz: str, columns: int, memory: str, repeats: int) -> dict:

@@ -8,12 +8,14 @@ raw rates are those of fio, 1 MiB blocks at depth 16. Caches dropped.
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
-import harness
-import pca
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.sparse import pca
+from benchmarks.storage import ring
 
 
 def decompose(path: str, k: int, memory: str) -> dict:

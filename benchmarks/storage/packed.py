@@ -10,12 +10,14 @@ so). Written: new arrays; ours are synced.
 from __future__ import annotations
 
 import contextlib
+import sys
 from functools import partial
 from pathlib import Path
 
-import harness
-import storage_jobs as jobs
-from cap import Cap
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.harness.cap import Cap
+from benchmarks.storage import storage_jobs as jobs
 
 PEERS = ("zarr", "tensorstore")
 

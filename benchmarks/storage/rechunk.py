@@ -8,11 +8,13 @@ dropped. Everything counts, until the result is on the disk under its name. Resu
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
-import harness
-import ring
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 
 def make(path: str, side: int, stripe: int) -> dict:

@@ -24,10 +24,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-import harness
-import ring
-import storage_jobs as jobs
-from cap import Cap
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.harness.cap import Cap
+from benchmarks.storage import ring
+from benchmarks.storage import storage_jobs as jobs
 
 PARTS = "rows,columns,blocks,small,peers,elements,writes,checksums,updates"
 PEERS = {"zarr": "zarr", "tensorstore": "tensorstore", "h5py": "h5py", "memmap": "numpy"}

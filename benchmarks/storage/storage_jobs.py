@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
-import harness
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
 
 CHUNK = 512  # a side: the default of float64
 SMALL = 64  # a side of chunks that are worth one request only together

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from helpers import write_npy_at_odd_offset
+from tests.support.processes import write_npy_at_odd_offset
 
 ALL_DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from any_array import DTYPES, shapes, stored_as, values
-from sentences import fails
+from tests.support.error_sentences import fails
+from tests.support.strategies import DTYPES, shapes, stored_as, values
 
 
 def order_on_disk(path) -> str:

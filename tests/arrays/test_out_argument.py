@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from test_elementwise import close
+from tests.expressions.test_elementwise import close
 
 
 @pytest.mark.parametrize("out", ["a.zarr", "b.npy", "existing", "operand", "ndarray", "memory"])

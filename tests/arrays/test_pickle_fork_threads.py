@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
+from tests.support.processes import ROOT
 
 # Pickling ---------------------------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ def test_a_pool_of_processes(isolated, start):
     result = isolated(
         """
         import multiprocessing as mp
-        from helpers import row_sum
+        from tests.support.processes import row_sum
         if __name__ == "__main__":
             a = fl.from_numpy(np.arange(6000.).reshape(60, 100), "a.zarr")
             a @ a.T  # the parent has a runtime of its own
@@ -143,13 +144,13 @@ def test_joblib(isolated):
     result = isolated(
         """
         from joblib import Parallel, delayed
-        from helpers import row_sum
+        from tests.support.processes import row_sum
         a = fl.from_numpy(np.arange(6000.).reshape(60, 100), "a.zarr")
         a @ a.T
         sums = Parallel(n_jobs=2)(delayed(row_sum)(a, i) for i in range(60))
         result = bool(np.allclose(sums, a[...].sum(axis=1)))
         """,
-        env={"PYTHONPATH": str(__import__("pathlib").Path(__file__).parent)},
+        env={"PYTHONPATH": str(ROOT)},
     )
     assert result is True
 

@@ -137,7 +137,7 @@ def test_without_centring(tmp_path, rng, method, source):
     "source", ["npy", "npy_f", "npy_odd", "zarr_small", "memory", "memory_f", "transposed"]
 )
 def test_layouts(tmp_path, rng, source):
-    from helpers import stored
+    from tests.support.processes import stored
 
     x = cells(rng, 900, 50).astype(float)
     if source == "transposed":

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from bad_disk import CALLS, environment
+from tests.support.bad_disk import CALLS, environment
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 #: In a process whose disk can be made bad: `folder` is where results go, `disk` makes it bad.
 BEGIN = """
 import errno, traceback
 from pathlib import Path
-from bad_disk import FOREVER, Calls, Disk, moments, told
+from tests.support.bad_disk import FOREVER, Calls, Disk, moments, told
 folder, operands = Path("bad").absolute(), Path("good").absolute()
 folder.mkdir(), operands.mkdir()
 runtime = fl.Runtime(io="threads", workers=1, scratch=Path("scratch").absolute())

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from bad_disk import environment
-from test_bad_disk import BEGIN
+from tests.durability.test_bad_disk import BEGIN
+from tests.support.bad_disk import environment
 
 
 @pytest.mark.parametrize("flags", [True, False], ids=["exchange", "two-steps"])

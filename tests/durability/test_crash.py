@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+HARNESS = Path(__file__).with_name("harness")
 TOOLS_MISSING = 3
 
 
 def run(script: str, tmp_path: Path, *options: str) -> tuple[int, dict]:
     result = tmp_path / "result.json"
-    command = [sys.executable, str(BENCHMARKS / f"{script}.py"), "--smoke", "--json", str(result), *options]
+    command = [sys.executable, str(HARNESS / f"{script}.py"), "--smoke", "--json", str(result), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode == TOOLS_MISSING:
         pytest.skip(done.stderr.strip().splitlines()[-1])

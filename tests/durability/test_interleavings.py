@@ -13,13 +13,13 @@ import pytest
 
 import flagstone as fl
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+HARNESS = Path(__file__).with_name("harness")
 TOOLS_MISSING = 3
 
 
 def interleavings(tmp_path: Path, *options: str) -> tuple[int, dict, str]:
     result = tmp_path / "result.json"
-    script = str(BENCHMARKS / "interleavings.py")
+    script = str(HARNESS / "interleavings.py")
     command = [sys.executable, script, "--json", str(result), "--data", str(tmp_path), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode == TOOLS_MISSING:

@@ -11,7 +11,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import records
-from killed import left_at
+from tests.support.killed_calls import left_at
 
 # The product ------------------------------------------------------------------------------------------------
 

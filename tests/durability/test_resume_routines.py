@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from killed import left_at
+from tests.support.killed_calls import left_at
 
 # Restructuring ----------------------------------------------------------------------------------------------
 

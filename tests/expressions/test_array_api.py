@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from array_api import (
+from tests.support.array_api_oracle import (
     DTYPES,
     EXAMPLES,
     PLACES,
@@ -101,7 +101,7 @@ def test_every_attribute_of_the_standards_array_is_here_or_excluded_with_a_reaso
 
 
 def test_the_exclusions_are_shown_in_the_documentation():
-    page = (FILE.parent.parent / "docs" / "elementwise.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "elementwise.md").read_text()
     assert re.search(r"array_api_exclusions\.txt", page)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from array_api import (
+from tests.support.array_api_oracle import (
     DTYPES,
     EXAMPLES,
     PLACES,

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from helpers import stored
-from test_elementwise import ALL, close, values
+from tests.expressions.test_elementwise import ALL, close, values
+from tests.support.processes import stored
 
 REDUCTIONS = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all"]
 

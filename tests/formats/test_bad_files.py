@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from sentences import fails
+from tests.support.error_sentences import fails
 
 # Files
 

@@ -11,8 +11,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import flagstone as fl
-from sentences import fails
-from test_formats import whole
+from tests.formats.test_formats import whole
+from tests.support.error_sentences import fails
 
 
 def dense_there_and_back(tmp_path, x, name):
@@ -95,7 +95,7 @@ def test_a_killed_conversion_leaves_nothing_visible(tmp_path, isolated):
 
 
 MEASURED = """
-from helpers import peak_memory, reset_peak
+from tests.support.processes import peak_memory, reset_peak
 fl.matmul(np.ones((8, 64)), np.ones((64, 8)))
 with fl.Runtime(memory=limit):
     reset_peak()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone.cli import cli
-from sentences import fails
+from tests.support.error_sentences import fails
 
 
 def _counts(rng, form="csr", shape=(60, 30)):
@@ -181,7 +181,7 @@ def test_exports_stay_within_the_limit(tmp_path, isolated):
     ]:
         over = isolated(
             """
-            from helpers import peak_memory, reset_peak
+            from tests.support.processes import peak_memory, reset_peak
             limit = fl._core.resident_bytes() + (270 << 20)
             with fl.Runtime(memory=limit, scratch="scratch"):
                 reset_peak()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from sentences import fails
+from tests.support.error_sentences import fails
 
 FIELDS = {"real": "f8", "integer": "i8", "complex": "c16", "pattern": "f4"}
 

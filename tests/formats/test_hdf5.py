@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from sentences import fails
-from test_zarr_foreign import DTYPES, layouts, numbers
+from tests.formats.test_zarr_foreign import DTYPES, layouts, numbers
+from tests.support.error_sentences import fails
 
 h5py = pytest.importorskip("h5py")
 

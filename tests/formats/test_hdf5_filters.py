@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone.about import describe
-from test_bad_input import fails
+from tests.promises.test_bad_input import fails
 
 h5py = pytest.importorskip("h5py")
 
@@ -210,7 +210,7 @@ def test_an_import_stays_within_the_limit(tmp_path, isolated):
             file.create_dataset("x", data=x, chunks=chunk, scaleoffset=0)
     code = """
     import h5py
-    from helpers import peak_memory, reset_peak
+    from tests.support.processes import peak_memory, reset_peak
     with fl.Runtime(memory=limit):
         reset_peak()
         try:

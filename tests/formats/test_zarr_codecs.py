@@ -1,7 +1,7 @@
 """Codec by codec: what zarr-python and TensorStore both read has equal values here, the rest is named.
 
 Every case is the metadata of an array, as it stands in zarr.json or .zarray. A peer fills it, both peers and
-Flagstone read it. The table of docs/formats.md says the same in words.
+Flagstone read it. The table of docs/guide/formats.md says the same in words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import flagstone as fl
 from flagstone.about import describe
-from test_bad_input import fails
+from tests.promises.test_bad_input import fails
 
 zarr = pytest.importorskip("zarr", minversion="3")
 ts = pytest.importorskip("tensorstore")

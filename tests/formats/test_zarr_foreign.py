@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from sentences import fails
+from tests.support.error_sentences import fails
 
 zarr = pytest.importorskip("zarr", minversion="3")
 numcodecs = pytest.importorskip("numcodecs")
@@ -252,7 +252,7 @@ def test_slices_of_large_chunks_stay_within_the_limit(tmp_path, isolated):
     x = np.random.default_rng(0).random((2048, 4096))
     zarr.create_array(str(tmp_path / "a"), shape=x.shape, dtype="f8", chunks=x.shape)[...] = x
     code = """
-    from helpers import peak_memory, reset_peak
+    from tests.support.processes import peak_memory, reset_peak
     X = fl.open("a")
     X[:1]
     reset_peak()
@@ -275,7 +275,7 @@ def test_staging_is_part_of_the_limit(tmp_path, isolated):
     x = np.random.default_rng(0).random((2048, 4096))
     zarr.create_array(str(tmp_path / "a"), shape=x.shape, dtype="f8", chunks=x.shape)[...] = x
     code = """
-    from helpers import peak_memory, reset_peak
+    from tests.support.processes import peak_memory, reset_peak
     X = fl.open("a")
     fl.matmul(np.ones((8, 64)), np.ones((64, 8)))
     reset_peak()

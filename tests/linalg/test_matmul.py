@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from helpers import DTYPES, KINDS, acceptance, random_matrix, stored
+from tests.support.processes import DTYPES, KINDS, acceptance, random_matrix, stored
 
 OPS = {
     "N": lambda a: a,

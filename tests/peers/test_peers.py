@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 import flagstone as fl
-from helpers import random_matrix
+from tests.support.processes import random_matrix
 
 
 @pytest.fixture

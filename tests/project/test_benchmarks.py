@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-TOOLS_MISSING = 3
+from benchmarks.harness.run_all import SCRIPTS, script
 
-sys.path.insert(0, str(BENCHMARKS))
-from run_all import SCRIPTS  # noqa: E402
+TOOLS_MISSING = 3
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -21,7 +18,7 @@ def test_smoke(tmp_path, name):
     done = subprocess.run(
         [
             sys.executable,
-            str(BENCHMARKS / f"{name}.py"),
+            str(script(name)),
             "--smoke",
             "--data",
             str(tmp_path),

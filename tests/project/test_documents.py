@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -59,7 +59,7 @@ sp.save_npz("cells.npz", counts_of(400, 120))
 np.save("a.npy", rng.random((60, 50)))
 store("b.zarr", 40, 50, dtype="float64")
 """),
-    "docs/quickstart.md": Page(
+    "docs/guide/quickstart.md": Page(
         """
 np.save("b.npy", rng.random((200, 30), dtype="float32"))
 sp.save_npz("cells.npz", counts_of(400, 120))
@@ -68,7 +68,7 @@ def make_block(i):
 """,
         sizes={"20_000": "200", "2_000": "20", "5_000": "50", "/data/scratch": "scratch"},
     ),
-    "docs/storage.md": Page(
+    "docs/guide/storage.md": Page(
         """
 counts = rng.integers(0, 9, (300, 200))
 store("data.zarr/A", 2000, 1000)
@@ -85,24 +85,24 @@ source = np.ones((500, 300), "float32")
 """,
         sizes={"20_000": "2_000", "< 1000": "< 3"},
     ),
-    "docs/resume.md": Page(
+    "docs/guide/resume.md": Page(
         """
 store("left.zarr", 4096, 1024, dtype="float64")
 store("right.zarr", 1024, 4096, dtype="float64")
 """,
         before=_KILLED,
     ),
-    "docs/elementwise.md": Page("""
+    "docs/guide/elementwise.md": Page("""
 store("x.zarr")
 h5ad("counts.h5ad", counts_of(500, 300))
 genes = np.arange(0, 300, 2)
 V, U = rng.random((150, 3)), rng.random((500, 3))
 """),
-    "docs/memory.md": Page("""
+    "docs/guide/memory.md": Page("""
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
 X = store("x.zarr", 300, 90)
 """),
-    "docs/tasks.md": Page("""
+    "docs/guide/tasks.md": Page("""
 store("x.zarr")
 def smooth(block):
     return block
@@ -135,6 +135,6 @@ def test_a_page_runs(page, tmp_path):
 
 
 def test_every_page_with_python_is_run():
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with_python = {str(page.relative_to(ROOT)) for page in pages if BLOCK.search(page.read_text("utf-8"))}
     assert with_python == set(PAGES)

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from sentences import fails
+from tests.support.error_sentences import fails
 
 
 def test_classes_have_two_bases():

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 import flagstone as fl
-from helpers import output_of, peak_memory, reset_peak
-from routines import NAMES, PLANNED, routine
+from tests.support.every_routine import NAMES, PLANNED, routine
+from tests.support.processes import output_of, peak_memory, reset_peak
 
 WORKERS = [1, 2, 4]
 ALL_FITS = 3 << 30
@@ -78,8 +78,8 @@ def test_exactly_the_least_works(operands, name):
     """The refusal's number works; visibly less is refused again, before anything is written."""
     code = f"""
 import flagstone as fl, os
-from routines import routine
-from test_limits import least_limit
+from tests.support.every_routine import routine
+from tests.promises.test_limits import least_limit
 work = routine({name!r})
 least = least_limit(work)
 for less in (least // 2, least - (8 << 20)):

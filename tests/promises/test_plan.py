@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from helpers import output_of, peak_memory, reset_peak
-from routines import PLANNED, routine
+from tests.support.every_routine import PLANNED, routine
+from tests.support.processes import output_of, peak_memory, reset_peak
 
 FIELDS = [
     "method",
@@ -65,7 +65,7 @@ def test_plan_against_actual(operands, name):
             read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
             flops *= passes / planned_passes
         # The operands are small: one tile more in the cache, which timing decides, is some per cent;
-        # benchmarks/plan.py holds real sizes to 1 %.
+        # benchmarks/runtime/plan.py holds real sizes to 1 %.
         assert 0.9 * read <= real_read <= 1.1 * at_most, entry
         assert real_flops == pytest.approx(flops, rel=0.1), entry
         assert real_written == pytest.approx(written, rel=0.05, abs=1 << 20), entry  # a private sum may spill

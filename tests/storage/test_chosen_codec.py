@@ -11,7 +11,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import machine
-from on_disk import inner, theirs
+from tests.support.disk_bytes import inner, theirs
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from on_disk import inner, shards, theirs, used
+from tests.support.disk_bytes import inner, shards, theirs, used
 
 CODECS = [
     "zstd:3", "zstd:19", "gzip:1", "gzip:9", "blosc-lz4", "blosc-lz4hc:9", "blosc-blosclz:5+noshuffle",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from tests.support.processes import ROOT
 
 SHAPE = (70, 50)
 
@@ -34,9 +34,9 @@ def test_an_iteration_goes_on_where_it_was_killed(tmp_path):
     path = tmp_path / "heat.zarr"
     code = f"""
 import os, sys
-sys.path.insert(0, {os.path.dirname(__file__)!r})
+sys.path.insert(0, {str(ROOT)!r})
 import numpy as np, flagstone as fl
-from test_epochs import SHAPE, heat
+from tests.storage.test_epochs import SHAPE, heat
 with fl.epochs({str(path)!r}, SHAPE, chunks=(16, 16)) as u:
     if u.epoch == 0:
         u.next[...] = np.eye(*SHAPE)

@@ -1,6 +1,6 @@
 """A bit that flips anywhere in a store: found when it is read or checked, or it changes nothing that is read.
 
-What is not covered is listed in docs/storage.md; `covered` below is that list as code.
+What is not covered is listed in docs/guide/storage.md; `covered` below is that list as code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from on_disk import flip
+from tests.support.disk_bytes import flip
 
 FLIPS = 150
 SHAPE = (96, 64)

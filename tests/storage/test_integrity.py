@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from on_disk import flip
+from tests.support.disk_bytes import flip
 
 
 def made(path: Path, shape=(96, 64), checksum="sidecar") -> np.ndarray:

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from on_disk import flip, shards, theirs
+from tests.support.disk_bytes import flip, shards, theirs
 
 
 @pytest.mark.parametrize("codec", ["raw", "zstd", "blosc-lz4"])

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from any_array import DTYPES, shapes, stored_as, values
+from tests.support.strategies import DTYPES, shapes, stored_as, values
 
 
 @settings(max_examples=20, deadline=None)

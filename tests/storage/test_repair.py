@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from on_disk import flip, inner, shards
+from tests.support.disk_bytes import flip, inner, shards
 
 # Verified, whatever is asked for ----------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from any_array import DTYPES, stored_as, values
-from sentences import fails
+from tests.support.error_sentences import fails
+from tests.support.strategies import DTYPES, stored_as, values
 
 
 @st.composite

@@ -17,7 +17,7 @@ DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float32", "float64", "complex64", "complex128",
 ]  # fmt: skip
-#: What rounds more than once: compared within units in the last place (docs/elementwise.md: each one's).
+#: What rounds more than once: compared in units in the last place (each one's: docs/guide/elementwise.md).
 ROUNDED = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "exp", "expm1", "hypot", "log",
     "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",

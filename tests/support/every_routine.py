@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import flagstone as fl
-from helpers import fingerprint
+from tests.support.processes import fingerprint
 
 
 def prepare(folder: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 import flagstone as fl
 
+ROOT = Path(__file__).resolve().parents[2]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 #: Kinds of storage an operand may come from; see `stored`.
 KINDS = ["memory", "memory_f", "memory_strided", "npy", "npy_f", "npy_odd", "zarr", "zarr_small"]
@@ -93,7 +94,7 @@ def output_of(*arguments: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,6 +1,6 @@
 """Kill what commits, again and again, and look at what is left.
 
-    python benchmarks/crash.py [--smoke] [--kills N] [--only WORKLOAD,...]
+    python tests/durability/harness/crash.py [--smoke] [--kills N] [--only WORKLOAD,...]
 
 Two kinds of kills: SIGKILL at random moments of a process that commits without end (`--kills` in all), and
 the end at every single step of a commit: every system call that changes a file, every write done by half,

@@ -1,6 +1,6 @@
 """Updates, crashes, reopened handles and readers in random order, against a model.
 
-    python benchmarks/interleavings.py [--examples N] [--steps N] [--seed N] [--replay FILE]
+    python tests/durability/harness/interleavings.py [--examples N] [--steps N] [--seed N] [--replay FILE]
 
 Writers in two processes assign slices, run transactions that end or are rolled back, grow, shrink, delete,
 create and replace arrays. At a step that is drawn (`file_steps.cpp`) they are killed, fail, or stand still

@@ -1,6 +1,6 @@
 """Take the power away at every moment of a commit, on a model of a disk, and look at what is left.
 
-    python benchmarks/power_loss.py [--smoke] [--states N] [--only WORKLOAD,...]
+    python tests/durability/harness/power_loss.py [--smoke] [--states N] [--only WORKLOAD,...]
 
 Commits of each kind (two at least) are recorded (`file_steps.cpp`): every write with its bytes, every length,
 hole, new name, rename, removal, and every sync. Then, for every moment between two steps, states are made

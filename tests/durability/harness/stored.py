@@ -75,7 +75,7 @@ class Workload:
         return {name: np.asarray(fl.open(place / name)) for name in self.first()}
 
     def away(self, place: Path) -> bool:
-        """Say whether nobody can read it at the moment, which must be one that docs/storage.md names."""
+        """Say whether nobody can read it now, which must be a moment that docs/guide/storage.md names."""
         return False
 
     def found(self, place: Path, candidates: range) -> int:
