@@ -170,6 +170,7 @@ def strings(text: str, package: str) -> tuple[tuple[int, str, str], ...]:
     found = []
     loaders = set(LOADERS)
     prose = set()
+    module = re.compile(rf"{package}(\.[A-Za-z_]\w*)+")
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in {"importlib", "runpy", "pkgutil"}:
             loaders |= {alias.asname for alias in node.names if alias.name in LOADERS and alias.asname}
@@ -186,9 +187,8 @@ def strings(text: str, package: str) -> tuple[tuple[int, str, str], ...]:
                     found.append((node.lineno, "loaded", str(name[0].value)))
             elif called in {"exec", "eval"} and name and package in ast.unparse(name[0]):
                 found.append((node.lineno, "loaded", ast.unparse(name[0])))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in prose:
-            if re.fullmatch(rf"{package}(\.[A-Za-z_]\w*)+", node.value):
-                found.append((node.lineno, "named", node.value))
+        elif isinstance(node, ast.Constant) and node not in prose and module.fullmatch(str(node.value)):
+            found.append((node.lineno, "named", node.value))
     return tuple(found)
 
 
