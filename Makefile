@@ -62,6 +62,7 @@ test: ctest pytest
 ctest: build .venv/.test-requirements
 	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON >/dev/null
 	cmake --build $(BUILD)
+	$(BIN)/python tools/check_links.py $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure
 
 pytest: build .venv/.test-requirements
