@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 
 namespace flagstone::python {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 
 namespace flagstone::python {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/pca/sparse_statistics.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/algorithms/sparse/folds.hpp"

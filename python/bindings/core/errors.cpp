@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 
 namespace flagstone::python {
 namespace {

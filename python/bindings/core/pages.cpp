@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/signals_blocked.hpp"

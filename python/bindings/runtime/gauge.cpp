@@ -3,7 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/gauge/processor.hpp"
 
 namespace flagstone::python {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 

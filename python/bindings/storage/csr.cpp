@@ -6,7 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 
 namespace flagstone::python {

@@ -4,7 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/file_extent.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 
 namespace flagstone::python {
 namespace {
