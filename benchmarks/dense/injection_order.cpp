@@ -13,6 +13,7 @@
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {

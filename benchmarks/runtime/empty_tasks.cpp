@@ -9,6 +9,8 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/formats/flat.hpp"
 
 namespace flagstone {

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/box/box.hpp"
 
 namespace flagstone::python {
 

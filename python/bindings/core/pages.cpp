@@ -14,6 +14,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/signals_blocked.hpp"
+#include "flagstone/storage/box/box.hpp"
 
 namespace flagstone::python {
 namespace {

@@ -10,6 +10,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/storage/box/thread_pool.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
@@ -19,14 +20,14 @@
 namespace flagstone::python {
 namespace {
 
-/// A runtime, and what read_box and write_box have to themselves: a ring (the runtime's own has its reaper), and a crew
-/// for packed chunks, from the first request with several (the runtime's workers live as long as a run).
+/// A runtime, and what read_box and write_box have to themselves: a ring (the runtime's own has its reaper), and a pool
+/// of threads for packed chunks, from the first request with several (the runtime's workers live as long as a run).
 struct Engine {
   explicit Engine(const RuntimeOptions& options) : runtime(options), ring(make_ring({.kind = options.io})) {}
 
   Runtime runtime;
   std::unique_ptr<Ring> ring;
-  std::unique_ptr<Crew> crew;
+  std::unique_ptr<ThreadPool> pool;
   std::mutex running, transferring;  // one run and one box at a time
 };
 
@@ -101,8 +102,8 @@ BoxOptions box_options(Engine& engine, const Array& array, std::size_t staging, 
   const std::uint64_t left = memory > held ? memory - held : 0;
   options.staging = std::min<std::uint64_t>(staging, left);
   options.hands = std::min(workers, 1 + (left - options.staging) / each);
-  if (options.hands > 1 && !engine.crew) engine.crew = std::make_unique<Crew>(workers, workers);
-  options.crew = engine.crew.get();
+  if (options.hands > 1 && !engine.pool) engine.pool = std::make_unique<ThreadPool>(workers, workers);
+  options.pool = engine.pool.get();
   return options;
 }
 

@@ -7,19 +7,26 @@
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/array/dirty_mark.hpp"
 #include "flagstone/storage/array/file_extent.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 #include "flagstone/storage/file/crc32.hpp"
 #include "flagstone/storage/formats/flat.hpp"
 #include "flagstone/storage/formats/hdf5_chunks.hpp"
+#include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
+#include "flagstone/storage/maintenance/repair.hpp"
 #include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/transaction/epoch_ring.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
@@ -92,7 +99,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("located",
                    [](const Array& a) -> nb::object {
-                     const auto at = file_place(a);
+                     const auto at = file_extent(a);
                      if (!at) return nb::none();
                      return nb::make_tuple(at->device, at->inode, at->offset, at->leading, at->column_major,
                                            at->big_endian);

@@ -1,5 +1,4 @@
 // Numbers out of text, into NumPy arrays that the caller made.
-#include "flagstone/storage/formats/text.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -8,6 +7,8 @@
 #include <stdexcept>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/storage/formats/matrixmarket.hpp"
+#include "flagstone/storage/formats/svmlight.hpp"
 
 namespace flagstone::python {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 
 namespace flagstone {
@@ -97,6 +98,15 @@ void fill(const Tile& to, const void* value) {
     std::byte* target = to.data + a;
     for (Index i = 0; i < n; ++i, target += step) std::memcpy(target, value, item);
   });
+}
+
+void check_box(const Shape& shape, const Box& box) {
+  bool inside = box.start.size() == shape.size() && box.shape.size() == shape.size();
+  for (std::size_t d = 0; inside && d < shape.size(); ++d)
+    inside = box.start[d] >= 0 && box.shape[d] >= 0 && box.start[d] <= shape[d] - box.shape[d];
+  if (!inside)
+    throw ShapeError("box: " + to_string(box.shape) + " at " + to_string(box.start) + " does not lie in an array of " +
+                     to_string(shape) + "; clip it to the array.");
 }
 
 }  // namespace flagstone

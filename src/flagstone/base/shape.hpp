@@ -52,4 +52,7 @@ void copy(const Tile& from, const Tile& to);
 /// Sets every element to the `size_of(dtype)` bytes at `value`.
 void fill(const Tile& to, const void* value);
 
+/// ShapeError unless `box` lies in an array of this shape.
+void check_box(const Shape& shape, const Box& box);
+
 }  // namespace flagstone

@@ -7,6 +7,7 @@
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone::flash {
 namespace {

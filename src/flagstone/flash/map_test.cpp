@@ -11,6 +11,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/formats/flat.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/temporary_directory.hpp"

@@ -20,6 +20,7 @@
 #include "flagstone/kernel/decode/blosc.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 
 namespace flagstone::gauge {
 namespace {

@@ -15,6 +15,8 @@
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone {

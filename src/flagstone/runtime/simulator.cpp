@@ -4,6 +4,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone {
 namespace {

@@ -11,6 +11,7 @@
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
+#include "flagstone/storage/zarr/shard/commit_journal.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/array_io.hpp"
 

@@ -12,7 +12,10 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/box/box.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/formats/flat.hpp"
+#include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::linalg {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"

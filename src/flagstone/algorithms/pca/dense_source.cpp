@@ -6,6 +6,7 @@
 #include <random>
 
 #include "flagstone/algorithms/operator/dense_operator.hpp"
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/pca/source.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"
 #include "flagstone/base/error.hpp"

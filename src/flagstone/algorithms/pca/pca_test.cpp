@@ -9,12 +9,16 @@
 #include <limits>
 #include <random>
 
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/pca/source.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/lapack.hpp"
+#include "flagstone/storage/box/box.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
+#include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 

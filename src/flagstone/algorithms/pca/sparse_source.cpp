@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/pca/source.hpp"
 #include "flagstone/algorithms/pca/sparse_statistics.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"

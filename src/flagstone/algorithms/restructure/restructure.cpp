@@ -9,6 +9,7 @@
 #include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::restructure {
 namespace {

@@ -8,6 +8,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 
 namespace flagstone::restructure {
 namespace {

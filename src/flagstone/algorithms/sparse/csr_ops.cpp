@@ -8,6 +8,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/zarr/store/encoded_chunks.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::sparse {

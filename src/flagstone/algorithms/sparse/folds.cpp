@@ -6,6 +6,7 @@
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::sparse {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::spectral {
@@ -11,15 +12,6 @@ namespace {
 constexpr kernel::Op plain{}, transposed{true, false};
 
 }  // namespace
-
-Tile matrix(double* data, Index rows, Index cols) {
-  Tile tile;
-  tile.data = reinterpret_cast<std::byte*>(data);
-  tile.shape = {rows, cols};
-  tile.strides = {cols * 8, 8};
-  tile.bytes = static_cast<std::size_t>(rows * cols * 8);
-  return tile;
-}
 
 Basis::Basis(Graph& graph, Index n, Index block, int most_blocks) : n_(n), block_(block) {
   for (int i = 0; i < most_blocks; ++i) blocks_.push_back(graph.allocate({n, block}, Dtype::float64));

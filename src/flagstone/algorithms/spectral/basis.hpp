@@ -6,9 +6,6 @@
 
 namespace flagstone::spectral {
 
-/// A C-order float64 matrix somewhere in memory.
-Tile matrix(double* data, Index rows, Index cols);
-
 /// Q = [Q_1, Q_2, ...], each n x (at most b), held in memory that was charged once. Does nothing in a planned run but
 /// charge.
 class Basis {

@@ -6,6 +6,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/lapack.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone::spectral {
 namespace {

@@ -2,21 +2,16 @@
 // The largest eigenpairs of a symmetric positive semidefinite matrix that can only be applied to blocks of vectors.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/spectral/krylov_model.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::spectral {
-
-/// G = XᵀX of some matrix X, n x n, never formed.
-struct Operator {
-  Index n = 0;
-  /// Y += G X; X n x b of `dtype` given to block_krylov (later perhaps float64), Y n x b float64, both in memory.
-  std::function<void(Graph&, const Array& x, const Array& y)> apply;
-};
 
 struct KrylovOptions {
   Index k = 0;        // wanted eigenpairs

@@ -2,6 +2,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone {
 
@@ -52,10 +53,10 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
   if (error_) try {
       std::rethrow_exception(error_);
     } catch (const FormatError&) {
-      moments_.check();  // what looks damaged may be of two moments
+      snapshot_.check();  // what looks damaged may be of two moments
       throw;
     }
-  moments_.check();
+  snapshot_.check();
 }
 
 bool Executor::settled() const {
@@ -90,7 +91,7 @@ TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
     wait_until(lock, [&] { return error_ || !full(); });
   }
   throw_if_failed();
-  moments_.watch(task);
+  snapshot_.watch(task);
   const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
   ++stats_.tasks;
   if (scheduler_.hungry()) advance(lock);

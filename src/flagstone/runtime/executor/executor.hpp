@@ -102,7 +102,7 @@ class Executor final : public RunningGraph, private Machine {
   std::vector<Request> outbox_;             // decided under the lock, submitted outside
   std::unordered_map<std::uint64_t, std::unique_ptr<Flight>> flights_;
   std::uint64_t next_flight_ = 1;
-  Moments moments_;
+  ReadSnapshot snapshot_;
   inline static thread_local bool inside_worker_ = false;
   Statistics stats_;
   Clock::time_point start_ = Clock::now(), busy_since_{}, end_{};

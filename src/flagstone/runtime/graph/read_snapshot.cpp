@@ -6,7 +6,7 @@
 
 namespace flagstone {
 
-void Moments::watch(const TaskSpec& task) {
+void ReadSnapshot::watch(const TaskSpec& task) {
   for (const Access& access : task.accesses) {
     if (access.mode == Mode::scratch || access.mode == Mode::write || access.region.array.in_memory()) continue;
     ArrayStore& store = access.region.array.store();
@@ -14,7 +14,7 @@ void Moments::watch(const TaskSpec& task) {
   }
 }
 
-void Moments::check() const {
+void ReadSnapshot::check() const {
   for (const auto& [store, seen] : seen_)
     if (seen.array.store().look() != seen.moment)
       throw StorageError("read: somebody committed to the array while it was read; run it again", EAGAIN,

@@ -8,7 +8,7 @@
 namespace flagstone {
 
 /// An array that another handle or process commits to has several moments: a run is of one, or an error.
-class Moments {
+class ReadSnapshot {
  public:
   /// Notes the moment of each array that `task` reads and no task before it read.
   void watch(const TaskSpec& task);

@@ -6,6 +6,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 namespace {

@@ -9,6 +9,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone {

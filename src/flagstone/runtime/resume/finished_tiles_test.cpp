@@ -7,6 +7,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone {

@@ -104,7 +104,7 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
 }
 
 void Cache::join_file(ArrayState& owner, const Array& array) {
-  const auto place = file_place(array);
+  const auto place = file_extent(array);
   if (!place) return;
   owner.place = *place;
   owner.bytes = byte_runs(array, *place, whole(array.shape()));

@@ -103,13 +103,13 @@ struct ArrayState {
   std::size_t off_grid = 0;  // tiles that are not
   // Of an array in a file that others may name too.
   FileState* file = nullptr;
-  FilePlace place;
+  FileExtent place;
   ByteRuns bytes;  // of all of it
 };
 
 /// Arrays of one file: handles of one array, or arrays of one flat file.
 struct FileState {
-  FilePlace place;
+  FileExtent place;
   bool written = false;
   std::multimap<std::uint64_t, ArrayState*> by_first;  // byte
   std::uint64_t longest = 0;                           // from an array's first byte to its end

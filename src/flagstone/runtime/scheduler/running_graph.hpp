@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/runtime/graph/options.hpp"
+#include "flagstone/runtime/graph/statistics.hpp"
 
 namespace flagstone {
 

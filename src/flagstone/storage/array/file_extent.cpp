@@ -34,23 +34,23 @@ class Walk {
   bool more_ = true;
 };
 
-Shape in_stored_order(Shape shape, const FilePlace& place) {
+Shape in_stored_order(Shape shape, const FileExtent& place) {
   if (place.column_major) std::reverse(shape.begin(), shape.end());
   return shape;
 }
 
 }  // namespace
 
-std::optional<FilePlace> file_place(int descriptor) {
+std::optional<FileExtent> file_extent(int descriptor) {
   struct stat status;
   if (descriptor < 0 || ::fstat(descriptor, &status) != 0) return std::nullopt;
-  FilePlace place;
+  FileExtent place;
   place.device = status.st_dev;
   place.inode = status.st_ino;
   return place;
 }
 
-std::optional<FilePlace> file_place(const Array& array) {
+std::optional<FileExtent> file_extent(const Array& array) {
   const auto* located = array ? dynamic_cast<const Located*>(&array.store()) : nullptr;
   return located ? located->located() : std::nullopt;
 }
@@ -81,7 +81,7 @@ ByteRuns byte_runs(const Shape& padded, std::uint64_t offset, std::size_t item, 
   return runs;
 }
 
-ByteRuns byte_runs(const Array& array, const FilePlace& place, const Box& box) {
+ByteRuns byte_runs(const Array& array, const FileExtent& place, const Box& box) {
   Shape padded = in_stored_order(array.shape(), place);
   if (place.leading > 0) padded.back() = place.leading;
   const Box stored{in_stored_order(box.start, place), in_stored_order(box.shape, place)};

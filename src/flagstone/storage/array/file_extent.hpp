@@ -10,23 +10,23 @@ namespace flagstone {
 class Array;
 
 /// A flat file and the layout of its elements; of a chunked array its directory, whose elements count as in C order.
-struct FilePlace {
+struct FileExtent {
   std::uint64_t device = 0, inode = 0;
   std::uint64_t offset = 0;
   Index leading = 0;
   bool column_major = false, big_endian = false;
 };
 /// Of an open descriptor; none where the system says no.
-std::optional<FilePlace> file_place(int descriptor);
+std::optional<FileExtent> file_extent(int descriptor);
 
 /// What stores implement whose elements somebody else may name as well.
 class Located {
  public:
   virtual ~Located() = default;
-  virtual std::optional<FilePlace> located() const = 0;
+  virtual std::optional<FileExtent> located() const = 0;
 };
 /// None: memory, scratch without a name, what is only planned.
-std::optional<FilePlace> file_place(const Array& array);
+std::optional<FileExtent> file_extent(const Array& array);
 
 /// Runs of equal length in increasing order, none overlapping: one for each index of `extents`.
 struct ByteRuns {
@@ -38,7 +38,7 @@ struct ByteRuns {
 /// Of a box of an array that has `padded` extents from `offset` on, both in stored order (slowest dimension first).
 ByteRuns byte_runs(const Shape& padded, std::uint64_t offset, std::size_t item, const Box& box);
 /// Of a box of an array that lies at `place`.
-ByteRuns byte_runs(const Array& array, const FilePlace& place, const Box& box);
+ByteRuns byte_runs(const Array& array, const FileExtent& place, const Box& box);
 /// Whether they share a byte. Cost: one step a run where their ends do not say it.
 bool overlap(const ByteRuns& a, const ByteRuns& b);
 

@@ -5,6 +5,8 @@
 #include <random>
 #include <set>
 
+#include "flagstone/storage/array/scratch_array.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/formats/flat.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
@@ -30,7 +32,7 @@ std::set<std::uint64_t> bytes_of(const RawLayout& layout, const Box& box) {
   return bytes;
 }
 
-TEST(FilePlace, RunsAndOverlapsAreThoseOfTheBytes) {
+TEST(FileExtent, RunsAndOverlapsAreThoseOfTheBytes) {
   TemporaryDirectory directory;
   create_raw(directory / "a.bin", {.shape = {4000}, .dtype = Dtype::int8});
   std::mt19937 random(7);
@@ -48,7 +50,7 @@ TEST(FilePlace, RunsAndOverlapsAreThoseOfTheBytes) {
       Box box{{below((layout.shape[0] + 1) / 2), below((layout.shape[1] + 1) / 2)}, {}};
       box.shape = {below(layout.shape[0] - box.start[0] + 1), below(layout.shape[1] - box.start[1] + 1)};
       const Array array = open_raw(directory / "a.bin", layout);
-      runs[which] = byte_runs(array, *file_place(array), box);
+      runs[which] = byte_runs(array, *file_extent(array), box);
       bytes[which] = bytes_of(layout, box);
       if (!bytes[which].empty()) {
         EXPECT_EQ(runs[which].first, *bytes[which].begin());
@@ -65,17 +67,17 @@ TEST(FilePlace, RunsAndOverlapsAreThoseOfTheBytes) {
   EXPECT_LT(meet, 1800);
 }
 
-TEST(FilePlace, IsOfTheFileThatWasOpened) {
+TEST(FileExtent, IsOfTheFileThatWasOpened) {
   TemporaryDirectory directory;
   create_zarr_array(directory / "a.zarr", {4, 4}, Dtype::float64);
-  const auto one = file_place(open_zarr_array(directory / "a.zarr")),
-             two = file_place(open_zarr_array(directory / "a.zarr"));
+  const auto one = file_extent(open_zarr_array(directory / "a.zarr")),
+             two = file_extent(open_zarr_array(directory / "a.zarr"));
   ASSERT_TRUE(one && two);
   EXPECT_EQ(one->inode, two->inode);
   create_zarr_array(directory / "b.zarr", {4, 4}, Dtype::float64);
-  EXPECT_NE(file_place(open_zarr_array(directory / "b.zarr"))->inode, one->inode);
-  EXPECT_FALSE(file_place(temporary_array({8}, Dtype::float64, {8}, directory.path())));
-  EXPECT_FALSE(file_place(planned_array({8}, Dtype::float64, {8})));
+  EXPECT_NE(file_extent(open_zarr_array(directory / "b.zarr"))->inode, one->inode);
+  EXPECT_FALSE(file_extent(temporary_array({8}, Dtype::float64, {8}, directory.path())));
+  EXPECT_FALSE(file_extent(planned_array({8}, Dtype::float64, {8})));
 }
 
 }  // namespace

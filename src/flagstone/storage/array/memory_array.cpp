@@ -2,7 +2,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/array/array.hpp"
-#include "flagstone/storage/chunk/chunk_layout.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone {
 namespace {

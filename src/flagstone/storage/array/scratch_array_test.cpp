@@ -6,6 +6,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array/requests.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/testing/array_io.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 

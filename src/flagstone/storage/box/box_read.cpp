@@ -10,7 +10,6 @@
 #include "flagstone/storage/array/requests.hpp"
 #include "flagstone/storage/box/box_transfer.hpp"
 #include "flagstone/storage/chunk/coalesce.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {
@@ -23,10 +22,10 @@ constexpr std::size_t straight_request_bytes = 512 * KiB;
 /// while the next are looked up.
 constexpr std::size_t located_bytes = 1 * MiB;
 
-class Reading final : public Traffic {
+class Reading final : public BoxTransfer {
  public:
   Reading(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
-      : Traffic(ring, array, boxes, options), staging_(options.staging) {}
+      : BoxTransfer(ring, array, boxes, options), staging_(options.staging) {}
 
  private:
   std::optional<Box> next() override {

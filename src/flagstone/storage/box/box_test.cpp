@@ -7,7 +7,11 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
+#include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/ring/scripted_ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"

@@ -27,12 +27,12 @@ std::size_t Flight::bytes() const {
 }
 
 void Flight::convert() {
-  if (!desk) return transfer.finish(tile(), staging());
-  desk->fit(straight ? 0 : transfer.buffer_bytes, transfer.work_bytes);
-  if (transfer.convert) transfer.convert(tile(), staging(), desk->work.data());
+  if (!workspace) return transfer.finish(tile(), staging());
+  workspace->fit(straight ? 0 : transfer.buffer_bytes, transfer.work_bytes);
+  if (transfer.convert) transfer.convert(tile(), staging(), workspace->work.data());
 }
 
-std::optional<Buffer> Pool::take(std::size_t bytes) {
+std::optional<Buffer> StagingPool::take(std::size_t bytes) {
   const auto fits = std::find_if(idle_.begin(), idle_.end(), [&](const Buffer& b) { return b.size() >= bytes; });
   if (fits != idle_.end()) {
     Buffer buffer = std::move(*fits);
@@ -52,17 +52,17 @@ std::optional<Buffer> Pool::take(std::size_t bytes) {
   return buffer;
 }
 
-Pool::~Pool() {
+StagingPool::~StagingPool() {
   if (options_.shelf.give)
     for (Buffer& buffer : idle_) options_.shelf.give(std::move(buffer));
 }
 
-void Pool::give(Buffer buffer) {
+void StagingPool::give(Buffer buffer) {
   --taken_;
   idle_.push_back(std::move(buffer));
 }
 
-Traffic::Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
+BoxTransfer::BoxTransfer(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
     : ring_(ring),
       array_(array),
       boxes_(boxes),
@@ -71,21 +71,21 @@ Traffic::Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes,
       pool_(options),
       next_pulse_(std::chrono::steady_clock::now() + options.between_pulses),
       packed_(array.store().unpack_bytes() > 0),
-      crew_(packed_ ? options.crew : nullptr, options.hands, [&ring] { wake_surely(ring); }) {
+      codecs_(packed_ ? options.pool : nullptr, options.hands, [&ring] { wake_surely(ring); }) {
   for (std::size_t i = most_flights; i-- > 0;) idle_.push_back(i);
 }
 
-void Traffic::run() {
+void BoxTransfer::run() {
   try {
     move();
-  } catch (...) {  // the ring failed: the crew must not go on with what is about to be gone
-    crew_.stop();
+  } catch (...) {  // the ring failed: the pool must not go on with what is about to be gone
+    codecs_.stop();
     throw;
   }
   if (error_) std::rethrow_exception(error_);
 }
 
-void Traffic::move() {
+void BoxTransfer::move() {
   prepare_next();
   Completion completions[64];
   while (next_ || idle_.size() < most_flights) {
@@ -101,13 +101,13 @@ void Traffic::move() {
   }
 }
 
-void Traffic::start_all() {
+void BoxTransfer::start_all() {
   while (next_ && !idle_.empty() && start()) {
   }
-  if (error_) next_.reset(), crew_.cancel();
+  if (error_) next_.reset(), codecs_.cancel();
 }
 
-void Traffic::pulse() {
+void BoxTransfer::pulse() {
   if (!options_.pulse || error_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now < next_pulse_) return;
@@ -115,32 +115,32 @@ void Traffic::pulse() {
   guarded([&] { options_.pulse(); });
 }
 
-Tile Traffic::in_buffer(const Flight& flight) const {
+Tile BoxTransfer::in_buffer(const Flight& flight) const {
   return {flight.tile() + flight.transfer.origin, array_.dtype(), flight.unit.shape, flight.transfer.strides,
           flight.transfer.tile_bytes};
 }
 
-Tile Traffic::in_memory(std::size_t which, const Box& part) const {
+Tile BoxTransfer::in_memory(std::size_t which, const Box& part) const {
   const auto& [box, tile] = boxes_[which];
   Box local = part;
   for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= box.start[d];
   return subtile(tile, local);
 }
 
-Tile Traffic::part_in_buffer(const Flight& flight) const {
+Tile BoxTransfer::part_in_buffer(const Flight& flight) const {
   Box local = flight.part;
   for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= flight.unit.start[d];
   return subtile(in_buffer(flight), local);
 }
 
-void Traffic::replace_memory(Flight& flight, std::size_t bytes) {
+void BoxTransfer::replace_memory(Flight& flight, std::size_t bytes) {
   if (flight.memory.size() >= bytes) return;
   Buffer larger(bytes);
   std::memcpy(larger.data(), flight.memory.data(), flight.memory.size());
   flight.memory = std::move(larger);
 }
 
-void Traffic::prepare_next() {
+void BoxTransfer::prepare_next() {
   next_.reset();
   if (error_) return;
   guarded([&] {
@@ -155,7 +155,7 @@ void Traffic::prepare_next() {
   });
 }
 
-bool Traffic::start() {
+bool BoxTransfer::start() {
   Buffer memory;
   if (const std::size_t bytes = std::max(next_->bytes(), next_->more_later); bytes > 0) {
     if (!next_->write && reading_ > 0 && reading_ + next_->bytes() > options_.staging / 2) return false;
@@ -179,14 +179,14 @@ bool Traffic::start() {
   return true;
 }
 
-/// At a desk: what comes before a write leaves, or after a read arrived. By this thread where it would only wait.
-void Traffic::compute(Flight& flight, bool before_it_leaves) {
+/// In a workspace: what comes before a write leaves, or after a read arrived. By this thread where it would only wait.
+void BoxTransfer::compute(Flight& flight, bool before_it_leaves) {
   const bool alone = !next_ && idle_.size() + 1 == most_flights;
-  crew_.give(
+  codecs_.give(
       number_of(flight),
-      [this, &flight, before_it_leaves](Desk& desk) {
-        flight.desk = &desk;
-        desk.fit(flight.straight ? 0 : flight.transfer.buffer_bytes, 0);
+      [this, &flight, before_it_leaves](Workspace& workspace) {
+        flight.workspace = &workspace;
+        workspace.fit(flight.straight ? 0 : flight.transfer.buffer_bytes, 0);
         if (before_it_leaves)
           fill(flight);
         else
@@ -195,12 +195,12 @@ void Traffic::compute(Flight& flight, bool before_it_leaves) {
       alone);
 }
 
-/// Goes on with what the crew has done (what is to be written leaves now); whether there was any.
-bool Traffic::collect() {
-  const auto finished = crew_.finished();
-  for (const CrewWork::Done& one : finished) {
+/// Goes on with what the pool has done (what is to be written leaves now); whether there was any.
+bool BoxTransfer::collect() {
+  const auto finished = codecs_.finished();
+  for (const CodecPool::Done& one : finished) {
     Flight& flight = flights_[one.number];
-    flight.desk = nullptr;
+    flight.workspace = nullptr;
     if (one.error && !error_) error_ = one.error;
     if (flight.write && !error_)
       leave(flight);
@@ -210,7 +210,7 @@ bool Traffic::collect() {
   return !finished.empty();
 }
 
-void Traffic::leave(Flight& flight) {
+void BoxTransfer::leave(Flight& flight) {
   if (!error_)
     guarded([&] {
       const auto requests =
@@ -223,12 +223,12 @@ void Traffic::leave(Flight& flight) {
   if (flight.unseen == 0) settle(flight);
 }
 
-void Traffic::note(const Completion& completion) {
+void BoxTransfer::note(const Completion& completion) {
   Flight& flight = flight_of(completion);
   if (--flight.waiting == 0 && !flight.write) reading_ -= flight.bytes();
 }
 
-void Traffic::completed(const Completion& completion) {
+void BoxTransfer::completed(const Completion& completion) {
   Flight& flight = flight_of(completion);
   const std::size_t segment = completion.tag % segments_per_flight;
   guarded([&] {
@@ -243,7 +243,7 @@ void Traffic::completed(const Completion& completion) {
   if (--flight.unseen == 0) settle(flight);
 }
 
-void Traffic::tell(Flight& flight, std::size_t segment) {
+void BoxTransfer::tell(Flight& flight, std::size_t segment) {
   const std::size_t before = flight.arrived;
   flight.there[segment] = true;
   for (; flight.first_missing < flight.there.size() && flight.there[flight.first_missing]; ++flight.first_missing)
@@ -251,7 +251,7 @@ void Traffic::tell(Flight& flight, std::size_t segment) {
   if (flight.arrived > before) flight.transfer.arriving(flight.base(), flight.arrived);
 }
 
-void Traffic::settle(Flight& flight) {
+void BoxTransfer::settle(Flight& flight) {
   if (flight.failed && !error_) {
     flight.failed = false;
     guarded([&] { flight.transfer.segments = std::exchange(flight.transfer.apart, {})(); });
@@ -264,7 +264,7 @@ void Traffic::settle(Flight& flight) {
   done(flight);
 }
 
-void Traffic::done(Flight& flight) {
+void BoxTransfer::done(Flight& flight) {
   idle_.push_back(number_of(flight));
   if (flight.memory) pool_.give(std::move(flight.memory));
 }

@@ -8,6 +8,7 @@
 
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/array.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 #include "flagstone/storage/box/codec_pool.hpp"
 #include "flagstone/storage/ring/ring.hpp"
@@ -15,18 +16,18 @@
 namespace flagstone {
 
 /// One piece on its way. `memory` holds the tile's buffer and behind it the staging buffer; a piece that travels
-/// straight between the file and the caller's memory has no tile. Of one that is computed at a desk it holds what is
-/// stored and no more: the rest is the desk's, and needed only while it is computed.
+/// straight between the file and the caller's memory has no tile. Of one that is computed in a workspace it holds what
+/// is stored and no more: the rest is the workspace's, and needed only while it is computed.
 struct Flight {
   std::size_t which = 0;  // of the caller's boxes
   Box part;               // of it
   Box unit;               // what travels: `part`, or the whole chunk around it
   Transfer transfer;
   bool write = false;
-  std::byte* straight = nullptr;  // where `part` lies in the caller's memory
-  bool packed = false;            // computed at a desk
-  Desk* desk = nullptr;           // while it is
-  std::size_t more_later = 0;     // bytes of `memory` that its next transfer takes
+  std::byte* straight = nullptr;   // where `part` lies in the caller's memory
+  bool packed = false;             // computed in a workspace
+  Workspace* workspace = nullptr;  // while it is
+  std::size_t more_later = 0;      // bytes of `memory` that its next transfer takes
   Buffer memory;
   std::size_t waiting = 0;        // requests not yet completed
   std::size_t unseen = 0;         // and completed ones that nobody has looked at
@@ -35,19 +36,19 @@ struct Flight {
   std::size_t first_missing = 0;  // of them
   std::size_t arrived = 0;        // bytes before it
 
-  std::byte* tile() const { return straight ? straight : desk ? desk->tile.data() : memory.data(); }
+  std::byte* tile() const { return straight ? straight : workspace ? workspace->tile.data() : memory.data(); }
   std::byte* staging() const;
   std::byte* base() const { return transfer.staging_bytes > 0 ? staging() : tile(); }
   std::size_t bytes() const;  // of `memory`
-  /// transfer.convert, at the desk where there is one.
+  /// transfer.convert, in the workspace where there is one.
   void convert();
 };
 
 /// Buffers for flights, reused; together at most options.staging bytes, or one buffer of any size.
-class Pool {
+class StagingPool {
  public:
-  explicit Pool(const BoxOptions& options) : options_(options) {}
-  ~Pool();
+  explicit StagingPool(const BoxOptions& options) : options_(options) {}
+  ~StagingPool();
   std::optional<Buffer> take(std::size_t bytes);
   void give(Buffer buffer);
 
@@ -60,10 +61,10 @@ class Pool {
 /// It alone reaps. After the first error nothing more is started, what is in flight is drained (the kernel still uses
 /// the memory), and the error leaves as itself. Behind virtio a disk hands over all that was under way at once: the
 /// next requests leave before the last are copied and summed, and so reads keep half of the buffers for them.
-class Traffic {
+class BoxTransfer {
  public:
-  Traffic(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options);
-  virtual ~Traffic() = default;
+  BoxTransfer(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options);
+  virtual ~BoxTransfer() = default;
   void run();
 
  protected:
@@ -74,7 +75,7 @@ class Traffic {
   /// Before a write leaves: fills the tile's buffer.
   virtual void fill(Flight&) {}
   /// The transfer is complete; true: `flight.transfer` is the next one and leaves at once.
-  /// This and fill() of a packed flight: on the crew's threads, several at once.
+  /// This and fill() of a packed flight: on the pool's threads, several at once.
   virtual bool arrived(Flight& flight) = 0;
 
   Tile in_buffer(const Flight& flight) const;
@@ -124,12 +125,12 @@ class Traffic {
   std::vector<Flight> flights_;
   std::vector<std::size_t> idle_;  // of flights_
   const BoxOptions& options_;
-  Pool pool_;
+  StagingPool pool_;
   std::size_t reading_ = 0;  // bytes of buffers that the disk is filling
   std::chrono::steady_clock::time_point next_pulse_;
   std::exception_ptr error_;
   const bool packed_;
-  CrewWork crew_;
+  CodecPool codecs_;
 };
 
 /// ShapeError unless the box lies in the array and the memory is as large.

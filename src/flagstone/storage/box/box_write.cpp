@@ -5,15 +5,14 @@
 #include "flagstone/storage/array/requests.hpp"
 #include "flagstone/storage/box/box_transfer.hpp"
 #include "flagstone/storage/chunk/coalesce.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {
 
-class Writing final : public Traffic {
+class Writing final : public BoxTransfer {
  public:
   Writing(Ring& ring, const Array& array, std::span<const BoxTile> boxes, const BoxOptions& options)
-      : Traffic(ring, array, boxes, options), flat_(takes_any_box(array)), staging_(options.staging) {}
+      : BoxTransfer(ring, array, boxes, options), flat_(takes_any_box(array)), staging_(options.staging) {}
 
  private:
   std::optional<Box> next() override {

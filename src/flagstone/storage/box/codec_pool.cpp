@@ -4,56 +4,56 @@
 
 namespace flagstone {
 
-void Desk::fit(std::size_t tile_bytes, std::size_t work_bytes) {
+void Workspace::fit(std::size_t tile_bytes, std::size_t work_bytes) {
   if (tile.size() < tile_bytes) tile = Buffer(tile_bytes);
   if (work.size() < work_bytes) work = Buffer(work_bytes);
 }
 
-CrewWork::CrewWork(Crew* crew, std::size_t hands, std::function<void()> tell)
-    : crew_(hands > 1 ? crew : nullptr), tell_(std::move(tell)), desks_(crew_ ? hands : 1) {
-  for (std::size_t i = desks_.size(); i-- > 0;) free_.push_back(i);
+CodecPool::CodecPool(ThreadPool* pool, std::size_t hands, std::function<void()> tell)
+    : pool_(hands > 1 ? pool : nullptr), tell_(std::move(tell)), workspaces_(pool_ ? hands : 1) {
+  for (std::size_t i = workspaces_.size(); i-- > 0;) free_.push_back(i);
 }
 
-void CrewWork::stop() {
+void CodecPool::stop() {
   std::unique_lock lock(mutex_);
   given_.clear();
-  gone_.wait(lock, [&] { return free_.size() == desks_.size(); });
+  gone_.wait(lock, [&] { return free_.size() == workspaces_.size(); });
 }
 
-CrewWork::Done CrewWork::computed(Given given, Desk& desk) {
+CodecPool::Done CodecPool::computed(Given given, Workspace& workspace) {
   Done done{given.number, {}};
   try {
-    given.piece(desk);
+    given.piece(workspace);
   } catch (...) {
     done.error = std::current_exception();
   }
   return done;
 }
 
-void CrewWork::give(std::size_t number, Piece piece, bool here) {
+void CodecPool::give(std::size_t number, Piece piece, bool here) {
   std::unique_lock lock(mutex_);
-  if (here || !crew_) {
-    Desk& desk = desks_[free_.back()];
+  if (here || !pool_) {
+    Workspace& workspace = workspaces_[free_.back()];
     lock.unlock();
-    Done done = computed({number, std::move(piece)}, desk);
+    Done done = computed({number, std::move(piece)}, workspace);
     lock.lock();
     done_.push_back(std::move(done));
     return;
   }
   given_.push_back({number, std::move(piece)});
   if (free_.empty()) return;  // those who work take it
-  const std::size_t desk = free_.back();
+  const std::size_t workspace = free_.back();
   free_.pop_back();
   lock.unlock();
   try {
-    crew_->give([this, desk](std::size_t) { work(desk); });
+    pool_->give([this, workspace](std::size_t) { work(workspace); });
   } catch (...) {  // it takes no more
-    work(desk);
+    work(workspace);
   }
 }
 
 /// Until nothing is left: whoever is at it need not hear of the next piece from the giver.
-void CrewWork::work(std::size_t desk) {
+void CodecPool::work(std::size_t workspace) {
   std::unique_lock lock(mutex_);
   while (!given_.empty()) {
     Given next = std::move(given_.front());
@@ -61,23 +61,23 @@ void CrewWork::work(std::size_t desk) {
     const bool doing = !cancelled_;
     lock.unlock();
     Done done{next.number, {}};
-    if (doing) done = computed(std::move(next), desks_[desk]);
+    if (doing) done = computed(std::move(next), workspaces_[workspace]);
     lock.lock();
     done_.push_back(std::move(done));
     lock.unlock();
     tell_();
     lock.lock();
   }
-  free_.push_back(desk);
+  free_.push_back(workspace);
   gone_.notify_all();
 }
 
-std::vector<CrewWork::Done> CrewWork::finished() {
+std::vector<CodecPool::Done> CodecPool::finished() {
   const std::lock_guard lock(mutex_);
   return std::exchange(done_, {});
 }
 
-void CrewWork::cancel() {
+void CodecPool::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What a crew computes for one request (chunks unpacked, chunks packed) while the giver waits for the disk.
+// What a pool of threads computes for one request (chunks unpacked, chunks packed) while the giver waits for the disk.
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -14,27 +14,27 @@
 namespace flagstone {
 
 /// Memory in which one piece is computed; the next one finds it as it was left.
-struct Desk {
+struct Workspace {
   Buffer tile, work;
 
   /// At least so many bytes of each; what was there is lost where it grows.
   void fit(std::size_t tile_bytes, std::size_t work_bytes);
 };
 
-class CrewWork {
+class CodecPool {
  public:
-  using Piece = std::function<void(Desk&)>;
+  using Piece = std::function<void(Workspace&)>;
   struct Done {
     std::size_t number = 0;  // as given
     std::exception_ptr error;
   };
 
-  /// At most `hands` pieces at once, each at a desk of its own. Without a crew, or with one hand, give() computes.
-  /// `tell` is called on the crew's threads, once for every piece that finished() will name.
-  CrewWork(Crew* crew, std::size_t hands, std::function<void()> tell);
-  ~CrewWork() { stop(); }
-  CrewWork(const CrewWork&) = delete;
-  CrewWork& operator=(const CrewWork&) = delete;
+  /// At most `hands` pieces at once, each in a workspace of its own. Without a pool of threads, or with one hand,
+  /// give() computes. `tell` is called on the pool's threads, once for every piece that finished() will name.
+  CodecPool(ThreadPool* pool, std::size_t hands, std::function<void()> tell);
+  ~CodecPool() { stop(); }
+  CodecPool(const CodecPool&) = delete;
+  CodecPool& operator=(const CodecPool&) = delete;
 
   /// `here`: by the calling thread, which has nothing else to do; only when nothing else is under way.
   void give(std::size_t number, Piece piece, bool here = false);
@@ -50,15 +50,15 @@ class CrewWork {
     std::size_t number = 0;
     Piece piece;
   };
-  void work(std::size_t desk);
-  Done computed(Given given, Desk& desk);
+  void work(std::size_t workspace);
+  Done computed(Given given, Workspace& workspace);
 
-  Crew* crew_;
+  ThreadPool* pool_;
   std::function<void()> tell_;
-  std::vector<Desk> desks_;
+  std::vector<Workspace> workspaces_;
   std::mutex mutex_;
   std::condition_variable gone_;
-  std::vector<std::size_t> free_;  // of desks_: as many of the crew may yet begin
+  std::vector<std::size_t> free_;  // of workspaces_: as many of the pool may yet begin
   std::deque<Given> given_;
   std::vector<Done> done_;
   bool cancelled_ = false;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/ring/scripted_ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/array_io.hpp"
@@ -19,28 +20,28 @@ namespace flagstone {
 namespace {
 
 /// All that was given, as it is named by finished().
-std::vector<CrewWork::Done> all_of(CrewWork& work, std::size_t n) {
-  std::vector<CrewWork::Done> all;
+std::vector<CodecPool::Done> all_of(CodecPool& work, std::size_t n) {
+  std::vector<CodecPool::Done> all;
   while (all.size() < n)
     for (auto& one : work.finished()) all.push_back(std::move(one));
   return all;
 }
 
-TEST(CrewWork, EveryPieceOnceAtNoMoreDesksThanHands) {
-  Crew crew(4, 4);
+TEST(CodecPool, EveryPieceOnceAtNoMoreDesksThanHands) {
+  ThreadPool pool(4, 4);
   std::atomic<int> told{0}, at_once{0}, most{0}, sum{0};
-  std::set<Desk*> desks;
+  std::set<Workspace*> workspaces;
   std::mutex mutex;
   {
-    CrewWork work(&crew, 2, [&] { ++told; });
+    CodecPool work(&pool, 2, [&] { ++told; });
     for (int i = 1; i <= 50; ++i)
-      work.give(static_cast<std::size_t>(i), [&, i](Desk& desk) {
+      work.give(static_cast<std::size_t>(i), [&, i](Workspace& workspace) {
         const int now = ++at_once;
         for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {
         }
         sum += i;
         const std::lock_guard lock(mutex);
-        desks.insert(&desk);
+        workspaces.insert(&workspace);
         --at_once;
       });
     std::set<std::size_t> numbers;
@@ -50,47 +51,48 @@ TEST(CrewWork, EveryPieceOnceAtNoMoreDesksThanHands) {
   EXPECT_EQ(told, 50);  // the destructor waited for the last one
   EXPECT_EQ(sum, 1275);
   EXPECT_LE(most, 2);
-  EXPECT_LE(desks.size(), 2u);
+  EXPECT_LE(workspaces.size(), 2u);
 }
 
-TEST(CrewWork, ErrorsComeWithTheirNumberAndWhatIsCancelledIsNotComputed) {
-  Crew crew(2, 2);
-  CrewWork work(&crew, 2, [] {});
-  work.give(7, [](Desk&) { throw FormatError("seven"); });
+TEST(CodecPool, ErrorsComeWithTheirNumberAndWhatIsCancelledIsNotComputed) {
+  ThreadPool pool(2, 2);
+  CodecPool work(&pool, 2, [] {});
+  work.give(7, [](Workspace&) { throw FormatError("seven"); });
   const auto done = all_of(work, 1);
   EXPECT_EQ(done[0].number, 7u);
   EXPECT_THROW(std::rethrow_exception(done[0].error), FormatError);
   work.cancel();
   std::atomic<int> computed{0};
-  for (std::size_t i = 0; i < 9; ++i) work.give(i, [&](Desk&) { ++computed; });
+  for (std::size_t i = 0; i < 9; ++i) work.give(i, [&](Workspace&) { ++computed; });
   EXPECT_EQ(all_of(work, 9).size(), 9u);
   EXPECT_EQ(computed, 0);
 }
 
-TEST(CrewWork, WithoutACrewTheGiverComputes) {
-  CrewWork work(nullptr, 3, [] { FAIL() << "nobody is told"; });
+TEST(CodecPool, WithoutACrewTheGiverComputes) {
+  CodecPool work(nullptr, 3, [] { FAIL() << "nobody is told"; });
   const auto here = std::this_thread::get_id();
-  work.give(1, [&](Desk& desk) {
+  work.give(1, [&](Workspace& workspace) {
     EXPECT_EQ(std::this_thread::get_id(), here);
-    desk.fit(5000, 0);
-    EXPECT_GE(desk.tile.size(), 5000u);
+    workspace.fit(5000, 0);
+    EXPECT_GE(workspace.tile.size(), 5000u);
   });
   EXPECT_EQ(work.finished().size(), 1u);
   EXPECT_TRUE(work.finished().empty());
 }
 
-TEST(CrewWork, ACrewThatTakesNoMoreLeavesItToTheGiver) {
-  Crew crew(1, 4);
-  crew.give([](std::size_t) { throw std::runtime_error("broken"); });
-  EXPECT_THROW(crew.drain(), std::runtime_error);
-  CrewWork work(&crew, 2, [] {});
+TEST(CodecPool, ACrewThatTakesNoMoreLeavesItToTheGiver) {
+  ThreadPool pool(1, 4);
+  pool.give([](std::size_t) { throw std::runtime_error("broken"); });
+  EXPECT_THROW(pool.drain(), std::runtime_error);
+  CodecPool work(&pool, 2, [] {});
   int computed = 0;
-  work.give(1, [&](Desk&) { ++computed; });
+  work.give(1, [&](Workspace&) { ++computed; });
   EXPECT_EQ(work.finished().size(), 1u);
   EXPECT_EQ(computed, 1);
 }
 
-// Boxes of packed arrays with a crew -------------------------------------------------------------------------
+// Boxes of packed arrays with a pool of threads
+// -------------------------------------------------------------------------
 
 const Shape shape{211, 150, 7};
 const Shape chunks{64, 40, 7};
@@ -104,8 +106,8 @@ class PackedBoxes : public testing::TestWithParam<std::tuple<std::string, std::s
  protected:
   TemporaryDirectory directory_;
   std::unique_ptr<Ring> ring_ = ring_of(std::get<0>(GetParam()));
-  Crew crew_{3, 3};
-  BoxOptions options_{.staging = std::get<2>(GetParam()), .crew = &crew_, .hands = 3};
+  ThreadPool pool_{3, 3};
+  BoxOptions options_{.staging = std::get<2>(GetParam()), .pool = &pool_, .hands = 3};
   Array array_ =
       create_zarr_array(directory_ / "a", shape, Dtype::float32, {.chunks = chunks, .codec = std::get<1>(GetParam())});
 
@@ -151,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(Rings, PackedBoxes,
 TEST(PackedBoxErrors, ADamagedChunkIsNamedAndTheNextRequestWorks) {
   TemporaryDirectory directory;
   const auto ring = make_ring();
-  Crew crew(2, 2);
-  const BoxOptions options{.crew = &crew, .hands = 2};
+  ThreadPool pool(2, 2);
+  const BoxOptions options{.pool = &pool, .hands = 2};
   const Shape whole_shape{1024, 64}, one{64, 64};
   {
     const Array array =
@@ -180,7 +182,7 @@ TEST(PackedBoxErrors, ADamagedChunkIsNamedAndTheNextRequestWorks) {
 TEST(PackedBoxErrors, WhatThePulseThrowsEndsIt) {
   TemporaryDirectory directory;
   const auto ring = make_ring();
-  Crew crew(2, 2);
+  ThreadPool pool(2, 2);
   const Shape whole_shape{4096, 64};
   const Array array =
       create_zarr_array(directory / "a", whole_shape, Dtype::float32, {.chunks = {64, 64}, .codec = "gzip:9"});
@@ -189,7 +191,7 @@ TEST(PackedBoxErrors, WhatThePulseThrowsEndsIt) {
   reference.randomize(random);
   struct Stop {};
   int pulses = 0;
-  const BoxOptions options{.crew = &crew,
+  const BoxOptions options{.pool = &pool,
                            .hands = 2,
                            .pulse =
                                [&] {

@@ -6,7 +6,7 @@
 
 namespace flagstone {
 
-Crew::Crew(std::size_t threads, std::size_t waiting) : most_(waiting) {
+ThreadPool::ThreadPool(std::size_t threads, std::size_t waiting) : most_(waiting) {
   const SignalsBlocked blocked;
   try {
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
@@ -15,7 +15,7 @@ Crew::Crew(std::size_t threads, std::size_t waiting) : most_(waiting) {
   }
 }
 
-Crew::~Crew() {
+ThreadPool::~ThreadPool() {
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -24,7 +24,7 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::give(Job job) {
+void ThreadPool::give(Job job) {
   std::unique_lock lock(mutex_);
   if (error_) std::rethrow_exception(error_);
   jobs_.push_back(std::move(job));
@@ -32,13 +32,13 @@ void Crew::give(Job job) {
   taken_.wait(lock, [&] { return error_ || jobs_.size() <= most_; });
 }
 
-void Crew::drain() {
+void ThreadPool::drain() {
   std::unique_lock lock(mutex_);
   taken_.wait(lock, [&] { return jobs_.empty() && busy_ == 0; });
   if (error_) std::rethrow_exception(error_);
 }
 
-void Crew::work(std::size_t thread) {
+void ThreadPool::work(std::size_t thread) {
   std::unique_lock lock(mutex_);
   while (true) {
     given_.wait(lock, [&] { return ended_ || !jobs_.empty(); });

@@ -11,16 +11,16 @@
 
 namespace flagstone {
 
-class Crew {
+class ThreadPool {
  public:
   using Job = std::function<void(std::size_t thread)>;  // `thread`: 0 to threads - 1
 
   /// At most `waiting` jobs wait beside those that are being done.
-  Crew(std::size_t threads, std::size_t waiting);
+  ThreadPool(std::size_t threads, std::size_t waiting);
   /// Does what was given; its errors are lost: drain() first.
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Returns once the job has a place. Throws the first error of a job before it; after one, nothing more is begun.
   void give(Job job);

@@ -10,15 +10,6 @@
 
 namespace flagstone {
 
-void check_box(const Shape& shape, const Box& box) {
-  bool inside = box.start.size() == shape.size() && box.shape.size() == shape.size();
-  for (std::size_t d = 0; inside && d < shape.size(); ++d)
-    inside = box.start[d] >= 0 && box.shape[d] >= 0 && box.start[d] <= shape[d] - box.shape[d];
-  if (!inside)
-    throw ShapeError("box: " + to_string(box.shape) + " at " + to_string(box.start) + " does not lie in an array of " +
-                     to_string(shape) + "; clip it to the array.");
-}
-
 ChunkLayout::ChunkLayout(Shape array_shape, Shape chunk_shape, Dtype array_dtype)
     : shape(std::move(array_shape)),
       chunks(std::move(chunk_shape)),

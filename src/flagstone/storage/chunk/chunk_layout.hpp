@@ -84,7 +84,4 @@ struct ChunkLayout {
   Box chunk_box(const Shape& chunk) const;
 };
 
-/// ShapeError unless `box` lies in an array of this shape.
-void check_box(const Shape& shape, const Box& box);
-
 }  // namespace flagstone

@@ -7,6 +7,7 @@
 #include "flagstone/storage/array/requests.hpp"
 #include "flagstone/storage/chunk/chunk_geometry.hpp"
 #include "flagstone/storage/chunk/coalesce.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 #include "flagstone/storage/codec/fill_value.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/ring/scripted_ring.hpp"

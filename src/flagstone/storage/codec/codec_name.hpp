@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/codec/codec.hpp"
 
 namespace flagstone {
 

@@ -102,18 +102,6 @@ void swap_bytes(std::byte* data, std::size_t bytes, Dtype dtype) {
   if (item == 8) swap_words<std::uint64_t>(data, data + bytes);
 }
 
-namespace {
-constexpr std::string_view names[] = {"blosc", "zstd", "gzip", "zlib", "bz2", "lzf", "shuffle", "crc32c", "fletcher32"};
-}
-
-std::string_view name_of(Codec codec) noexcept { return names[static_cast<std::size_t>(codec)]; }
-
-Codec codec_named(std::string_view name) {
-  const auto at = std::find(std::begin(names), std::end(names), name);
-  if (at == std::end(names)) throw FormatError("codec '" + std::string(name) + "' is not read here.");
-  return static_cast<Codec>(at - std::begin(names));
-}
-
 std::size_t decode_scratch_bytes(const CodecChain& chain, std::size_t chunk_bytes) {
   std::size_t moving = 0, workspace = 0;
   for (std::size_t i = 0; i < chain.steps.size(); ++i) {

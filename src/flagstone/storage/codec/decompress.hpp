@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/codec/codec.hpp"
 
 namespace flagstone {
 

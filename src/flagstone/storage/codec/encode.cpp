@@ -1,4 +1,5 @@
-// Chunks packed: what is written here, each with the bound that slots rely on.
+#include "flagstone/storage/codec/encode.hpp"
+
 #include <blosc.h>
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 
 namespace flagstone {
 namespace {

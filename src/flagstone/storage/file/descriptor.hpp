@@ -2,6 +2,8 @@
 // A file descriptor that is closed where its scope ends.
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace flagstone {
 
 /// Stands for the number that system calls take; a negative one (the call that opens failed) is not closed.
@@ -18,5 +20,14 @@ class Descriptor {
  private:
   const int number_;
 };
+
+/// A system call, again where a signal ended it.
+template <class Call>
+int without_interruption(Call&& call) {
+  int result;
+  do result = call();
+  while (result < 0 && errno == EINTR);
+  return result;
+}
 
 }  // namespace flagstone

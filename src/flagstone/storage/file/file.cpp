@@ -12,17 +12,10 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/block_size.hpp"
+#include "flagstone/storage/file/descriptor.hpp"
 
 namespace flagstone {
 namespace {
-
-template <class Call>
-int without_interruption(Call&& call) {
-  int result;
-  do result = call();
-  while (result < 0 && errno == EINTR);
-  return result;
-}
 
 /// A second descriptor of the same file through /proc, so that a rename in between cannot give another file.
 int open_direct(int descriptor, int access) {
@@ -145,22 +138,6 @@ bool rename_to_new(const std::string& from, const std::string& to) {
     return false;
   }
   return ::rename(from.c_str(), to.c_str()) == 0;
-}
-
-std::uint64_t free_bytes(const std::string& path) {
-  struct statvfs space;
-  if (::statvfs(path.c_str(), &space) != 0) return ~std::uint64_t{0};
-  return static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-}
-
-void sync_directory(const std::string& path) {
-  const int descriptor = without_interruption([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (descriptor < 0) throw StorageError("storage: cannot open the directory", errno, path);
-  const int result = without_interruption([&] { return ::fsync(descriptor); });
-  const int number = errno;
-  ::close(descriptor);
-  // Some network file systems cannot sync a directory and say so with EINVAL; there is nothing more to do there.
-  if (result != 0 && number != EINVAL) throw StorageError("storage: cannot sync the directory", number, path);
 }
 
 }  // namespace flagstone

@@ -49,9 +49,4 @@ void write_exactly(int descriptor, const File& file, const void* from, std::size
 /// no RENAME_NOREPLACE it is looked first, which others may slip through.
 bool rename_to_new(const std::string& from, const std::string& to);
 
-void sync_directory(const std::string& path);
-
-/// Bytes that this user may still write where `path` lies, quotas apart; all there can be where nobody says.
-std::uint64_t free_bytes(const std::string& path);
-
 }  // namespace flagstone

@@ -12,6 +12,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/file/directory.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone {

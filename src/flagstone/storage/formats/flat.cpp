@@ -80,7 +80,7 @@ class RawStore final : public ArrayStore, public Located {
     padded_ = padded_shape(layout_);
     stored_strides_ = c_strides(padded_, item());
     file_bytes_ = file_->size();
-    place_ = file_place(file_->buffered());
+    place_ = file_extent(file_->buffered());
     if (!place_) return;
     place_->offset = layout_.offset;
     place_->leading = layout_.leading;
@@ -92,7 +92,7 @@ class RawStore final : public ArrayStore, public Located {
   Transfer write(const Box& box) override;
   std::size_t write_staging(const Box& box) override;
   void flush() override { file_->sync(); }
-  std::optional<FilePlace> located() const override { return place_; }
+  std::optional<FileExtent> located() const override { return place_; }
   std::size_t run_bytes(const Shape& box) const override {
     return plan({Shape(box.size(), 0), intersect({Shape(box.size(), 0), box}, whole(layout_.shape)).shape}).run;
   }
@@ -116,7 +116,7 @@ class RawStore final : public ArrayStore, public Located {
   bool writable_;
   std::uint64_t granule_ = 512, file_bytes_ = 0;
   Shape padded_, stored_strides_;  // slowest dimension first
-  std::optional<FilePlace> place_;
+  std::optional<FileExtent> place_;
 };
 
 /// Splits a box into contiguous runs. Cost: one entry a run.

@@ -10,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
+#include "flagstone/storage/box/box.hpp"
 #include "flagstone/storage/codec/decode.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/ring/scripted_ring.hpp"

@@ -6,6 +6,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/array_io.hpp"
 #include "flagstone/testing/temporary_directory.hpp"

@@ -1,4 +1,3 @@
-#include "flagstone/storage/formats/text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +5,9 @@
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "flagstone/storage/formats/matrixmarket.hpp"
+#include "flagstone/storage/formats/svmlight.hpp"
 
 namespace flagstone {
 namespace {

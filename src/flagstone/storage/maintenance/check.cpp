@@ -4,6 +4,8 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/box/box.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"

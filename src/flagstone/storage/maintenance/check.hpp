@@ -1,5 +1,5 @@
 #pragma once
-// Whether an array on disk is what was written, and what can be had back where it is not.
+// Whether an array on disk is what was written.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,14 +33,5 @@ using Progress = std::function<void(std::uint64_t)>;
 /// listed, not thrown; FormatError where the metadata cannot be read. Cost: all stored bytes, once; memory: about
 /// `staging` bytes and one chunk.
 CheckReport check_array(Ring& ring, const std::string& directory, std::size_t staging, const Progress& progress = {});
-
-struct RepairReport {
-  std::vector<std::string> repaired;  // sentences
-  std::vector<Damage> lost;           // what no copy here holds: these chunks still say so when they are read
-};
-
-/// Writes anew what can be derived: an index from the checksums of the slots, checksums from whole chunks.
-/// `accept`: chunks that do not match their checksum are right as they are. Touches nothing that is whole.
-RepairReport repair_array(const std::string& directory, bool accept);
 
 }  // namespace flagstone

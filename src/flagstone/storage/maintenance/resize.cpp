@@ -15,6 +15,8 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/storage/file/text_file.hpp"
+#include "flagstone/storage/transaction/recovery.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/shard/shard_list.hpp"

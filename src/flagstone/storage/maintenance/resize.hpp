@@ -3,6 +3,7 @@
 #include <string>
 
 #include "flagstone/storage/array/array.hpp"
+#include "flagstone/storage/box/box.hpp"
 
 namespace flagstone {
 

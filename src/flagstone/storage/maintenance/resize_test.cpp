@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"

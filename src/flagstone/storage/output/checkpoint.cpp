@@ -13,6 +13,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
 
 namespace flagstone {

@@ -10,24 +10,16 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
-#include "flagstone/storage/zarr/metadata/array_metadata.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
+#include "flagstone/storage/file/directory.hpp"
+#include "flagstone/storage/file/text_file.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 
 namespace flagstone {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string mark = ".flagstone-tmp-";
-
-/// The path of the output that a hidden build belongs to; empty for other names.
-std::string output_of(const fs::path& hidden) {
-  const std::string name = hidden.filename().string();
-  const auto at = name.rfind(mark);
-  if (name.size() < 2 || name[0] != '.' || at == std::string::npos || at < 2) return "";
-  return (hidden.parent_path() / name.substr(1, at - 1)).string();
-}
 
 /// Whether somebody holds the lock, or may hold it.
 bool is_live(const std::string& hidden) {
@@ -57,47 +49,6 @@ Leftover described(const std::string& hidden) {
 }
 
 }  // namespace
-
-bool path_exists(const std::string& path) {
-  struct stat status;
-  return ::lstat(path.c_str(), &status) == 0;
-}
-
-void remove_tree(const std::string& path) {
-  std::error_code ignored;  // what stays is hidden, and swept next time
-  fs::remove_all(path, ignored);
-}
-
-std::uint64_t bytes_on_disk(const std::string& path) {
-  std::uint64_t blocks = 0;
-  const auto add = [&blocks](const fs::path& entry) {
-    struct stat status;
-    if (::lstat(entry.c_str(), &status) == 0) blocks += static_cast<std::uint64_t>(status.st_blocks);
-  };
-  add(path);
-  std::error_code ignored;
-  for (fs::recursive_directory_iterator at(path, ignored), end; !ignored && at != end; at.increment(ignored))
-    add(at->path());
-  return 512 * blocks;
-}
-
-std::string hidden_prefix(const std::string& path) {
-  const fs::path place(path);
-  return (place.parent_path() / ("." + place.filename().string() + mark)).string();
-}
-
-std::set<std::string> hidden_siblings(const std::string& prefix) {
-  std::set<std::string> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(fs::path(prefix).parent_path(), ignored)) {
-    std::string name = entry.path().string();
-    if (!name.starts_with(prefix)) continue;
-    for (const std::string& suffix : {lock_suffix, old_suffix, notes_suffix})
-      if (name.size() > suffix.size() && name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-    found.insert(name);
-  }
-  return found;
-}
 
 std::string record_of(const std::string& hidden) {
   const std::string notes = hidden + notes_suffix, noted = text_of(notes + "/build");
@@ -145,8 +96,9 @@ std::vector<Leftover> leftovers(const std::string& directory) {
   for (fs::recursive_directory_iterator at(directory, fs::directory_options::skip_permission_denied, error), end;
        !error && at != end; at.increment(error)) {
     std::error_code ignored;
-    if (!output_of(at->path()).empty()) {
-      for (const std::string& build : hidden_siblings(hidden_prefix(output_of(at->path())))) builds.insert(build);
+    if (!output_of(at->path().string()).empty()) {
+      for (const std::string& build : hidden_siblings(hidden_prefix(output_of(at->path().string()))))
+        builds.insert(build);
       at.disable_recursion_pending();
     } else if (at->is_symlink(ignored) || (at->is_directory(ignored) && is_zarr_array(at->path().string()))) {
       at.disable_recursion_pending();

@@ -28,19 +28,10 @@ std::vector<Leftover> leftovers_of(const std::string& path);
 void sweep_leftovers(const std::string& path);
 
 // For Output, which makes them.
-inline const std::string lock_suffix = ".lock", old_suffix = ".old", notes_suffix = ".notes";
 inline constexpr char publishing = 'p';  // written into the lock before a publish that takes two steps
 
-bool path_exists(const std::string& path);  // a link counts, wherever it points
-/// Everything in a hidden name before its id: `<parent>/.<name>.flagstone-tmp-`.
-std::string hidden_prefix(const std::string& path);
-/// The builds that begin so, without suffixes.
-std::set<std::string> hidden_siblings(const std::string& prefix);
 /// Removes one of them if its writer is dead.
 void clear_leftover(const std::string& hidden, const std::string& path);
-void remove_tree(const std::string& path);
-/// As stored (blocks), of a file or a whole directory.
-std::uint64_t bytes_on_disk(const std::string& path);
 /// The record of a build that can be taken over: empty where there is none, or where `hidden` holds something else
 /// than what was built (the version that a publish replaced).
 std::string record_of(const std::string& hidden);

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/testing/temporary_directory.hpp"

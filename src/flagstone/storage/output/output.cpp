@@ -13,7 +13,11 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/build_name.hpp"
+#include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/space.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 

@@ -14,10 +14,13 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 #include "flagstone/storage/codec/fill_value.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 
 namespace flagstone {

@@ -10,7 +10,9 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/zarr/store/encoded_chunks.hpp"
 #include "flagstone/testing/csr_rows.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 

@@ -12,8 +12,10 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/requests.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
 namespace flagstone {

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/testing/csr_rows.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 

@@ -11,11 +11,14 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/box/thread_pool.hpp"
+#include "flagstone/storage/file/directory.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/sparse/canonical_rows.hpp"
 #include "flagstone/storage/sparse/chunk_appender.hpp"
 #include "flagstone/storage/sparse/csr.hpp"
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 
 namespace flagstone {
 namespace {
@@ -23,7 +26,7 @@ namespace {
 constexpr Index chunk_values = Index{1} << 19;
 
 /// Threads that add up, pack and write; a chunk waits beside those that they have at hand.
-std::size_t crew_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 4); }
+std::size_t pack_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 4); }
 
 Dtype index_dtype(Index cols) {
   if (cols < 0) return Dtype::uint32;  // not known before the end
@@ -108,8 +111,8 @@ struct CsrWriter::Impl {
         indices(where + "/indices", index, chunk_values, true),
         indptr(where + "/indptr", Dtype::int64, chunk_values, false),
         totals(n),
-        packed(crew_threads()),
-        crew(crew_threads(), 1) {}
+        packed(pack_threads()),
+        pool(pack_threads(), 1) {}
 
   void append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values);
   void check_pointers(Index count, const Index* pointers) const;
@@ -141,7 +144,7 @@ struct CsrWriter::Impl {
   Index rows = 0, nnz = 0, widest = 0, pairs = 0;
   Shelf data_shelf, indices_shelf;
   std::vector<Buffer> packed;  // one a thread
-  Crew crew;                   // last: it ends first
+  ThreadPool pool;             // last: it ends first
 };
 
 void CsrWriter::Impl::check_pointers(Index count, const Index* pointers) const {
@@ -189,16 +192,16 @@ void CsrWriter::Impl::put(ColumnsView columns, const std::byte* values, Index n)
   }
 }
 
-/// Gives a pair of chunks to the crew: sums, packing and writing overlap with filling the next one.
+/// Gives a pair of chunks to the pool: sums, packing and writing overlap with filling the next one.
 void CsrWriter::Impl::hand_over() {
   struct Pair {
     ChunkAppender::Filled data, indices;
   };
-  if (data.ends_shard() || indices.ends_shard()) crew.drain();
+  if (data.ends_shard() || indices.ends_shard()) pool.drain();
   const auto pair = std::make_shared<Pair>();
   pair->data = data.leave(data_shelf.take());
   pair->indices = indices.leave(indices_shelf.take());
-  crew.give([this, pair, number = pairs++, dtype = narrow ? Dtype::uint8 : exact, widest = widest](std::size_t thread) {
+  pool.give([this, pair, number = pairs++, dtype = narrow ? Dtype::uint8 : exact, widest = widest](std::size_t thread) {
     totals.add(number, pair->data.memory.data(), dtype, pair->indices.memory.data(), index, pair->data.elements,
                widest);
     data.store(pair->data, packed[thread]);
@@ -218,7 +221,7 @@ void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
 /// A value does not fit a byte: what was written so far is written again as it was given.
 void CsrWriter::Impl::widen() {
   const std::string path = directory + "/data", aside = directory + "/data.bytes";
-  crew.drain();
+  pool.drain();
   data_shelf.clear();
   data.finish("{}");
   std::error_code error;
@@ -301,7 +304,7 @@ void CsrWriter::Impl::locate_bad(const CsrMatrix& matrix) {
 
 std::vector<std::byte> CsrWriter::Impl::state() {
   if (narrow) throw Error("csr: a writer that tries bytes first keeps no state.");
-  crew.drain();
+  pool.drain();
   StateWriter to;
   for (const ChunkAppender* part : {&data, &indices, &indptr}) part->save(to);
   sync_directory(directory);
@@ -321,11 +324,11 @@ void CsrWriter::Impl::restore(StateReader from) {
 CsrMatrix CsrWriter::Impl::finish() {
   const std::string plain = R"({"encoding-type": "array", "encoding-version": "0.2.0"})";
   if (data.room() < chunk_values) hand_over();
-  crew.drain();
-  crew.give([&](std::size_t) { data.finish(plain); });
-  crew.give([&](std::size_t) { indices.finish(plain); });
+  pool.drain();
+  pool.give([&](std::size_t) { data.finish(plain); });
+  pool.give([&](std::size_t) { indices.finish(plain); });
   indptr.finish(plain);
-  crew.drain();
+  pool.drain();
   if (cols < 0) cols = widest;
   totals.columns().resize(static_cast<std::size_t>(cols));
   link(directory, "data", "values");
@@ -362,7 +365,7 @@ CsrWriter::~CsrWriter() = default;
 
 /// Pairs of chunks: being filled, waiting, with each thread; a packed chunk a thread; twice that of the pointers.
 std::uint64_t CsrWriter::memory_bytes(Index cols, Dtype value_dtype) {
-  const std::uint64_t value = size_of(value_dtype), column = size_of(index_dtype(cols)), threads = crew_threads();
+  const std::uint64_t value = size_of(value_dtype), column = size_of(index_dtype(cols)), threads = pack_threads();
   return chunk_values * ((threads + 2) * (value + column) + threads * std::max(value, column) + 2 * sizeof(Index));
 }
 

@@ -7,8 +7,10 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
 namespace flagstone {

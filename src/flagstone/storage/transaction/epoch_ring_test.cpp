@@ -9,7 +9,9 @@
 #include <functional>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/testing/array_io.hpp"
 #include "flagstone/testing/dying_process.hpp"

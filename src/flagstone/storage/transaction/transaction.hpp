@@ -6,25 +6,12 @@
 #include <vector>
 
 #include "flagstone/storage/array/array.hpp"
-#include "flagstone/storage/zarr/shard/commit_journal.hpp"
+#include "flagstone/storage/transaction/writer_lock.hpp"
 
 namespace flagstone {
 
+struct Committed;
 class ZarrStore;
-
-/// The right to write into an array, kept by a lock on a file in it; who has it is written there.
-class WriterLock {
- public:
-  /// StorageError(EBUSY) says who holds it and since when.
-  explicit WriterLock(const Directory& directory);
-  ~WriterLock();
-  WriterLock(const WriterLock&) = delete;
-  WriterLock& operator=(const WriterLock&) = delete;
-
- private:
-  int file_ = -1;
-  int process_;  // that took it
-};
 
 /// Chunks are written to free slots of their shards, and nobody sees them; commit() syncs them, writes one record with
 /// the new indexes of all shards of all arrays (the commit point), then overwrites the indexes and clears the record.
@@ -59,10 +46,5 @@ class Transaction {
   std::mutex mutex_;
   std::vector<Part> parts_;
 };
-
-/// Finishes, under the lock of the array in `directory`, what was committed there. Locks the other arrays of that
-/// transaction for as long. Another array is touched only where its own journal names this very transaction: what was
-/// replaced since, or what somebody else's record names, is left as it is. Returns those that were.
-std::vector<std::string> recover(const std::shared_ptr<const Directory>& directory);
 
 }  // namespace flagstone

@@ -1,6 +1,7 @@
 // Together or not at all: what was written is seen by all at one moment, or taken back.
 #include "flagstone/storage/transaction/transaction.hpp"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,8 @@
 #include <thread>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/box/box.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 #include "flagstone/testing/transaction_io.hpp"
@@ -56,7 +59,8 @@ TEST(Transaction, OneWriterAndAMessageAboutIt) {
     FAIL();
   } catch (const StorageError& error) {
     EXPECT_EQ(error.number, EBUSY);
-    EXPECT_NE(std::string(error.what()).find("another handle of this process (storage_test) since 2"),
+    EXPECT_NE(std::string(error.what())
+                  .find("another handle of this process (" + std::string(program_invocation_short_name) + ") since 2"),
               std::string::npos)
         << error.what();
   }

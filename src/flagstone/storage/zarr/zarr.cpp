@@ -11,6 +11,8 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
+#include "flagstone/storage/codec/encode.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
@@ -128,10 +130,6 @@ char order_of(const Array& array) {
   const auto& order = store->metadata().codec.order;
   if (std::is_sorted(order.begin(), order.end())) return 'C';
   return order == transpose_order(order.size(), true) ? 'F' : ' ';
-}
-
-std::size_t chunk_bytes(const Array& array) {
-  return static_cast<std::size_t>(count(array.chunks())) * size_of(array.dtype());
 }
 
 }  // namespace flagstone

@@ -86,12 +86,6 @@ std::string to_json(const ArrayMetadata& metadata) {
   return root.dump(2) + "\n";
 }
 
-std::vector<std::size_t> transpose_order(std::size_t dimensions, bool column_major) {
-  std::vector<std::size_t> order(column_major && dimensions > 1 ? dimensions : 0);
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = dimensions - 1 - i;
-  return order;
-}
-
 bool ShardLevel::as_written_here() const {
   return index_at_end && !big_endian && checksums == 1 && index_order.empty() &&
          std::is_sorted(order.begin(), order.end());

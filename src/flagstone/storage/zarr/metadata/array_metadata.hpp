@@ -5,44 +5,9 @@
 #include <vector>
 
 #include "flagstone/base/shape.hpp"
+#include "flagstone/storage/codec/codec.hpp"
 
 namespace flagstone {
-
-/// One step from a chunk's bytes to its stored bytes. crc32c and fletcher32 append four bytes; shuffle and lzf are
-/// HDF5's.
-enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, bz2, lzf, shuffle, crc32c, fletcher32 };
-
-/// What blosc packs with, by its own names: blosclz, lz4, lz4hc, zlib, zstd; and what it does before.
-enum class BloscPacker : std::uint8_t { blosclz, lz4, lz4hc, snappy, zlib, zstd };
-enum class BloscShuffle : std::uint8_t { noshuffle, shuffle, bitshuffle };
-
-struct CodecStep {
-  static constexpr int unknown = -1000;  // reading needs no level
-  Codec codec = Codec::blosc;
-  std::size_t item = 1;  // shuffle: bytes of an element
-  int level = unknown;   // blosc, zstd, gzip: of the writer
-  BloscPacker packer = BloscPacker::lz4;
-  BloscShuffle shuffle = BloscShuffle::shuffle;
-  bool operator==(const CodecStep&) const = default;
-};
-
-/// How the bytes of one chunk come from its elements.
-struct CodecChain {
-  std::vector<std::size_t> order;  // of a transpose codec; empty: C order
-  bool big_endian = false;
-  std::vector<CodecStep> steps;  // as they are applied when a chunk is written
-
-  bool raw() const { return !big_endian && steps.empty(); }
-  /// Zarr's crc32c behind every chunk.
-  bool summed_inside() const { return !steps.empty() && steps.back().codec == Codec::crc32c; }
-  /// One blosc buffer of elements in C order: what is written here, and what kernels unpack themselves.
-  bool blosc_alone() const {
-    return order.empty() && !big_endian && steps.size() == 1 && steps[0].codec == Codec::blosc;
-  }
-};
-
-/// CodecChain::order of arrays of so many dimensions: none for C order, and where there is nothing to turn round.
-std::vector<std::size_t> transpose_order(std::size_t dimensions, bool column_major);
 
 /// One level of shards: the index of each.
 struct ShardLevel {
@@ -80,11 +45,6 @@ struct ArrayMetadata {
   /// Bytes of the index at the shard's end, as it is written here.
   std::uint64_t index_bytes() const;
 };
-
-/// The text of a small file. StorageError (ENOENT among them), FormatError where it is larger than `most` bytes.
-std::string read_text(const std::string& path, std::size_t most = 256u << 20);
-/// Writes and fsyncs a small file; an existing one is replaced by rename.
-void write_text(const std::string& path, const std::string& text);
 
 /// FormatError names `file` and what is not as it must be.
 ArrayMetadata parse_array_metadata(const std::string& text, const std::string& file);

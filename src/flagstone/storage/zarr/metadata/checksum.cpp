@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 
 namespace flagstone {

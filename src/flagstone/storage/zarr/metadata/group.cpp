@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 
 namespace flagstone {
 namespace {
@@ -43,31 +43,6 @@ std::string node_type(const std::string& directory) {
 }
 
 }  // namespace
-
-std::string read_text(const std::string& path, std::size_t most) {
-  const auto file = File::open(path, File::Mode::read);
-  const std::uint64_t size = file->size();
-  if (size > most)
-    throw FormatError("open: " + path + ": " + format_bytes(size) + " is too large for metadata; it is another file.");
-  std::string text(size, '\0');
-  read_exactly(*file, text.data(), text.size(), 0);
-  return text;
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".part";
-  ::unlink(fresh.c_str());
-  try {
-    const auto file = File::open(fresh, File::Mode::create);
-    write_exactly(file->buffered(), *file, text.data(), text.size(), 0);
-    file->sync();
-    if (::rename(fresh.c_str(), path.c_str()) != 0) throw StorageError("storage: cannot rename", errno, path);
-  } catch (...) {
-    ::unlink(fresh.c_str());
-    throw;
-  }
-  sync_directory(std::filesystem::path(path).parent_path().string());
-}
 
 bool is_zarr_group(const std::string& directory) { return node_type(directory) == "group"; }
 bool is_zarr_array(const std::string& directory) { return node_type(directory) == "array"; }
@@ -120,39 +95,6 @@ void write_group(const std::string& directory, const std::string& attributes_jso
                      {"node_type", "group"},
                      {"attributes", Json::parse(attributes_json.empty() ? "{}" : attributes_json)}};
   write_text(directory + "/zarr.json", root.dump(2) + "\n");
-}
-
-namespace {
-
-/// Inside a Zarr array's directory; beside a single file.
-std::string dirty_mark(const Array& array) {
-  const std::filesystem::path path(array.path());
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return (path / "__flagstone" / "dirty").string();
-  return (path.parent_path() / ("." + path.filename().string() + ".flagstone-dirty")).string();
-}
-
-}  // namespace
-
-void mark_dirty(const Array& array, bool dirty) {
-  if (array.path().empty()) return;
-  const std::filesystem::path mark = dirty_mark(array);
-  if (!dirty) {
-    if (::unlink(mark.c_str()) != 0 && errno != ENOENT)
-      throw StorageError("flush: cannot remove the dirty mark", errno, mark.string());
-    return;
-  }
-  std::error_code error;
-  if (!mark.parent_path().empty()) std::filesystem::create_directories(mark.parent_path(), error);
-  const int descriptor = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw StorageError("write: cannot mark the array as dirty", errno, mark.string());
-  ::close(descriptor);
-  sync_directory(mark.parent_path().empty() ? "." : mark.parent_path().string());
-}
-
-bool is_dirty(const Array& array) {
-  struct stat status;
-  return !array.path().empty() && ::stat(dirty_mark(array).c_str(), &status) == 0;
 }
 
 }  // namespace flagstone

@@ -10,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
+#include "flagstone/storage/maintenance/repair.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"

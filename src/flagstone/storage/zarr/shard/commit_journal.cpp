@@ -130,33 +130,6 @@ class Reader {
 
 void (*commit_step)(const char*) = &nothing;
 
-Directory::Directory(const std::string& path)
-    : Directory(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC), path) {
-  if (descriptor_ < 0) throw StorageError("storage: cannot open the array", errno, path);
-}
-
-Directory::~Directory() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-std::shared_ptr<const Directory> Directory::at(const std::string& relative) const {
-  if (relative.empty() || fs::path(relative).is_absolute()) return nullptr;
-  int found = ::openat(descriptor_, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  for (const fs::path& part : fs::path(relative)) {
-    const Descriptor before(found);
-    found = ::openat(before, part.empty() ? "." : part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (found < 0) return nullptr;
-  }
-  return std::shared_ptr<const Directory>(
-      new Directory(found, (fs::path(path_) / relative).lexically_normal().string()));
-}
-
-bool Directory::same(const Directory& other) const {
-  struct stat one, two;
-  return ::fstat(descriptor_, &one) == 0 && ::fstat(other.descriptor_, &two) == 0 && one.st_ino == two.st_ino &&
-         one.st_dev == two.st_dev;
-}
-
 JournalHead Journal::head() const {
   const Descriptor file(::openat(directory_, name, O_RDONLY | O_CLOEXEC));
   return file < 0 ? JournalHead{} : head_in(file, path_);

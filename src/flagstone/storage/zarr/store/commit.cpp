@@ -12,6 +12,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
 namespace flagstone {

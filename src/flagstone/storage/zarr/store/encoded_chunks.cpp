@@ -3,8 +3,8 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
+#include "flagstone/storage/zarr/store/encoded_chunks.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
-#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {

@@ -10,6 +10,9 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
+#include "flagstone/storage/file/build_name.hpp"
+#include "flagstone/storage/file/space.hpp"
 #include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 #include "flagstone/testing/array_io.hpp"

@@ -48,7 +48,7 @@ class ZarrStore final : public ArrayStore, public Located {
   bool stored(const Box& box) const override;
   std::uint64_t look() override;
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
-  std::optional<FilePlace> located() const override { return file_place(opened_); }
+  std::optional<FileExtent> located() const override { return file_extent(opened_); }
 
   const ArrayMetadata& metadata() const { return metadata_; }
   const ChunkLayout& layout() const { return layout_; }
@@ -193,9 +193,6 @@ class ZarrStore final : public ArrayStore, public Located {
   std::set<std::string> new_directories_;
   std::map<Shape, NewChunk> pending_;  // between taking a place and the completion of the write
 };
-
-/// For Epochs.
-Array open_epoch_array(const std::string& directory, bool writable);
 
 /// The Zarr store behind a handle; null for other kinds of arrays.
 ZarrStore* zarr_store(const Array& array);

@@ -1,0 +1,30 @@
+#pragma once
+// What a run is given: its limit and workers, and the rates that plans take.
+#include <cstdint>
+#include <string>
+
+namespace flagstone {
+
+struct RuntimeOptions {
+  std::uint64_t memory = 0;  // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
+  int workers = 0;           // 0: processors available
+  int threads_per_task = 1;
+  std::string scratch;      // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
+  std::string io = "auto";  // auto | uring | threads
+  int lookahead = 4096;     // tasks seen ahead
+};
+
+/// Rates of this machine, for plans only: never for arithmetic.
+struct MachineProfile {
+  double read_bytes_per_second = 1.5e9, write_bytes_per_second = 1.2e9;
+  double request_seconds = 60e-6;          // latency of one request
+  double request_overhead_seconds = 4e-6;  // what one more request costs at depth, beyond its bytes
+  double mixed_penalty = 1;                // reads and writes at once ÷ the sum of their times alone
+  double sync_seconds = 2e-3;              // one fdatasync
+  double flops_float32 = 1e11;             // one worker while all are busy, as what follows
+  double flops_float64 = 5e10;
+  double memory_bytes_per_second = 28e9;  // read plus written by a copy
+  double decode_bytes_per_second = 2e9;   // unpacked bytes of blosc lz4
+};
+
+}  // namespace flagstone

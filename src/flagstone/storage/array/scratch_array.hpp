@@ -1,0 +1,20 @@
+#pragma once
+// Arrays of tiles in a scratch file: nameless ones, and those that a successor goes on with.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "flagstone/storage/array/array.hpp"
+
+namespace flagstone {
+
+/// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made and reserved whole
+/// at the first write (or by reserve()). Every access must use boxes of the grid `box` (clipped at the edge).
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);
+/// The same in a file at `path`, which stays: for what a dead process's successor goes on with. `tiles`: which of them,
+/// in C order of the grid, the file there is known to hold; stored() tells which it holds. Where there is no such file,
+/// or a shorter one, it is made anew and holds none.
+Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,
+                 const std::vector<std::uint8_t>& tiles);
+
+}  // namespace flagstone

@@ -1,0 +1,38 @@
+#include "flagstone/storage/chunk/planned_array.hpp"
+
+#include "flagstone/storage/chunk/chunk_layout.hpp"
+#include "flagstone/storage/codec/codec_name.hpp"
+
+namespace flagstone {
+namespace {
+
+/// What a raw sharded array of these chunks would transfer, without a file behind it.
+class PlannedStore final : public ArrayStore {
+ public:
+  explicit PlannedStore(ChunkLayout layout) : layout_(std::move(layout)) {}
+  Transfer read(const Box& box) const override { return layout_.read(box, slot()); }
+  Transfer write(const Box& box) override { return layout_.write(box); }
+  std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
+  bool verified() const override { return true; }  // as new arrays are
+
+ private:
+  ChunkLayout::Locate slot() const {
+    return [bytes = layout_.chunk_bytes, slot = layout_.slot_bytes()](const Shape&) {
+      return StoredChunk{nullptr, 0, bytes, slot};
+    };
+  }
+  ChunkLayout layout_;
+};
+
+}  // namespace
+
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec, bool column_major) {
+  const Shape stored = chunks.size() == shape.size() ? chunks : default_chunks(shape, dtype);
+  ChunkLayout layout(shape, stored, dtype);
+  CodecChain chain = codec_from_text(codec);
+  chain.order = transpose_order(shape.size(), column_major);
+  layout.pack_with(chain, "a planned array");
+  return Array(shape, dtype, stored, std::make_shared<PlannedStore>(std::move(layout)));
+}
+
+}  // namespace flagstone

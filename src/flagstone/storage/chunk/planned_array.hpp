@@ -1,0 +1,14 @@
+#pragma once
+// Arrays that exist only as metadata.
+#include <string>
+
+#include "flagstone/storage/array/array.hpp"
+
+namespace flagstone {
+
+/// An array that exists only as metadata: what the planner gives to a routine as its output. Packed chunks count as
+/// long as they can be (codec_text.hpp).
+Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw",
+                    bool column_major = false);
+
+}  // namespace flagstone
