@@ -196,7 +196,7 @@ def class_errors(top: Path, house: dict, library: Rooms) -> Iterator[str]:
             yield f"{said}: class {name} has {len(paths)} sources, at most {table['most']}; take it apart"
     for name in table.get("except", {}):
         if len(where[name]) <= table["most"]:
-            yield f"{HOUSE}: class {name} has {len(where[name])} sources by now; it is no exception any more"
+            yield f"{HOUSE}: class {name} is excepted and has {len(where[name])} sources; take it out"
 
 
 # --- rule 6: faces and public headers -----------------------------------------------------------------------
@@ -299,7 +299,7 @@ def only_errors(top: Path, house: dict) -> Iterator[str]:
                 where = ", ".join(rule["in"])
                 yield f"{said}:{line}: names {match[0].strip()}, but {rule['what']} is the job of {where}"
         for said in sorted(excepted.keys() - used):
-            yield f"{HOUSE}: {said} does not name {rule['what']} any more; it is no exception"
+            yield f"{HOUSE}: {said} is excepted from '{rule['what']}' and need not be; take it out"
 
 
 # --- private members of other rooms ------------------------------------------------------------------------

@@ -194,6 +194,7 @@ def test_an_import_by_string(tree, line):
         'importlib.import_module("h5py")',
         'KEY = "flagstone.scratch_quota"',
         '"""Like flagstone._linalg.matmul."""',
+        'class Shown:\n    __module__ = "flagstone.errors"',
     ],
 )
 def test_other_strings_are_allowed(tree, line):
