@@ -1,12 +1,12 @@
-# The C++ package: all layers in one library, the headers, and what find_package(flagstone) reads.
+# The C++ package: all rooms in one library, the headers, and what find_package(flagstone) reads.
 #   cmake --install BUILD --prefix PREFIX --component cpp
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-get_property(layers GLOBAL PROPERTY FLAGSTONE_LAYERS)
+get_property(rooms GLOBAL PROPERTY FLAGSTONE_ROOMS)
 set(objects "")
-foreach(layer IN LISTS layers)
-  list(APPEND objects $<TARGET_OBJECTS:${layer}>)
+foreach(room IN LISTS rooms)
+  list(APPEND objects $<TARGET_OBJECTS:${room}>)
 endforeach()
 if(BUILD_SHARED_LIBS)
   add_library(flagstone SHARED ${objects})
@@ -20,7 +20,7 @@ target_compile_features(flagstone PUBLIC cxx_std_20)
 target_include_directories(flagstone PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(flagstone PUBLIC Threads::Threads $<BUILD_INTERFACE:flagstone_options>
-                                PRIVATE $<BUILD_INTERFACE:${layers}>)  # for what they link to
+                                PRIVATE $<BUILD_INTERFACE:${rooms}>)  # for what they link to
 # A static library's user links what it needs; a shared one has it already. Looked for by these names there.
 set(FLAGSTONE_NEEDS blosc)
 set(FLAGSTONE_NEEDS_DIRS ${FLAGSTONE_BLOSC_DIR} ${LIBURING_LIBRARY_DIRS} ${LZ4_LIBRARY_DIRS} ${ZSTD_LIBRARY_DIRS})
@@ -37,10 +37,11 @@ if(NOT BUILD_SHARED_LIBS)
 endif()
 
 install(TARGETS flagstone EXPORT flagstone COMPONENT cpp)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/flagstone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT cpp
-  FILES_MATCHING PATTERN "*.hpp"
-  PATTERN "*_test_io.hpp" EXCLUDE PATTERN "temporary_directory.hpp" EXCLUDE PATTERN "dying_process.hpp" EXCLUDE
-  PATTERN "blas.hpp" EXCLUDE PATTERN "reference.hpp" EXCLUDE)
+get_property(headers GLOBAL PROPERTY FLAGSTONE_PUBLIC_HEADERS)
+foreach(header IN LISTS headers ITEMS flagstone/flagstone.hpp)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT cpp)
+endforeach()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/flagstone)
 install(EXPORT flagstone NAMESPACE flagstone:: FILE flagstone-targets.cmake DESTINATION ${package_dir} COMPONENT cpp)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/flagstone-config.cmake.in

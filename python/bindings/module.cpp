@@ -1,4 +1,4 @@
-#include "bindings/bindings.hpp"
+#include "bindings/core/bindings.hpp"
 
 NB_MODULE(_core, m) {
   using namespace flagstone::python;

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "flagstone/base/memory.hpp"
-#include "flagstone/storage/file.hpp"
-#include "flagstone/storage/ring.hpp"
+#include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone::gauge {
 

@@ -6,7 +6,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/temporary_directory.hpp"
+#include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::gauge {
 namespace {

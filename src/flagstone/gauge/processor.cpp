@@ -17,9 +17,9 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
-#include "flagstone/kernel/decode.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/storage/codec.hpp"
+#include "flagstone/kernel/decode/blosc.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/codec/decode.hpp"
 
 namespace flagstone::gauge {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::gauge {
 namespace {

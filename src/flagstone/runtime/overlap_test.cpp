@@ -7,9 +7,9 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/raw.hpp"
-#include "flagstone/storage/temporary_directory.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/formats/flat.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
+#include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone {
 namespace {

@@ -15,10 +15,10 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
-#include "flagstone/runtime/executor.hpp"
-#include "flagstone/runtime/nesting.hpp"
+#include "flagstone/runtime/executor/executor.hpp"
+#include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
-#include "flagstone/storage/ring.hpp"
+#include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "flagstone/runtime/graph.hpp"
-#include "flagstone/runtime/statistics.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/runtime/graph/statistics.hpp"
 
 namespace flagstone {
 

@@ -5,9 +5,9 @@
 #include <functional>
 #include <queue>
 
-#include "flagstone/runtime/reduction.hpp"
-#include "flagstone/runtime/running_graph.hpp"
-#include "flagstone/runtime/scheduler.hpp"
+#include "flagstone/runtime/graph/reduction.hpp"
+#include "flagstone/runtime/scheduler/running_graph.hpp"
+#include "flagstone/runtime/scheduler/scheduler.hpp"
 
 namespace flagstone {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "flagstone/kernel/expression.hpp"
-#include "flagstone/runtime/graph.hpp"
+#include "flagstone/kernel/elementwise/expression.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
 
 namespace flagstone::elementwise {
 

@@ -6,9 +6,9 @@
 #include "flagstone/algorithms/linalg/partial_sums.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/runtime/finished_tiles.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::linalg {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/checkpoint.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::linalg {
 

@@ -10,11 +10,11 @@
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/runtime/executor.hpp"
+#include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/simulator.hpp"
-#include "flagstone/storage/raw.hpp"
-#include "flagstone/storage/ring.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/formats/flat.hpp"
+#include "flagstone/storage/ring/ring.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
 namespace {

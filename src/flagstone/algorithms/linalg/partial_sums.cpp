@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::linalg {
 

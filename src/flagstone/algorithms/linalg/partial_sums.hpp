@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/linalg/superblock.hpp"
-#include "flagstone/runtime/finished_tiles.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::linalg {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/storage/box_pieces.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::linalg {
 namespace {

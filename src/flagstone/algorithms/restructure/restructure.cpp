@@ -6,9 +6,9 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
-#include "flagstone/kernel/expression.hpp"
-#include "flagstone/kernel/rearrange.hpp"
-#include "flagstone/runtime/finished_tiles.hpp"
+#include "flagstone/kernel/dense/rearrange.hpp"
+#include "flagstone/kernel/elementwise/expression.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::restructure {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "flagstone/algorithms/restructure/scheme.hpp"
-#include "flagstone/runtime/graph.hpp"
-#include "flagstone/storage/checkpoint.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::restructure {
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "flagstone/storage/array.hpp"
+#include "flagstone/storage/array/array.hpp"
 
 namespace flagstone::restructure {
 

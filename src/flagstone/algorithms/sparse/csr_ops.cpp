@@ -7,8 +7,8 @@
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::sparse {
 namespace {

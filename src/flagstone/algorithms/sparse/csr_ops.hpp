@@ -1,8 +1,8 @@
 #pragma once
 // Products with a CSR matrix that stays on disk: row panels stream, one read of A each.
 #include "flagstone/algorithms/sparse/transform.hpp"
-#include "flagstone/runtime/graph.hpp"
-#include "flagstone/storage/csr.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/sparse/csr.hpp"
 
 namespace flagstone::sparse {
 

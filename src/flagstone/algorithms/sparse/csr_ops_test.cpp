@@ -8,10 +8,10 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/reference.hpp"
+#include "flagstone/kernel/reference/reference.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/array_test_io.hpp"
-#include "flagstone/storage/temporary_directory.hpp"
+#include "flagstone/testing/array_io.hpp"
+#include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::sparse {
 namespace {

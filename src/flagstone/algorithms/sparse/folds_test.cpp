@@ -10,7 +10,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/temporary_directory.hpp"
+#include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::sparse {
 namespace {

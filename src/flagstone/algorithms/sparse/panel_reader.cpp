@@ -5,9 +5,9 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/decode.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/storage/zarr.hpp"
+#include "flagstone/kernel/decode/blosc.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::sparse {
 namespace {

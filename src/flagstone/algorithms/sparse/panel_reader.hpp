@@ -4,7 +4,7 @@
 #include <span>
 
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
-#include "flagstone/kernel/sparse.hpp"
+#include "flagstone/kernel/sparse/csr.hpp"
 
 namespace flagstone::sparse {
 

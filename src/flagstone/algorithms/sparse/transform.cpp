@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "flagstone/kernel/expression.hpp"
+#include "flagstone/kernel/elementwise/expression.hpp"
 
 namespace flagstone::sparse {
 namespace {

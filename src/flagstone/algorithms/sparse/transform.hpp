@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "flagstone/kernel/sparse.hpp"
-#include "flagstone/kernel/verbs.hpp"
+#include "flagstone/kernel/elementwise/verbs.hpp"
+#include "flagstone/kernel/sparse/csr.hpp"
 
 namespace flagstone::sparse {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "flagstone/kernel/dense.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::spectral {
 namespace {

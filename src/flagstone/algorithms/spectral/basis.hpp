@@ -2,7 +2,7 @@
 // An orthonormal basis in blocks of columns, and the dense updates on it. Single-threaded BLAS in a fixed order.
 #include <vector>
 
-#include "flagstone/runtime/graph.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
 
 namespace flagstone::spectral {
 

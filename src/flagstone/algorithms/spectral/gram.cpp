@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/kernel/lapack.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/dense/lapack.hpp"
 
 namespace flagstone::spectral {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "flagstone/algorithms/operator/random_block.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"
-#include "flagstone/algorithms/spectral/normal.hpp"
 #include "flagstone/algorithms/spectral/ritz.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/kernel/lapack.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/dense/lapack.hpp"
 
 namespace flagstone::spectral {
 namespace {

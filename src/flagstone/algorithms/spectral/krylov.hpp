@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "flagstone/algorithms/spectral/krylov_model.hpp"
-#include "flagstone/runtime/graph.hpp"
-#include "flagstone/storage/checkpoint.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::spectral {
 

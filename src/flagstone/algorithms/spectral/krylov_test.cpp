@@ -9,8 +9,8 @@
 
 #include "flagstone/algorithms/spectral/basis.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/kernel/dense.hpp"
-#include "flagstone/kernel/lapack.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/dense/lapack.hpp"
 #include "flagstone/runtime/runtime.hpp"
 
 namespace flagstone::spectral {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/lapack.hpp"
+#include "flagstone/kernel/dense/lapack.hpp"
 
 namespace flagstone::spectral {
 

@@ -1,0 +1,88 @@
+// Products with a streamed CSR matrix.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/pca/sparse_statistics.hpp"
+#include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/sparse/folds.hpp"
+#include "flagstone/kernel/elementwise/expression.hpp"
+
+namespace flagstone::python {
+namespace {
+
+using sparse::CsrOperand;
+using Product = void (*)(Graph&, const CsrOperand&, const Array&, const Array*, const Array&);
+
+/// Not Python lists: one number a row would take 32 bytes there.
+template <class T>
+using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<T> vector_of(const Numbers<T>& numbers) {
+  return {numbers.data(), numbers.data() + numbers.shape(0)};
+}
+
+template <Product product>
+Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, const Array& y) {
+  return {[=, a = sparse::read_once(a)](Graph& graph) {
+    product(graph, a, x, shift ? &*shift : nullptr, y);
+    graph.barrier();
+  }};
+}
+
+template <Product product>
+void bind_product(nb::module_& m, const char* name) {
+  m.def(name, &job<product>, nb::arg("a"), nb::arg("x"), nb::arg("shift").none(), nb::arg("y"));
+}
+
+}  // namespace
+
+void bind_sparse(nb::module_& m) {
+  using sparse::Transform;
+  nb::class_<Transform>(m, "CsrTransform")
+      .def(nb::init<>())
+      .def("scale",
+           [](Transform& t, const std::string& kind, const Numbers<double>& factors) {
+             using Kind = Transform::Step::Kind;
+             const Kind which = kind == "rows" ? Kind::rows : kind == "columns" ? Kind::columns : Kind::scale;
+             t.steps.push_back({which, vector_of(factors)});
+           })
+      .def("map",
+           [](Transform& t, const std::string& verb) {
+             t.steps.push_back({Transform::Step::Kind::map, {}, kernel::verb_from_name(verb)});
+           })
+      .def("select", [](Transform& t, const Numbers<Index>& place) { t.place = vector_of(place); });
+  m.def("transformed_csr", [](const CsrOperand& a, Transform& t) { return sparse::transformed(a, std::move(t)); });
+  m.def("csr_statistics_job", [](const CsrOperand& a, const Array& moments) {
+    return Job{[a = sparse::read_once(a), moments](Graph& graph) {
+      const CsrStatistics found = spectral::stream_statistics(graph, a);
+      if (graph.planning() || !moments.in_memory()) return;
+      auto* to = reinterpret_cast<double*>(moments.store().memory());
+      std::copy(found.column_sums.begin(), found.column_sums.end(), to);
+      std::copy(found.column_squares.begin(), found.column_squares.end(), to + found.column_sums.size());
+    }};
+  });
+  m.def("csr_fold_job", [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real,
+                           const std::string& scratch, const Array& out) {
+    using sparse::Fold;
+    const Fold which = fold == "min"       ? Fold::min
+                       : fold == "max"     ? Fold::max
+                       : fold == "moments" ? Fold::moments
+                       : fold == "counts"  ? Fold::counts
+                                           : Fold::nonzero;
+    return Job{[=, a = sparse::read_once(a)](Graph& graph) {
+      const sparse::FoldOptions options{which, dtype_from_name(real), scratch};
+      rows ? sparse::fold_rows(graph, a, options, out) : sparse::fold_columns(graph, a, options, out);
+      graph.barrier();
+    }};
+  });
+  bind_product<sparse::multiply>(m, "csr_multiply_job");
+  bind_product<sparse::multiply_transposed>(m, "csr_multiply_transposed_job");
+  bind_product<sparse::gram_multiply>(m, "csr_gram_job");
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,190 @@
+// Tasks whose bodies are Python functions. The lock is taken around the call only: functions that let go of it (NumPy's
+// own loops, Numba with nogil=True) run on all workers at once.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+
+namespace flagstone::python {
+namespace {
+
+/// What a view of a tile holds. A view that outlives its task keeps its pages mapped: reading it is never an accident.
+struct Lease {
+  Array array;  // of an array in memory: keeps that alive
+  const std::byte* data;
+  std::shared_ptr<std::atomic<int>> alive;
+  std::atomic<bool> kept = false;
+
+  ~Lease() {
+    --*alive;
+    if (kept) release_pages(data);
+  }
+};
+
+nb::dlpack::dtype dlpack_of(Dtype dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const Code code = dtype == Dtype::boolean   ? Code::Bool
+                    : is_complex(dtype)       ? Code::Complex
+                    : dtype >= Dtype::float16 ? Code::Float
+                    : dtype >= Dtype::uint8   ? Code::UInt
+                                              : Code::Int;
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
+}
+
+/// Threads that are inside a task's function now. Guarded by Python's lock.
+std::vector<unsigned long>& inside_tasks() {
+  static auto* threads = new std::vector<unsigned long>;
+  return *threads;
+}
+
+/// As long as it lives interrupt_tasks() reaches this thread.
+class Interruptible {
+ public:
+  Interruptible() { inside_tasks().push_back(thread_); }
+  ~Interruptible() {
+    auto& threads = inside_tasks();
+    threads.erase(std::find(threads.begin(), threads.end(), thread_));
+    PyThreadState_SetAsyncExc(thread_, nullptr);  // one that came too late is for nobody
+  }
+  Interruptible(const Interruptible&) = delete;
+
+ private:
+  const unsigned long thread_ = PyThread_get_thread_ident();
+};
+
+struct PythonTask {
+  nb::object function;
+  std::vector<Access> accesses;
+};
+
+/// Tasks in program order. Bodies refer to them by number, so that no worker drops a reference to a Python object.
+struct TaskList {
+  std::vector<PythonTask> tasks;
+};
+
+nb::object view_of(const Access& access, const Tile& tile, const std::shared_ptr<std::atomic<int>>& alive,
+                   std::vector<Lease*>& leases) {
+  ++*alive;
+  auto* lease = new Lease{access.region.array, tile.data, alive};
+  leases.push_back(lease);
+  const nb::capsule owner(lease, [](void* held) noexcept { delete static_cast<Lease*>(held); });
+  std::vector<std::size_t> shape(tile.shape.begin(), tile.shape.end());
+  std::vector<std::int64_t> strides;
+  const auto item = static_cast<Index>(size_of(tile.dtype));
+  for (Index stride : tile.strides) strides.push_back(stride / item);
+  const nb::dlpack::dtype dtype = dlpack_of(tile.dtype);
+  if (access.mode == Mode::read)
+    return nb::cast(nb::ndarray<nb::numpy, nb::ro>(tile.data, shape.size(), shape.data(), owner, strides.data(), dtype),
+                    nb::rv_policy::reference);
+  return nb::cast(nb::ndarray<nb::numpy>(tile.data, shape.size(), shape.data(), owner, strides.data(), dtype),
+                  nb::rv_policy::reference);
+}
+
+Access access_of(const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
+  const Region region{array, {start, shape}};
+  if (mode == "read") return read(region);
+  if (mode == "write") return write(region);
+  if (mode == "update") return update(region);
+  return reduce(region);
+}
+
+Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, double touches) {
+  return {[list, name, touches](Graph& graph) {
+    for (std::size_t i = 0; i < list->tasks.size(); ++i) {
+      TaskSpec spec;
+      spec.name = name;
+      spec.accesses = list->tasks[i].accesses;
+      for (const Access& access : spec.accesses)
+        if (access.mode != Mode::scratch)
+          spec.cost.bytes_touched +=
+              touches * static_cast<double>(count(access.region.box.shape)) * size_of(access.region.array.dtype());
+      spec.body = [list = list.get(), i](std::span<const Tile> tiles) {
+        const PythonTask& task = list->tasks[i];
+        call_with_views(task.function, nullptr, task.accesses, tiles);
+      };
+      graph.add(std::move(spec));
+    }
+  }};
+}
+
+}  // namespace
+
+void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
+                     std::span<const Tile> tiles) {
+  nb::gil_scoped_acquire lock;
+  const auto alive = std::make_shared<std::atomic<int>>(0);
+  std::vector<Lease*> leases;
+  const auto keep = [&leases] {  // by those who still look, of whom there may be none
+    for (Lease* lease : leases)
+      if (!lease->kept.exchange(true)) keep_pages(lease->data);
+  };
+  {
+    nb::list views;
+    if (first) views.append(nb::cast(*first));
+    for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(accesses[i], tiles[i], alive, leases));
+    try {
+      const Interruptible now;
+      function(*nb::tuple(views));
+    } catch (nb::python_error&) {
+      keep();  // the traceback holds the function's arguments
+      throw;
+    }
+    keep();
+  }
+  if (*alive == 0) return;
+  PyGC_Collect();  // views in cycles
+  if (*alive != 0)
+    throw Error(
+        "graph: a task's function kept a view of its tile beyond its end; keep or return a copy (view.copy()).");
+}
+
+std::shared_ptr<nb::object> shared_object(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* held) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire lock;
+            delete held;
+          }};
+}
+
+bool inside_task() {
+  const auto& threads = inside_tasks();
+  return std::find(threads.begin(), threads.end(), PyThread_get_thread_ident()) != threads.end();
+}
+
+void interrupt_tasks() {
+  for (const unsigned long thread : inside_tasks()) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
+}
+
+void bind_tasks(nb::module_& m) {
+  nb::class_<TaskList>(m, "TaskList")
+      .def(nb::init<>())
+      .def("begin",
+           [](TaskList& list, nb::object function) {
+             list.tasks.push_back({std::move(function), {}});
+           })
+      .def("access",
+           [](TaskList& list, const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
+             list.tasks.back().accesses.push_back(access_of(mode, array, start, shape));
+           })
+      // What tasks do with `from` they do with `to`, another handle of the same elements.
+      .def("replace",
+           [](TaskList& list, const Array& from, const Array& to) {
+             for (PythonTask& task : list.tasks)
+               for (Access& access : task.accesses)
+                 if (access.mode != Mode::scratch && access.region.array.id() == from.id()) access.region.array = to;
+           })
+      .def("scratch", [](TaskList& list, std::size_t bytes) { list.tasks.back().accesses.push_back(scratch(bytes)); })
+      .def("__len__", [](const TaskList& list) { return list.tasks.size(); })
+      // The list lives as long as the job: its Python objects are dropped by whoever drops the job, with the lock.
+      .def("job", [](nb::object self, const std::string& name, double touches) {
+        auto* list = nb::cast<TaskList*>(self);
+        return job_of(std::shared_ptr<TaskList>(shared_object(std::move(self)), list), name, touches);
+      });
+}
+
+}  // namespace flagstone::python

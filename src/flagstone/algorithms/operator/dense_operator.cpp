@@ -1,0 +1,300 @@
+#include "flagstone/algorithms/operator/dense_operator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+
+namespace flagstone::spectral {
+namespace {
+
+constexpr kernel::Op plain{}, transposed{true, false};
+
+Tile block(std::byte* data, Dtype dtype, Index rows, Index cols) {
+  const auto item = static_cast<Index>(size_of(dtype));
+  return {data, dtype, {rows, cols}, {cols * item, item}, static_cast<std::size_t>(rows * cols * item)};
+}
+
+/// Where a pass's numbers go; null where they are not collected.
+struct Sums {
+  double *sums = nullptr, *squares = nullptr;
+};
+
+template <class T>
+void add_moments(const Tile& centred, bool tall, Sums to) {
+  const Index rows = centred.shape[0], cols = centred.shape[1];
+  double total = 0;
+  for (Index i = 0; i < rows; ++i) {
+    const auto* row = reinterpret_cast<const T*>(centred.data + i * centred.strides[0]);
+    if (tall) {
+      for (Index j = 0; j < cols; ++j) {
+        const double value = row[j];
+        to.sums[j] += value;
+        to.squares[j] += value * value;
+      }
+    } else {
+      for (Index j = 0; j < cols; ++j) total += static_cast<double>(row[j]) * static_cast<double>(row[j]);
+    }
+  }
+  if (!tall) *to.squares += total;
+}
+
+/// One panel's pieces, converted and centred one after the other.
+class Pieces {
+ public:
+  Pieces(const DensePanels& x, const Centring& centring, Dtype compute, Index panel)
+      : x_(x), center_(centring.center), compute_(compute), length_(x.length(panel)), piece_(x.piece(compute)) {}
+
+  std::size_t scratch_bytes() const {
+    const auto values = static_cast<std::size_t>(x_.side * piece_) * size_of(compute_);
+    return align_up(values, 64) + align_up(static_cast<std::size_t>(piece_) * 8, 64);
+  }
+  Index piece() const { return piece_; }
+  /// use(first, length, converted): `converted` is length x side (tall) or side x length (wide), C order.
+  /// `shift`: tall, n numbers or null. `means` (wide, may be null): where the panel's column means go.
+  template <class Use>
+  void each(const Tile& stored, const double* shift, double* means, std::byte* scratch, Use&& use) const {
+    const Tile panel = x_.view(stored);
+    auto* local = reinterpret_cast<double*>(scratch);
+    std::byte* values = scratch + align_up(static_cast<std::size_t>(piece_) * 8, 64);
+    for (Index at = 0; at < length_; at += piece_) {
+      const Index n = std::min(piece_, length_ - at);
+      const Box box = x_.tall ? Box{{at, 0}, {n, x_.side}} : Box{{0, at}, {x_.side, n}};
+      const Tile from = subtile(panel, box);
+      const Tile to = block(values, compute_, box.shape[0], box.shape[1]);
+      if (x_.tall) {
+        kernel::convert(from, shift, to);
+      } else if (center_) {
+        column_means(from, to, local);
+        kernel::convert(from, local, to);
+        if (means) std::copy_n(local, n, means + at);
+      } else {
+        kernel::convert(from, nullptr, to);
+        if (means) std::fill_n(means + at, n, 0.0);
+      }
+      use(at, n, to);
+    }
+  }
+
+ private:
+  /// Of a whole-column piece, to eps in two steps: the mean of the values less their first row, added to that row.
+  void column_means(const Tile& from, const Tile& buffer, double* means) const {
+    const Index rows = from.shape[0], cols = from.shape[1];
+    kernel::convert(subtile(from, {{0, 0}, {1, cols}}), nullptr, matrix(means, 1, cols));
+    kernel::convert(from, means, buffer);
+    std::vector<double> sums(cols, 0.0);
+    visit_blas_type(compute_, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_floating_point_v<T>)
+        for (Index i = 0; i < rows; ++i) {
+          const auto* row = reinterpret_cast<const T*>(buffer.data + i * buffer.strides[0]);
+          for (Index j = 0; j < cols; ++j) sums[j] += row[j];
+        }
+    });
+    for (Index j = 0; j < cols; ++j) means[j] += sums[j] / static_cast<double>(rows);
+  }
+
+  const DensePanels& x_;
+  bool center_;
+  Dtype compute_;
+  Index length_, piece_;
+};
+
+void moments_of(const Tile& piece, bool tall, Sums to) {
+  if (!to.squares) return;
+  if (piece.dtype == Dtype::float32)
+    add_moments<float>(piece, tall, to);
+  else
+    add_moments<double>(piece, tall, to);
+}
+
+/// Accesses of the moments, and where their tiles are.
+struct MomentPlaces {
+  int shift = -1, sums = -1, squares = -1;
+
+  MomentPlaces(std::vector<Access>& accesses, const DensePanels& x, const Centring& centring, const Moments* moments,
+               Index panel) {
+    const auto add = [&](Access access) {
+      return accesses.push_back(std::move(access)), static_cast<int>(accesses.size()) - 1;
+    };
+    if (centring.shift) shift = add(read({*centring.shift, whole(centring.shift->shape())}));
+    if (!moments) return;
+    squares = add(reduce({moments->squares, whole(moments->squares.shape())}));
+    if (x.tall)
+      sums = add(reduce({moments->sums, whole(moments->sums.shape())}));
+    else
+      sums = add(write({moments->sums, {{0, x.first(panel)}, {1, x.length(panel)}}}));
+  }
+  static double* at(std::span<const Tile> tiles, int place) { return place < 0 ? nullptr : tiles[place].as<double>(); }
+};
+
+}  // namespace
+
+void dense_gram_multiply(Graph& graph, const DensePanels& x, const Centring& centring, const Array& v, const Array& y,
+                         const Array* keep, const Moments* moments) {
+  const Dtype compute = v.dtype();
+  const Index b = v.shape()[1];
+  for (Index p = 0; p < x.count(); ++p) {
+    TaskSpec task;
+    task.name = "dense_gram";
+    task.accesses = {read(x.region(p)), read({v, whole(v.shape())}), reduce({y, whole(y.shape())})};
+    const Pieces pieces(x, centring, compute, p);
+    const MomentPlaces places(task.accesses, x, centring, moments, p);
+    const bool keeps = keep != nullptr;
+    const int kept = static_cast<int>(task.accesses.size());
+    if (keeps) task.accesses.push_back(write({*keep, {{x.first(p), 0}, {x.length(p), b}}}));
+    const std::size_t between = align_up(static_cast<std::size_t>(pieces.piece() * b) * size_of(compute), 64);
+    const bool narrow = compute == Dtype::float32;
+    task.accesses.push_back(
+        scratch(pieces.scratch_bytes() + between + (narrow ? static_cast<std::size_t>(x.side * b) * 4 : 0)));
+    task.cost.flops = 4.0 * static_cast<double>(x.side * x.length(p)) * static_cast<double>(b);
+    task.cost.float64 = !narrow;
+    // The conversion, and what products with few columns take beyond the rate of square ones (measured: 13 columns'
+    // worth in float32, 24 in float64), as traffic.
+    task.cost.bytes_touched = (narrow ? 60.0 : 84.0) * static_cast<double>(x.side * x.length(p));
+    task.body = [x, pieces_bytes = pieces.scratch_bytes(), centring, compute, p, places, keeps, kept, b, between,
+                 narrow](std::span<const Tile> tiles) {
+      const Pieces pieces(x, centring, compute, p);
+      std::byte* scratch = tiles.back().data;
+      Tile sum = tiles[2];
+      if (narrow) {
+        sum = block(scratch + pieces_bytes + between, compute, x.side, b);
+        std::memset(sum.data, 0, sum.bytes);
+      }
+      const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};
+      pieces.each(tiles[0], MomentPlaces::at(tiles, places.shift), x.tall ? nullptr : to.sums, scratch,
+                  [&](Index at, Index n, const Tile& piece) {
+                    moments_of(piece, x.tall, to);
+                    const Tile t = block(scratch + pieces_bytes, compute, n, b);
+                    kernel::gemm(1.0, piece, x.tall ? plain : transposed, tiles[1], plain, 0.0, t, nullptr);
+                    kernel::gemm(1.0, piece, x.tall ? transposed : plain, t, plain, 1.0, sum, nullptr);
+                    if (keeps) kernel::convert(t, nullptr, subtile(tiles[kept], {{at, 0}, {n, b}}));
+                  });
+      if (!narrow) return;
+      const auto* from = sum.as<const float>();
+      auto* target = tiles[2].as<double>();
+      for (Index i = 0; i < x.side * b; ++i) target[i] += from[i];
+    };
+    graph.add(std::move(task));
+  }
+}
+
+namespace {
+
+constexpr Index gram_block = 512;  // of G: one task each, so that all workers have one
+constexpr int panels_in_flight = 3;
+
+}  // namespace
+
+std::uint64_t dense_gram_matrix_bytes(const DensePanels& x) {
+  return panels_in_flight * align_up(static_cast<std::uint64_t>(x.side * x.step) * 8);
+}
+
+void dense_gram_matrix(Graph& graph, const DensePanels& x, const Centring& centring, const Array& g,
+                       const Moments* moments) {
+  std::vector<Array> ring;
+  for (Index i = 0; i < std::min<Index>(panels_in_flight, x.count()); ++i)
+    ring.push_back(graph.allocate(x.tall ? Shape{x.step, x.side} : Shape{x.side, x.step}, Dtype::float64));
+  for (Index p = 0; p < x.count(); ++p) {
+    const Array& panel = ring[p % ring.size()];
+    TaskSpec task;
+    task.name = "dense_center";
+    task.accesses = {read(x.region(p)), write({panel, whole(panel.shape())})};
+    const Pieces pieces(x, centring, Dtype::float64, p);
+    const MomentPlaces places(task.accesses, x, centring, moments, p);
+    task.accesses.push_back(scratch(pieces.scratch_bytes()));
+    task.cost.bytes_touched = (x.tall ? 80.0 : 140.0) * static_cast<double>(x.side * x.length(p));
+    task.body = [x, centring, p, places](std::span<const Tile> tiles) {
+      const Pieces pieces(x, centring, Dtype::float64, p);
+      const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};
+      pieces.each(tiles[0], MomentPlaces::at(tiles, places.shift), x.tall ? nullptr : to.sums, tiles.back().data,
+                  [&](Index at, Index n, const Tile& piece) {
+                    moments_of(piece, x.tall, to);
+                    const Box box = x.tall ? Box{{at, 0}, {n, x.side}} : Box{{0, at}, {x.side, n}};
+                    copy(piece, subtile(tiles[1], box));
+                  });
+    };
+    graph.add(std::move(task));
+    const Index n = x.length(p);
+    for (Index i = 0; i < x.side; i += gram_block)
+      for (Index j = 0; j <= i; j += gram_block) {
+        const Index ni = std::min(gram_block, x.side - i), nj = std::min(gram_block, x.side - j);
+        TaskSpec product;
+        product.name = "dense_gram_matrix";
+        product.accesses = {read({panel, whole(panel.shape())}), update({g, {{i, j}, {ni, nj}}})};
+        product.cost.flops = 2.0 * static_cast<double>(ni * nj) * static_cast<double>(n);
+        product.cost.float64 = true;
+        product.cost.bytes_touched =
+            0.18 * product.cost.flops;  // long and narrow: 30 % beyond the rate of square tiles
+        product.body = [tall = x.tall, i, j, ni, nj, n](std::span<const Tile> tiles) {
+          const auto part = [&](Index first, Index width) {
+            return subtile(tiles[0], tall ? Box{{0, first}, {n, width}} : Box{{first, 0}, {width, n}});
+          };
+          kernel::gemm(1.0, part(i, ni), {tall, false}, part(j, nj), {!tall, false}, 1.0, tiles[1], nullptr);
+        };
+        graph.add(std::move(product));
+      }
+  }
+  graph.barrier();  // the ring of panels goes away
+}
+
+void first_panel_means(Graph& graph, const DensePanels& x, const Array& shift) {
+  const Pieces pieces(x, {}, Dtype::float64, 0);
+  graph.await({read(x.region(0)), scratch(pieces.scratch_bytes()), update({shift, whole(shift.shape())})},
+              [&](std::span<const Tile> tiles) {
+                auto* means = tiles[2].as<double>();
+                std::fill_n(means, x.side, 0.0);
+                pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index, Index n, const Tile& piece) {
+                  for (Index i = 0; i < n; ++i)
+                    for (Index j = 0; j < x.side; ++j) means[j] += piece.as<double>()[i * x.side + j];
+                });
+                for (Index j = 0; j < x.side; ++j) {
+                  means[j] /= static_cast<double>(x.length(0));
+                  // A bad value is found by the pass; as a shift it would spoil the whole column's moments.
+                  if (!std::isfinite(means[j])) means[j] = 0;
+                }
+              });
+}
+
+void find_bad_value(Graph& graph, const DensePanels& x) {
+  const Index none = std::numeric_limits<Index>::max();
+  Index row = none, col = none;
+  for (Index p = 0; p < x.count() && (row == none || !x.tall); ++p) {
+    const Pieces pieces(x, {}, Dtype::float64, p);
+    graph.await({read(x.region(p)), scratch(pieces.scratch_bytes())}, [&](std::span<const Tile> tiles) {
+      pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index at, Index, const Tile& piece) {
+        const Index first_row = x.tall ? x.first(p) + at : 0, first_col = x.tall ? 0 : x.first(p) + at;
+        for (Index i = 0; i < piece.shape[0] && first_row + i <= row; ++i)
+          for (Index j = 0; j < piece.shape[1]; ++j) {
+            if (std::isfinite(piece.as<double>()[i * piece.shape[1] + j])) continue;
+            if (first_row + i < row || first_col + j < col) row = first_row + i, col = first_col + j;
+            break;
+          }
+      });
+    });
+  }
+  if (row != none)
+    throw NumericalError("pca: X has NaN or Inf at row " + std::to_string(row) + ", column " + std::to_string(col) +
+                         "; finite values are needed, replace or drop them first.");
+}
+
+double largest_magnitude(Graph& graph, const DensePanels& x) {
+  double largest = 0;
+  for (Index p = 0; p < x.count(); ++p) {
+    const Pieces pieces(x, {}, Dtype::float64, p);
+    graph.await({read(x.region(p)), scratch(pieces.scratch_bytes())}, [&](std::span<const Tile> tiles) {
+      pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index, Index, const Tile& piece) {
+        const auto* values = piece.as<const double>();
+        for (Index i = 0; i < count(piece.shape); ++i) largest = std::max(largest, std::abs(values[i]));
+      });
+    });
+  }
+  return largest;
+}
+
+}  // namespace flagstone::spectral

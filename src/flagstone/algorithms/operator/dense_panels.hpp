@@ -1,0 +1,30 @@
+#pragma once
+// How a dense array is cut for streaming: panels of whole chunks along its longer side.
+#include "flagstone/runtime/graph/graph.hpp"
+
+namespace flagstone::spectral {
+
+/// X = array or its transpose. A function of shape, dtype and layout only, so that the bits do not depend on limits.
+struct DensePanels {
+  DensePanels(const Array& x, bool transpose);
+
+  Array array;
+  bool transpose;
+  bool tall;           // at least as many rows as columns: panels of rows, G = XᵀX; else of columns, G = XXᵀ
+  Index side, extent;  // the shorter and the longer side of X
+  Index step;          // extent of a panel along the longer side
+
+  Index rows() const { return tall ? extent : side; }
+  Index cols() const { return tall ? side : extent; }
+  Index count() const { return ceil_div(extent, step); }
+  Index first(Index panel) const { return panel * step; }
+  Index length(Index panel) const { return std::min(step, extent - first(panel)); }
+  /// The panel in the array's own coordinates.
+  Region region(Index panel) const;
+  /// A tile of `region` seen as a part of X: rows x cols.
+  Tile view(const Tile& tile) const;
+  /// Length along the longer side that is converted at a time, so that it stays in a core's cache.
+  Index piece(Dtype compute) const;
+};
+
+}  // namespace flagstone::spectral

@@ -1,0 +1,34 @@
+#include "flagstone/algorithms/pca/source.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace flagstone::spectral {
+
+void measure_right(LastPass& pass, const double* z, Index n, double rounding) {
+  const auto k = static_cast<Index>(pass.sigma.size());
+  const auto* v = reinterpret_cast<const double*>(pass.vectors.store().memory());
+  std::vector<double> products(k, 0.0);
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < k; ++j) products[j] += v[i * k + j] * z[i * k + j];
+  for (Index j = 0; j < k; ++j) {
+    const double measured = std::sqrt(std::max(0.0, products[j]));
+    if (pass.measure) pass.sigma[j] = measured;
+    if (j > 0) pass.sigma[j] = std::min(pass.sigma[j], pass.sigma[j - 1]);  // equal but for rounding
+  }
+  pass.residual.assign(k, 0.0);
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < k; ++j) {
+      const double sigma = pass.sigma[j];
+      if (sigma <= rounding * pass.sigma[0]) continue;
+      const double difference = z[i * k + j] / sigma - sigma * v[i * k + j];
+      pass.residual[j] += difference * difference;
+    }
+  for (Index j = 0; j < k; ++j)
+    pass.residual[j] = pass.sigma[j] > rounding * pass.sigma[0] ? std::sqrt(pass.residual[j]) : pass.sigma[j];
+  pass.components.resize(static_cast<std::size_t>(k * n));
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < k; ++j) pass.components[j * n + i] = v[i * k + j];
+}
+
+}  // namespace flagstone::spectral

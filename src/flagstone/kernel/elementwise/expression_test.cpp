@@ -1,0 +1,143 @@
+#include "flagstone/kernel/elementwise/expression.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "flagstone/base/error.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+Tile tile_of(std::vector<float>& values, Shape shape) {
+  const Shape strides = c_strides(shape, sizeof(float));
+  return {reinterpret_cast<std::byte*>(values.data()), Dtype::float32, shape, strides, values.size() * sizeof(float)};
+}
+
+std::vector<float> numbers(std::size_t n, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::uniform_real_distribution<float> range(0.1f, 3.0f);
+  std::vector<float> values(n);
+  for (float& value : values) value = range(rng);
+  return values;
+}
+
+void run(const Program& program, const Shape& shape, const std::vector<Tile>& inputs,
+         const std::vector<StoreTarget>& stores, const std::vector<FoldTarget>& folds = {}) {
+  std::vector<std::byte> scratch(evaluate_scratch(program) + 64);
+  auto* aligned = scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64;
+  evaluate(program, shape, inputs, stores, folds, aligned);
+}
+
+TEST(Expression, FusesVerbsOverTilesOfAnyStrides) {
+  const float two = 2;
+  Program program;
+  const int a = program.input(Dtype::float32), b = program.input(Dtype::float32);
+  const int c = program.constant(Dtype::float32, &two);
+  const int result = program.apply(Verb::log1p, program.apply(Verb::add, program.apply(Verb::multiply, a, c), b));
+  const Index rows = 37, cols = 5003;
+  auto x = numbers(rows * cols, 1), row = numbers(cols, 2), out = std::vector<float>(rows * cols);
+  Tile broadcast = tile_of(row, {1, cols});
+  broadcast.shape = {rows, cols}, broadcast.strides[0] = 0;
+  // x is transposed in memory.
+  Tile turned = tile_of(x, {cols, rows});
+  std::swap(turned.shape[0], turned.shape[1]), std::swap(turned.strides[0], turned.strides[1]);
+  run(program, {rows, cols}, {turned, broadcast}, {{result, tile_of(out, {rows, cols})}});
+  for (Index i = 0; i < rows; ++i)
+    for (Index j = 0; j < cols; ++j) {
+      const double wanted = std::log1p(2.0 * x[j * rows + i] + row[j]);
+      ASSERT_NEAR(out[i * cols + j], wanted, 4 * 0x1p-23 * wanted) << i << ", " << j;
+    }
+}
+
+TEST(Expression, AValueDoesNotDependOnItsPlace) {
+  Program program;
+  const int result = program.apply(Verb::exp, program.input(Dtype::float32));
+  for (Index n : {1, 3, 15, 16, 17, 100, 2047, 2048, 2049}) {
+    std::vector<float> x(n, 1.2345f), out(n);
+    run(program, {n}, {tile_of(x, {n})}, {{result, tile_of(out, {n})}});
+    for (float value : out) ASSERT_EQ(value, out[0]) << n;
+    ASSERT_NEAR(out[0], std::exp(1.2345), 1e-6);
+  }
+}
+
+struct Case {
+  Fold fold;
+  Finish finish;
+};
+
+TEST(Expression, FoldsAlongEitherDimensionAndJoinsTiles) {
+  const Index rows = 83, cols = 2100;
+  auto x = numbers(rows * cols, 3);
+  for (const auto& [fold, finish] : {Case{Fold::sum, Finish::mean}, Case{Fold::var, Finish::var},
+                                     Case{Fold::max, Finish::value}, Case{Fold::prod, Finish::value}}) {
+    for (const bool along : {false, true}) {  // reduce columns, rows
+      Program program;
+      const int value = program.input(Dtype::float32);
+      const Index results = along ? rows : cols;
+      const int words = state_words(fold, Dtype::float32);
+      std::vector<double> total(results * words), part(results * words);
+      auto* to = reinterpret_cast<std::byte*>(total.data());
+      auto* from = reinterpret_cast<std::byte*>(part.data());
+      // Two tiles along the reduced dimension.
+      for (int half = 0; half < 2; ++half) {
+        std::byte* state = half == 0 ? to : from;
+        fold_nothing(fold, Dtype::float32, results, state);
+        Box box{{0, 0}, {rows, cols}};
+        const std::size_t d = along ? 1 : 0;
+        const Index cut = box.shape[d] / 3;
+        box.start[d] = half * cut, box.shape[d] = half == 0 ? cut : box.shape[d] - cut;
+        const Tile tile = subtile(tile_of(x, {rows, cols}), box);
+        FoldTarget target{fold, value, state, results, along ? Shape{1, 0} : Shape{0, 1}, 0, {}};
+        run(program, box.shape, {tile}, {}, {target});
+      }
+      fold_states(fold, Dtype::float32, results, from, to);
+      std::vector<double> found(results);
+      const Tile out{reinterpret_cast<std::byte*>(found.data()), Dtype::float64, {results}, {8}, 0};
+      const double count = static_cast<double>(along ? cols : rows);
+      finish_states({fold, finish, Dtype::float32, count, 0}, results, to, out);
+      for (Index k = 0; k < results; ++k) {
+        double sum = 0, squares = 0, most = 0, product = 1;
+        const Index n = along ? cols : rows;
+        const auto at = [&](Index i) { return static_cast<double>(along ? x[k * cols + i] : x[i * cols + k]); };
+        for (Index i = 0; i < n; ++i) sum += at(i), most = std::max(most, at(i)), product *= at(i);
+        for (Index i = 0; i < n; ++i) squares += (at(i) - sum / count) * (at(i) - sum / count);
+        const double wanted = fold == Fold::sum   ? sum / count
+                              : fold == Fold::var ? squares / count
+                              : fold == Fold::max ? most
+                                                  : product;
+        ASSERT_NEAR(found[k], wanted, 1e-12 * std::abs(wanted) * static_cast<double>(n)) << k;
+      }
+    }
+  }
+}
+
+TEST(Expression, SmallIntegersWrapAndAreNotPromoted) {
+  Program program;
+  const int a = program.input(Dtype::int8), b = program.input(Dtype::int8);
+  for (const Verb verb : {Verb::add, Verb::multiply, Verb::right_shift, Verb::floor_divide, Verb::remainder})
+    EXPECT_EQ(program.dtype(program.apply(verb, a, b)), Dtype::int8);
+  std::vector<std::int8_t> x{-128, 127, -7, -7, 5}, y{-1, 2, 2, 3, 0}, out(5);
+  const auto view = [](std::vector<std::int8_t>& v) {
+    return Tile{reinterpret_cast<std::byte*>(v.data()), Dtype::int8, {5}, {1}, 5};
+  };
+  Program division;
+  const int p = division.input(Dtype::int8), q = division.input(Dtype::int8);
+  const int result = division.apply(Verb::floor_divide, p, q);
+  run(division, {5}, {view(x), view(y)}, {{result, view(out)}});
+  EXPECT_EQ(out, (std::vector<std::int8_t>{-128, 63, -4, -3, 0}));
+}
+
+TEST(Expression, RefusesWhatIsNotDefined) {
+  Program program;
+  const int b = program.input(Dtype::boolean), c = program.input(Dtype::complex64), f = program.input(Dtype::float32);
+  EXPECT_THROW(program.apply(Verb::subtract, b, b), ShapeError);
+  EXPECT_THROW(program.apply(Verb::less, c, c), ShapeError);
+  EXPECT_THROW(program.apply(Verb::add, c, f), ShapeError);
+  EXPECT_THROW(verb_from_name("nonsense"), ShapeError);
+}
+
+}  // namespace
+}  // namespace flagstone::kernel

@@ -1,0 +1,276 @@
+#include "flagstone/kernel/sparse/csr.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/reference/reference.hpp"
+#include "flagstone/kernel/sparse/csr_rows.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+template <class Real, class Column>
+struct Sample {
+  Index rows, cols;
+  std::vector<Index> pointers;
+  std::vector<Column> columns;
+  std::vector<Real> values;
+
+  /// Rows of very different lengths, every seventh empty; unsorted and repeated columns when `wild`.
+  Sample(Index m, Index n, double density, bool wild = false) : rows(m), cols(n), pointers{1000} {
+    std::mt19937 random(static_cast<unsigned>(m + 7 * n));
+    std::uniform_real_distribution<double> uniform;
+    std::normal_distribution<double> normal;
+    for (Index i = 0; i < m; ++i) {
+      for (Index j = 0; j < n && i % 7 != 3; ++j)
+        if (uniform(random) < density * (i % 5 + 1) / 3) {
+          columns.push_back(static_cast<Column>(wild ? random() % static_cast<unsigned>(n) : j));
+          values.push_back(static_cast<Real>(normal(random)));
+        }
+      pointers.push_back(1000 + static_cast<Index>(columns.size()));
+    }
+  }
+  static constexpr Dtype column_dtype() {
+    return sizeof(Column) == 2 ? Dtype::uint16 : sizeof(Column) == 4 ? Dtype::uint32 : Dtype::uint64;
+  }
+  CsrRows panel() const {
+    return {rows,
+            cols,
+            pointers.data(),
+            reinterpret_cast<const std::byte*>(values.data()),
+            reinterpret_cast<const std::byte*>(columns.data()),
+            column_dtype()};
+  }
+  std::vector<double> dense(const double* mu) const {
+    return reference::densify(rows, cols, pointers.data(), columns.data(), values.data(), mu);
+  }
+};
+
+/// A rows x width block with leading dimension width + pad, and its values in float64.
+template <class Real>
+struct Block {
+  Index rows, width, ld;
+  std::vector<Real> memory;
+  Block(Index m, Index b, Index pad, bool random_values) : rows(m), width(b), ld(b + pad) {
+    std::mt19937 random(static_cast<unsigned>(m + b));
+    std::normal_distribution<double> normal;
+    memory.resize(static_cast<std::size_t>(m * ld));
+    for (auto& value : memory) value = random_values ? static_cast<Real>(normal(random)) : Real{};
+  }
+  Tile tile() {
+    return {reinterpret_cast<std::byte*>(memory.data()),
+            sizeof(Real) == 4 ? Dtype::float32 : Dtype::float64,
+            {rows, width},
+            {ld * static_cast<Index>(sizeof(Real)), sizeof(Real)},
+            0};
+  }
+  std::vector<double> wide() const {
+    std::vector<double> values;
+    for (Index i = 0; i < rows; ++i)
+      for (Index k = 0; k < width; ++k) values.push_back(static_cast<double>(memory[i * ld + k]));
+    return values;
+  }
+};
+
+template <class Real>
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, double terms) {
+  ASSERT_EQ(got.size(), want.size());
+  double scale = 1;
+  for (double value : want) scale = std::max(scale, std::abs(value));
+  const double bound = 4 * terms * std::numeric_limits<Real>::epsilon() * scale;
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], bound) << i;
+}
+
+constexpr Index widths[] = {1, 2, 3, 4, 5, 7, 8, 11, 15, 16, 17, 31, 32, 50, 64, 100, 127};
+
+template <class Real, class Column>
+void check_verbs(Index m, Index n, double density, bool wild) {
+  const Sample<Real, Column> a(m, n, density, wild);
+  for (Index b : widths)
+    for (bool centred : {false, true}) {
+      std::vector<double> mu(static_cast<std::size_t>(n)), s(static_cast<std::size_t>(b)), sums(s), none(s);
+      for (Index j = 0; j < n; ++j) mu[j] = centred ? std::sin(static_cast<double>(j)) : 0;
+      Block<Real> x(n, b, b % 3, true), t(m, b, 2, true), y(n, b, 1, true), u(m, b, 0, true), z(n, b, 3, false);
+      shift_row(mu.data(), x.tile(), s.data());
+      const auto dense = a.dense(centred ? mu.data() : nullptr);
+      const auto want_t = reference::multiply(dense, m, n, x.wide(), b, false);
+      csr_multiply(a.panel(), x.tile(), centred ? s.data() : nullptr, t.tile());
+      expect_near<Real>(t.wide(), want_t, static_cast<double>(n));
+
+      // Y += Aᵀ U and the correction -mu 1ᵀU
+      const auto before = y.wide();
+      csr_multiply_transposed(a.panel(), u.tile(), y.tile(), centred ? sums.data() : nullptr);
+      Block<double> merged(n, b, 1, false);
+      shift_merge(y.tile(), centred ? mu.data() : nullptr, sums.data(), merged.tile());
+      auto want_y = reference::multiply(dense, m, n, u.wide(), b, true);
+      for (std::size_t i = 0; i < want_y.size(); ++i) want_y[i] += before[i];
+      expect_near<Real>(merged.wide(), want_y, static_cast<double>(m + n));
+
+      for (bool keep : {false, true}) {
+        Block<Real> kept(m, b, 1, true), total(n, b, 0, false);
+        std::fill(sums.begin(), sums.end(), 0.0);
+        csr_gram(a.panel(), x.tile(), centred ? s.data() : nullptr, keep ? kept.tile() : Tile{}, total.tile(),
+                 sums.data());
+        Block<double> result(n, b, 0, false);
+        shift_merge(total.tile(), centred ? mu.data() : nullptr, sums.data(), result.tile());
+        expect_near<Real>(result.wide(), reference::multiply(dense, m, n, want_t, b, true), static_cast<double>(m + n));
+        if (keep) {
+          EXPECT_EQ(kept.wide(), t.wide());
+        }
+      }
+    }
+}
+
+TEST(Sparse, VerbsMatchDenseLoops) {
+  check_verbs<float, std::uint16_t>(37, 29, 0.3, false);
+  check_verbs<float, std::uint32_t>(23, 61, 0.2, true);
+  check_verbs<float, std::uint64_t>(16, 5, 0.5, true);
+  check_verbs<double, std::uint16_t>(37, 29, 0.3, true);
+  check_verbs<double, std::uint32_t>(1, 200, 0.5, false);
+  check_verbs<double, std::uint64_t>(40, 1, 0.9, false);
+}
+
+TEST(Sparse, StripsOfColumnsAndGroupsOfRows) {
+  const Index m = 600, n = 2000, b = 64;  // X is larger than a strip, the rows more than a group
+  for (bool wild : {false, true}) {
+    const Sample<float, std::uint16_t> a(m, n, 0.05, wild);
+    Block<float> x(n, b, 0, true), t(m, b, 0, false), y(n, b, 0, false);
+    csr_gram(a.panel(), x.tile(), nullptr, t.tile(), y.tile(), nullptr);
+    const auto dense = a.dense(nullptr), want = reference::multiply(dense, m, n, x.wide(), b, false);
+    expect_near<float>(t.wide(), want, 100);
+    expect_near<float>(y.wide(), reference::multiply(dense, m, n, want, b, true), 100);
+  }
+}
+
+TEST(Sparse, EveryInstructionSetGivesTheSameNumbers) {
+  const Sample<float, std::uint16_t> a(60, 45, 0.4);
+  std::vector<const SparseTable*> tables{&sparse_baseline};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables.push_back(&sparse_avx2);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) tables.push_back(&sparse_avx512);
+#endif
+  for (Index b : widths) {
+    Block<float> x(a.cols, b, 1, true);
+    std::vector<double> shift(static_cast<std::size_t>(b), 0.5);
+    std::vector<std::vector<double>> results;
+    for (const SparseTable* table : tables) {
+      Block<float> t(a.rows, b, 2, false), y(a.cols, b, 0, false);
+      std::vector<double> sums(static_cast<std::size_t>(b));
+      SparseJob job{};
+      job.rows = a.rows, job.cols = a.cols, job.pointers = a.pointers.data(), job.values = a.values.data(),
+      job.columns = a.columns.data();
+      job.x = x.memory.data(), job.ldx = x.ld, job.y = y.memory.data(), job.ldy = y.ld;
+      job.t = t.memory.data(), job.ldt = t.ld, job.shift = shift.data(), job.sums = sums.data(), job.width = b;
+      table->at[0][0](job);
+      auto all = t.wide();
+      const auto more = y.wide();
+      all.insert(all.end(), more.begin(), more.end()), all.insert(all.end(), sums.begin(), sums.end());
+      results.push_back(all);
+    }
+    for (const auto& result : results) expect_near<float>(result, results[0], 100);
+  }
+}
+
+TEST(Sparse, NaNStaysWhereItBelongs) {
+  Sample<float, std::uint16_t> a(20, 30, 0.5);
+  Block<float> x(30, 20, 0, true), t(20, 20, 0, true);
+  for (Index j = 0; j < 30; ++j) x.memory[j * 20 + 7] = NAN;
+  csr_multiply(a.panel(), x.tile(), nullptr, t.tile());
+  for (Index i = 0; i < 20; ++i)
+    for (Index k = 0; k < 20; ++k)
+      EXPECT_EQ(std::isnan(t.memory[i * 20 + k]), k == 7 && a.pointers[i + 1] > a.pointers[i]) << i << " " << k;
+}
+
+TEST(Sparse, NoRowsAndNoColumnsOfXAreLegal) {
+  const Sample<double, std::uint16_t> none(0, 10, 1), some(5, 10, 1);
+  Block<double> x(10, 4, 0, true), t(0, 4, 0, false), y(10, 4, 0, false), x0(10, 0, 0, true), t0(5, 0, 0, true);
+  csr_gram(none.panel(), x.tile(), nullptr, {}, y.tile(), nullptr);
+  csr_multiply(none.panel(), x.tile(), nullptr, t.tile());
+  csr_multiply(some.panel(), x0.tile(), nullptr, t0.tile());
+  for (double value : y.memory) EXPECT_EQ(value, 0);
+}
+
+TEST(Sparse, RefusesWrongBlocks) {
+  const Sample<double, std::uint16_t> a(5, 10, 0.5);
+  Block<double> x(9, 4, 0, true), t(5, 4, 0, true), good(10, 4, 0, true);
+  Block<float> narrow(10, 4, 0, true);
+  EXPECT_THROW(csr_multiply(a.panel(), x.tile(), nullptr, t.tile()), ShapeError);
+  EXPECT_THROW(csr_multiply(a.panel(), narrow.tile(), nullptr, t.tile()), ShapeError);
+  Tile turned = good.tile();
+  turned.strides = {8, 80};
+  EXPECT_THROW(csr_multiply(a.panel(), turned, nullptr, t.tile()), ShapeError);
+}
+
+template <class Real, class Column>
+void check_gram_matrix(Index m, Index n, double density, bool wild, bool dense) {
+  const Sample<Real, Column> a(m, n, density, wild);
+  double pairs = 0;
+  for (Index i = 0; i < m; ++i) pairs += std::pow(static_cast<double>(a.pointers[i + 1] - a.pointers[i]), 2);
+  EXPECT_EQ(gram_matrix_cost(m, n, pairs).dense, dense);
+  std::vector<double> want(static_cast<std::size_t>(n * n));
+  const auto full = a.dense(nullptr);
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j)
+      for (Index k = 0; k < n; ++k) want[j * n + k] += full[i * n + j] * full[i * n + k];
+  std::vector<std::byte> scratch(gram_matrix_scratch(n));
+  for (Index parts : {Index{1}, std::min<Index>(3, n)}) {
+    Block<double> g(n, n, 2, false);
+    for (Index part = 0; part < parts; ++part) {
+      const Index first = part * n / parts, last = (part + 1) * n / parts;
+      csr_gram_matrix(a.panel(), sizeof(Real) == 4 ? Dtype::float32 : Dtype::float64, first,
+                      subtile(g.tile(), {{first, 0}, {last - first, n}}), scratch.data());
+    }
+    for (Index j = 0; j < n; ++j)
+      for (Index k = 0; k <= j; ++k)
+        ASSERT_NEAR(g.memory[j * g.ld + k], want[j * n + k], 1e-12 * static_cast<double>(m + 10)) << j << " " << k;
+  }
+}
+
+TEST(Sparse, GramMatrixScatteredAndDense) {
+  check_gram_matrix<float, std::uint16_t>(300, 90, 0.1, false, false);
+  check_gram_matrix<double, std::uint32_t>(300, 90, 0.1, true, false);
+  check_gram_matrix<float, std::uint64_t>(200, 37, 0.9, false, true);
+  check_gram_matrix<double, std::uint16_t>(150, 37, 0.9, true, true);
+  check_gram_matrix<float, std::uint16_t>(9000, 60, 0.02, false, false);  // more rows than one group of cursors
+}
+
+template <class From>
+void check_columns(Dtype dtype, Index cols, std::vector<From> columns, Index want) {
+  std::vector<std::uint64_t> to(columns.size());
+  EXPECT_EQ(unpack_columns(reinterpret_cast<const std::byte*>(columns.data()), dtype,
+                           static_cast<Index>(columns.size()), cols, reinterpret_cast<std::byte*>(to.data())),
+            want)
+      << name_of(dtype) << " " << cols;
+  if (want >= 0) return;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    std::uint64_t got = 0;
+    const std::size_t item = size_of(column_dtype_for(cols));
+    std::memcpy(&got, reinterpret_cast<const char*>(to.data()) + i * item, item);
+    EXPECT_EQ(got, static_cast<std::uint64_t>(columns[i]));
+  }
+}
+
+TEST(Sparse, ColumnsOfEveryDtypeAreCheckedAndUnpacked) {
+  EXPECT_EQ(column_dtype_for(65536), Dtype::uint16);
+  EXPECT_EQ(column_dtype_for(65537), Dtype::uint32);
+  check_columns<std::uint8_t>(Dtype::uint8, 256, {0, 255, 7}, -1);
+  check_columns<std::uint8_t>(Dtype::uint8, 255, {0, 255, 7}, 1);
+  check_columns<std::int8_t>(Dtype::int8, 70000, {0, 5, -1}, 2);
+  check_columns<std::int16_t>(Dtype::int16, 70000, {0, 32767}, -1);
+  check_columns<std::uint16_t>(Dtype::uint16, 65536, {65535, 0}, -1);
+  check_columns<std::int32_t>(Dtype::int32, 100, {99, 100}, 1);
+  check_columns<std::int32_t>(Dtype::int32, 100, {99, -2147483647}, 1);
+  check_columns<std::uint32_t>(Dtype::uint32, Index{1} << 32, {4294967295u, 0}, -1);
+  check_columns<std::int64_t>(Dtype::int64, 65536, {65535, 65536 * 65536LL}, 1);
+  check_columns<std::int64_t>(Dtype::int64, Index{1} << 40, {(1LL << 40) - 1, 5}, -1);
+  check_columns<std::uint64_t>(Dtype::uint64, Index{1} << 40, {~0ULL}, 0);
+  check_columns<std::int64_t>(Dtype::int64, 0, {0}, 0);
+  check_columns<std::int64_t>(Dtype::int64, 0, {}, -1);
+}
+
+}  // namespace
+}  // namespace flagstone::kernel

@@ -1,0 +1,118 @@
+#include "flagstone/runtime/graph/reduction.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
+
+namespace flagstone {
+namespace {
+
+template <class T>
+void sum_into(const Tile& from, const Tile& to) {
+  const std::size_t last = from.shape.size() - 1;
+  const Index run = from.shape[last];
+  if (count(from.shape) == 0) return;
+  Shape at(last, 0);
+  do {
+    const std::byte* source = from.data;
+    std::byte* target = to.data;
+    for (std::size_t d = 0; d < last; ++d) source += at[d] * from.strides[d], target += at[d] * to.strides[d];
+    for (Index i = 0; i < run; ++i)
+      *reinterpret_cast<T*>(target + i * to.strides[last]) +=
+          *reinterpret_cast<const T*>(source + i * from.strides[last]);
+  } while (advance(at, from.shape));
+}
+
+void add_tiles(std::span<const Tile> tiles) {
+  visit_blas_type(tiles[0].dtype, [&](auto zero) { sum_into<decltype(zero)>(tiles[0], tiles[1]); });
+}
+
+bool same(const Region& a, const Region& b) { return a.array.id() == b.array.id() && a.box == b.box; }
+
+bool touches(const Access& access, const Region& region) {
+  return access.mode != Mode::scratch && access.mode != Mode::reduce && access.region.array.id() == region.array.id() &&
+         overlap(access.region.box, region.box);
+}
+
+}  // namespace
+
+std::function<void()> Reduction::prepare(TaskSpec& task) {
+  for (std::size_t i = 0; i < sums_.size();) {
+    const Region target = sums_[i].target;
+    const bool needed = std::any_of(task.accesses.begin(), task.accesses.end(),
+                                    [&](const Access& access) { return touches(access, target); });
+    if (needed) {
+      Sum sum = std::move(sums_[i]);
+      sums_.erase(sums_.begin() + static_cast<std::ptrdiff_t>(i));
+      finish(sum);
+    } else {
+      ++i;
+    }
+  }
+  std::vector<std::size_t> places;
+  std::vector<std::pair<Region, Region>> made;  // target, private tile
+  for (std::size_t i = 0; i < task.accesses.size(); ++i) {
+    Access& access = task.accesses[i];
+    if (access.mode != Mode::reduce) continue;
+    const Dtype dtype = access.region.array.dtype();
+    if (dtype < Dtype::float32)
+      throw ShapeError("reduce: " + std::string(name_of(dtype)) + " tiles do not add up; use float or complex.");
+    const Shape& shape = access.region.box.shape;
+    Region tile{temporary_array(shape, dtype, shape, scratch_), whole(shape)};
+    made.emplace_back(access.region, tile);
+    access = again(write(tile));
+    places.push_back(i);
+  }
+  if (places.empty()) return {};
+  task.body = [body = std::move(task.body), places](std::span<const Tile> tiles) {
+    for (std::size_t place : places) std::memset(tiles[place].data, 0, tiles[place].bytes);
+    body(tiles);
+  };
+  return [this, made] {
+    for (const auto& [target, tile] : made) {
+      auto sum = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& s) { return same(s.target, target); });
+      if (sum == sums_.end()) sum = sums_.insert(sums_.end(), {target, {}});
+      sum->partials.push_back({tile, 0});
+      merge_equal(*sum);
+    }
+  };
+}
+
+void Reduction::merge_equal(Sum& sum) {
+  auto& partials = sum.partials;
+  while (partials.size() > 1 && partials.back().level == partials[partials.size() - 2].level) {
+    const Region from = partials.back().tile;
+    partials.pop_back();
+    add_into(from, again(update(partials.back().tile)));
+    ++partials.back().level;
+  }
+}
+
+void Reduction::finish(Sum& sum) {
+  auto& partials = sum.partials;
+  while (!partials.empty()) {
+    const Region from = partials.back().tile;
+    partials.pop_back();
+    add_into(from, partials.empty() ? update(sum.target) : again(update(partials.back().tile)));
+  }
+}
+
+void Reduction::finish() {
+  for (Sum& sum : std::exchange(sums_, {})) finish(sum);
+}
+
+void Reduction::add_into(const Region& from, Access to) {
+  TaskSpec merge;
+  merge.name = "merge";
+  merge.accesses = {last(read(from)), std::move(to)};
+  merge.body = add_tiles;
+  const auto elements = static_cast<double>(count(from.box.shape));
+  merge.cost.bytes_touched = 4 * elements * static_cast<double>(size_of(from.array.dtype()));
+  merge.priority = 1;  // frees a tile
+  add_(std::move(merge));
+}
+
+}  // namespace flagstone

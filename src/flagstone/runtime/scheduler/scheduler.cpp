@@ -1,0 +1,438 @@
+#include "flagstone/runtime/scheduler/scheduler.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/array/requests.hpp"
+
+namespace flagstone {
+namespace {
+
+using Where = TileState::Where;
+
+// In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
+constexpr TaskId far_ahead = 16;
+
+constexpr std::size_t most_spare = 64;
+
+constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
+// Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy. More would
+// only spread a stream over more memory than the processor's caches and page tables like (16 % of a pass over CSR).
+constexpr std::uint64_t enough_loading = 16 * MiB;
+constexpr std::uint64_t enough_admitted = 12;  // tasks a worker
+
+/// Of the capacity, what products in progress may hold: the rest is for the operands that stream past them.
+std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
+
+}  // namespace
+
+void Scheduler::throw_over_budget(const std::string& who, std::uint64_t need) const {
+  throw BudgetError(who + ": needs " + format_bytes(need) + " for tiles and the budget is " +
+                        format_bytes(cache_.capacity()) + "; raise memory=.",
+                    need);
+}
+
+void Scheduler::collect_returns() {
+  const std::uint64_t bytes = returns_->exchange(0);
+  charged_ -= bytes;
+  cache_.give(bytes);
+}
+
+void Scheduler::depend(TaskState& task, TaskState* on) {
+  if (!on || on == &task || on->phase == TaskState::Phase::done) return;
+  if (!on->successors.empty() && on->successors.back() == &task) return;  // linked through another tile already
+  on->successors.push_back(&task);
+  ++task.unmet;
+  if (on->phase == TaskState::Phase::waiting) ++task.unplanned;
+}
+
+/// Dependencies from program order: read after write, write after write, write after read.
+void Scheduler::link(TaskState& task) {
+  for (auto& held : task.held) {
+    TileState& tile = *held.tile;
+    depend(task, tile.last_writer);
+    if (held.modifies)
+      for (TaskState* reader : tile.readers) depend(task, reader);
+  }
+  for (auto& held : task.held) {
+    TileState& tile = *held.tile;
+    if (held.modifies) {
+      tile.last_writer = &task;
+      tile.readers.clear();
+    } else {
+      tile.readers.push_back(&task);
+    }
+    tile.uses.push_back({&task, task.id, held.modifies && !held.reads});
+    ++tile.owner->pending_uses;
+    if (tile.uses.size() == 1) cache_.requeue(tile);
+  }
+  for (TaskId id : task.spec.after)
+    if (auto it = tasks_.find(id); it != tasks_.end()) depend(task, it->second.get());
+}
+
+std::unique_ptr<TaskState> Scheduler::fresh_task() {
+  if (spare_.empty()) return std::make_unique<TaskState>();
+  auto task = std::move(spare_.back());
+  spare_.pop_back();
+  const auto reuse = [](auto& vector) { return vector.clear(), std::move(vector); };
+  TaskState fresh;
+  fresh.operands = reuse(task->operands);
+  fresh.held = reuse(task->held);
+  fresh.scratch = reuse(task->scratch);
+  fresh.successors = reuse(task->successors);
+  *task = std::move(fresh);
+  return task;
+}
+
+/// Tiles that nobody uses and that overlap one that is used from now on: they would be old once that is written.
+void Scheduler::drop_outdated() {
+  for (TileState* tile : cache_.take_outdated())
+    if (tile->where == Where::resident && !tile->in_memory_array())
+      drop(*tile);
+    else
+      cache_.forget(*tile);
+}
+
+namespace {
+
+/// Holds the tiles of a task that is being added, so that its own later regions are compared with them too.
+class Named {
+ public:
+  explicit Named(TaskState& task) : task_(task) {}
+  Named(const Named&) = delete;
+  ~Named() {
+    for (TileState* tile : task_.operands)
+      if (tile) --tile->pins;
+  }
+  void add(TileState& tile) {
+    task_.operands.push_back(&tile);
+    ++tile.pins;
+  }
+
+ private:
+  TaskState& task_;
+};
+
+}  // namespace
+
+TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
+  auto made = fresh_task();
+  TaskState& task = *made;
+  task.id = next_id_++;
+  task.spec = std::move(spec);
+  task.host = host;
+  task.trusted = trusted;
+  std::uint64_t need = 0;
+  std::optional<Named> named(task);
+  for (const Access& access : task.spec.accesses) {
+    if (access.mode == Mode::scratch) {
+      task.operands.push_back(nullptr);
+      task.scratch_bytes += align_up(access.scratch_bytes);
+      continue;
+    }
+    const bool modifies = access.mode != Mode::read, reads = access.mode != Mode::write;
+    TileState& tile = cache_.tile(access.region, reads, modifies);
+    named->add(tile);
+    drop_outdated();
+    auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
+    if (held == task.held.end()) {
+      task.held.push_back({&tile, reads, modifies, access.last, access.again});
+      need += tile.bytes + (reads ? tile.read_staging : 0);
+    } else {
+      held->reads |= reads;
+      held->modifies |= modifies;
+      held->last |= access.last;
+      held->again |= access.again;
+    }
+  }
+  named.reset();
+  collect_returns();
+  need += task.scratch_bytes + charged_;
+  least_capacity_ = std::max(least_capacity_, need);
+  if (need > cache_.capacity()) throw_over_budget(task.spec.name, need);
+  link(task);
+  tasks_.emplace(task.id, std::move(made));
+  if (task.unplanned == 0) set_startable(task, true);
+  return task;
+}
+
+void Scheduler::set_startable(TaskState& task, bool startable) {
+  if (startable)
+    startable_.insert(&task);
+  else
+    startable_.erase(&task);
+  if (task.trusted) return;  // there the next use in program order says it all
+  for (auto& held : task.held) {
+    held.tile->wanted += startable ? 1 : -1;
+    cache_.requeue(*held.tile);
+  }
+}
+
+std::uint64_t Scheduler::missing_bytes(const TaskState& task) const {
+  std::uint64_t missing = task.scratch_bytes;
+  for (const auto& held : task.held)
+    if (held.tile->where == Where::absent) missing += held.tile->bytes;
+  return missing;
+}
+
+/// Traffic that starting this task would cause: what it loads, what would have to be evicted and needed again, and
+/// a new product beyond the cap (which would be evicted, that is written and read again, before it is finished).
+std::uint64_t Scheduler::score(const TaskState& task) const {
+  std::uint64_t loads = 0, opens = 0;
+  for (const auto& held : task.held) {
+    if (held.tile->where == Where::absent) (held.reads ? loads : opens) += held.tile->bytes;
+  }
+  const std::uint64_t room = cache_.free() + cache_.idle_clean_bytes();
+  const std::uint64_t need = loads + opens + task.scratch_bytes;
+  std::uint64_t cost = loads + (need > room ? need - room : 0);
+  if (opens > 0 && cache_.open_bytes() + opens > open_cap(cache_.capacity())) cost += 2 * opens;
+  return cost;
+}
+
+/// Startable tasks that would miss nothing more once `task` has loaded what it misses.
+int Scheduler::companions(const TaskState& task) const {
+  const auto brought = [&](const TileState* tile) {
+    return tile->where != Where::absent ||
+           std::any_of(task.held.begin(), task.held.end(), [&](const auto& held) { return held.tile == tile; });
+  };
+  int count = 0;
+  for (const auto& held : task.held) {
+    if (held.tile->where != Where::absent || !held.reads) continue;
+    for (const auto& use : held.tile->uses) {
+      const TaskState& other = *use.task;
+      if (other.phase != TaskState::Phase::waiting || other.unplanned > 0) continue;
+      count +=
+          std::all_of(other.held.begin(), other.held.end(), [&](const auto& h) { return !h.reads || brought(h.tile); });
+    }
+  }
+  return count;
+}
+
+/// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
+/// or column that crosses most products in progress, so that squares grow by themselves), then program order.
+TaskState* Scheduler::best_startable() const {
+  const bool far_enough = !hungry() && (loading_bytes_ >= enough_loading || admitted_ >= enough_admitted * workers_);
+  TaskState* best = nullptr;
+  std::uint64_t least = 0;
+  int most = 0, seen = 0;
+  for (TaskState* task : startable_) {
+    if ((task->trusted || task->spec.priority > 0) && !best) return task;
+    if (far_enough) return nullptr;  // a choice made later knows more of the graph
+    const std::uint64_t cost = score(*task);
+    if (cost == 0) return task;
+    if (best && cost > least) continue;
+    const int helped = companions(*task);
+    if (!best || cost < least || helped > most) best = task, least = cost, most = helped;
+    if (++seen == most_scored) break;
+  }
+  return best;
+}
+
+/// Frees memory until `bytes` fit. Tiles without a known next use go first. A tile that is needed again goes only
+/// when the workers are about to run dry, for tasks in flight will release memory that costs nothing. Where order is
+/// trusted the next use is certain: then a clean tile leaves early if that is far off, else only when nothing runs.
+Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId now) {
+  while (cache_.free() < bytes) {
+    if (TileState* victim = cache_.free_victim()) {
+      drop(*victim);
+      continue;
+    }
+    TileState* victim = cache_.costly_victim(quiet());
+    if (!victim) return Room::wait;
+    const bool far_off = trusted && !victim->dirty && victim->uses.front().id > now + far_ahead;
+    if (!far_off && (trusted ? admitted_ > 0 : !hungry())) return Room::wait;
+    evict(*victim);
+    if (victim->storing) return Room::wait;  // its memory comes back when the store has completed
+  }
+  return Room::enough;
+}
+
+void Scheduler::evict(TileState& tile) {
+  if (tile.dirty && !tile.overwritten_next())
+    store(tile);
+  else
+    drop(tile);
+}
+
+void Scheduler::drop(TileState& tile) {
+  machine_.release(tile);
+  cache_.give(tile.bytes);
+  tile.where = Where::absent;
+  tile.dirty = false;
+  cache_.set_open(tile, false);
+  cache_.requeue(tile);
+  cache_.forget(tile);
+}
+
+void Scheduler::store(TileState& tile) {
+  Transfer transfer = in_pieces(machine_.transfer_to_store(tile));
+  tile.storing = true;
+  tile.dirty = false;
+  cache_.requeue(tile);
+  ++in_flight_;
+  machine_.store(tile, std::move(transfer));
+}
+
+/// All or nothing: memory for every tile and for scratch, pins, and the loads on their way.
+bool Scheduler::admit(TaskState& task) {
+  for (auto& held : task.held) {
+    ++held.tile->pins;  // so that making room does not take them
+    cache_.requeue(*held.tile);
+  }
+  struct Planned {
+    TileState* tile;
+    Transfer transfer;
+  };
+  std::vector<Planned> loads;
+  std::uint64_t staging = 0;
+  for (auto& held : task.held)
+    if (held.tile->where == Where::absent && held.reads) {
+      loads.push_back({held.tile, in_pieces(held.tile->array.store().read(held.tile->box))});
+      staging += align_up(loads.back().transfer.staging_bytes);
+    }
+  if (make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) {
+    for (auto& held : task.held) {
+      --held.tile->pins;
+      cache_.requeue(*held.tile);
+    }
+    return false;
+  }
+  set_startable(task, false);
+  task.phase = TaskState::Phase::admitted;
+  ++admitted_;
+  cache_.take(task.scratch_bytes);
+  machine_.allocate_scratch(task);
+  for (auto& held : task.held) {
+    TileState& tile = *held.tile;
+    if (tile.where == Where::absent) {
+      cache_.take(tile.bytes);
+      machine_.allocate(tile);
+      tile.where = Where::resident;
+    }
+    if (held.modifies) cache_.set_open(tile, true);
+  }
+  for (auto& [tile, transfer] : loads) {
+    tile->where = Where::loading;
+    cache_.take(align_up(transfer.staging_bytes));
+    ++in_flight_;
+    loading_bytes_ += tile->bytes;
+    machine_.load(*tile, std::move(transfer));
+  }
+  for (auto& held : task.held)
+    if (held.tile->where == Where::loading || (held.tile->storing && held.modifies)) {
+      ++task.arriving;
+      held.tile->waiters.push_back(&task);
+    }
+  for (TaskState* successor : task.successors)
+    if (--successor->unplanned == 0) set_startable(*successor, true);
+  maybe_runnable(task);
+  return true;
+}
+
+void Scheduler::maybe_runnable(TaskState& task) {
+  if (task.phase == TaskState::Phase::admitted && task.arriving == 0 && task.unmet == 0)
+    (task.host ? runnable_host_ : runnable_).push(&task);
+}
+
+void Scheduler::pump() {
+  collect_returns();
+  while (TaskState* task = best_startable())
+    if (!admit(*task)) {
+      if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
+      break;
+    }
+}
+
+TaskState* Scheduler::taken(Runnable& from) {
+  if (from.empty()) return nullptr;
+  TaskState* task = from.top();
+  from.pop();
+  task->phase = TaskState::Phase::running;
+  return task;
+}
+
+TaskState* Scheduler::take() { return taken(runnable_); }
+TaskState* Scheduler::take_host() { return taken(runnable_host_); }
+
+void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
+  TileState& tile = *held.tile;
+  --tile.pins;
+  --tile.owner->pending_uses;
+  tile.uses.erase(task.id);
+  if (tile.last_writer == &task) tile.last_writer = nullptr;
+  std::erase(tile.readers, &task);
+  if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
+  if (held.modifies) tile.again = held.again;
+  if (tile.pins > 0) return;
+  if (held.last && tile.uses.empty() && !tile.in_memory_array() && !tile.storing) {
+    drop(tile);
+  } else if (tile.done_with() && !tile.storing) {
+    store(tile);  // write-behind
+  } else {
+    cache_.requeue(tile);
+    cache_.forget(tile);
+  }
+}
+
+void Scheduler::finished(TaskState& task) {
+  task.phase = TaskState::Phase::done;
+  --admitted_;
+  machine_.release_scratch(task);
+  cache_.give(task.scratch_bytes);
+  for (auto& held : task.held) release_tile(task, held);
+  for (TaskState* successor : task.successors)
+    if (--successor->unmet == 0) maybe_runnable(*successor);
+  const auto finished = tasks_.find(task.id);
+  task.spec = {};  // what its body holds goes now
+  if (spare_.size() < most_spare) spare_.push_back(std::move(finished->second));
+  tasks_.erase(finished);
+}
+
+void Scheduler::arrived(TileState& tile) {
+  for (TaskState* task : std::exchange(tile.waiters, {}))
+    if (--task->arriving == 0) maybe_runnable(*task);
+}
+
+void Scheduler::loaded(TileState& tile, std::uint64_t staging_bytes) {
+  --in_flight_;
+  loading_bytes_ -= tile.bytes;
+  cache_.give(align_up(staging_bytes));
+  tile.where = Where::resident;
+  arrived(tile);
+  cache_.requeue(tile);
+}
+
+void Scheduler::stored(TileState& tile) {
+  --in_flight_;
+  tile.storing = false;
+  if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
+  arrived(tile);
+  if (tile.pins == 0 && tile.done_with())
+    store(tile);
+  else
+    cache_.requeue(tile);
+}
+
+void Scheduler::store_kept() {
+  cache_.for_each_tile([this](TileState& tile) {
+    tile.again = false;
+    if (tile.done_with() && !tile.storing) store(tile);
+  });
+}
+
+bool Scheduler::reserve(std::uint64_t bytes) {
+  collect_returns();
+  least_capacity_ = std::max(least_capacity_, charged_ + bytes);
+  if (charged_ + bytes > cache_.capacity()) throw_over_budget("allocate", charged_ + bytes);
+  if (make_room(bytes, true, next_id_) == Room::wait) {
+    if (quiet()) throw_over_budget("allocate", charged_ + bytes);
+    return false;
+  }
+  cache_.take(bytes);
+  charged_ += bytes;
+  return true;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,149 @@
+#pragma once
+// Decides what is loaded, run, written and dropped, and in which order. Pure logic: a Machine carries it out, the
+// real one (executor) or one with a virtual clock (simulator), and reports back. The caller holds the lock.
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <queue>
+#include <set>
+#include <unordered_map>
+
+#include "flagstone/runtime/scheduler/cache.hpp"
+
+namespace flagstone {
+
+struct TaskState {
+  enum class Phase : std::uint8_t { waiting, admitted, running, done };
+  struct Held {
+    TileState* tile;
+    bool reads, modifies, last, again;
+  };
+
+  TaskId id = 0;
+  TaskSpec spec;
+  std::vector<TileState*> operands;  // one per access, null for scratch
+  std::vector<Held> held;            // each tile once, its modes joined
+  std::size_t scratch_bytes = 0;
+  std::vector<PooledBuffer> scratch;  // one per scratch access; the machine fills them
+  Phase phase = Phase::waiting;
+  bool host = false;     // runs on the builder's thread
+  bool trusted = false;  // program order is good (Graph::trust_order)
+  int unplanned = 0;     // dependencies that are not admitted yet
+  int unmet = 0;         // dependencies that are not done yet
+  int arriving = 0;      // tiles that are still on their way (loads, stores that block a writer)
+  std::vector<TaskState*> successors;
+};
+
+/// Carries decisions out. Called with the lock held; must not call back into the scheduler from these functions.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual void allocate(TileState& tile) = 0;  // give it a zeroed or recycled buffer
+  virtual void release(TileState& tile) = 0;   // take the buffer back
+  virtual void allocate_scratch(TaskState& task) = 0;
+  virtual void release_scratch(TaskState& task) = 0;
+  virtual Transfer transfer_to_store(TileState& tile) = 0;     // a plan's must not touch what is stored
+  virtual void load(TileState& tile, Transfer transfer) = 0;   // then Scheduler::loaded
+  virtual void store(TileState& tile, Transfer transfer) = 0;  // then Scheduler::stored
+};
+
+class Scheduler {
+ public:
+  Scheduler(std::uint64_t capacity, Machine& machine, int workers)
+      : cache_(capacity), machine_(machine), workers_(static_cast<std::uint64_t>(workers)) {}
+
+  /// Adds in program order. BudgetError when the task alone exceeds the capacity.
+  TaskState& add(TaskSpec spec, bool host, bool trusted);
+  /// Starts everything that can start now: admissions, loads, evictions, write-behind.
+  void pump();
+
+  /// Workers could run dry: worth a pump at once. Else a choice made at the next event has seen more of the graph (an
+  /// idle tile may be wanted by the very next task that is added).
+  bool hungry() const { return admitted_ < 2 * workers_; }
+
+  /// The next task that a worker may run now (null: none); then finished().
+  TaskState* take();
+  /// Tasks that take() could give now.
+  std::size_t runnable() const { return runnable_.size(); }
+  /// The await whose turn has come, or null.
+  TaskState* take_host();
+  void finished(TaskState& task);
+  void loaded(TileState& tile, std::uint64_t staging_bytes);
+  void stored(TileState& tile);
+  /// With no task left: stores what was kept for tasks that were yet to be added.
+  void store_kept();
+
+  /// Room for `bytes` outside the cache; false when it has to wait for running tasks; BudgetError when waiting
+  /// cannot help. Freed through returns().
+  bool reserve(std::uint64_t bytes);
+
+  /// Hands every tile's buffer back to the machine: the end, nothing runs any more.
+  void release_tiles() {
+    cache_.for_each_tile([this](TileState& tile) { machine_.release(tile); });
+  }
+  /// No tasks, nothing in flight, nothing dirty.
+  bool drained() const { return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes() == 0; }
+  bool idle() const { return tasks_.empty(); }
+  std::size_t pending() const { return tasks_.size(); }
+  bool done(TaskId id) const { return !tasks_.contains(id); }
+  std::uint64_t in_flight() const { return in_flight_; }
+  const Cache& cache() const { return cache_; }
+  /// The largest capacity that any task so far needed at least, charges of the time included.
+  std::uint64_t least_capacity() const { return least_capacity_; }
+  /// What reserve() holds now.
+  std::uint64_t charged() const { return charged_; }
+  /// Where owners of reserved memory put back what they held, from any thread and without the lock (their
+  /// destructors run wherever the last handle dies).
+  std::shared_ptr<std::atomic<std::uint64_t>> returns() const { return returns_; }
+
+ private:
+  enum class Room { enough, wait };
+  void depend(TaskState& task, TaskState* on);
+  void link(TaskState& task);
+  void set_startable(TaskState& task, bool startable);
+  std::uint64_t missing_bytes(const TaskState& task) const;
+  std::uint64_t score(const TaskState& task) const;
+  int companions(const TaskState& task) const;
+  TaskState* best_startable() const;
+  Room make_room(std::uint64_t bytes, bool trusted, TaskId now);
+  bool admit(TaskState& task);
+  void evict(TileState& tile);
+  void store(TileState& tile);
+  void arrived(TileState& tile);
+  void maybe_runnable(TaskState& task);
+  std::unique_ptr<TaskState> fresh_task();
+  void drop(TileState& tile);
+  void drop_outdated();
+  void release_tile(TaskState& task, TaskState::Held& held);
+  void collect_returns();
+  [[noreturn]] void throw_over_budget(const std::string& who, std::uint64_t need) const;
+  bool quiet() const { return admitted_ == 0 && in_flight_ == 0; }
+
+  struct InOrder {
+    bool operator()(const TaskState* a, const TaskState* b) const {
+      if (a->spec.priority != b->spec.priority) return a->spec.priority > b->spec.priority;
+      return a->id < b->id;
+    }
+  };
+  struct Later {
+    bool operator()(const TaskState* a, const TaskState* b) const { return InOrder()(b, a); }
+  };
+  using Runnable = std::priority_queue<TaskState*, std::vector<TaskState*>, Later>;
+  static TaskState* taken(Runnable& from);
+
+  Cache cache_;
+  Machine& machine_;
+  const std::uint64_t workers_;
+  TaskId next_id_ = 1;
+  std::unordered_map<TaskId, std::unique_ptr<TaskState>> tasks_;
+  std::set<TaskState*, InOrder> startable_;  // every dependency is admitted or done
+  Runnable runnable_, runnable_host_;  // admitted, everything in memory, dependencies done; the first in order on top
+  std::vector<std::unique_ptr<TaskState>> spare_;  // finished ones, for the memory that their vectors hold
+  std::uint64_t admitted_ = 0;                     // admitted or running
+  std::uint64_t in_flight_ = 0;                    // loads and stores
+  std::uint64_t loading_bytes_ = 0;
+  std::uint64_t charged_ = 0, least_capacity_ = 0;
+  std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+};
+
+}  // namespace flagstone

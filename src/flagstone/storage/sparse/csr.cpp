@@ -1,0 +1,220 @@
+#include "flagstone/storage/sparse/csr.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
+#include "flagstone/storage/array/requests.hpp"
+#include "flagstone/storage/sparse/panels.hpp"
+#include "flagstone/storage/zarr/metadata/checksum.hpp"
+#include "flagstone/storage/zarr/store/zarr_store.hpp"
+
+namespace flagstone {
+namespace {
+
+using Json = nlohmann::json;
+
+Json attributes_of(const std::string& directory) {
+  return Json::parse(open_group(directory).attributes);  // open_group has parsed it once already
+}
+
+/// The binsparse descriptor, wherever its writer put it.
+Json descriptor_of(const Json& attributes) {
+  if (!attributes.is_object() || !attributes.contains("binsparse")) return Json::object();
+  const Json& outer = attributes["binsparse"];
+  return outer.is_object() && outer.contains("binsparse") ? outer["binsparse"] : outer;
+}
+
+std::string text_in(const Json& object, const char* name) {
+  return object.is_object() && object.contains(name) && object[name].is_string() ? object[name].get<std::string>()
+                                                                                 : std::string();
+}
+
+bool says_csr(const Json& attributes) {
+  return text_in(attributes, "encoding-type") == "csr_matrix" || text_in(descriptor_of(attributes), "format") == "CSR";
+}
+
+void shape_of(const std::string& directory, const Json& attributes, CsrMatrix& matrix) {
+  const Json descriptor = descriptor_of(attributes);
+  const Json& owner = attributes.contains("shape") ? attributes : descriptor;
+  const Json shape = owner.is_object() && owner.contains("shape") ? owner["shape"] : Json();
+  if (!shape.is_array() || shape.size() != 2 || !shape[0].is_number_unsigned() || !shape[1].is_number_unsigned() ||
+      shape[0].get<std::uint64_t>() >> 62 != 0 || shape[1].get<std::uint64_t>() >> 62 != 0)
+    throw FormatError("open: " + directory + ": the attribute 'shape' must be two extents; the group is damaged.");
+  matrix.rows = shape[0].get<Index>();
+  matrix.cols = shape[1].get<Index>();
+}
+
+Array member(const std::string& directory, const char* name, const char* other) {
+  return open_zarr_array(directory + "/" + (is_zarr_array(directory + "/" + name) ? name : other));
+}
+
+/// What one pass reads: whole pages of every stored chunk; flat files have as many bytes as elements.
+std::uint64_t pass_bytes(const Array& array) {
+  const std::uint64_t stored = array.store().pass_bytes();
+  return stored > 0 ? stored : align_up(array.nbytes());
+}
+
+void check(const std::string& directory, const CsrMatrix& matrix) {
+  const auto refuse = [&](const std::string& what) {
+    throw FormatError("open: " + directory + ": " + what + "; the group is damaged or no CSR matrix.");
+  };
+  if (matrix.data.ndim() != 1 || matrix.indices.ndim() != 1 || matrix.indptr.ndim() != 1)
+    refuse("data, indices and indptr must be one-dimensional");
+  if (matrix.data.shape() != matrix.indices.shape())
+    refuse("data has " + to_string(matrix.data.shape()) + " values and indices " + to_string(matrix.indices.shape()));
+  if (matrix.indptr.shape()[0] != matrix.rows + 1)
+    refuse("indptr has " + to_string(matrix.indptr.shape()) + " entries and " + std::to_string(matrix.rows) +
+           " rows need one more");
+  if (!is_integer(matrix.indices.dtype()) || !is_integer(matrix.indptr.dtype()))
+    refuse("indices and indptr must be integers");
+  if (is_complex(matrix.data.dtype()))
+    refuse("values are " + std::string(name_of(matrix.data.dtype())) + ", real ones are needed");
+  const Index last = read_integers(matrix.indptr, matrix.rows, 1)[0];
+  if (last != matrix.nnz)
+    refuse("indptr ends at " + std::to_string(last) + " and there are " + std::to_string(matrix.nnz) + " values");
+}
+
+/// A chunk of zeros is absent, and the checksums know that: one that is absent without them was lost.
+void check_all_there(const Array& array) {
+  const auto* store = dynamic_cast<const ZarrStore*>(&array.store());
+  if (store == nullptr) return;
+  for (const Shape& chunk : store->layout().touched(whole(array.shape())))
+    if (store->locate(chunk).bytes == 0 && !store->absent_for_good(chunk))
+      throw FormatError("open: " + array.path() + ": the stored chunk " + to_string(chunk) +
+                        " is missing; the group is damaged, copy it again.");
+}
+
+}  // namespace
+
+std::vector<Index> read_integers(const Array& array, Index first, Index n) {
+  if (n == 0) return {};
+  const Transfer transfer = array.store().read({{first}, {n}});
+  const Buffer buffer(transfer.buffer_bytes), staging(transfer.staging_bytes);
+  std::byte* base = transfer.staging_bytes ? staging.data() : buffer.data();
+  const auto requests = requests_of(transfer, base, false, 0);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Request& request = requests[i];  // one row: these arrays are one-dimensional
+    std::int64_t moved = 0;
+    for (const auto bytes = static_cast<std::int64_t>(request.bytes()); moved < bytes;) {
+      const ssize_t got = ::pread(request.fd, request.memory + moved, static_cast<std::size_t>(bytes - moved),
+                                  static_cast<off_t>(request.offset) + moved);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        moved = got < 0 ? -errno : moved;
+        break;
+      }
+      moved += got;
+    }
+    check_completion(transfer, i, {request.tag, moved}, false);
+  }
+  transfer.finish(buffer.data(), staging.data());
+  const std::size_t item = size_of(array.dtype());
+  const bool is_signed = array.dtype() >= Dtype::int8 && array.dtype() <= Dtype::int64;
+  std::vector<Index> values(static_cast<std::size_t>(n));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::byte* at = buffer.data() + transfer.origin + static_cast<Index>(i) * transfer.strides[0];
+    std::memcpy(&values[i], at, item);  // little-endian; then the sign
+    const int unused = 64 - 8 * static_cast<int>(item);
+    if (is_signed && unused > 0)
+      values[i] = static_cast<Index>(static_cast<std::uint64_t>(values[i]) << unused) >> unused;
+  }
+  return values;
+}
+
+bool is_csr_group(const std::string& directory) {
+  try {
+    return says_csr(attributes_of(directory));
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+CsrMatrix open_csr(const std::string& directory) {
+  const Json attributes = attributes_of(directory);
+  if (!says_csr(attributes)) {
+    const std::string kind = text_in(attributes, "encoding-type");
+    throw FormatError("open: " + directory + ": a CSR matrix is needed, the group says '" +
+                      (kind.empty() ? "nothing" : kind) + "'; convert it with X.tocsr().");
+  }
+  CsrMatrix matrix;
+  matrix.path = directory;
+  shape_of(directory, attributes, matrix);
+  matrix.data = member(directory, "data", "values");
+  matrix.indices = member(directory, "indices", "indices_1");
+  matrix.indptr = member(directory, "indptr", "pointers_to_1");
+  if (const std::string file = directory + "/zarr.json"; ::access(file.c_str(), F_OK) == 0)
+    check_metadata(file, read_text(file), group_stamp(matrix.data.path()));
+  const std::string values = text_in(attributes, value_dtype_key);
+  if (!values.empty()) {
+    matrix.given = dtype_from_name(values);
+    for (const Array* part : {&matrix.data, &matrix.indices, &matrix.indptr}) check_all_there(*part);
+  }
+  return csr_of(std::move(matrix));
+}
+
+CsrMatrix csr_of(CsrMatrix matrix) {
+  matrix.nnz = matrix.data.shape().empty() ? 0 : matrix.data.shape()[0];
+  matrix.learned = std::make_shared<CsrLearned>();
+  check(matrix.path, matrix);
+  matrix.stored_bytes = pass_bytes(matrix.data) + pass_bytes(matrix.indices) + pass_bytes(matrix.indptr);
+  return matrix;
+}
+
+namespace {
+
+/// Calls f(row, its first value, the next row's first value); one pass over indptr in steps of a chunk.
+template <class F>
+void for_each_row(const CsrMatrix& matrix, F&& f) {
+  const Index step = std::clamp<Index>(matrix.indptr.chunks()[0], Index{1} << 16, Index{1} << 19);
+  for (Index row = 0; row < matrix.rows; row += step) {
+    const Index n = std::min(step, matrix.rows - row);
+    const std::vector<Index> pointers = read_integers(matrix.indptr, row, n + 1);
+    for (Index i = 0; i < n; ++i) {
+      const Index first = pointers[static_cast<std::size_t>(i)], last = pointers[static_cast<std::size_t>(i) + 1];
+      if (first > last || first < 0 || last > matrix.nnz)
+        throw FormatError("open: " + matrix.path + ": the row pointers decrease at row " + std::to_string(row + i) +
+                          "; the group is damaged.");
+      f(row + i, first, last);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<CsrPanelRange> panels_of(const CsrMatrix& matrix, Index rows) {
+  std::vector<CsrPanelRange> panels;
+  for_each_row(matrix, [&](Index row, Index first, Index last) {
+    if (row % rows == 0) panels.push_back({row, row, first, first});
+    panels.back().row_end = row + 1;
+    panels.back().last = last;
+  });
+  return panels;
+}
+
+std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix) {
+  if (auto known = load_panels(matrix)) return *known;
+  PanelChooser chooser;
+  for_each_row(matrix, [&](Index, Index first, Index last) { chooser.add(last - first); });
+  return panels_of(matrix, chooser.panel_rows());
+}
+
+std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix) {
+  if (!matrix.learned) return load_statistics(matrix);
+  const std::string stamp = statistics_stamp(matrix);
+  const std::lock_guard lock(matrix.learned->mutex);
+  if (matrix.learned->stamp != stamp) {
+    matrix.learned->statistics = load_statistics(matrix);
+    matrix.learned->stamp = stamp;
+  }
+  return matrix.learned->statistics;
+}
+
+}  // namespace flagstone

@@ -1,0 +1,383 @@
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/box/thread_pool.hpp"
+#include "flagstone/storage/sparse/canonical_rows.hpp"
+#include "flagstone/storage/sparse/chunk_appender.hpp"
+#include "flagstone/storage/sparse/csr.hpp"
+#include "flagstone/storage/sparse/panels.hpp"
+#include "flagstone/storage/zarr/metadata/checksum.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr Index chunk_values = Index{1} << 19;
+
+/// Threads that add up, pack and write; a chunk waits beside those that they have at hand.
+std::size_t crew_threads() { return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 4); }
+
+Dtype index_dtype(Index cols) {
+  if (cols < 0) return Dtype::uint32;  // not known before the end
+  if (cols <= Index{1} << 8) return Dtype::uint8;
+  if (cols <= Index{1} << 16) return Dtype::uint16;
+  return cols <= Index{1} << 32 ? Dtype::uint32 : Dtype::int64;
+}
+
+void link(const std::string& directory, const char* target, const char* name) {
+  std::error_code error;
+  std::filesystem::remove(directory + "/" + name, error);  // a dead writer's
+  std::filesystem::create_directory_symlink(target, directory + "/" + name, error);
+  if (error) throw StorageError("create: cannot make the link", error.value(), directory + "/" + name);
+}
+
+/// Sums by column, chunk after chunk whatever thread brings them: the order of additions is that of the values.
+class Totals {
+ public:
+  explicit Totals(Index cols) : columns_(static_cast<std::size_t>(std::max<Index>(cols, 0))) {}
+
+  /// Waits for the chunks before `number`. `widest`: columns are below it.
+  void add(Index number, const std::byte* values, Dtype dtype, const std::byte* columns, Dtype index, Index n,
+           Index widest) {
+    std::unique_lock lock(mutex_);
+    turned_.wait(lock, [&] { return turn_ >= number; });
+    turn_ = number + 1;  // whatever happens: others wait for it, once this lock is free
+    turned_.notify_all();
+    if (columns_.size() < static_cast<std::size_t>(widest))
+      columns_.resize(std::max(static_cast<std::size_t>(widest), 2 * columns_.size()));
+    const Index bad = add_totals(values, dtype, columns, index, n, columns_.data());
+    if (bad >= 0 && bad_position_ < 0) bad_position_ = before_ + bad;
+    before_ += n;
+  }
+
+  /// Read when nobody adds.
+  std::vector<ColumnTotals>& columns() { return columns_; }
+  Index bad_position() const { return bad_position_; }  // of the first NaN or Inf among all values, or -1
+
+  void save(StateWriter& to) const { to.put(columns_), to.put(turn_), to.put(before_), to.put(bad_position_); }
+  void restore(StateReader& from) { from.get(columns_), from.get(turn_), from.get(before_), from.get(bad_position_); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turned_;
+  std::vector<ColumnTotals> columns_;
+  Index turn_ = 0, before_ = 0, bad_position_ = -1;
+};
+
+/// Buffers of chunks that were stored, for the next ones.
+class Shelf {
+ public:
+  Buffer take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return {};
+    Buffer buffer = std::move(idle_.back());
+    idle_.pop_back();
+    return buffer;
+  }
+  void give(Buffer buffer) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(buffer));
+  }
+  void clear() { idle_.clear(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Buffer> idle_;
+};
+
+}  // namespace
+
+struct CsrWriter::Impl {
+  Impl(const std::string& where, Index n, Dtype value, bool try_bytes)
+      : directory(where),
+        cols(n),
+        given(value),
+        exact(value == Dtype::boolean ? Dtype::uint8 : value),
+        narrow(try_bytes && size_of(exact) > 1),
+        index(index_dtype(n)),
+        limit(n >= 0 ? n : Index{1} << 32),
+        data(where + "/data", narrow ? Dtype::uint8 : exact, chunk_values, true),
+        indices(where + "/indices", index, chunk_values, true),
+        indptr(where + "/indptr", Dtype::int64, chunk_values, false),
+        totals(n),
+        packed(crew_threads()),
+        crew(crew_threads(), 1) {}
+
+  void append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values);
+  void check_pointers(Index count, const Index* pointers) const;
+  void check_row(Index row, Index smallest, Index largest);
+  void put(ColumnsView columns, const std::byte* values, Index n);
+  void put_values(const std::byte* values, Index n);
+  void hand_over();
+  void widen();
+  void put_rows(const Index* pointers, ColumnsView columns, const std::byte* values, Index row, Index end);
+  void put_pointer(Index pointer);
+  void end_row(Index row_values);
+  void write_attributes();
+  void locate_bad(const CsrMatrix& matrix);
+  std::vector<std::byte> state();
+  void restore(StateReader from);
+  CsrMatrix finish();
+
+  std::string directory;
+  Index cols;
+  Dtype given, exact;  // exact: as given, but bool as uint8
+  bool narrow;         // data holds bytes so far
+  Dtype index;
+  Index limit;  // columns are below it
+  ChunkAppender data, indices, indptr;
+  Totals totals;
+  CsrStatistics statistics;
+  PanelChooser chooser;
+  CanonicalRow canonical;
+  Index rows = 0, nnz = 0, widest = 0, pairs = 0;
+  Shelf data_shelf, indices_shelf;
+  std::vector<Buffer> packed;  // one a thread
+  Crew crew;                   // last: it ends first
+};
+
+void CsrWriter::Impl::check_pointers(Index count, const Index* pointers) const {
+  if (count < 0 || pointers[0] != 0)
+    throw FormatError("csr: the row pointers of a block must start at 0; subtract its first one.");
+  for (Index i = 0; i < count; ++i)
+    if (pointers[i + 1] < pointers[i])
+      throw FormatError("csr: the row pointers decrease at row " + std::to_string(rows + i) +
+                        "; they must not, fix the input.");
+}
+
+void CsrWriter::Impl::check_row(Index row, Index smallest, Index largest) {
+  if (smallest < 0 || largest >= limit)
+    throw FormatError("csr: row " + std::to_string(row) + " holds column " +
+                      std::to_string(smallest < 0 ? smallest : largest) + "; columns must be 0 to " +
+                      std::to_string(limit - 1) + ", fix the input or give more columns.");
+  widest = std::max(widest, largest + 1);
+}
+
+void CsrWriter::Impl::put_pointer(Index pointer) {
+  if (indptr.room() == 0) indptr.store();
+  std::memcpy(indptr.next(), &pointer, sizeof pointer);
+  indptr.advance(1);
+}
+
+void CsrWriter::Impl::end_row(Index row_values) {
+  nnz += row_values;
+  ++rows;
+  put_pointer(nnz);
+  chooser.add(row_values);
+  statistics.sum_row_nnz_squared += static_cast<double>(row_values) * static_cast<double>(row_values);
+}
+
+/// Elements whose columns are checked.
+void CsrWriter::Impl::put(ColumnsView columns, const std::byte* values, Index n) {
+  while (n > 0) {
+    if (data.room() == 0) hand_over();
+    const Index part = std::min(n, data.room());
+    put_values(values, part);
+    store_columns(columns, part, index, indices.next());
+    indices.advance(part);
+    values += static_cast<std::size_t>(part) * size_of(exact);
+    columns = columns.from(part);
+    n -= part;
+  }
+}
+
+/// Gives a pair of chunks to the crew: sums, packing and writing overlap with filling the next one.
+void CsrWriter::Impl::hand_over() {
+  struct Pair {
+    ChunkAppender::Filled data, indices;
+  };
+  if (data.ends_shard() || indices.ends_shard()) crew.drain();
+  const auto pair = std::make_shared<Pair>();
+  pair->data = data.leave(data_shelf.take());
+  pair->indices = indices.leave(indices_shelf.take());
+  crew.give([this, pair, number = pairs++, dtype = narrow ? Dtype::uint8 : exact, widest = widest](std::size_t thread) {
+    totals.add(number, pair->data.memory.data(), dtype, pair->indices.memory.data(), index, pair->data.elements,
+               widest);
+    data.store(pair->data, packed[thread]);
+    indices.store(pair->indices, packed[thread]);
+    data_shelf.give(std::move(pair->data.memory));
+    indices_shelf.give(std::move(pair->indices.memory));
+  });
+}
+
+/// At most data.room() values.
+void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
+  if (narrow && !narrow_values(values, exact, n, data.next())) widen();
+  if (!narrow) std::memcpy(data.next(), values, static_cast<std::size_t>(n) * size_of(exact));
+  data.advance(n);
+}
+
+/// A value does not fit a byte: what was written so far is written again as it was given.
+void CsrWriter::Impl::widen() {
+  const std::string path = directory + "/data", aside = directory + "/data.bytes";
+  crew.drain();
+  data_shelf.clear();
+  data.finish("{}");
+  std::error_code error;
+  std::filesystem::rename(path, aside, error);
+  if (error) throw StorageError("from_blocks: cannot set the values aside that took a byte each", error.value(), path);
+  data = ChunkAppender(path, exact, chunk_values, true);
+  narrow = false;
+  const Array bytes = open_zarr_array(aside);
+  const Index length = bytes.shape()[0];
+  for (Index first = 0; first < length; first += chunk_values) {
+    const std::vector<Index> part = read_integers(bytes, first, std::min(chunk_values, length - first));
+    widen_values(part.data(), static_cast<Index>(part.size()), exact, data.next());
+    data.advance(static_cast<Index>(part.size()));
+    if (data.room() == 0) data.store();
+  }
+  std::filesystem::remove_all(aside, error);
+  if (error) throw StorageError("from_blocks: cannot remove the values that took a byte each", error.value(), aside);
+}
+
+/// Rows [row, end) of a block, all canonical.
+void CsrWriter::Impl::put_rows(const Index* pointers, ColumnsView columns, const std::byte* values, Index row,
+                               Index end) {
+  const Index first = pointers[row];
+  for (Index i = row; i < end; ++i)
+    if (pointers[i] < pointers[i + 1]) check_row(rows + i - row, columns[pointers[i]], columns[pointers[i + 1] - 1]);
+  put(columns.from(first), values + static_cast<std::size_t>(first) * size_of(exact), pointers[end] - first);
+  for (Index i = row; i < end; ++i) end_row(pointers[i + 1] - pointers[i]);
+}
+
+void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values) {
+  check_pointers(count, pointers);
+  for (Index row = 0; row < count;) {
+    const Index end = canonical_until(pointers, columns, row, count);
+    if (end > row) put_rows(pointers, columns, values, row, end);
+    row = end;
+    if (row == count) break;
+    const Index first = pointers[row];
+    if (!make_canonical(columns.from(first), values + static_cast<std::size_t>(first) * size_of(exact), given,
+                        pointers[row + 1] - first, canonical))
+      throw FormatError("csr: row " + std::to_string(rows) + ": repeated columns add up to more than " +
+                        std::string(name_of(given)) + " holds; convert the values to a wider type.");
+    const Index whole_row[2] = {0, static_cast<Index>(canonical.columns.size())};
+    put_rows(whole_row, ColumnsView(canonical.columns.data()), canonical.values.data(), 0, 1);
+    ++row;
+  }
+}
+
+void CsrWriter::Impl::write_attributes() {
+  using Json = nlohmann::json;
+  Json descriptor = {{"version", "0.1.0"},
+                     {"format", "CSR"},
+                     {"shape", {rows, cols}},
+                     {"number_of_stored_values", nnz},
+                     {"data_types",
+                      {{"pointers_to_1", "int64"},
+                       {"indices_1", name_of(index)},
+                       {"values", name_of(narrow ? Dtype::uint8 : exact)}}}};
+  const Json inner = descriptor;
+  descriptor["binsparse"] = inner;  // readers differ in how deep they look for it
+  const Json attributes = {{"encoding-type", "csr_matrix"},
+                           {"encoding-version", "0.1.0"},
+                           {"shape", {rows, cols}},
+                           {"binsparse", descriptor},
+                           {value_dtype_key, name_of(exact)}};
+  write_group(directory, attributes.dump());
+}
+
+/// Row and column of the first NaN or Inf: by halves through the pointers.
+void CsrWriter::Impl::locate_bad(const CsrMatrix& matrix) {
+  const Index position = totals.bad_position();
+  if (position < 0) return;
+  Index row = 0, end = rows;  // pointer(row) <= position < pointer(end)
+  while (end - row > 1) {
+    const Index middle = row + (end - row) / 2;
+    (read_integers(matrix.indptr, middle, 1)[0] <= position ? row : end) = middle;
+  }
+  statistics.bad_row = row;
+  statistics.bad_column = read_integers(matrix.indices, position, 1)[0];
+}
+
+std::vector<std::byte> CsrWriter::Impl::state() {
+  if (narrow) throw Error("csr: a writer that tries bytes first keeps no state.");
+  crew.drain();
+  StateWriter to;
+  for (const ChunkAppender* part : {&data, &indices, &indptr}) part->save(to);
+  sync_directory(directory);
+  totals.save(to);
+  to.put(statistics.sum_row_nnz_squared), to.put(chooser);
+  to.put(rows), to.put(nnz), to.put(widest), to.put(pairs);
+  return to.take();
+}
+
+void CsrWriter::Impl::restore(StateReader from) {
+  for (ChunkAppender* part : {&data, &indices, &indptr}) part->restore(from);
+  totals.restore(from);
+  from.get(statistics.sum_row_nnz_squared), from.get(chooser);
+  from.get(rows), from.get(nnz), from.get(widest), from.get(pairs);
+}
+
+CsrMatrix CsrWriter::Impl::finish() {
+  const std::string plain = R"({"encoding-type": "array", "encoding-version": "0.2.0"})";
+  if (data.room() < chunk_values) hand_over();
+  crew.drain();
+  crew.give([&](std::size_t) { data.finish(plain); });
+  crew.give([&](std::size_t) { indices.finish(plain); });
+  indptr.finish(plain);
+  crew.drain();
+  if (cols < 0) cols = widest;
+  totals.columns().resize(static_cast<std::size_t>(cols));
+  link(directory, "data", "values");
+  link(directory, "indices", "indices_1");
+  link(directory, "indptr", "pointers_to_1");
+  write_attributes();
+  for (const ColumnTotals& column : totals.columns()) {
+    statistics.column_sums.push_back(column.sum);
+    statistics.column_squares.push_back(column.squares);
+    statistics.sum_squares += column.squares;
+  }
+  const CsrMatrix matrix = open_csr(directory);
+  stamp_metadata(directory + "/zarr.json", read_text(directory + "/zarr.json"), group_stamp(matrix.data.path()));
+  locate_bad(matrix);
+  save_panels(matrix, panels_of(matrix, chooser.panel_rows()));
+  save_statistics(matrix, statistics);
+  return matrix;
+}
+
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow) {
+  if (!is_csr_value(value_dtype))
+    throw FormatError("csr: values of " + std::string(name_of(value_dtype)) +
+                      " are not supported; convert them to float32, float64 or an integer type.");
+  impl_ = std::make_unique<Impl>(directory, cols, value_dtype, narrow);
+  impl_->put_pointer(0);
+}
+
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state)
+    : impl_(std::make_unique<Impl>(directory, cols, value_dtype, false)) {
+  impl_->restore(StateReader(state));
+}
+
+CsrWriter::~CsrWriter() = default;
+
+/// Pairs of chunks: being filled, waiting, with each thread; a packed chunk a thread; twice that of the pointers.
+std::uint64_t CsrWriter::memory_bytes(Index cols, Dtype value_dtype) {
+  const std::uint64_t value = size_of(value_dtype), column = size_of(index_dtype(cols)), threads = crew_threads();
+  return chunk_values * ((threads + 2) * (value + column) + threads * std::max(value, column) + 2 * sizeof(Index));
+}
+
+void CsrWriter::append(Index rows, const Index* pointers, const Index* columns, const void* values) {
+  impl_->append(rows, pointers, ColumnsView(columns), static_cast<const std::byte*>(values));
+}
+
+void CsrWriter::append(Index rows, const Index* pointers, const std::int32_t* columns, const void* values) {
+  impl_->append(rows, pointers, ColumnsView(columns), static_cast<const std::byte*>(values));
+}
+
+std::vector<std::byte> CsrWriter::state() { return impl_->state(); }
+
+Index CsrWriter::rows() const { return impl_->rows; }
+
+CsrMatrix CsrWriter::finish() { return impl_->finish(); }
+
+}  // namespace flagstone

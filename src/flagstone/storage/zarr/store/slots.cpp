@@ -1,0 +1,204 @@
+// Where chunks go: making shards, growing them, and the slot of each chunk that is written.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/zarr/store/zarr_store.hpp"
+
+namespace flagstone {
+
+bool ZarrStore::make(const Shape& shard, Shard& fresh) {
+  if (!still_there())
+    throw StorageError("write: the array was replaced or moved meanwhile; open it again", ESTALE, directory_);
+  // Through the descriptor: another array may take the path at any moment.
+  const std::string here = opened_ < 0 ? directory_ : "/proc/self/fd/" + std::to_string(opened_);
+  const std::string path = here + "/" + metadata_.key(shard);
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (std::filesystem::create_directories(parent, error)) {
+    for (auto up = parent; up.string().size() >= here.size(); up = up.parent_path())
+      new_directories_.insert(up.string());
+  }
+  if (error) throw StorageError("storage: cannot create a directory", error.value(), path_of(shard));
+  new_directories_.insert(parent.string());
+  fresh.file_bytes =
+      align_up(static_cast<std::uint64_t>(metadata_.entries()) * layout_.slot_bytes() + metadata_.index_bytes());
+  fresh.entries.assign(static_cast<std::size_t>(metadata_.entries()), ShardEntry{});
+  bool reserved = false;
+  if (transacting_)
+    make_aside(here, path, shard, fresh);
+  else
+    reserved = make_here(path, fresh);  // nobody else sees the array yet
+  fresh.exists = fresh.indexed = true;
+  return reserved;
+}
+
+bool ZarrStore::make_here(const std::string& path, Shard& fresh) {
+  const auto file = File::open(path, File::Mode::create);
+  struct stat status;
+  if (::fstat(file->buffered(), &status) == 0) fresh.made = status.st_ino;
+  bool reserved = false;
+  try {
+    reserved = fill_shard(*file, fresh);
+  } catch (...) {
+    ::unlink(path.c_str());  // a full disk: the next write makes it again
+    fresh.made = 0;
+    throw;
+  }
+  fresh.reserved = true;
+  return reserved;
+}
+
+/// A length and an index of absent chunks.
+bool ZarrStore::fill_shard(File& file, const Shard& fresh) const {
+  bool reserved = false;
+  if (metadata_.codec.raw())
+    reserved = file.allocate(fresh.file_bytes);
+  else
+    file.truncate(fresh.file_bytes);  // packed slots are sparse: their tails never take space
+  write_shard_index(file, fresh.entries, fresh.file_bytes);
+  return reserved;
+}
+
+/// Under a hidden name first: a shard without an index, from a writer that died or lost its power, can be read by
+/// nobody. The writer's lock makes one name enough.
+void ZarrStore::make_aside(const std::string& here, const std::string& path, const Shape& shard, Shard& fresh) {
+  const std::string aside = here + "/__flagstone/shard";
+  ::unlink(aside.c_str());
+  try {
+    const auto file = File::open(aside, File::Mode::create);
+    commit_step("make");
+    fill_shard(*file, fresh);
+    file->sync();
+    struct stat status;
+    if (::fstat(file->buffered(), &status) != 0 || !rename_to_new(aside, path))
+      throw StorageError("storage: cannot create", errno, path_of(shard));
+    fresh.made = status.st_ino;
+  } catch (const StorageError& error) {
+    ::unlink(aside.c_str());
+    throw StorageError("write: cannot make a shard of the array", error.number, path_of(shard));
+  }
+}
+
+void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
+  const std::uint64_t slot = layout_.slot_bytes();
+  bool ours = loaded.file_bytes % page_bytes == 0 && loaded.file_bytes / slot < nowhere;
+  std::set<std::uint64_t> taken;
+  for (std::size_t i = 0; ours && i < loaded.entries.size(); ++i) {
+    const ShardEntry& entry = loaded.entries[i];
+    ours = entry.absent() || (entry.offset % slot == 0 && entry.bytes <= slot && taken.insert(entry.offset).second);
+  }
+  if (!ours)
+    throw FormatError("write: " + path_of(shard) +
+                      ": its chunks do not lie in slots (fl.pack or another program wrote it), so it cannot be written "
+                      "in place; make a copy that can, with fl.convert(path, copy), and write into that.");
+}
+
+void ZarrStore::touch(const Shape& shard, Shard& loaded) {
+  check_layout(shard, loaded);
+  wake(shard, loaded);
+  check_sums(loaded);
+  const std::size_t number = sums_.number_of(shard);
+  loaded.sums_before = loaded.sums;
+  if (loaded.sums.state != ShardSums::State::known) loaded.sums_before.chunks.clear();
+  if (keeps_sums_) {
+    if (!transacting_ && !final_) sums_.invalidate(number);
+    loaded.sums.state = ShardSums::State::known;
+    loaded.sums.chunks.resize(loaded.entries.size());
+    ++loaded.sums.epoch;
+  }
+  const std::uint64_t slot = layout_.slot_bytes();
+  loaded.before = loaded.entries;
+  loaded.placed.assign(loaded.entries.size(), nowhere);
+  loaded.free.clear();
+  const auto slots = static_cast<std::uint32_t>((loaded.file_bytes - metadata_.index_bytes()) / slot);
+  for (std::uint32_t i = 0; i < slots; ++i) loaded.free.insert(loaded.free.end(), i);
+  for (const ShardEntry& entry : loaded.entries)
+    if (!entry.absent()) loaded.free.erase(static_cast<std::uint32_t>(entry.offset / slot));
+  struct stat status;
+  loaded.inode = ::fstat(loaded.file->buffered(), &status) == 0 ? status.st_ino : 0;
+  loaded.unsynced = true;
+}
+
+/// Spare slots behind the old index, which stays where it is until nobody reads it: the file gets a copy of it at its
+/// new end, and holes in between. Costs nothing on the disk before they are written. In a transaction the journal
+/// says meanwhile what the index of the longer file is: a file may be longer after a power failure, and what should be
+/// at its end not there. Cost: four syncs, for every quarter that a shard grows.
+void ZarrStore::grow(const Shape& shard, Shard& loaded) {
+  const std::uint64_t slot = layout_.slot_bytes();
+  const auto first =
+      static_cast<std::uint32_t>(ceil_div(static_cast<Index>(loaded.file_bytes), static_cast<Index>(slot)));
+  const auto more = static_cast<std::uint32_t>(std::max<std::size_t>(1, loaded.entries.size() / 4));
+  const std::uint64_t bytes = align_up((std::uint64_t{first} + more) * slot + metadata_.index_bytes());
+  commit_step("grow");
+  if (transacting_)
+    grow_journaled(shard, loaded, bytes);
+  else
+    write_shard_index(*loaded.file, loaded.before, bytes);
+  loaded.file_bytes = bytes;
+  for (std::uint32_t i = first; i < first + more; ++i) loaded.free.insert(loaded.free.end(), i);
+}
+
+void ZarrStore::grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes) {
+  Journal journal(opened_, directory_);
+  ShardRecord record{shard, bytes, loaded.before, loaded.sums_before.epoch, loaded.sums_before.chunks};
+  try {
+    journal.commit(journal.head(), new_transaction_id(), {{".", {std::move(record)}}});
+    if (keeps_sums_) sums_.growing(sums_.number_of(shard), bytes);
+    commit_step("grow index");
+    write_shard_index(*loaded.file, loaded.before, bytes);
+    commit_step("grow sync");
+    loaded.file->sync();
+  } catch (...) {
+    try {
+      loaded.file->truncate(loaded.file_bytes);
+      journal.clear();
+    } catch (...) {
+      broken_ = true;  // the record stays, for readers and for the next writer
+    }
+    throw;
+  }
+  journal.clear();
+}
+
+/// Where a chunk goes: its own slot if that is free, else the first that is. Outside a transaction nobody else sees
+/// the array yet, and what is there is overwritten.
+std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t entry) {
+  std::uint32_t& placed = loaded.placed[entry];
+  if (placed != nowhere) return placed;
+  const ShardEntry& old = loaded.before[entry];
+  if (!transacting_ && !old.absent()) return placed = static_cast<std::uint32_t>(old.offset / layout_.slot_bytes());
+  if (loaded.free.empty()) grow(shard, loaded);
+  const auto own = loaded.free.find(static_cast<std::uint32_t>(entry));
+  const auto at = own != loaded.free.end() ? own : loaded.free.begin();
+  placed = *at;
+  loaded.free.erase(at);
+  return placed;
+}
+
+/// Takes a place for a chunk, which is under way from now on; one that is all fill value takes none.
+StoredChunk ZarrStore::slot(const NewChunk& chunk) {
+  const Place where = place_of(chunk.chunk);
+  std::lock_guard lock(mutex_);
+  Shard& shard = load(where.shard);
+  commit_step("slot");
+  pending_[chunk.chunk] = chunk;
+  if (chunk.bytes == 0 && (!shard.exists || shard.entries[where.entry].absent())) return {};  // as it was
+  if (next_ && !writing_) mark_in_place(true);
+  if (!shard.exists) {
+    make(where.shard, shard);
+    hold(where.shard, shard);
+  }
+  if (!shard.unsynced) touch(where.shard, shard);
+  if (chunk.bytes == 0) return {};
+  const std::uint64_t offset = place(where.shard, shard, where.entry) * layout_.slot_bytes();
+  return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
+}
+
+}  // namespace flagstone
