@@ -88,10 +88,6 @@ def python_code(text: str) -> str:
     return "".join(lines)
 
 
-def code_of(path: Path) -> str:
-    return cpp_code(read(path)) if path.suffix in {".hpp", ".cpp"} else python_code(read(path))
-
-
 # --- rules 1 and 2: how full a room is, how long a file, what it says of itself -----------------------------
 
 
@@ -280,24 +276,31 @@ def lies_in(said: str, places: list[str]) -> bool:
     return any(said == place or said.startswith(place + "/") for place in places)
 
 
+@cache
+def first_named(pattern: str, suffix: str, text: str) -> tuple[str, int]:
+    """What a pattern finds first outside comments, and in which line."""
+    if re.search(pattern, text):
+        code = cpp_code(text) if suffix in {".hpp", ".cpp"} else python_code(text)
+        if match := re.search(pattern, code):
+            return match[0], code.count("\n", 0, match.start()) + 1
+    return "", 0
+
+
 def only_errors(top: Path, house: dict) -> Iterator[str]:
-    texts = [(path.relative_to(top).as_posix(), path) for path in files_of(top, house["only_roots"], CODE)]
+    files = [path for path in files_of(top, house["only_roots"], CODE) if not is_test(top, path)]
+    texts = [(path.relative_to(top).as_posix(), path.suffix, read(path)) for path in files]
     for rule in house["only"]:
-        pattern = re.compile(rule["pattern"])
         excepted = rule.get("except", {})
         used = set()
-        for said, path in texts:
-            if is_test(top, path) or lies_in(said, rule["in"]) or not pattern.search(read(path)):
-                continue
-            match = pattern.search(code_of(path))
-            if match is None:
+        for said, suffix, text in texts:
+            name, line = first_named(rule["pattern"], suffix, text)
+            if not name or lies_in(said, rule["in"]):
                 continue
             if said in excepted:
                 used.add(said)
             else:
-                line = code_of(path).count("\n", 0, match.start()) + 1
                 where = ", ".join(rule["in"])
-                yield f"{said}:{line}: names {match[0].strip()}, but {rule['what']} is the job of {where}"
+                yield f"{said}:{line}: names {name}, but {rule['what']} is the job of {where}"
         for said in sorted(excepted.keys() - used):
             yield f"{HOUSE}: {said} is excepted from '{rule['what']}' and need not be; take it out"
 

@@ -211,9 +211,9 @@ def test_what_only_one_room_names(tree, file, line):
 
 
 def test_an_exception_that_is_needed_no_more(tree):
-    text = (tree.top / "tools/house.toml").read_text()
-    table = text + '[only.except]\n"python/flagstone/_array/array.py" = "no reason"\n'
-    assert found(tree, {"tools/house.toml": table})
+    table = (tree.top / "tools/house.toml").read_text()
+    table += '[[only]]\nwhat = "x"\npattern = "planted"\nin = []\nexcept = {"src/x.cpp" = "no reason"}\n'
+    assert any("src/x.cpp is excepted" in error for error in found(tree, {"tools/house.toml": table}))
 
 
 # --- private members --------------------------------------------------------------------------------------
