@@ -251,16 +251,27 @@ def header_errors(top: Path, library: Rooms) -> Iterator[str]:
                 yield f"{path.relative_to(top)}:{line}: includes {target}, which is not public"
 
 
+def begins_a_source(path: Path, library: Rooms) -> bool:
+    """Whether the source beside a header includes it before all else: then every build compiles it alone."""
+    source = path.with_suffix(".cpp")
+    found = includes(read(source)) if source.exists() else ()
+    return bool(found) and found[0][2] == library.prefix + path.relative_to(library.root).as_posix()
+
+
 def alone_errors(top: Path, library: Rooms, names: list[str] | None = None) -> Iterator[str]:
-    """Compiles each public header, or each of `names`, by itself, two at a time."""
+    """Compiles by itself each public header (or of `names`) that begins no source, two at a time."""
     if names is None:
-        names = [f"{room}/{name}" for room, all_ in rooms.public_headers(library).items() for name in all_]
+        names = [
+            f"{room}/{name}" for room, listed in rooms.public_headers(library).items() for name in listed
+        ]
+    names = [name for name in names if not begins_a_source(library.root / name, library)]
 
     def compiled(name: str) -> str:
         command = [*shlex.split(os.environ.get("CXX", "g++")), "-std=c++20", "-fsyntax-only", "-x", "c++"]
-        command += ["-I", str(library.root.parent), str(library.root / name)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        wrong = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        command += ["-I", str(library.root.parent), "-"]
+        text = f'#include "{library.prefix}{name}"\n'
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        wrong = [line for line in done.stderr.splitlines() if ": error:" in line] or done.stderr.splitlines()
         return wrong[0] if done.returncode else ""
 
     with ThreadPoolExecutor(2) as pool:

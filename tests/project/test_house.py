@@ -185,6 +185,15 @@ def test_a_header_that_does_not_compile_alone(tree):
     assert LIBRARY + file in error
 
 
+def test_the_build_compiles_what_begins_a_source(tree):
+    header, source = LIBRARY + "base/planted.hpp", LIBRARY + "base/planted.cpp"
+    own, other = '#include "flagstone/base/planted.hpp"\n', '#include "flagstone/base/shape.hpp"\n'
+    for text, begins in ((own + other, True), (other + own, False), ("", False)):
+        with tree.planted({header: "#pragma once\n", source: text}):
+            library = check_house.parts_of(tree.top)[1]
+            assert check_house.begins_a_source(tree.top / header, library) == begins
+
+
 # --- what is named in one place ---------------------------------------------------------------------------
 
 
