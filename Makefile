@@ -11,7 +11,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers docs bench clean
+.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -110,6 +110,10 @@ format: .venv/.lint-requirements
 layers: .venv/bin/python
 	$(BIN)/python tools/check_layers.py
 	$(BIN)/python tools/check_house.py
+
+# docs/reference/api.txt: names and signatures of all faces. A test compares it.
+api: build
+	$(BIN)/python tools/api.py
 
 .venv/.docs-requirements: .venv/.requirements
 	$(PIP) install -r <($(BIN)/python tools/requirements.py docs)
