@@ -2,7 +2,7 @@
 # make demo    principal components of a matrix five times larger than the memory limit, under two minutes
 # make test    C++ tests (ctest), then Python tests (pytest) against the installed package
 # make package the C++ package under build/package, and examples/cpp built against it
-# make lint    formatting, static checks, the layer checker
+# make lint    formatting, static checks, the rooms: layers and house
 # make docs    the documentation site in out/docs (warnings are errors)
 # make bench   the benchmark commands
 # make clean   removes build/ and .venv
@@ -11,7 +11,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers docs bench clean
+.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -109,6 +109,11 @@ format: .venv/.lint-requirements
 
 layers: .venv/bin/python
 	$(BIN)/python tools/check_layers.py
+	$(BIN)/python tools/check_house.py
+
+# docs/reference/api.txt: names and signatures of all faces. A test compares it.
+api: build
+	$(BIN)/python tools/api.py
 
 .venv/.docs-requirements: .venv/.requirements
 	$(PIP) install -r <($(BIN)/python tools/requirements.py docs)

@@ -163,6 +163,11 @@ def imports(text: str, package: str, depth: int) -> tuple[tuple[int, int, tuple[
     return tuple(found)
 
 
+def says_module(node: ast.Assign) -> bool:
+    """Public classes say where users find them."""
+    return any(ast.unparse(target).split(".")[-1] == "__module__" for target in node.targets)
+
+
 @cache
 def strings(text: str, package: str) -> tuple[tuple[int, str, str], ...]:
     """Line, kind (loaded, computed or named) and text of what may be an import by string."""
@@ -174,7 +179,7 @@ def strings(text: str, package: str) -> tuple[tuple[int, str, str], ...]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in {"importlib", "runpy", "pkgutil"}:
             loaders |= {alias.asname for alias in node.names if alias.name in LOADERS and alias.asname}
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.Assign) and says_module(node)):
             prose.add(node.value)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):

@@ -77,7 +77,8 @@ def test_bindings_are_checked_too(tree):
     file = "python/bindings/core/base.cpp"
     assert found(tree, file, '#include "bindings/attic/x.hpp"')
     assert found(tree, file, '#include "base.hpp"')
-    assert found(tree, file, '#include "flagstone/algorithms/pca/pca.hpp"')
+    assert found(tree, file, '#include "bindings/algorithms/planted.hpp"')
+    assert found(tree, file, '#include "flagstone/flagstone.hpp"')
 
 
 @pytest.mark.parametrize("file", ["attic/x.cpp", "storage/x.hpp", "storage/file/attic/x.hpp"])
@@ -155,8 +156,9 @@ def test_uppercase_words_end_a_list():
         ("errors.py", "from flagstone import linalg"),
         ("errors.py", "from . import matmul"),
         ("errors.py", "from ._cli import main"),
-        ("errors.py", "import flagstone._array.array as x"),
-        ("errors.py", "def late():\n    import flagstone._decomposition.pca"),
+        ("_errors/classes.py", "from .. import errors"),
+        ("_errors/classes.py", "import flagstone._array.array as x"),
+        ("_errors/classes.py", "def late():\n    import flagstone._decomposition.pca"),
         ("_array/array.py", "def late():\n    from .._linalg.matmul import matmul"),
         ("_array/array.py", "if TYPE_CHECKING:\n    from .._linalg.matmul import matmul"),
         ("_runtime/call.py", "from .._cli.options import Size"),
@@ -194,6 +196,7 @@ def test_an_import_by_string(tree, line):
         'importlib.import_module("h5py")',
         'KEY = "flagstone.scratch_quota"',
         '"""Like flagstone._linalg.matmul."""',
+        'class Shown:\n    __module__ = "flagstone.errors"',
     ],
 )
 def test_other_strings_are_allowed(tree, line):
