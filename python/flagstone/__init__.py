@@ -14,6 +14,15 @@ from ._array.transactions import transaction
 from ._core import __version__
 from ._decomposition.pca import pca
 from ._decomposition.result import PcaResult, open_pca
+from ._errors.classes import (
+    BudgetError,
+    ConvergenceError,
+    Error,
+    FormatError,
+    NumericalError,
+    ShapeError,
+    StorageError,
+)
 from ._expression import slicing as _parts  # noqa: F401 - lends slices and assignment of expressions
 from ._expression.compute import compute
 from ._expression.expression import Expression
@@ -23,36 +32,27 @@ from ._expression.reductions import Reduced
 from ._formats.convert import convert
 from ._formats.hdf5.obsm import write_obsm
 from ._formats.open import open_path as open
-from ._formats.open import open_raw
+from ._formats.raw import open_raw
 from ._linalg.matmul import matmul
 from ._maintenance.check import CheckReport, RepairReport, check, repair
 from ._maintenance.pack import Packed, pack
-from ._output.destination import create, from_numpy
+from ._output.create import create, from_numpy
 from ._recipes.single_cell import SingleCell, single_cell
-from ._resume.record import LeftoverWarning
+from ._resume.leftovers import LeftoverWarning
 from ._resume.resume import resume
 from ._runtime.calibrate import calibrate
-from ._runtime.call import Runtime, features, stats
 from ._runtime.plan import Plan, Stats
+from ._runtime.runtime import Runtime, features, stats
 from ._sparse.array import SparseArray
 from ._sparse.builder import from_blocks
 from ._storage.chunk_shape import chunk_shape
 from ._storage.dask import dask_chunks, to_dask
+from ._storage.delete import delete
 from ._storage.epochs import Epochs, epochs
 from ._storage.rechunk import rechunk, transpose
-from ._storage.resize import delete
 from ._tasks.fold import fold
 from ._tasks.graph import Graph, graph, read, reduce, update, write
 from ._tasks.map_blocks import map_blocks, map_tiles
-from .errors import (
-    BudgetError,
-    ConvergenceError,
-    Error,
-    FormatError,
-    NumericalError,
-    ShapeError,
-    StorageError,
-)
 
 __all__ = [
     "Array",

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _core
+from .._errors.classes import Error
 from .._runtime.call import Call
-from .._runtime.pending_writes import Combined
+from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
-from ..errors import Error
 from .basic_index import Key
 from .elementwise import Elementwise, operations
-from .linear_operator import Linear
+from .linear_operator import LinearOperator
 from .pickling import check_stamp, stamp
 from .regions import Tiles
 from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
@@ -29,7 +29,7 @@ from .transactions import Inside, combined_in, join, one_call, wait_for_end, wit
 __all__ = ["PIECE", "STAGING", "Array", "shape_text"]
 
 
-class Array(Linear, Elementwise):
+class Array(LinearOperator, Elementwise):
     """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
 
     Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. Operators and NumPy's
@@ -227,7 +227,7 @@ class Array(Linear, Elementwise):
     def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
         assign(self, call, key, value)
 
-    def _waiting(self) -> Combined | None:
+    def _waiting(self) -> WriteCombiner | None:
         """Return what small writes are combined in while a transaction is open."""
         return combined_in(self._core)
 

@@ -7,12 +7,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-__all__ = ["Box", "Key"]
+__all__ = ["BasicIndexer", "Key"]
 
 Key = Any
 
 
-class Box:
+class BasicIndexer:
     """An index expression against a shape: covering box, steps, flips, and the dimensions that stay."""
 
     def __init__(self, key: Key, shape: tuple[int, ...]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
 
-__all__ = ["Linear"]
+__all__ = ["LinearOperator"]
 
 
-class Linear:
+class LinearOperator:
     """Products with vectors and blocks of vectors in memory; each reads the matrix once.
 
     With `shape` and `dtype` this is all that SciPy's iterative solvers (`svds`, `eigsh`, `cg`, `lsmr`) need.

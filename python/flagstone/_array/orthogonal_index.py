@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .basic_index import Box, Key
+from .basic_index import BasicIndexer, Key
 
-__all__ = ["Part", "Piece", "Selection"]
+__all__ = ["OrthogonalIndexer", "Part", "Piece"]
 
 Place = slice | NDArray[np.intp]
 
@@ -104,7 +104,7 @@ def crossed(places: tuple[Place, ...], shape: tuple[int, ...]) -> tuple[Any, ...
     return np.ix_(*numbers)
 
 
-class Selection:
+class OrthogonalIndexer:
     """An index expression with steps, integer arrays or masks, against a shape.
 
     Its elements are held as a dense array of `shape`: one axis for every axis of the array (an integer counts
@@ -115,7 +115,9 @@ class Selection:
     def __init__(self, key: Key, shape: tuple[int, ...], *, orthogonal: bool = False) -> None:
         keys, basic = _normal(key, shape), slice(None)
         self.arrays = {axis: item for axis, item in enumerate(keys) if isinstance(item, np.ndarray)}
-        rest = Box(tuple(basic if axis in self.arrays else item for axis, item in enumerate(keys)), shape)
+        rest = BasicIndexer(
+            tuple(basic if axis in self.arrays else item for axis, item in enumerate(keys)), shape
+        )
         self.slices = [axis for axis, item in enumerate(keys) if isinstance(item, slice)]
         integers = [
             axis for axis, item in enumerate(keys) if axis not in self.arrays and axis not in self.slices

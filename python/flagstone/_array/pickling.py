@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
-from ..errors import FormatError, storage_error
+from .._errors.classes import FormatError
+from .._errors.messages import storage_error
 
 __all__ = ["check_stamp", "stamp"]
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import ShapeError
-from .basic_index import Box, Key
+from .._errors.classes import ShapeError
+from .basic_index import BasicIndexer, Key
 
 __all__ = ["Region", "Tiles"]
 
@@ -30,7 +30,7 @@ class Region:
     def __init__(
         self, array: Any, key: Key = ..., halo: int | tuple[int, ...] = 0, edge: str = "clip"
     ) -> None:
-        box = Box(key, array.shape)
+        box = BasicIndexer(key, array.shape)
         if box.strided or box.flips:
             raise ShapeError("region: slices with steps are not boxes; use slices of step 1.")
         if edge not in ("clip", "periodic"):

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 from .._runtime import pending_writes
+from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.operands import unmasked
-from ..errors import ShapeError, storage_error
-from .basic_index import Box, Key
-from .orthogonal_index import Piece, Selection, crossed, put
+from .basic_index import BasicIndexer, Key
+from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
 __all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take"]
 
@@ -49,7 +50,7 @@ class Array(Protocol):
     @property
     def mode(self) -> str: ...
     def _updating(self) -> contextlib.AbstractContextManager[None]: ...
-    def _waiting(self) -> pending_writes.Combined | None: ...
+    def _waiting(self) -> pending_writes.WriteCombiner | None: ...
     def _join(self) -> None: ...
 
 
@@ -66,25 +67,25 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     return _core.pages(nbytes)[:nbytes].view(dtype).reshape(shape)
 
 
-def selected(array: Array, key: Key) -> Box | Selection:
+def selected(array: Array, key: Key) -> BasicIndexer | OrthogonalIndexer:
     """Return what a key selects: a box, or parts of boxes where it has steps, arrays or masks."""
     items = key if isinstance(key, tuple) else (key,)
     if any(isinstance(item, (list, np.ndarray)) for item in items):
-        return Selection(key, array.shape)
-    box = Box(key, array.shape)
-    return Selection(key, array.shape) if box.strided else box
+        return OrthogonalIndexer(key, array.shape)
+    box = BasicIndexer(key, array.shape)
+    return OrthogonalIndexer(key, array.shape) if box.strided else box
 
 
 # Reading ----------------------------------------------------------------------------------------------------
 
 
-def take(array: Array, call: Call, key: Key | Selection, what: str = "") -> NDArray[Any]:
+def take(array: Array, call: Call, key: Key | OrthogonalIndexer, what: str = "") -> NDArray[Any]:
     """Return a part as an ndarray."""
-    chosen = key if isinstance(key, Selection) else selected(array, key)
+    chosen = key if isinstance(key, OrthogonalIndexer) else selected(array, key)
     nbytes = chosen.count * array.dtype.itemsize
-    if isinstance(chosen, Selection) or nbytes > PAGES:
+    if isinstance(chosen, OrthogonalIndexer) or nbytes > PAGES:
         what = what or f"{shape_text(chosen.kept)} of {array.dtype.name}"
-    if isinstance(chosen, Selection):
+    if isinstance(chosen, OrthogonalIndexer):
         call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
     if nbytes > PAGES or array._core.unpack_bytes:
@@ -111,7 +112,7 @@ def read(array: Array, call: Call, boxes: Given) -> None:
             np.conjugate(to, out=to)
 
 
-def _gather(array: Array, call: Call, chosen: Selection) -> NDArray[Any]:
+def _gather(array: Array, call: Call, chosen: OrthogonalIndexer) -> NDArray[Any]:
     dense = empty(chosen.shape, array.dtype)
     cells, gaps = _cells(array)
     for _ in range(20):
@@ -169,7 +170,7 @@ def _cells(array: Array) -> tuple[list[int], list[int]]:
 # Assigning --------------------------------------------------------------------------------------------------
 
 
-def assign(array: Array, call: Call, key: Key | Selection, value: ArrayLike) -> None:
+def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayLike) -> None:
     """Assign a part: all of it or nothing."""
     if array.mode != "r+":
         raise storage_error(
@@ -177,7 +178,7 @@ def assign(array: Array, call: Call, key: Key | Selection, value: ArrayLike) -> 
             errno.EACCES,
             array.path or "",
         )
-    chosen = key if isinstance(key, Selection) else selected(array, key)
+    chosen = key if isinstance(key, OrthogonalIndexer) else selected(array, key)
     given = _checked(value, array.dtype)
     try:
         source = np.broadcast_to(given, chosen.kept)
@@ -189,7 +190,7 @@ def assign(array: Array, call: Call, key: Key | Selection, value: ArrayLike) -> 
     if not chosen.count:
         return
     nbytes = chosen.count * array.dtype.itemsize
-    if isinstance(chosen, Selection):
+    if isinstance(chosen, OrthogonalIndexer):
         call.room("the transfer", 2 * PIECE + STAGING + chosen.index_bytes + _chunk_bytes(array))
         with array._updating():
             _scatter(array, call, chosen, chosen.source(source))
@@ -211,7 +212,7 @@ def _chunk_bytes(array: Array) -> int:
     return max(array._core.unpack_bytes, array._core.pack_bytes)
 
 
-def _piece_rows(array: Array, box: Box) -> int:
+def _piece_rows(array: Array, box: BasicIndexer) -> int:
     """Rows of one transfer: about PIECE bytes, whole chunks."""
     if not array.shape:
         return 1
@@ -220,7 +221,7 @@ def _piece_rows(array: Array, box: Box) -> int:
     return max(chunk, rows // chunk * chunk) if chunk < array.shape[0] else rows
 
 
-def _scatter(array: Array, call: Call, chosen: Selection, source: NDArray[Any]) -> None:
+def _scatter(array: Array, call: Call, chosen: OrthogonalIndexer, source: NDArray[Any]) -> None:
     """Every chunk is read at most once, changed, and written once."""
     cells, _ = _cells(array)
     item, anywhere = array.dtype.itemsize, array._core.takes_any_box
@@ -285,10 +286,12 @@ class OrthogonalIndex:
 
     def __getitem__(self, key: Key) -> Any:
         """Return the part; dimensions stay in their order."""
-        chosen = Selection(key, self._array.shape, orthogonal=True)
+        chosen = OrthogonalIndexer(key, self._array.shape, orthogonal=True)
         out = take(self._array, Call("getitem", light=True), chosen)
         return out[()] if not out.shape else out
 
     def __setitem__(self, key: Key, value: ArrayLike) -> None:
         """Assign the part."""
-        assign(self._array, Call("setitem"), Selection(key, self._array.shape, orthogonal=True), value)
+        assign(
+            self._array, Call("setitem"), OrthogonalIndexer(key, self._array.shape, orthogonal=True), value
+        )

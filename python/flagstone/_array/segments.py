@@ -11,10 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from .._errors.messages import storage_error
 from .._runtime.arguments import size_bytes
 from .._runtime.call import Call
-from ..errors import storage_error
-from .basic_index import Box, Key
+from .basic_index import BasicIndexer, Key
 from .requests import STAGING, Array, take
 
 __all__ = ["segments"]
@@ -22,7 +22,7 @@ __all__ = ["segments"]
 
 def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
     """Yield (where in the result, part), the next one being read meanwhile."""
-    box, most = Box(key, array.shape), size_bytes("segments: nbytes", nbytes)
+    box, most = BasicIndexer(key, array.shape), size_bytes("segments: nbytes", nbytes)
     call = Call("segments")
     wanted = _cut(array, key, box, most)
     largest = max((math.prod(len(r) for r in one) for one in wanted()), default=0) * array.dtype.itemsize
@@ -41,7 +41,7 @@ def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[
             )
         return part
 
-    keys = Box._expand(_tuple(key), len(array.shape))
+    keys = BasicIndexer._expand(_tuple(key), len(array.shape))
     kept = [axis for axis, item in enumerate(keys) if isinstance(item, slice)]
     firsts = [_range(item, n) for item, n in zip(keys, array.shape, strict=True)]
     pool = ThreadPoolExecutor(1, "flagstone-segments")
@@ -81,9 +81,9 @@ def _inside(whole: range, part: range) -> slice:
     return slice(first, first + len(part))
 
 
-def _cut(array: Array, key: Key, box: Box, most: int) -> Callable[[], Iterator[tuple[range, ...]]]:
+def _cut(array: Array, key: Key, box: BasicIndexer, most: int) -> Callable[[], Iterator[tuple[range, ...]]]:
     """Cut a selection along chunks into segments of at most `most` bytes (or parts of one chunk)."""
-    keys = Box._expand(_tuple(key), len(array.shape))
+    keys = BasicIndexer._expand(_tuple(key), len(array.shape))
     axes = [_range(item, n) for item, n in zip(keys, array.shape, strict=True)]
     cells = [max(1, c) for c in array.chunks]
 

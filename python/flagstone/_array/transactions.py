@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from .. import _core
-from .._runtime.call import current
-from .._runtime.pending_writes import Combined
-from ..errors import Error, FormatError, path_text, storage_error
+from .._errors.classes import Error, FormatError
+from .._errors.messages import path_text, storage_error
+from .._runtime.pending_writes import WriteCombiner
+from .._runtime.runtime import current
 
 __all__ = ["Inside", "Transaction", "combined_in", "one_call", "transaction", "within_block"]
 
-_open: list[Transaction] = []  # of all threads: what is assigned inside belongs to it, wherever
+open_transactions: list[Transaction] = []  # of all threads: what is assigned inside belongs to it, wherever
 _guard = threading.Condition()  # over _open, and over what runs and ends in each
 
 
@@ -54,7 +55,7 @@ class Transaction:
         self._core: _core.Transaction | None = None
         self._running = 0  # calls that assign
         self._ending = False
-        self._combined: dict[int, Combined] = {}  # small writes, by the id of their array
+        self._combined: dict[int, WriteCombiner] = {}  # small writes, by the id of their array
 
     def covers(self, path: str) -> bool:
         """Say whether an array is below the path."""
@@ -72,12 +73,14 @@ class Transaction:
 
     def __enter__(self) -> Transaction:
         with _guard:
-            while near := [one for one in _open if self.covers(one.path) or one.covers(self.path)]:
+            while near := [
+                one for one in open_transactions if self.covers(one.path) or one.covers(self.path)
+            ]:
                 if not all(one._ending for one in near):
                     raise Error(f"transaction: one is open for '{self.path}' already; end that first.")
                 _guard.wait()
             self._core, self._ending = _core.Transaction(), False
-            _open.append(self)
+            open_transactions.append(self)
         return self
 
     def __exit__(
@@ -97,7 +100,7 @@ class Transaction:
             self._core.rollback()  # what was not committed
             with _guard:
                 self._core = None
-                _open.remove(self)
+                open_transactions.remove(self)
                 _guard.notify_all()
         if interrupt is not None:
             raise interrupt
@@ -152,7 +155,7 @@ def transaction(path: str | os.PathLike[str]) -> Transaction:
 
 
 def _outers(arrays: Sequence[_core.Array]) -> list[Transaction | None]:
-    return [next((one for one in _open if one.covers(array.path)), None) for array in arrays]
+    return [next((one for one in open_transactions if one.covers(array.path)), None) for array in arrays]
 
 
 def _closed(outers: Sequence[Transaction | None]) -> bool:
@@ -166,16 +169,16 @@ def within_block(array: _core.Array) -> bool:
         return bool(array.path) and _outers([array])[0] is not None
 
 
-def combined_in(array: _core.Array) -> Combined | None:
+def combined_in(array: _core.Array) -> WriteCombiner | None:
     """Return what small writes to an array are combined in; None where no transaction of a block is open."""
-    if not _open or not array.transacting:
+    if not open_transactions or not array.transacting:
         return None
     with _guard:
         outer = _outers([array])[0]
         if outer is None:
             return None
         if array.id not in outer._combined:
-            outer._combined[array.id] = Combined(array)
+            outer._combined[array.id] = WriteCombiner(array)
         return outer._combined[array.id]
 
 

@@ -8,7 +8,7 @@ import sys
 import click
 
 from .. import _core
-from ..errors import Error
+from .._errors.classes import Error
 from . import demo, resumed, routines, stored, upkeep
 
 __all__ = ["main"]

@@ -12,9 +12,9 @@ import click
 
 from .. import _core
 from .._formats.open import open_path
-from .._runtime.arguments import quota_bytes
-from .._runtime.call import Runtime, memory_bytes
+from .._runtime.arguments import memory_bytes, quota_bytes
 from .._runtime.plan import Plan, format_seconds
+from .._runtime.runtime import Runtime
 from .._sparse.array import SparseArray
 
 _QUOTA = "flagstone.scratch_quota"

@@ -9,8 +9,9 @@ import click
 from .. import _core
 from .._resume.record import expecting
 from .._resume.resume import call_of
-from .._runtime.call import stats
-from .._runtime.plan import Plan, Routine
+from .._runtime.plan import Plan
+from .._runtime.routine import Routine
+from .._runtime.runtime import stats
 from .options import Size, bar, command_runtime, print_json
 
 

@@ -12,14 +12,15 @@ import click
 from .._array.array import Array
 from .._decomposition.pca import pca as run_pca
 from .._decomposition.result import PcaResult
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 from .._formats.hdf5.obsm import check_target, write_obsm
 from .._linalg.matmul import matmul as run_matmul
 from .._recipes.single_cell import single_cell as run_single_cell
-from .._runtime.call import stats
 from .._runtime.plan import Plan, Stats, comparison
+from .._runtime.runtime import stats
 from .._storage.rechunk import rechunk as run_rechunk
 from .._storage.rechunk import transpose
-from ..errors import ShapeError, storage_error
 from .options import bar, command_runtime, common_options, open_operand, print_json
 
 

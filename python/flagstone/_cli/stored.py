@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from .. import _core
+from .._errors.messages import storage_error
 from .._formats.convert import convert as convert_file
 from .._maintenance.check import check, repair
 from .._maintenance.info import describe, disk_bytes
 from .._maintenance.pack import pack
-from .._runtime.call import features, stats
 from .._runtime.plan import Plan, format_seconds
-from ..errors import storage_error
+from .._runtime.runtime import features, stats
 from .options import Size, bar, command_runtime, print_json
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from .. import _core
-from .._resume.record import Leftover, registered
+from .._resume.leftovers import Leftover, registered
 from .._runtime.arguments import quota_bytes
 from .._runtime.calibrate import calibrate
 from .._runtime.plan import format_seconds
-from .._scratch import quota, scratch
+from .._scratch import entries, quota, scratch
 from .options import print_json
 
 
@@ -28,7 +28,7 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
     place = Path(directory) if directory else scratch.default_directory()
     begun = registered(place)
     if clear:
-        number, nbytes = scratch.clear(place)
+        number, nbytes = entries.clear(place)
         kept = [one for one in begun if not one.live]
         if everything:
             for one in kept:
@@ -41,21 +41,21 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
         for one in kept:
             click.echo(f"Kept {one.path}, {_progress(one)}; --all deletes it too.")
         return
-    found = scratch.entries(place)
+    found = entries.entries(place)
     most, held = quota_bytes(None), quota.held(place)
     free = scratch.free_bytes(place) if place.is_dir() else None
     if as_json:
         rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]
         print_json({
             "directory": str(place), "entries": rows, "begun": [_facts(one) for one in begun],
-            "quota": most, "held": held, "free": free, "clearable": scratch.clearable(place),
+            "quota": most, "held": held, "free": free, "clearable": entries.clearable(place),
         })  # fmt: skip
         return
     size = _core.format_bytes
     total = size(sum(entry.nbytes for entry in found))
     click.echo(f"{place}: {len(found)} entries, {total}")
     limit = "no quota (FLAGSTONE_SCRATCH_QUOTA)" if most is None else f"quota {size(most)}, {size(held)} held"
-    clearable = size(scratch.clearable(place))
+    clearable = size(entries.clearable(place))
     click.echo(f"  {limit}; {size(free or 0)} free on the disk; --clear frees {clearable}")
     for entry in found:
         click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")

@@ -10,24 +10,26 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
 from .._expression.expression import Expression
-from .._output.destination import from_numpy
+from .._output.create import from_numpy
 from .._output.replaceable import check_path
-from .._resume.record import UNRECORDED, Record, identity, seconds_of
+from .._resume.identity import identity
+from .._resume.record import UNRECORDED, Record, seconds_of
+from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.operands import unmasked
-from .._runtime.plan import Plan, Prepared, routine
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
-from ..errors import ShapeError
 from .result import SMALL, ComponentsGroup, PcaResult
 
 __all__ = ["pca"]
 
 
-class _Pca:
+class Pca:
     """The checked arguments of one decomposition."""
 
     def __init__(
@@ -221,4 +223,4 @@ def pca(
     flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
     counts.
     """
-    return _Pca(X, k, center, method, tol, seed, out, memory)
+    return Pca(X, k, center, method, tol, seed, out, memory)

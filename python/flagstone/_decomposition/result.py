@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 from .._output.destination import in_group
 from .._resume.record import Record, sync_tree
 from .._runtime.call import Call
-from ..errors import ShapeError, storage_error
 from .transform import project
 
 __all__ = ["SMALL", "ComponentsGroup", "PcaResult", "open_pca"]

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
 from .._output.destination import Destination
 from .._output.replaceable import check_path
 from .._runtime.call import Call
 from .._scratch import scratch
-from .._scratch.scratch import whole_or_nothing
+from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.to_csr import sparse_by_rows
-from ..errors import ShapeError
 
 __all__ = ["project"]
 

@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from .. import _core
 from .._decomposition.pca import pca
 from .._decomposition.result import PcaResult
+from .._errors.messages import storage_error
 from .._formats.open import open_path
-from .._runtime.call import Call, Runtime, stats
+from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, comparison, format_seconds
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.runtime import Runtime, stats
+from .._runtime.streaming import ahead
+from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder
-from .._storage.import_cache import ahead
 from .._terminal import report
 from .._terminal.progress import Bar
-from ..errors import storage_error
 from .synthetic import Cells
 
 __all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]

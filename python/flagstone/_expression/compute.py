@@ -12,12 +12,13 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.elementwise import operations
+from .._errors.classes import Error
 from .._output.place import IN_MEMORY, Place, check_out
 from .._output.replaceable import check_apart
 from .._runtime.call import Call
-from .._runtime.plan import Plan, Prepared, routine
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
 from .._scratch.scratch import prepare
-from ..errors import Error
 from .expression import Expression, as_expression, leaves, lower
 from .reductions import Reduced
 

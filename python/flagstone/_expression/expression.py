@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.basic_index import Box, Key
+from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import Elementwise, operations
-from .._runtime.operands import unmasked
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
+from .._runtime.arguments import unmasked
 
 __all__ = ["Expression", "as_expression", "cast", "constant", "from_ufunc"]
 
@@ -73,12 +73,12 @@ class Expression(Elementwise):
 
     def __getitem__(self, key: Key) -> Any:
         """Compute a part and return it as an ndarray; reads that part of the operands."""
-        return operations["part"](self, Box(key, self.shape), "getitem")
+        return operations["part"](self, BasicIndexer(key, self.shape), "getitem")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("asarray: a lazy expression has no elements to look at without computing them.")
-        out: NDArray[Any] = np.asarray(operations["part"](self, Box(..., self.shape), "asarray"))
+        out: NDArray[Any] = np.asarray(operations["part"](self, BasicIndexer(..., self.shape), "asarray"))
         return out if dtype is None else out.astype(dtype, copy=False)
 
 

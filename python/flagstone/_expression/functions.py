@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._array.elementwise import operations
-from .._output.destination import from_numpy
+from .._output.create import from_numpy
 from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .reductions import Reduced

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._array.array import shape_text
 from .._array.basic_index import Key
 from .._array.elementwise import Elementwise, operations
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
 from .expression import Expression, as_expression, cast
 
 __all__ = ["Reduced"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import PIECE, Array
-from .._array.basic_index import Box, Key
+from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import operations
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
@@ -20,7 +20,7 @@ from .expression import Expression, as_expression, leaves
 __all__: list[str] = []
 
 
-def _part(given: Expression, box: Box, who: str) -> Any:
+def _part(given: Expression, box: BasicIndexer, who: str) -> Any:
     """Compute a part into memory."""
     call = Call(who)
     shape = tuple((n - 1) * s + 1 if n else 0 for n, s in zip(box.shape, box.step, strict=True))
@@ -52,7 +52,7 @@ def _assign(target: Array, key: Key, value: Any) -> None:
     """Store an expression into part of an Array, by pieces; whole first where the two overlap otherwise."""
     given = as_expression(value, "setitem")
     call = Call("setitem")
-    box = Box(key, target.shape)
+    box = BasicIndexer(key, target.shape)
     simple = box.kept == box.shape and not box.flips and given.shape == box.kept and box.count > 0
     same = [
         leaf.payload for leaf in leaves(given)
@@ -73,7 +73,7 @@ def _assign(target: Array, key: Key, value: Any) -> None:
         _store(call, target, given, box, rows)
 
 
-def _store(call: Call, target: Array, given: Expression, box: Box, rows: int) -> None:
+def _store(call: Call, target: Array, given: Expression, box: BasicIndexer, rows: int) -> None:
     for first in range(0, box.shape[0], rows):
         last = min(first + rows, box.shape[0])
         part = _box(call, given, [first, *[0] * (given.ndim - 1)], (last - first, *given.shape[1:]))

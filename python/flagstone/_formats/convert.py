@@ -10,17 +10,20 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._errors.messages import storage_error
 from .._output.destination import Destination, in_group
 from .._output.replaceable import check_overwrite
-from .._resume.record import Record, identity, seconds_of
+from .._resume.identity import identity
+from .._resume.record import Record, seconds_of
 from .._runtime.call import Call, Moved
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.streaming import Reported, ahead
+from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
-from .._sparse.row_blocks import copy, row_blocks, rows_bytes
-from .._sparse.to_csr import turned
-from .._storage.import_cache import Built, Reported, ahead, conversion
-from ..errors import storage_error
+from .._sparse.row_blocks import row_blocks, rows_bytes
+from .._sparse.to_csr import csc_to_csr
+from .._storage.copy import copy
+from .._storage.import_cache import Built, conversion
 from .open import head_of, open_path
 from .registry import Format, for_writing, of_file
 
@@ -193,7 +196,7 @@ def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done:
     record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
     report = Reported(call, opened.nbytes)
     if opened._transposed:
-        done.bytes_written = _stored(turned(call, opened, place, overwrite, report, record=record))
+        done.bytes_written = _stored(csc_to_csr(call, opened, place, overwrite, report, record=record))
         done.where = record.where
         return
     kept = value_dtype(opened.dtype, "convert")

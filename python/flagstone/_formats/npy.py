@@ -6,10 +6,10 @@ from typing import Any
 
 from .. import _core
 from .._array.array import Array, open_array
+from .._errors.classes import FormatError
 from .._runtime.call import Call
-from .._sparse.row_blocks import copy
-from .._storage.import_cache import Reported
-from ..errors import FormatError
+from .._runtime.streaming import Reported
+from .._storage.copy import copy
 
 __all__ = ["open_file", "write"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from ..errors import FormatError
+from .._errors.classes import FormatError
 
 __all__ = ["FORMATS", "SIGNATURE", "Format", "for_writing", "of_file"]
 

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from .._array.array import Array, shape_text
+from .._errors.classes import Error, FormatError
+from .._errors.messages import storage_error
 from .._output.destination import Destination
 from .._runtime.call import Call
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.streaming import Reported
+from .._scratch.builds import whole_or_nothing
 from .._sparse.to_csr import dense_blocks
-from .._storage.import_cache import Reported, cached
-from ..errors import Error, FormatError, storage_error
+from .._storage.import_cache import cached
 
 __all__ = ["about", "import_to", "open_file", "write"]
 

@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, open_core, shape_text
 from .._array.elementwise import operations
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 from .._expression.expression import Expression
 from .._output.codec_choice import Choice
-from .._output.destination import Destination, from_numpy, kept_choice
+from .._output.create import from_numpy
+from .._output.destination import Destination, kept_choice
 from .._output.replaceable import check_path, check_replaceable
-from .._resume.record import UNRECORDED, Record, identity, memory_identity, seconds_of, stored_stamp
+from .._resume.identity import identity, memory_identity, stored_stamp
+from .._resume.record import UNRECORDED, Record, seconds_of
 from .._runtime.call import Call
-from .._runtime.plan import Plan, Prepared, routine
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.products import Product
-from ..errors import ShapeError, storage_error
 from .operands import Vectors, dimensions, promoted
 
 __all__ = ["matmul"]

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._array.elementwise import Elementwise
+from .._errors.classes import ShapeError
 from .._expression.expression import Expression
+from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.operands import unmasked
-from ..errors import ShapeError
 
 __all__ = ["Vectors", "dimensions", "promoted"]
 

@@ -13,13 +13,14 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
+from .._errors.classes import Error, FormatError
+from .._errors.messages import path_text, storage_error
 from .._formats.open import head_of, open_path
 from .._formats.registry import FORMATS, of_file
 from .._formats.zarr.groups import compressed
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.validation import check_columns
-from ..errors import Error, FormatError, path_text, storage_error
 
 __all__ = ["CheckReport", "Damage", "RepairReport", "check", "repair"]
 

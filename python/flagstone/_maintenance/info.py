@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .._array.array import Array
+from .._errors.classes import Error, FormatError
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
 from .._formats.zarr.groups import about as about_group
@@ -13,7 +14,6 @@ from .._formats.zarr.groups import listing
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._storage.import_cache import imported
-from ..errors import Error, FormatError
 from .check import check as find_damage
 from .check import read_all
 

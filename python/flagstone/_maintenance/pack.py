@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors.classes import Error, FormatError
+from .._errors.messages import path_text, storage_error
 from .._output.codec_choice import check_codec, samples
 from .._output.replaceable import check_overwrite
 from .._runtime.call import Call
-from .._runtime.plan import Plan, routine
-from .._storage.import_cache import Reported
-from ..errors import Error, FormatError, path_text, storage_error
+from .._runtime.plan import Plan
+from .._runtime.routine import routine
+from .._runtime.streaming import Reported
 
 __all__ = ["Packed", "pack"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors.classes import FormatError
 from .._runtime.call import Call
-from ..errors import FormatError
 
-__all__ = ["Choice", "check_codec", "choose", "samples"]
+__all__ = ["CHECKSUMS", "Choice", "check_codec", "choose", "samples"]
 
 _SAMPLES = 8  # chunks that are packed to see how much shorter they get
 _MOST_SAMPLE = 4 << 20
@@ -117,3 +117,7 @@ def samples(
         values = np.ascontiguousarray(take(tuple(part)))
         if values.tobytes().strip(b"\0"):
             yield values
+
+
+#: Where the checksums of a new array's chunks go; a .npy file has none.
+CHECKSUMS = ("sidecar", "inner", "none")

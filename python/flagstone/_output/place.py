@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 from .._resume.record import UNRECORDED
 from .._runtime.call import Call
-from .._scratch.scratch import Result, whole_or_nothing
-from ..errors import ShapeError, storage_error
+from .._scratch.builds import whole_or_nothing
+from .._scratch.scratch import Result
 from .codec_choice import Choice
 from .destination import Destination, kept_choice
 from .replaceable import check_path, check_replaceable

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
-from ..errors import ShapeError, storage_error
+from .._errors.classes import ShapeError
+from .._errors.messages import storage_error
 
 __all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable"]
 
@@ -52,7 +53,7 @@ def check_path(who: str, path: str | os.PathLike[str]) -> None:
     if os.path.isdir(place):
         known = _core.is_zarr_array(place) or not os.listdir(place) or _is_result(place)
     else:
-        known = place.endswith(".npy") and _is_npy(place)
+        known = place.endswith(".npy") and is_npy(place)
     if not known:
         raise storage_error(
             f"{who}: out '{place}' exists and is no single array and no earlier result, so it is not "
@@ -72,14 +73,12 @@ def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) 
         return
     if os.path.isdir(place):
         known = _core.is_zarr_array(place) or _core.is_zarr_group(place) or not os.listdir(place)
-        foreign = _foreign(place) if known else ""
-        if known and not foreign and not file:
+        other = foreign(place) if known else ""
+        if known and not other and not file:
             return
-        what = (
-            f"holds '{foreign}', which is no part of a Zarr store" if foreign else "is no Zarr array or group"
-        )
-        what = "is a directory" if known and not foreign else what
-    elif file or (os.path.isfile(place) and place.endswith(".npy") and _is_npy(place)):
+        what = f"holds '{other}', which is no part of a Zarr store" if other else "is no Zarr array or group"
+        what = "is a directory" if known and not other else what
+    elif file or (os.path.isfile(place) and place.endswith(".npy") and is_npy(place)):
         return
     else:
         what = "is a file, and a Zarr directory would take its place"
@@ -90,7 +89,7 @@ def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) 
     )
 
 
-def _foreign(place: str) -> str:
+def foreign(place: str) -> str:
     """Return a file in a Zarr directory that no Zarr writer puts there, "" where there is none."""
     for folder, folders, names in os.walk(place):
         if os.path.exists(f"{folder}/zarr.json") or any(name.startswith(".z") for name in names):
@@ -114,7 +113,7 @@ def _is_result(place: str) -> bool:
     return (ours or (len(arrays) <= 1 and not groups)) and others <= {*_METADATA, *arrays, *groups}
 
 
-def _is_npy(place: str) -> bool:
+def is_npy(place: str) -> bool:
     with open(place, "rb") as file:
         return file.read(6) in (b"\x93NUMPY", b"")
 

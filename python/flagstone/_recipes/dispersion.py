@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
 
 __all__ = ["choose_genes", "dispersion"]
 

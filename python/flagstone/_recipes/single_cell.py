@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
-from .._decomposition.pca import _Pca
+from .._decomposition.pca import Pca
 from .._decomposition.result import PcaResult
-from .._runtime.call import Call, stats
-from .._runtime.plan import Plan, Prepared, Stats, routine
+from .._errors.classes import NumericalError, ShapeError
+from .._runtime.call import Call
+from .._runtime.plan import Plan, Stats
+from .._runtime.routine import Prepared, routine
+from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
 from .._sparse.reductions import ColumnMoments, RowCounts
 from .._sparse.to_csr import by_rows, sparse_by_rows
-from ..errors import NumericalError, ShapeError
 from .dispersion import choose_genes, dispersion
 
 __all__ = ["SingleCell", "single_cell"]
@@ -88,15 +90,13 @@ class _SingleCell:
     def _moments(self, view: Any) -> ColumnMoments:
         return ColumnMoments("single_cell", view, self.memory)
 
-    def _pca(self, view: Any) -> _Pca:
+    def _pca(self, view: Any) -> Pca:
         wanted = _OPTIONS | self.options
-        step = _Pca(
-            view, self.k, True, wanted["method"], wanted["tol"], wanted["seed"], self.out, self.memory
-        )
+        step = Pca(view, self.k, True, wanted["method"], wanted["tol"], wanted["seed"], self.out, self.memory)
         step.call.who = "single_cell"
         return step
 
-    def _steps(self) -> tuple[Any, ColumnMoments, _Pca]:
+    def _steps(self) -> tuple[Any, ColumnMoments, Pca]:
         """Return the steps as they can be counted before anything is read: with any genes, unscaled."""
         some = self.X.log1p().select(np.arange(min(self.genes, self.X.shape[1])))
         return self._totals(), self._moments(self.X), self._pca(some)

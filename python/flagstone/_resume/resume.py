@@ -11,23 +11,25 @@ from typing import Any
 from .. import _core
 from .._array.array import Array
 from .._decomposition.pca import pca
+from .._errors.classes import Error, FormatError
+from .._errors.messages import path_text, storage_error
 from .._formats.convert import convert
 from .._formats.hdf5.file import _stored
 from .._formats.open import open_path
 from .._formats.zarr.groups import _stored_csc
 from .._linalg.matmul import matmul
-from .._output.destination import MEMBER
-from .._runtime.call import current
+from .._runtime.runtime import current
 from .._sparse.array import SparseArray
 from .._storage.rechunk import rechunk, transpose
-from ..errors import Error, FormatError, path_text, storage_error
-from .record import FORMAT, Leftover, expecting, leftovers, stored_stamp
+from .identity import stored_stamp
+from .leftovers import MEMBER, Leftover, leftovers
+from .record import FORMAT, expecting
 
 __all__ = ["resume"]
 
 
 def _open_flat(*arguments: Any) -> Array:
-    from .._formats.open import _open_raw_again
+    from .._formats.raw import _open_raw_again
 
     path, dtype, shape, order, offset, leading, mode = arguments
     return _open_raw_again(path, dtype, tuple(shape), order, offset, leading, mode)

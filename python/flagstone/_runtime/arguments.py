@@ -1,14 +1,17 @@
-"""Sizes and counts that users give: "4GiB", workers=4."""
+"""What users give: sizes ("4GiB"), counts (workers=4), arrays of NumPy."""
 
 from __future__ import annotations
 
 import operator
 import os
+from typing import TypeVar
+
+import numpy as np
 
 from .. import _core
-from ..errors import Error
+from .._errors.classes import Error
 
-__all__ = ["byte_count", "memory_bytes", "quota_bytes", "size_bytes", "thread_count"]
+__all__ = ["byte_count", "memory_bytes", "quota_bytes", "size_bytes", "thread_count", "unmasked"]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
@@ -71,3 +74,15 @@ def thread_count(name: str, number: object) -> int:
     if not 1 <= operator.index(number) <= _MOST_THREADS:
         raise ValueError(f"Runtime: {name} is {number}; 1 to {_MOST_THREADS} are taken.")
     return operator.index(number)
+
+
+Given = TypeVar("Given")
+
+
+def unmasked(who: str, given: Given) -> Given:
+    """Return an operand; refuse one whose mask ``np.asarray`` would drop."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(
+            f"{who}: a masked array was given, whose mask would be lost; fill it first (x.filled(value))."
+        )
+    return given

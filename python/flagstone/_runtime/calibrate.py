@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._errors.classes import Error
+from .._errors.messages import storage_error
 from .._scratch import scratch
-from ..errors import Error, storage_error
 from . import profile
-from .call import current
 from .profile import Profile, median_of, rate_of
+from .runtime import current
 
 __all__ = ["calibrate"]
 

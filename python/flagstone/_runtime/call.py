@@ -1,4 +1,4 @@
-"""One call of a routine on the runtime in use: its limit, its plan, its run, and what the last one did."""
+"""One call of a routine on the runtime in use: its limit, its plan and its run."""
 
 from __future__ import annotations
 
@@ -13,34 +13,19 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import _core
-from .._scratch import quota, scratch
-from ..errors import BudgetError, Error, storage_error
+from .._errors.classes import BudgetError
+from .._errors.messages import storage_error
+from .._scratch import builds, quota, scratch
 from . import profile
 from .arguments import memory_bytes
 from .pending_writes import flush_all
 from .plan import Plan, Stats
-from .runtime import Runtime, current, features
+from .runtime import current, remember
 
-__all__ = ["Call", "Moved", "Runtime", "current", "features", "memory_bytes", "stats"]
+__all__ = ["Call", "Moved"]
 
 _MiB = 1 << 20
 _MOST = (1 << 64) - 1  # bytes that can be named
-
-_last: Stats | None = None
-
-
-def stats() -> Stats:
-    """Return what the last call of this process did.
-
-    Returns
-    -------
-    Stats
-        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the
-        disk was talked to (`io`).
-    """
-    if _last is None:
-        raise Error("stats: nothing has run yet in this process; call a routine first.")
-    return _last
 
 
 @dataclass
@@ -64,7 +49,7 @@ class Call:
         self.places: list[Path] = []
         self.outputs = 0  # arrays that appear on disk at the end
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
-        self._spilled: quota.Promise | None = None
+        self._spilled: quota.Reservation | None = None
         self.profile: profile.Profile | None = None
         self._prepared_peak = 0
         if not light:
@@ -74,7 +59,7 @@ class Call:
         """Measure the peak from here on: what is prepared before the run counts."""
         _core.release_pages()
         _core.reset_peak_resident()
-        scratch.unreserved.set(False)
+        builds.unreserved.set(False)
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
         """Say where operands lie: plans use the rates of that device where they were measured."""
@@ -188,12 +173,11 @@ class Call:
 
     def keep(self, done: Stats) -> Stats:
         """Make `done` what stats() tells, and compare it with its plan."""
-        global _last
-        if scratch.unreserved.get():
+        if builds.unreserved.get():
             done = dataclasses.replace(
                 done, io=f"{done.io}; space checked, not reserved (no fallocate there)"
             )
-        _last = self.runtime.last = done
+        remember(self.runtime, done)
         self._learn(done)
         return done
 
@@ -210,22 +194,22 @@ class Call:
     @contextlib.contextmanager
     def measured(self, what: str, method: str) -> Iterator[Moved]:
         """Keep, for stats(), what a call that needs no runtime did; the body tells the bytes."""
-        global _last
         moved, entry = Moved(), _core.resident_bytes()
         _core.reset_peak_resident()
         start = time.perf_counter()
         yield moved
         seconds, peak = time.perf_counter() - start, _core.peak_resident_bytes()
-        _last = self.runtime.last = Stats(
+        done = Stats(
             what + moved.where, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds,
             self.memory, resident_at_entry=entry, io=self.engine.io,
         )  # fmt: skip
+        remember(self.runtime, done)
 
     def result(self, name: str, nbytes: int) -> scratch.Result:
         """Return a place in scratch for a result that nobody named, after looking at the free space."""
         directory = scratch.prepare(self.runtime.scratch)
         place = scratch.Result(directory, name)  # and what killed processes left is gone
-        with scratch.whole_or_nothing(place):
+        with builds.whole_or_nothing(place):
             free = scratch.free_bytes(directory)
             if nbytes > free:
                 raise storage_error(

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from .. import _core
 
-__all__ = ["Combined", "flush_all", "of"]
+__all__ = ["WriteCombiner", "flush_all", "of"]
 
 MOST = 256 << 20  # bytes of one array that wait
 STAGING = 16 << 20
 
 Boxes = Sequence[tuple[Sequence[int], NDArray[Any]]]
-_waiting: dict[int, Combined] = {}  # by the id of the array
+_waiting: dict[int, WriteCombiner] = {}  # by the id of the array
 _guard = threading.Lock()
 
 
-def of(array: _core.Array) -> Combined | None:
+def of(array: _core.Array) -> WriteCombiner | None:
     """Return what waits for an array."""
     return _waiting.get(array.id) if _waiting else None
 
@@ -45,7 +45,7 @@ class _Chunk:
         return self.values.nbytes + self.given.nbytes
 
 
-class Combined:
+class WriteCombiner:
     """What was assigned to parts of chunks of one array in the transaction that is open."""
 
     def __init__(self, array: _core.Array) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import _core
+from .._errors.classes import Error
 from .._scratch import scratch
-from ..errors import Error
 
 __all__ = ["Profile", "bounded", "cache_file", "default", "kept", "learn", "lookup", "probe", "save"]
 

@@ -16,13 +16,14 @@ from types import TracebackType
 from typing import Any
 
 from .. import _core
+from .._errors.classes import Error
+from .._errors.messages import path_text, storage_error
 from .._scratch import scratch
-from ..errors import path_text, storage_error
 from . import profile
 from .arguments import memory_bytes, quota_bytes, thread_count
 from .plan import Plan, Stats
 
-__all__ = ["Progress", "Runtime", "current", "features"]
+__all__ = ["Progress", "Runtime", "current", "features", "remember", "stats"]
 
 Progress = Callable[[Any], None]
 
@@ -186,3 +187,26 @@ def features() -> dict[str, Any]:
         "scratch_file_system": scratch.file_system(runtime.scratch),
         "scratch_quota": runtime.scratch_quota,
     }
+
+
+_last: Stats | None = None
+
+
+def remember(runtime: Runtime, done: Stats) -> None:
+    """Make `done` what stats() tells, and what this runtime did last."""
+    global _last
+    _last = runtime.last = done
+
+
+def stats() -> Stats:
+    """Return what the last call of this process did.
+
+    Returns
+    -------
+    Stats
+        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the
+        disk was talked to (`io`).
+    """
+    if _last is None:
+        raise Error("stats: nothing has run yet in this process; call a routine first.")
+    return _last

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .. import _core
-from ..errors import storage_error
-from . import scratch
+from .._errors.messages import storage_error
+from . import entries, scratch
 
-__all__ = ["Promise", "counting", "finished", "grows", "held", "needs", "promise", "wrote"]
+__all__ = ["Reservation", "counting", "finished", "grows", "held", "needs", "promise", "wrote"]
 
 _LOOK = 64 << 20  # bytes of unknown length that are written between two looks at the disk
 
@@ -35,8 +35,8 @@ def _on_disk(directory: Path) -> dict[str, int]:
     for folder in ("imports", "results"):
         with contextlib.suppress(OSError):
             for entry in (directory / folder).iterdir():
-                name = f"{folder}/{scratch.entry_name(entry)}"
-                found[name] = found.get(name, 0) + scratch.disk_bytes(entry)
+                name = f"{folder}/{entries.entry_name(entry)}"
+                found[name] = found.get(name, 0) + entries.disk_bytes(entry)
     return found
 
 
@@ -60,7 +60,7 @@ def _promised(promises: Path, own: str = "", sweep: bool = False) -> list[tuple[
     for file in promises.glob("*.lock"):
         if file.name == own:
             continue
-        if not scratch.alive(file):
+        if not entries.alive(file):
             if sweep:
                 file.unlink(missing_ok=True)
             continue
@@ -87,7 +87,7 @@ def held(directory: Path) -> int:
     return _sum(_on_disk(directory), _promised(promises) if promises.is_dir() else [])
 
 
-class Promise:
+class Reservation:
     """Bytes of scratch that one piece of work may take, until release(), or until its process ends."""
 
     def __init__(self, who: str, directory: Path, quota: int | None) -> None:
@@ -95,7 +95,7 @@ class Promise:
         self._entry = self._name = ""
         self._unseen = 0
         self._descriptor = -1
-        self._end: weakref.finalize[..., Promise] | None = None
+        self._end: weakref.finalize[..., Reservation] | None = None
 
     @property
     def path(self) -> Path:
@@ -155,7 +155,7 @@ class Promise:
 
     def _refuse(self, nbytes: int, others: int) -> None:
         size = _core.format_bytes
-        freed = scratch.clearable(self.directory)
+        freed = entries.clearable(self.directory)
         clear = (
             f", {size(freed)} of them imports and leftovers that 'flagstone scratch --clear' frees"
             if freed
@@ -177,16 +177,18 @@ def _give_up(process: int, place: str, descriptor: int) -> None:
             os.unlink(place)
 
 
-def promise(who: str, directory: Path, quota: int | None, nbytes: int, entry: Path | None = None) -> Promise:
+def promise(
+    who: str, directory: Path, quota: int | None, nbytes: int, entry: Path | None = None
+) -> Reservation:
     """Return a promise of bytes in scratch; StorageError (EDQUOT) where the quota does not hold them."""
-    made = Promise(who, directory, quota)
+    made = Reservation(who, directory, quota)
     made.take(nbytes, entry)
     return made
 
 
 # What is written by code that knows of no quota ------------------------------------------------------------
 
-_active: contextvars.ContextVar[Promise | None] = contextvars.ContextVar("promise", default=None)
+_active: contextvars.ContextVar[Reservation | None] = contextvars.ContextVar("promise", default=None)
 
 
 @contextlib.contextmanager

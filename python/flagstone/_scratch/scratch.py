@@ -1,4 +1,4 @@
-"""The scratch directory: results without a name, imported files, and who may delete what.
+"""The scratch directory: where it lies, results without a name, places of imported files.
 
 ``<scratch>/imports/<key>`` holds a CSR group made from a foreign file; it stays until ``flagstone scratch
 --clear``. ``<scratch>/results`` holds results without ``out=``; each goes with its handle, at the latest
@@ -8,7 +8,6 @@ with the process (a lock that the process holds tells the next one which are orp
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import errno
 import fcntl
 import json
@@ -16,18 +15,15 @@ import os
 import secrets
 import shutil
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import _core
-from ..errors import StorageError, storage_error
+from .._errors.classes import StorageError
+from .._errors.messages import storage_error
+from .builds import is_at
 
-__all__ = [
-    "Entry", "Result", "alive", "clear", "clearable", "default_directory", "disk_bytes", "entries",
-    "entry_name", "import_path",
-]  # fmt: skip
+__all__ = ["Result", "default_directory", "import_path"]
 
 _IN_MEMORY = {"tmpfs", "ramfs", "devtmpfs"}
 
@@ -69,10 +65,6 @@ def default_directory() -> Path:
     )
 
 
-#: Whether a file system was met, in the call that runs, that cannot reserve space.
-unreserved: contextvars.ContextVar[bool] = contextvars.ContextVar("unreserved", default=False)
-
-
 def free_bytes(directory: Path) -> int:
     """Return the bytes that this user may still write there, quotas apart."""
     system = os.statvfs(directory)
@@ -97,27 +89,6 @@ def prepare(directory: Path) -> Path:
             str(directory),
         )
     return directory
-
-
-@contextlib.contextmanager
-def whole_or_nothing(*built: Any) -> Iterator[None]:
-    """Call discard() of what is being built when the body fails: a traceback may keep it alive for long."""
-    try:
-        yield
-    except BaseException:
-        for one in built:
-            if one is not None:
-                one.discard()
-        raise
-
-
-def is_at(descriptor: int, path: str) -> bool:
-    """Say whether an open file still has this name."""
-    try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(descriptor), there)
 
 
 # Results ----------------------------------------------------------------------------------------------------
@@ -210,99 +181,3 @@ def describe_import(place: Path, source: Path, seconds: float) -> None:
     """Record where an import came from, for the listing."""
     note = {"source": str(source.absolute()), "seconds": round(seconds, 3)}
     place.with_suffix(".json").write_text(json.dumps(note))
-
-
-# Listing ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One thing in scratch."""
-
-    path: Path
-    kind: str  # "import" | "result" | "left behind"
-    nbytes: int
-    source: str
-
-
-def disk_bytes(path: Path) -> int:
-    """Return what a file or a directory takes on the disk; what goes meanwhile takes nothing."""
-    total = 0
-    with contextlib.suppress(FileNotFoundError):
-        total = os.lstat(path).st_blocks * 512 if path.is_file() else 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            with contextlib.suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
-    return total
-
-
-def alive(lock: Path) -> bool:
-    """Say whether the process that locked a file lives."""
-    try:
-        descriptor = os.open(lock, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def entries(scratch: Path) -> list[Entry]:
-    """List imports and results, built and being built, with the bytes that each holds on disk."""
-    found = []
-    for place in sorted((scratch / "imports").glob("*.zarr")):
-        try:
-            source = json.loads(place.with_suffix(".json").read_text())["source"]
-        except (OSError, ValueError, KeyError):
-            source = "unknown"
-        found.append(Entry(place, "import", disk_bytes(place), source))
-    for place in _unfinished(scratch / "imports"):
-        live = alive(Path(f"{place}.lock"))
-        kind, source = ("import", "in progress") if live else ("left behind", "an unfinished import")
-        found.append(Entry(place, kind, disk_bytes(place), source))
-    for place in (*sorted((scratch / "results").glob("*.zarr")), *_unfinished(scratch / "results")):
-        whose = Path(scratch / "results" / entry_name(place))
-        live = alive(whose.with_suffix(".lock"))
-        source = f"process {whose.stem.split('-')[-2]}" + ("" if live else ", ended")
-        found.append(Entry(place, "result" if live else "left behind", disk_bytes(place), source))
-    return found
-
-
-_PART = ".flagstone-tmp-"
-
-
-def _unfinished(folder: Path) -> list[Path]:
-    return sorted(place for place in folder.glob(f".*{_PART}*") if place.is_dir())
-
-
-def entry_name(place: Path) -> str:
-    """Return the name of the result or import that a path of scratch belongs to, built or being built."""
-    name = place.name
-    return name[1:].split(_PART)[0] if name.startswith(".") and _PART in name[1:] else name
-
-
-def _gone(scratch: Path) -> list[Entry]:
-    return [e for e in entries(scratch) if e.kind != "result" and e.source != "in progress"]
-
-
-def clearable(scratch: Path) -> int:
-    """Return the bytes that clear() would free."""
-    return sum(entry.nbytes for entry in _gone(scratch))
-
-
-def clear(scratch: Path) -> tuple[int, int]:
-    """Delete imports and what ended processes left; return (entries, bytes). Results in use stay."""
-    gone = _gone(scratch)
-    for entry in gone:
-        shutil.rmtree(entry.path, ignore_errors=True)
-        if entry.path.is_file():
-            entry.path.unlink(missing_ok=True)
-        for end in (".json", ".lock"):
-            entry.path.with_suffix(end).unlink(missing_ok=True)
-        Path(f"{entry.path}.lock").unlink(missing_ok=True)
-    return len(gone), sum(entry.nbytes for entry in gone)

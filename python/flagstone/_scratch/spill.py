@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import IO
 
 from .. import _core
-from ..errors import Error, storage_error, with_advice
+from .._errors.classes import Error
+from .._errors.messages import storage_error, with_advice
 from . import quota
-from .scratch import free_bytes, is_at
+from .builds import is_at
+from .scratch import free_bytes
 
 __all__ = ["beside", "reserve", "spilling"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.linear_operator import Linear
+from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
+from .._errors.classes import ShapeError
 from .._runtime.call import Call
-from ..errors import ShapeError
 from .products import Product
 from .reductions import SparseReductions, stored_numbers
 from .validation import check_columns, check_pointers
@@ -25,7 +25,7 @@ __all__ = ["SparseArray"]
 Floats = NDArray[Any]
 
 
-class SparseArray(SparseReductions, LazySparse, Linear):
+class SparseArray(SparseReductions, LazySparse, LinearOperator):
     """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
 
     Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._errors.classes import Error, FormatError, ShapeError, StorageError
+from .._errors.messages import storage_error
 from .._output.destination import in_group
 from .._output.replaceable import check_overwrite
 from .._resume.record import UNRECORDED, Record, sync_folder
-from .._runtime.call import Call, current
+from .._runtime.call import Call
+from .._runtime.runtime import current
 from .._scratch import quota, scratch
-from .._scratch.scratch import whole_or_nothing
-from ..errors import Error, FormatError, ShapeError, StorageError, storage_error
+from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 
 __all__ = ["CsrBuilder", "from_blocks", "value_dtype"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -14,18 +15,18 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array
+from .._errors.classes import FormatError
+from .._errors.messages import storage_error
 from .._output.destination import Destination
 from .._resume.record import UNRECORDED, Record, sync_folder
 from .._runtime.call import Call
-from .._scratch.scratch import whole_or_nothing
+from .._runtime.streaming import STEP, Block
+from .._scratch.builds import whole_or_nothing
 from .._scratch.spill import beside, reserve, spilling
-from .._storage.import_cache import STEP, Block
-from ..errors import FormatError
 from .array import SparseArray
 from .builder import CsrBuilder, value_dtype
-from .stretches import check_rows, stretches
 
-__all__ = ["Triplets", "Work", "build_csr", "build_dense"]
+__all__ = ["Triplets", "Work", "build_csr", "build_dense", "check_rows", "stretches"]
 
 
 @dataclass
@@ -252,3 +253,49 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
                     np.add.at(dense, (rows[part] - start, columns[part]), values[part])
                     out._assign(call, np.s_[first + start : first + end], dense)
         return destination.publish()
+
+
+_ROWS = 1 << 19  # of one stretch: 4 MiB of pointers
+_PACKED = 255  # bytes to one, at best: the most that lz4 makes of pointers that all are the same
+
+
+def check_rows(rows: int, path: str, target: str) -> None:
+    """Refuse a number of rows whose pointers cannot fit beside `target`, however well they pack."""
+    folder = os.path.dirname(os.path.abspath(target))
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if 8 * rows // _PACKED > free:
+        raise storage_error(
+            f"open: '{path}' says that it has {rows} rows: their pointers take "
+            f"{_core.format_bytes(min(8 * rows // _PACKED, 1 << 62))} at least, and there are "
+            f"{_core.format_bytes(free)} of space left. It is damaged, or needs a roomier FLAGSTONE_SCRATCH.",
+            errno.ENOSPC, folder,
+        )  # fmt: skip
+
+
+def stretches(
+    call: Call, file: IO[bytes], record: np.dtype[Any], first: int, last: int
+) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Yield (first row, pointers, columns, values) of rows from `first` to `last`; `file` has their entries.
+
+    Holds the entries three times, and pointers of 2^19 rows.
+    """
+    number = file.seek(0, os.SEEK_END) // record.itemsize
+    call.room(
+        f"the entries of rows {first} to {last - 1}",
+        (2 * record.itemsize + 32) * number + 16 * min(_ROWS, last - first),
+    )
+    file.seek(0)
+    entries = np.frombuffer(file.read(), record)
+    row = entries["row"] - first
+    if last - first <= 1 << 16:
+        row = row.astype(np.uint16)  # a radix sort
+    order = np.argsort(row, kind="stable")
+    for start in range(0, max(last - first, 1), _ROWS):
+        end, part = min(start + _ROWS, last - first), order
+        if end - start < last - first:
+            edges = np.searchsorted(row, np.array([start, end], row.dtype), sorter=order)
+            part = order[edges[0] : edges[1]]
+        pointers = np.zeros(end - start + 1, np.int64)
+        np.cumsum(np.bincount(row[part] - start, minlength=end - start), out=pointers[1:])
+        yield first + start, pointers, entries["column"][part], entries["value"][part]

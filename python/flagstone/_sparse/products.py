@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import shape_text
+from .._errors.classes import ShapeError
+from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.operands import unmasked
 from .._runtime.plan import Plan
-from ..errors import ShapeError
 
 __all__ = ["Product"]
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import shape_text
+from .._errors.classes import NumericalError, ShapeError
 from .._runtime.call import Call
-from .._runtime.plan import Plan, planned_by
+from .._runtime.plan import Plan
+from .._runtime.routine import planned_by
 from .._scratch.scratch import prepare
-from ..errors import NumericalError, ShapeError
 from .products import Product
 
 __all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "row_sums", "stored_numbers"]

@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import PIECE, STAGING, Array
+from .._errors.classes import ShapeError
 from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
+from .._runtime.streaming import Block, Reported
 from .._scratch import scratch
-from .._scratch.scratch import whole_or_nothing
-from .._storage.import_cache import Block, Reported
-from ..errors import ShapeError
+from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr
 from .row_blocks import row_blocks
 
-__all__ = ["by_rows", "dense_blocks", "in_rows", "sparse_by_rows", "turned"]
+__all__ = ["by_rows", "csc_to_csr", "dense_blocks", "sparse_by_rows", "to_csr"]
 
 _SMALL = 4 << 20  # bytes of dense rows that are looked through at a time
 
 
-def turned(
+def csc_to_csr(
     call: Call,
     matrix: SparseArray,
     target: str,
@@ -67,7 +67,7 @@ def dense_blocks(call: Call, array: Array, most: int = PIECE) -> Iterator[tuple[
         yield first, array._take(call, np.s_[first : first + rows])
 
 
-def in_rows(call: Call, source: Array | SparseArray, report: Reported) -> SparseArray:
+def to_csr(call: Call, source: Array | SparseArray, report: Reported) -> SparseArray:
     """Return a matrix of real numbers stored by rows: itself, or a copy in scratch that goes with its handle.
 
     Of a matrix stored by columns (CSC) the entries pass through bucket files; of a dense array what is not
@@ -78,7 +78,7 @@ def in_rows(call: Call, source: Array | SparseArray, report: Reported) -> Sparse
     place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
     with whole_or_nothing(place):
         if isinstance(source, SparseArray):
-            matrix = turned(call, source, place.path, False, report, narrow=True)
+            matrix = csc_to_csr(call, source, place.path, False, report, narrow=True)
         else:
             matrix = _packed(call, source, place.path, report)
     place.tie(matrix)
@@ -110,7 +110,7 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
     kept = getattr(X._owner, "_by_rows", {}).get(X._transposed)
     if kept is None:
         call = Call(who, memory)
-        kept = in_rows(call, X, Reported(call, X.nbytes))
+        kept = to_csr(call, X, Reported(call, X.nbytes))
         if not dense or X.mode == "r":
             X._owner._by_rows = {**getattr(X._owner, "_by_rows", {}), X._transposed: kept}
     return kept

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FormatError
+from .._errors.classes import FormatError
 
 __all__ = ["check_columns", "check_pointers"]
 

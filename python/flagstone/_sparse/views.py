@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from .._array.array import shape_text
-from .._runtime.operands import unmasked
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
+from .._runtime.arguments import unmasked
 
 __all__ = ["LazySparse"]
 

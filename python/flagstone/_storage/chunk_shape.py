@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .._errors.classes import ShapeError
+from .._errors.messages import path_text
 from .._runtime import profile
-from .._runtime.call import current
+from .._runtime.runtime import current
 from .._scratch import scratch
-from ..errors import ShapeError, path_text
 
 __all__ = ["block_shape", "chunk_shape"]
 

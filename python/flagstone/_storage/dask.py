@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array
 from .._array.pickling import stamp
-from ..errors import Error, ShapeError
+from .._errors.classes import Error, ShapeError
 
 __all__ = ["dask_chunks", "to_dask"]
 

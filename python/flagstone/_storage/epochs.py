@@ -15,9 +15,10 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array
+from .._errors.classes import Error, ShapeError
+from .._errors.messages import path_text, storage_error
 from .._output.destination import check_new
 from .._output.replaceable import check_overwrite
-from ..errors import Error, ShapeError, path_text, storage_error
 
 __all__ = ["Epochs", "epochs"]
 

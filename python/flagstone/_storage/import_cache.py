@@ -1,4 +1,4 @@
-"""Importing in fixed memory: what was imported already, blocks made ahead, how much has been read."""
+"""Imports of foreign files in scratch: once a file as it is now, opened again from there."""
 
 from __future__ import annotations
 
@@ -7,43 +7,24 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-from numpy.typing import NDArray
+from typing import Any
 
 from .. import _core
 from .._array.array import Array, open_core
-from .._output.destination import MEMBER
-from .._resume.record import Record, file_identity, seconds_of
-from .._runtime.call import Call, current
+from .._errors.classes import Error, ExistsError, FormatError
+from .._resume.identity import file_identity
+from .._resume.leftovers import MEMBER
+from .._resume.record import Record, seconds_of
+from .._runtime.call import Call
+from .._runtime.runtime import current
 from .._scratch import quota, scratch
 from .._sparse.array import SparseArray
-from ..errors import Error, ExistsError, FormatError
 
-__all__ = ["STEP", "Block", "Built", "Reported", "ahead", "cached", "conversion", "imported", "reopen"]
+__all__ = ["Built", "cached", "conversion", "imported", "reopen"]
 
-STEP = 1 << 19  #: entries held at a time
-Block = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 Built = Array | SparseArray
-
-
-T = TypeVar("T")
-
-
-def ahead(blocks: Iterator[T]) -> Iterator[T]:
-    """Make the next block in another thread while this one is used: two blocks are held."""
-    end = object()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(next, blocks, end)
-        while (block := waiting.result()) is not end:
-            waiting = pool.submit(next, blocks, end)
-            yield block  # type: ignore[misc]
-
-
-# What was imported already ----------------------------------------------------------------------------------
 
 
 def reopen(path: str) -> Built:
@@ -109,22 +90,6 @@ def remove(target: Path) -> None:
     """Remove a file or a directory."""
     shutil.rmtree(target, ignore_errors=True)
     target.unlink(missing_ok=True)
-
-
-class Reported:
-    """Tells the runtime's progress callback how much of a file has been read."""
-
-    def __init__(self, call: Call, total: int) -> None:
-        self._call, self.bytes_read, self.bytes_written, self.flops = call, 0, 0, 0.0
-        self.total, self._next = total, 0.0
-
-    def at(self, nbytes: int) -> None:
-        """Say that so many bytes have been dealt with; about ten times a second somebody looks."""
-        self.bytes_read = nbytes
-        now = time.monotonic()
-        if self._call.runtime.progress is not None and now >= self._next:
-            self._next = now + 0.1
-            self._call.runtime.progress(self)
 
 
 def conversion(call: Call, path: str, key: str | None, replace: bool) -> Record:

@@ -13,16 +13,18 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._errors.classes import FormatError, ShapeError
 from .._expression.expression import Expression
-from .._output.codec_choice import Choice, check_codec, choose
-from .._output.destination import CHECKSUMS, check_new, kept_choice
+from .._output.codec_choice import CHECKSUMS, Choice, check_codec, choose
+from .._output.destination import check_new, kept_choice
 from .._output.place import Place
-from .._resume.record import Record, identity, memory_identity, seconds_of, stored_stamp
+from .._resume.identity import identity, memory_identity, stored_stamp
+from .._resume.record import Record, seconds_of
+from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.operands import unmasked
-from .._runtime.plan import Plan, Prepared, routine
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
 from .._scratch.scratch import prepare
-from ..errors import FormatError, ShapeError
 
 __all__ = ["rechunk", "transpose"]
 

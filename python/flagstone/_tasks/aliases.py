@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .._array.array import Array
 from .._array.regions import Region
-from ..errors import ShapeError
+from .._errors.classes import ShapeError
 
 __all__ = ["Handles", "Named", "check_named_once"]
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.transactions import Inside
+from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, leaves, lower
 from .._expression.reductions import axes_of
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
-from .._runtime.plan import Plan, Prepared, routine
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
 from .._scratch.scratch import prepare
-from ..errors import ShapeError
 from .graph import TOUCHES, note
 
 __all__ = ["fold"]

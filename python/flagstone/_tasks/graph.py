@@ -13,10 +13,11 @@ from .. import _core
 from .._array.array import Array, shape_text, updating
 from .._array.regions import Region
 from .._array.transactions import Inside
+from .._errors.classes import Error, ShapeError
+from .._errors.messages import storage_error
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
-from ..errors import Error, ShapeError, storage_error
 from .aliases import Handles, Named, check_named_once
 
 __all__ = ["TOUCHES", "Access", "Graph", "graph", "note", "read", "reduce", "update", "write"]

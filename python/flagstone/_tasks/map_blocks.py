@@ -12,10 +12,11 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.regions import Region
+from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import byte_count
-from .._runtime.plan import Plan, Prepared, routine
-from ..errors import ShapeError
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
 from .graph import Graph, read, write
 
 __all__ = ["map_blocks", "map_tiles"]

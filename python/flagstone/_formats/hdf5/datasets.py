@@ -9,8 +9,8 @@ import numpy as np
 
 from ... import _core
 from ..._array.array import from_memory
+from ..._errors.classes import Error, FormatError
 from ..._runtime.call import Call
-from ...errors import Error, FormatError
 from .unpacked import unpacked
 
 __all__ = ["FILTERS", "OTHER_FILTERS", "by_library", "core_array", "h5py_module", "text"]

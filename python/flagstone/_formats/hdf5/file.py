@@ -13,8 +13,9 @@ from typing import Any
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._errors.classes import Error, FormatError
+from ..._errors.messages import storage_error
 from ..._sparse.array import SparseArray
-from ...errors import Error, FormatError, storage_error
 from ..zarr.groups import PARTS, binsparse_of
 from .datasets import FILTERS, OTHER_FILTERS, by_library, core_array, h5py_module, text
 from .page_journal import recover

@@ -11,9 +11,10 @@ import numpy as np
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._errors.classes import FormatError, ShapeError
+from ..._errors.messages import storage_error
 from ..._output.destination import check_new
 from ..._runtime.call import Call
-from ...errors import FormatError, ShapeError, storage_error
 from ..zarr.groups import attributes
 from .file import h5py_module, reading
 from .page_journal import Journal, recover

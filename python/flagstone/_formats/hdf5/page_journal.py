@@ -16,8 +16,9 @@ import struct
 import zlib
 from types import TracebackType
 
-from ..._scratch.scratch import is_at
-from ...errors import FormatError, StorageError, storage_error
+from ..._errors.classes import FormatError, StorageError
+from ..._errors.messages import storage_error
+from ..._scratch.builds import is_at
 
 __all__ = ["Journal", "recover"]
 

@@ -13,8 +13,9 @@ from ... import _core
 from ..._array.array import Array
 from ..._output.destination import Destination
 from ..._runtime.call import Call
-from ..._scratch.scratch import whole_or_nothing
-from ..._storage.import_cache import Reported, ahead, cached
+from ..._runtime.streaming import Reported, ahead
+from ..._scratch.builds import whole_or_nothing
+from ..._storage.import_cache import cached
 
 __all__ = ["unpacked"]
 

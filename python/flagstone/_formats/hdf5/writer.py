@@ -8,11 +8,12 @@ import numpy as np
 
 from ... import _core
 from ..._array.array import Array
+from ..._errors.classes import FormatError
 from ..._runtime.call import Call
+from ..._runtime.streaming import Reported
 from ..._sparse.array import SparseArray
-from ..._sparse.row_blocks import copy, row_blocks
-from ..._storage.import_cache import Reported
-from ...errors import FormatError
+from ..._sparse.row_blocks import row_blocks
+from ..._storage.copy import copy
 from .datasets import h5py_module
 
 __all__ = ["write"]

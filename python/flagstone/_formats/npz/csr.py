@@ -17,16 +17,18 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ..._array.array import STAGING, Array
+from ..._errors.classes import Error, FormatError
+from ..._errors.messages import storage_error
 from ..._resume.record import UNRECORDED, Record
 from ..._runtime.call import Call
-from ..._scratch.scratch import whole_or_nothing
+from ..._runtime.streaming import STEP as _STEP
+from ..._runtime.streaming import Reported, ahead
+from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray
 from ..._sparse.builder import CsrBuilder, value_dtype
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.validation import check_columns, check_pointers
-from ..._storage.import_cache import STEP as _STEP
-from ..._storage.import_cache import Reported, ahead, cached
-from ...errors import Error, FormatError, storage_error
+from ..._storage.import_cache import cached
 from . import dense
 from .direct_reader import StraightReader
 from .members import read_header, start

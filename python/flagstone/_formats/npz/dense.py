@@ -11,10 +11,12 @@ from numpy.lib import format as npy_format
 
 from ... import _core
 from ..._array.array import Array, open_core
+from ..._errors.classes import FormatError
+from ..._errors.messages import storage_error
 from ..._runtime.call import Call
+from ..._runtime.streaming import Reported
 from ..._sparse.to_csr import dense_blocks
-from ..._storage.import_cache import Reported, cached
-from ...errors import FormatError, storage_error
+from ..._storage.import_cache import cached
 from .members import read_header, start
 
 __all__ = ["choose", "open_member", "told", "write"]

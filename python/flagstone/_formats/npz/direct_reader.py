@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ...errors import storage_error
+from ..._errors.messages import storage_error
 
 __all__ = ["StraightReader"]
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from ...errors import FormatError
+from ..._errors.classes import FormatError
 
 __all__ = ["read_header", "start"]
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
+from ..._errors.classes import FormatError
+from ..._errors.messages import storage_error
 from ..._runtime.call import Call
-from ..._storage.import_cache import Reported
-from ...errors import FormatError, storage_error
+from ..._runtime.streaming import Reported
 
 __all__ = ["Lines"]
 

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array, open_core
+from ..._errors.classes import FormatError
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
+from ..._runtime.streaming import STEP, Block, Reported
 from ..._scratch import quota
 from ..._scratch.spill import spilling
 from ..._sparse.array import SparseArray
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.row_blocks import row_blocks
-from ..._storage.import_cache import STEP, Block, Reported, cached
-from ...errors import FormatError
+from ..._storage.import_cache import cached
 from .lines import Lines
 
 __all__ = ["about", "import_to", "open_file", "write"]

@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._errors.classes import FormatError, ShapeError
+from ..._errors.messages import storage_error
 from ..._output.destination import Destination
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
-from ..._scratch.scratch import whole_or_nothing
+from ..._runtime.streaming import STEP, Reported
+from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray
 from ..._sparse.builder import CsrBuilder
 from ..._sparse.row_blocks import row_blocks
-from ..._sparse.to_csr import in_rows
-from ..._storage.import_cache import STEP, Reported, cached
-from ...errors import FormatError, ShapeError, storage_error
+from ..._sparse.to_csr import to_csr
+from ..._storage.import_cache import cached
 from .lines import Lines
 
 __all__ = ["import_to", "looks_like", "may_be", "open_file", "write"]
@@ -178,7 +180,7 @@ def write(
     if source.dtype == np.uint64:
         raise FormatError("convert: uint64 does not fit SVMlight's numbers as they are read elsewhere.")
     given = None if labels is None else _labels_of(labels, source.shape[0])
-    matrix = in_rows(call, source, report)
+    matrix = to_csr(call, source, report)
     field, wide = ("real", np.float64) if source.dtype.kind == "f" else ("integer", np.int64)
     plain: IO[bytes] = open(built, "wb")  # noqa: SIM115
     moved = 0

@@ -10,8 +10,9 @@ from typing import Any
 
 from ... import _core
 from ..._array.array import Array, open_array, shape_text
+from ..._errors.classes import Error, FormatError
+from ..._errors.messages import storage_error
 from ..._sparse.array import SparseArray
-from ...errors import Error, FormatError, storage_error
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
