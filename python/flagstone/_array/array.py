@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _core
 from .._errors.classes import Error
+from .._resume.openers import OPENERS
 from .._runtime.call import Call
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
@@ -51,9 +52,7 @@ class Array(LinearOperator, Elementwise):
         self._writing = threading.RLock()  # one call of one thread at a time
         self.import_seconds = 0.0  #: what `open` spent on bringing a foreign file into scratch
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
-        self._opened: tuple[Callable[..., Any], tuple[Any, ...]] | None = (
-            None  # how to open it again, if not by path
-        )
+        self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
 
     # What it is ---------------------------------------------------------------------------------------------
 
@@ -388,11 +387,11 @@ def _reopen(path: str, stamped: tuple[int, ...], mode: str, transposed: bool, co
 
 
 def _view_of(
-    path: str, stamped: tuple[int, ...], opener: Callable[..., Array], arguments: tuple[Any, ...],
+    path: str, stamped: tuple[int, ...], name: str, arguments: tuple[Any, ...],
     transposed: bool, conjugated: bool,
 ) -> Array:  # fmt: skip
     check_stamp(path, stamped)
-    array = opener(*arguments)
+    array: Array = OPENERS[name](*arguments)
     return array._view(transposed, conjugated) if transposed or conjugated else array
 
 

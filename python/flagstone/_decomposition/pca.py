@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import Error, ShapeError
 from .._expression.expression import Expression
 from .._output.create import from_numpy
 from .._output.replaceable import check_path
+from .._resume.calls import Again, resumable
 from .._resume.identity import identity
+from .._resume.openers import operand
 from .._resume.record import UNRECORDED, Record, seconds_of
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
@@ -224,3 +226,11 @@ def pca(
     counts.
     """
     return Pca(X, k, center, method, tol, seed, out, memory)
+
+
+@resumable("pca")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    if told["members"]:
+        raise Error("resume: the components belong to a recipe; make the same call of it again.")
+    options = {name: told[name] for name in ("center", "method", "tol", "seed")}
+    return pca, (operand("X", told["x"]), told["k"]), options | {"out": path}

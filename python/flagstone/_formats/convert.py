@@ -13,7 +13,9 @@ from .._array.array import Array, shape_text
 from .._errors.messages import storage_error
 from .._output.destination import Destination, in_group
 from .._output.replaceable import check_overwrite
+from .._resume.calls import Again, resumable
 from .._resume.identity import identity
+from .._resume.openers import check_unchanged, operand
 from .._resume.record import Record, seconds_of
 from .._runtime.call import Call, Moved
 from .._runtime.streaming import Reported, ahead
@@ -214,3 +216,16 @@ def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done:
         done.bytes_written = _stored(builder.publish())
     if record.resumed:
         done.bytes_read, done.where = moved, record.where
+
+
+@resumable("convert")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    if "file" not in told:
+        return convert, (operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
+    source = told["file"]["path"]
+    if not os.path.exists(source):
+        raise storage_error(
+            f"resume: src '{source}' went away since; it cannot be gone on.", errno.ENOENT, source
+        )
+    check_unchanged("src", told["file"])
+    return convert, (source, path), {"overwrite": told["overwrite"], "key": told["key"]}

@@ -9,6 +9,7 @@ from .. import _core
 from .._array.array import Array
 from .._errors.classes import FormatError
 from .._errors.messages import path_text, storage_error
+from .._resume.openers import opener
 from .._sparse.array import SparseArray
 from .raw import behind_user_block, check_regular
 from .registry import FORMATS, of_file
@@ -17,6 +18,7 @@ from .zarr.groups import open_directory
 __all__ = ["head_of", "open_path"]
 
 
+@opener("path")
 def open_path(
     path: str | os.PathLike[str], key: str | None = None, mode: str = "r", *, verify: bool = False
 ) -> Array | SparseArray:
@@ -76,10 +78,11 @@ def _verified(opened: Array | SparseArray, mode: str) -> Array:
     path = os.path.abspath(opened.path)
     array = Array(_core.open_zarr(path, mode == "r+", True), mode)
     if mode == "r":
-        array._opened = (_verified_again, (path,))
+        array._opened = ("verified", (path,))
     return array
 
 
+@opener("verified")
 def _verified_again(path: str) -> Array:
     return Array(_core.open_zarr(path, False, True), "r")
 

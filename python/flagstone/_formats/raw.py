@@ -14,6 +14,7 @@ from .. import _core
 from .._array.array import Array
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
+from .._resume.openers import opener
 from .registry import SIGNATURE
 
 __all__ = ["behind_user_block", "check_regular", "open_raw"]
@@ -82,16 +83,17 @@ def open_raw(
     core = _core.open_raw(place, kind.name, extents, order, start, step, mode == "r+", big_endian)
     array = Array(core, mode)
     array._opened = (
-        _open_raw_again,
+        "flat",
         (os.path.abspath(place), kind.str, tuple(extents), order, start, leading, mode),
     )
     return array
 
 
+@opener("flat")
 def _open_raw_again(
     path: str, dtype: str, shape: tuple[int, ...], order: str, offset: int, leading: int | None, mode: str
 ) -> Array:
-    return open_raw(path, dtype, shape, order=order, offset=offset, leading=leading, mode=mode)
+    return open_raw(path, dtype, tuple(shape), order=order, offset=offset, leading=leading, mode=mode)
 
 
 _core_dtypes = frozenset(

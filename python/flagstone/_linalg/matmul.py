@@ -19,7 +19,9 @@ from .._output.codec_choice import Choice
 from .._output.create import from_numpy
 from .._output.destination import Destination, kept_choice
 from .._output.replaceable import check_path, check_replaceable
+from .._resume.calls import Again, old_output, resumable
 from .._resume.identity import identity, memory_identity, stored_stamp
+from .._resume.openers import operand
 from .._resume.record import UNRECORDED, Record, seconds_of
 from .._runtime.call import Call
 from .._runtime.plan import Plan
@@ -373,3 +375,13 @@ def matmul(
 
 
 operations["matmul"] = matmul
+
+
+@resumable("matmul")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    options = {"out": old_output(path, told), "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
+    return matmul, (operand("A", told["a"]), operand("B", told["b"])), options
+
+
+def _number(parts: list[float]) -> complex | float:
+    return complex(*parts) if parts[1] else parts[0]

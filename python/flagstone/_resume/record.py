@@ -22,7 +22,7 @@ from .leftovers import LeftoverWarning, announce, leftovers, register
 
 __all__ = ["UNRECORDED", "Record", "expecting", "seconds_of", "sync_folder", "sync_tree"]
 
-FORMAT = 1
+FORMAT = 2  # operands are opened again by name
 _EVERY = 30.0  # seconds between two checkpoints at least
 _WORTH = 1 / 3  # of that: shorter calls are begun again
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from .._array.array import Array, shape_text
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
 from .._errors.classes import ShapeError
+from .._resume.openers import OPENERS, opener
 from .._runtime.call import Call
 from .products import Product
 from .reductions import SparseReductions, stored_numbers
@@ -45,9 +45,7 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         self._root = root
         self._prepared: _core.CsrOperand | None = None
         self._column_nnz: NDArray[np.int64] | None = None  # counted at first need, by views
-        self._opened: tuple[Callable[..., Any], tuple[Any, ...]] | None = (
-            None  # how to open it again, if not by path
-        )
+        self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
 
     @property
@@ -241,12 +239,18 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         return _reopen, (path, self._transposed, stamp(path))
 
 
+@opener("csr")
+def open_csr(path: str) -> SparseArray:
+    """Open a CSR group."""
+    return SparseArray(_core.open_csr(path))
+
+
 def _reopen(path: str, transposed: bool, stamped: tuple[int, ...]) -> SparseArray:
     check_stamp(path, stamped)
-    matrix = SparseArray(_core.open_csr(path))
+    matrix = open_csr(path)
     return matrix.T if transposed else matrix
 
 
-def _view_of(opener: Callable[..., SparseArray], arguments: tuple[Any, ...], transposed: bool) -> SparseArray:
-    matrix = opener(*arguments)
+def _view_of(name: str, arguments: tuple[Any, ...], transposed: bool) -> SparseArray:
+    matrix: SparseArray = OPENERS[name](*arguments)
     return matrix.T if transposed else matrix

@@ -103,7 +103,7 @@ def _packed(call: Call, source: Array, target: str, report: Reported) -> SparseA
 
 
 def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
-    """Return what `in_rows` makes of an operand, made once for a handle; of anything else, itself."""
+    """Return what `to_csr` makes of an operand, made once for a handle; of anything else, itself."""
     dense = isinstance(X, Array) and X.ndim == 2
     if not dense and not (isinstance(X, SparseArray) and X._transposed and not X.lazy):
         return X

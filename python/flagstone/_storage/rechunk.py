@@ -18,7 +18,9 @@ from .._expression.expression import Expression
 from .._output.codec_choice import CHECKSUMS, Choice, check_codec, choose
 from .._output.destination import check_new, kept_choice
 from .._output.place import Place
+from .._resume.calls import Again, resumable, written
 from .._resume.identity import identity, memory_identity, stored_stamp
+from .._resume.openers import operand
 from .._resume.record import Record, seconds_of
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
@@ -350,3 +352,15 @@ def transpose(
         chunks = given.chunks
     given.into(given.dtype, chunks, checksum, codec, order)
     return given
+
+
+@resumable("rechunk")
+def _rechunk_again(path: str, told: dict[str, Any]) -> Again:
+    options = written(path, told) | {"dtype": told["dtype"], "casting": "unsafe"}
+    return rechunk, (operand("A", told["a"]), told["chunks"]), options
+
+
+@resumable("transpose")
+def _transpose_again(path: str, told: dict[str, Any]) -> Again:
+    options = written(path, told) | {"chunks": told["chunks"]}
+    return transpose, (operand("A", told["a"]), told["axes"]), options

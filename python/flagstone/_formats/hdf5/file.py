@@ -129,12 +129,12 @@ def _node(h5py: Any, file: Any, place: str, key: str) -> Any:
 # Opening ----------------------------------------------------------------------------------------------------
 
 
-def _stored(place: str, key: str) -> Array | SparseArray:
+def stored(place: str, key: str) -> Array | SparseArray:
     """Open a member as it is stored: of a CSC matrix, the CSR matrix of its transpose."""
     h5py = h5py_module("open")
     with reading(place) as file:
         node = _node(h5py, file, place, key)
-        again = (_stored, (os.path.abspath(place), key))
+        again = ("hdf5", (os.path.abspath(place), key))
         if isinstance(node, h5py.Dataset):
             opened = Array(core_array(h5py, node, place))
             opened._opened = again
@@ -167,7 +167,7 @@ def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
     with reading(place) as file:
         name = key or _default_key(h5py, file, place)
         columns = _encoding(_node(h5py, file, place, name)) == "csc_matrix"
-    opened = _stored(place, name)
+    opened = stored(place, name)
     return opened.T if columns else opened
 
 

@@ -84,7 +84,7 @@ def open_member(path: str, name: str) -> Array:
     order = "F" if one.fortran and len(one.shape) > 1 else "C"
     core = _core.open_raw(path, one.dtype.name, list(one.shape), order, offset, 0, False, big)
     array = Array(core, "r")
-    array._opened = (open_member, (os.path.abspath(path), name))
+    array._opened = ("npz", (os.path.abspath(path), name))
     return array
 
 

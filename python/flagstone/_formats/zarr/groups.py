@@ -12,6 +12,7 @@ from ... import _core
 from ..._array.array import Array, open_array, shape_text
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
+from ..._resume.openers import opener
 from ..._sparse.array import SparseArray
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
@@ -53,6 +54,7 @@ def compressed(place: str) -> Iterator[str]:
 PARTS = {"data": "values", "indices": "indices_1", "indptr": "pointers_to_1"}
 
 
+@opener("csc")
 def _stored_csc(place: str) -> SparseArray:
     """Open a CSC matrix as what is stored: the CSR matrix of its transpose."""
     about = attributes(place)
@@ -68,7 +70,7 @@ def _stored_csc(place: str) -> SparseArray:
     names = [name if os.path.isdir(f"{place}/{name}") else other for name, other in PARTS.items()]
     parts = [_core.open_zarr(f"{place}/{name}") for name in names]
     matrix = SparseArray(_core.csr_of(shape[1], shape[0], parts[0], parts[1], parts[2], place))
-    matrix._opened = (_stored_csc, (os.path.abspath(place),))
+    matrix._opened = ("csc", (os.path.abspath(place),))
     return matrix
 
 
