@@ -119,7 +119,7 @@ docs: build .venv/.docs-requirements
 
 bench:
 	@echo "One command for each figure; --smoke takes seconds, --help lists the options (make build first):"
-	@for file in $$(grep -l '__main__' benchmarks/*.py); do \
+	@for file in $$(grep -l '__main__' benchmarks/*/*.py tests/durability/harness/*.py); do \
 	  printf '  %-46s %s\n' "$(BIN)/python $$file" "$$(sed -n '1s/^"""\([^"]*\).*/\1/p' "$$file")"; done
 
 clean:

@@ -69,14 +69,14 @@ def code_role(name: str, rawtext: str, text: str, *_: Any, **__: Any) -> tuple[l
 
 def check_routines(app: Sphinx, error: Exception | None) -> None:
     """Refuse a site whose page of routines lacks one."""
-    page = Path(app.outdir, "docs", "routines.html")
+    page = Path(app.outdir, "docs", "reference", "routines.html")
     if error is not None or not page.exists():
         return
     told = page.read_text(encoding="utf-8")
     routines = [name for name in flagstone.__all__ if isinstance(getattr(flagstone, name), Routine)]
     missing = [name for name in routines if f'<span class="pre">{name}</span>' not in told]
     if missing:
-        raise ExtensionError(f"docs/routines.md: {', '.join(missing)} are missing on the page.")
+        raise ExtensionError(f"docs/reference/routines.md: {', '.join(missing)} are missing on the page.")
 
 
 def setup(app: Sphinx) -> None:

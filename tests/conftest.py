@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.register_assert_rewrite("array_api", "on_disk", "sentences")  # their asserts explain themselves too
+pytest.register_assert_rewrite("tests.support")  # their asserts explain themselves too
 ROOT = Path(__file__).resolve().parent.parent
 
 # Before the package is imported: what tests import or spill stays out of the user's own scratch directory.
@@ -54,7 +54,7 @@ def isolated(tmp_path):
         given = json.dumps(values)
         text = (
             "import json, sys, os\nimport numpy as np\nimport flagstone as fl\n"
-            f"sys.path.insert(0, {str(ROOT / 'tests')!r})\n"
+            f"sys.path.insert(0, {str(ROOT)!r})\n"
             f"globals().update(json.loads({given!r}))\nresult = None\n"
             + textwrap.dedent(code)
             + "\nprint('RESULT' + json.dumps(result))\n"
@@ -91,8 +91,8 @@ def checkpointed(isolated):
 
 @pytest.fixture
 def process(checkpointed):
-    """`checkpointed` code that has `digest` and `told` (killed.py) at hand."""
-    from killed import PROLOGUE
+    """`checkpointed` code that has `digest` and `told` (killed_calls.py) at hand."""
+    from tests.support.killed_calls import PROLOGUE
 
     return lambda code, kill=0, **values: checkpointed(PROLOGUE + code, kill, **values)
 
@@ -105,8 +105,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def operands(tmp_path_factory):
-    """The folder with the operands of routines.py, some 600 MB."""
-    from routines import prepare
+    """The folder with the operands of every_routine.py, some 600 MB."""
+    from tests.support.every_routine import prepare
 
     folder = tmp_path_factory.mktemp("operands")
     prepare(folder)

@@ -22,7 +22,7 @@ _READS = 3  # an array is read more often than it is written
 _WORTH = 0.9  # a codec has to be a tenth faster than raw
 
 #: Bytes a second that one worker packs and unpacks, over the rate of unpacking blosc-lz4 that the gauge
-#: measures: ratios of one processor's times, taken once (docs/decisions/0044), so that the choice depends on
+#: measures: ratios of one processor's times, taken once (decision 44), so that the choice depends on
 #: data and profile alone.
 _SPEEDS = {
     "blosc-lz4": (0.45, 1.2),

@@ -95,7 +95,7 @@ def resume(path: str | os.PathLike[str], *, memory: int | str | None = None) -> 
     Notes
     -----
     The same call does the same (``fl.matmul(A, B, out=path)``), and is the way to go on where an operand was
-    an array in memory. Costs what was not finished at the last checkpoint; `docs/resume.md` says which
+    an array in memory. Costs what was not finished at the last checkpoint; `docs/guide/resume.md` says which
     routines keep which. ``stats().what`` ends with where it began.
     """
     left, routine, operands, options = call_of(path)

@@ -3,7 +3,7 @@
 //
 // libblosc 1 takes the memory for a block from malloc at every call. On worker threads those blocks, of 1 to 3 MiB and
 // aligned, and small allocations in between leave holes that the next one does not fit (glibc before 2.38): 15 to 22
-// MiB a worker were seen to stay resident, which no plan can know. See docs/decisions/0038.
+// MiB a worker were seen to stay resident, which no plan can know. See decision 38.
 #include <cstddef>
 #include <optional>
 #include <span>

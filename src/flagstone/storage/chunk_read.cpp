@@ -15,7 +15,7 @@ namespace flagstone {
 namespace {
 
 /// Bytes between two ranges that are read rather than skipped: a request costs a disk as much as 8.5 KiB
-/// (docs/decisions/0064). Between packed chunks in slots are holes; HDF5's begin anywhere, behind small other things.
+/// (decision 64). Between packed chunks in slots are holes; HDF5's begin anywhere, behind small other things.
 constexpr std::uint64_t most_gap = 8 * KiB, most_gap_elsewhere = 16 * KiB;
 
 /// A whole packed chunk, which goes to staging: long ones travel directly with the pages around them, short ones

@@ -1,0 +1,140 @@
+"""The Python blocks of the pages run, one after the other, as a reader would type them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Page:
+    """What a page takes for granted."""
+
+    given: str = ""  # files and names
+    before: str = ""  # the same, made before each block
+    sizes: dict[str, str] = field(default_factory=dict)  # what is too large here, and what stands for it
+
+
+_PRELUDE = """
+import numpy as np
+import scipy.sparse as sp
+import flagstone as fl
+rng = np.random.default_rng(0)
+shape = (300, 200)
+def store(name, *extents, dtype="float32", **options):
+    return fl.from_numpy(rng.random(extents or shape).astype(dtype), name, **options)
+def h5ad(name, matrix):
+    import anndata
+    anndata.AnnData(X=matrix).write_h5ad(name)
+def counts_of(rows, columns):
+    return sp.csr_matrix(rng.poisson(0.1, (rows, columns)).astype("float64"))
+"""
+
+#: A product that died after its first checkpoint.
+_KILLED = """
+import os, signal, subprocess, sys
+A, B = fl.open("left.zarr"), fl.open("right.zarr")
+died = subprocess.run([sys.executable, "-c", '''
+import os, signal
+import flagstone as fl
+from flagstone import records
+records.saved = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+with fl.Runtime(workers=1):
+    fl.matmul(fl.open("left.zarr"), fl.open("right.zarr"), out="c.zarr", memory="160MiB")
+'''], env={**os.environ, "FLAGSTONE_CHECKPOINT_SECONDS": "0"}, check=False)
+assert died.returncode == -signal.SIGKILL
+"""
+
+PAGES = {
+    "README.md": Page("""
+sp.save_npz("cells.npz", counts_of(400, 120))
+np.save("a.npy", rng.random((60, 50)))
+store("b.zarr", 40, 50, dtype="float64")
+"""),
+    "docs/guide/quickstart.md": Page(
+        """
+np.save("b.npy", rng.random((200, 30), dtype="float32"))
+sp.save_npz("cells.npz", counts_of(400, 120))
+def make_block(i):
+    return sp.random(10, 40, 0.2, "csr", rng=rng)
+""",
+        sizes={"20_000": "200", "2_000": "20", "5_000": "50", "/data/scratch": "scratch"},
+    ),
+    "docs/guide/storage.md": Page(
+        """
+counts = rng.integers(0, 9, (300, 200))
+store("data.zarr/A", 2000, 1000)
+store("data.zarr/B", 2000, 1000)
+store("data.zarr/old")
+fresh = np.ones((1000, 1000), "float32")
+n = 64
+start = np.ones((n, n))
+def step(now, then):
+    then[...] = now[...] / 2
+residual, total = 0.5, 0.0
+rows, columns = [1, 5], [2, 3, 4]
+source = np.ones((500, 300), "float32")
+""",
+        sizes={"20_000": "2_000", "< 1000": "< 3"},
+    ),
+    "docs/guide/resume.md": Page(
+        """
+store("left.zarr", 4096, 1024, dtype="float64")
+store("right.zarr", 1024, 4096, dtype="float64")
+""",
+        before=_KILLED,
+    ),
+    "docs/guide/elementwise.md": Page("""
+store("x.zarr")
+h5ad("counts.h5ad", counts_of(500, 300))
+genes = np.arange(0, 300, 2)
+V, U = rng.random((150, 3)), rng.random((500, 3))
+"""),
+    "docs/guide/memory.md": Page("""
+A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
+X = store("x.zarr", 300, 90)
+"""),
+    "docs/guide/tasks.md": Page("""
+store("x.zarr")
+def smooth(block):
+    return block
+class Run(int):
+    pass
+def longest_run(x):
+    return Run(x.sum())
+def join(a, b):
+    return Run(a + b)
+"""),
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs(page, tmp_path):
+    about = PAGES[page]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text)
+    assert blocks
+    for long, short in about.sizes.items():
+        assert any(long in block for block in blocks), f"{page} has no {long} any more"
+        blocks = [block.replace(long, short) for block in blocks]
+    script = tmp_path / "page.py"
+    script.write_text("\n".join([_PRELUDE, about.given, *(about.before + block for block in blocks)]))
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning", str(script)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_every_page_with_python_is_run():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    with_python = {str(page.relative_to(ROOT)) for page in pages if BLOCK.search(page.read_text("utf-8"))}
+    assert with_python == set(PAGES)

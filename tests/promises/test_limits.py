@@ -1,0 +1,132 @@
+"""Every public routine × limits {least legal, twice that, all fits} × workers {1, 2, 4}.
+
+The same bits come out, and the process never holds more than the limit during the call (VmHWM, reset before).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+import flagstone as fl
+from tests.support.every_routine import NAMES, PLANNED, routine
+from tests.support.processes import output_of, peak_memory, reset_peak
+
+WORKERS = [1, 2, 4]
+ALL_FITS = 3 << 30
+
+
+def least_limit(work, workers: int | None = None) -> int:
+    """What the refusal of an impossible limit says is needed."""
+    with fl.Runtime(memory="1MiB", workers=workers):
+        try:
+            work()
+        except fl.BudgetError as error:
+            return error.least
+    raise AssertionError("a limit of 1 MiB was accepted")
+
+
+def measure(name: str, workers: int) -> list[dict]:
+    """Runs in a process of its own: one entry per limit."""
+    work = routine(name)
+    entries = []
+    for factor in (1, 2, None):
+        limit = ALL_FITS if factor is None else factor * least_limit(work, workers)
+        with fl.Runtime(memory=limit, workers=workers):
+            reset_peak()
+            result = work()
+            peak = peak_memory()
+            stats = fl.stats()
+        entry = {"limit": limit, "peak": peak, "bytes": stats.bytes_read + stats.bytes_written}
+        entries.append({**entry, "budget": stats.budget, "bits": work.bits(result)})
+        del result
+    return entries
+
+
+_seen: dict[str, set[str]] = {}
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_routine_under_every_limit(operands, name, workers):
+    printed = output_of(__file__, name, str(workers), folder=operands)
+    entries = json.loads(printed.splitlines()[-1])
+    for entry in entries:
+        assert entry["peak"] <= entry["limit"], entry
+    bits = {entry["bits"] for entry in entries}
+    assert len(bits) == 1, entries
+    _seen.setdefault(name, set()).update(bits)
+    assert len(_seen[name]) == 1, "the bits depend on the number of workers"
+    if name.startswith("matmul"):
+        # The least limit holds a tile of each matrix, far from a square that fills memory.
+        for entry, slack in zip(entries, (2.0, 1.4, 1.1), strict=True):
+            assert entry["bytes"] <= slack * matmul_bytes(name, entry["budget"]), entry
+
+
+def matmul_bytes(name: str, budget: int) -> float:
+    """The docstring's formula: s mnk (1/rows + 1/cols) + compulsory, superblocks of √(budget/s)."""
+    # Chunks travel whole: 4500 x 4200 lies in 5 x 5 chunks of 1024².
+    m, k, n, s = (2560, 2560, 2560, 16) if "complex" in name else (5120, 5120, 5120, 4)
+    side = (budget / s) ** 0.5
+    return s * (2 * m * n * k / side + m * k + k * n + m * n)
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_exactly_the_least_works(operands, name):
+    """The refusal's number works; visibly less is refused again, before anything is written."""
+    code = f"""
+import flagstone as fl, os
+from tests.support.every_routine import routine
+from tests.promises.test_limits import least_limit
+work = routine({name!r})
+least = least_limit(work)
+for less in (least // 2, least - (8 << 20)):
+    try:
+        work(memory=less, out="refused.zarr")
+    except fl.BudgetError as error:
+        assert str(error).count("\\n") == 0
+    else:
+        raise AssertionError("less than the least was accepted")
+assert not os.path.exists("refused.zarr")
+planned = work.plan(memory=least).least_memory
+work(memory=least)
+print(planned - least)
+"""
+    printed = output_of("-c", code, folder=operands)
+    assert abs(int(printed)) < 16 << 20
+
+
+def test_memory_from_the_environment(isolated):
+    refused = isolated(
+        """
+        x = np.ones((3000, 3000))
+        try:
+            fl.matmul(x, x)
+            result = "accepted"
+        except fl.BudgetError as error:
+            result = str(error)
+        """,
+        env={"FLAGSTONE_MEMORY": "100MiB"},
+    )
+    assert "100 MiB" in refused
+
+
+def test_call_wins_over_runtime_wins_over_environment(isolated):
+    assert isolated(
+        """
+        x = np.ones((300, 300))
+        with fl.Runtime(memory="1GiB"):
+            fl.matmul(x, x)
+            try:
+                fl.matmul(x, x, memory="2MiB")
+            except fl.BudgetError:
+                result = True
+        """,
+        env={"FLAGSTONE_MEMORY": "3MiB"},
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))

@@ -1,0 +1,146 @@
+"""Every public routine once, on operands that a least limit cannot hold (test_limits, test_plan)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import flagstone as fl
+from tests.support.processes import fingerprint
+
+
+def prepare(folder: Path) -> None:
+    """Writes the operands of all routines."""
+    rng = np.random.default_rng(11)
+    for name, shape, dtype in [
+        ("a", (4500, 4200), "float32"),
+        ("b", (4200, 4700), "float32"),
+        ("z", (2500, 2300), "complex128"),
+    ]:
+        x = rng.standard_normal(shape)
+        x = (x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x).astype(dtype)
+        fl.from_numpy(x, str(folder / f"{name}.zarr"))
+        np.save(folder / f"{name}.npy", x)
+    tall = rng.standard_normal((100_000, 300)).astype("float32") * np.geomspace(9, 0.5, 300, dtype="float32")
+    np.save(folder / "tall.npy", tall + np.linspace(0, 3, 300, dtype="float32"))
+    blocks = list(row_blocks())
+    fl.from_blocks(iter(blocks), str(folder / "cells.zarr"))
+    sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
+    np.save(folder / "x.npy", rng.standard_normal((600, 16)))
+    np.save(folder / "y.npy", rng.standard_normal((180_000, 16)))
+
+
+def row_blocks():
+    """180,000 x 600 counts whose columns differ in weight, 9 million stored values."""
+    for i in range(18):
+        m = sp.random(10_000, 600, 0.08, format="csr", random_state=i, dtype="float32")
+        m.data = np.ceil(m.data * 9) * np.geomspace(8, 1, 600, dtype="float32")[m.indices].round()
+        yield m
+
+
+def import_afresh(path: str):
+    """Imports as if for the first time: the import is keyed by the file's time."""
+    Path(path).touch()
+    return fl.open(path)
+
+
+@dataclass
+class Routine:
+    """A call and how to take the bits of its result."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
+    bits: Callable[[Any], str] = fingerprint
+
+    def __call__(self, **more):
+        return self.function(*self.arguments, **self.options, **more)
+
+    def plan(self, **more):
+        return self.function.plan(*self.arguments, **self.options, **more)
+
+
+def of_pca(r) -> str:
+    return fingerprint(r.components, r.singular_values, r.mean, r.residual, r.scores)
+
+
+def of_compute(results) -> str:
+    return fingerprint(*(np.asarray(r) for r in results))
+
+
+def of_array(a) -> str:
+    return fingerprint(np.asarray(a))
+
+
+def chain():
+    a = fl.open("a.zarr")
+    e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
+    return e, e.mean(1), e.var(0), e.argmax(), e.sum(), e.all(1)
+
+
+def of_sparse(a) -> str:
+    return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
+
+
+NAMES = [
+    "matmul zarr",
+    "matmul npy",
+    "matmul complex",
+    "compute",
+    "reductions",
+    "pca dense gram",
+    "pca dense krylov",
+    "pca sparse gram",
+    "pca sparse krylov",
+    "sparse A @ X",
+    "sparse A.T @ X",
+    "import npz",
+    "from_blocks",
+    "from_numpy",
+    "transform",
+    "rechunk",
+    "transpose",
+]
+PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk"))]
+
+
+def routine(name: str) -> Routine:
+    """The routine called `name`; the working folder is the one that prepare() filled."""
+    if name == "matmul zarr":
+        return Routine(fl.matmul, (fl.open("a.zarr"), fl.open("b.zarr")))
+    if name == "matmul npy":
+        return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
+    if name == "matmul complex":
+        return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "compute":
+        return Routine(fl.compute, chain()[:1])
+    if name == "rechunk":
+        return Routine(fl.rechunk, (fl.open("a.zarr"), (-1, 100)), bits=of_array)
+    if name == "transpose":
+        return Routine(fl.transpose, (fl.open("a.npy"),), bits=of_array)
+    if name == "reductions":
+        return Routine(fl.compute, chain(), bits=of_compute)
+    if name.startswith("pca"):
+        _, source, method = name.split()
+        x = fl.open({"dense": "tall.npy", "sparse": "cells.zarr"}[source])
+        return Routine(fl.pca, (x, 12), {"method": method}, of_pca)
+    if name == "sparse A @ X":
+        return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
+    if name == "sparse A.T @ X":
+        return Routine(lambda a, y: a.T @ y, (fl.open("cells.zarr"), np.load("y.npy")))
+    if name == "import npz":
+        return Routine(import_afresh, ("cells.npz",), bits=of_sparse)
+    if name == "from_blocks":
+        return Routine(lambda: fl.from_blocks(row_blocks()), (), bits=of_sparse)
+    if name == "from_numpy":
+        return Routine(fl.from_numpy, (np.load("a.npy"),))
+    if name == "transform":
+        rows = np.load("tall.npy", mmap_mode="r")[:5000].copy()
+        r = fl.pca(rows, 5)
+        return Routine(r.transform, (fl.open("tall.npy"),))
+    raise ValueError(name)
