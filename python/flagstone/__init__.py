@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from . import datasets, errors, linalg, sparse  # noqa: F401 - faces of their own
 from ._array.array import Array
 from ._array.regions import Region
 from ._array.transactions import transaction
@@ -23,7 +24,7 @@ from ._errors.classes import (
     ShapeError,
     StorageError,
 )
-from ._expression import slicing as _parts  # noqa: F401 - lends slices and assignment of expressions
+from ._expression import slicing as _slicing  # noqa: F401 - lends slices and assignment of expressions
 from ._expression.compute import compute
 from ._expression.expression import Expression
 from ._expression.functions import *  # noqa: F403 - their names are listed there, once

@@ -39,6 +39,8 @@ class Array(LinearOperator, Elementwise):
     would go beyond the memory limit.
     """
 
+    __module__ = "flagstone"
+
     def __init__(
         self, core: _core.Array, mode: str = "r", *, transposed: bool = False, conjugated: bool = False,
         root: Array | None = None,

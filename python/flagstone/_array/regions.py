@@ -27,6 +27,8 @@ class Region:
         What lies beyond the array's edge: nothing (the view is smaller there), or its other side.
     """
 
+    __module__ = "flagstone"
+
     def __init__(
         self, array: Any, key: Key = ..., halo: int | tuple[int, ...] = 0, edge: str = "clip"
     ) -> None:

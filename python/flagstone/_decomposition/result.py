@@ -81,6 +81,9 @@ class PcaResult(NamedTuple):
         return project(Y, self.components, self.mean, out, memory)
 
 
+PcaResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
+
+
 class ComponentsGroup:
     """Where the scores of a call go: a group (out=path or scratch) that appears whole."""
 

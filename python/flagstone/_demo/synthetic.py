@@ -45,6 +45,8 @@ class Cells:
         Rows of one block.
     """
 
+    __module__ = "flagstone.datasets"
+
     cells: int
     genes: int = 5000
     types: int = 12

@@ -20,9 +20,13 @@ __all__ = [
 class Error(Exception):
     """Base of everything that Flagstone raises."""
 
+    __module__ = "flagstone"
+
 
 class ShapeError(Error, ValueError):
     """Shapes, tiles, dtypes or counts do not conform."""
+
+    __module__ = "flagstone"
 
 
 class BudgetError(Error, MemoryError):
@@ -33,6 +37,8 @@ class BudgetError(Error, MemoryError):
     least : int
         The memory limit, in bytes, that works.
     """
+
+    __module__ = "flagstone"
 
     def __init__(self, message: str, least: int = 0) -> None:
         super().__init__(message)
@@ -52,6 +58,8 @@ class StorageError(Error, OSError):
         Where in the file, in bytes.
     """
 
+    __module__ = "flagstone"
+
     def __init__(self, message: str, number: int = 0, filename: str = "", offset: int = 0) -> None:
         super().__init__(number, message)
         self.message = message
@@ -68,22 +76,34 @@ class StorageError(Error, OSError):
 class MissingError(StorageError, FileNotFoundError):
     """A path that does not exist."""
 
+    __module__ = "flagstone.errors"
+
 
 class ExistsError(StorageError, FileExistsError):
     """A path that exists already and was not to be replaced."""
+
+    __module__ = "flagstone.errors"
 
 
 class AccessError(StorageError, PermissionError):
     """A path that may not be read or written."""
 
+    __module__ = "flagstone.errors"
+
 
 class FormatError(Error, ValueError):
     """Not a format that is read here, or a damaged file."""
+
+    __module__ = "flagstone"
 
 
 class NumericalError(Error, np.linalg.LinAlgError):
     """Not positive definite, singular, NaN or Inf where numbers are needed."""
 
+    __module__ = "flagstone"
+
 
 class ConvergenceError(NumericalError):
     """An iteration did not reach its tolerance."""
+
+    __module__ = "flagstone"

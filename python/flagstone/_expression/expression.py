@@ -37,6 +37,8 @@ class Expression(Elementwise):
         Of the result, as NumPy 2 would give it.
     """
 
+    __module__ = "flagstone"
+
     def __init__(
         self, verb: str, args: tuple[Expression, ...], dtype: Any, shape: tuple[int, ...], payload: Any = None
     ) -> None:

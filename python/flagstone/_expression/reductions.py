@@ -26,6 +26,8 @@ class Reduced(Elementwise):
     to its operands later (decision 31).
     """
 
+    __module__ = "flagstone"
+
     def __init__(
         self, given: Expression, name: str, axis: Any, keepdims: bool, ddof: float = 0, dtype: Any = None
     ) -> None:

@@ -47,6 +47,8 @@ class Damage:
 class CheckReport:
     """What `check` found."""
 
+    __module__ = "flagstone"
+
     path: str
     chunks: int = 0  #: of all arrays
     stored: int = 0  #: the others are absent: all fill value
@@ -75,6 +77,8 @@ class CheckReport:
 @dataclass
 class RepairReport:
     """What `repair` did, and what it could not do."""
+
+    __module__ = "flagstone"
 
     path: str
     repaired: list[str] = field(default_factory=list)

@@ -33,6 +33,8 @@ _METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 class Packed:
     """What `pack` wrote."""
 
+    __module__ = "flagstone"
+
     path: str
     chunks: int = 0  #: of all arrays
     stored: int = 0  #: the others are all fill value and take nothing

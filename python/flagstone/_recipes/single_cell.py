@@ -55,6 +55,9 @@ class SingleCell(NamedTuple):
     normalized_dispersions: NDArray[np.float64]
 
 
+SingleCell.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
+
+
 class _SingleCell:
     """The checked arguments of one call, and its three steps: totals of cells, moments of genes, PCA."""
 

@@ -23,6 +23,8 @@ MEMBER = "array"
 class LeftoverWarning(UserWarning):
     """What a killed call had finished is thrown away."""
 
+    __module__ = "flagstone"
+
 
 @dataclass(frozen=True)
 class Leftover:

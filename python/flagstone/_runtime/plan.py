@@ -105,6 +105,8 @@ class Plan(_Costs):
         What may lie there, of all calls together; 0: no quota.
     """
 
+    __module__ = "flagstone"
+
     rates: str = ""
     scratch_bytes: int = 0
     scratch_quota: int = 0
@@ -123,6 +125,8 @@ class Plan(_Costs):
 @dataclass(frozen=True)
 class Stats(_Costs):
     """What the last call did; `peak_memory` is what the kernel says (VmHWM)."""
+
+    __module__ = "flagstone"
 
     tasks: int = 0
     worker_busy_seconds: float = 0.0

@@ -57,6 +57,8 @@ class Runtime:
     ...     C = A @ B
     """
 
+    __module__ = "flagstone"
+
     def __init__(
         self,
         memory: int | str | None = None,

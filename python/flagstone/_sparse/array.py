@@ -32,6 +32,8 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     matrix each, never more than a few panels in memory.
     """
 
+    __module__ = "flagstone"
+
     __hash__ = object.__hash__
 
     def __init__(

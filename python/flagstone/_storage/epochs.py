@@ -28,6 +28,8 @@ Field = tuple[str, list[int], str, list[int]]
 class Epochs:
     """A ring of states of an iteration, one of which is current. Made by `epochs`."""
 
+    __module__ = "flagstone"
+
     def __init__(self, path: str, mode: str) -> None:
         self.path = path
         self.mode = mode

@@ -179,6 +179,8 @@ def note(error: BaseException, text: str) -> None:
 class Graph:
     """Tasks in program order; each starts when what it reads and changes is there. Made by `graph`."""
 
+    __module__ = "flagstone"
+
     def __init__(self, memory: int | str | None = None) -> None:
         self._call = Call("graph", memory)
         self._list = _core.TaskList()
