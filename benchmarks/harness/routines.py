@@ -35,7 +35,7 @@ EVERYTHING = 3 << 30  # a limit that holds all operands at once
 
 def row_blocks(n: int):
     """40 n x n/2 counts of cells in twelve types, 5.6 % stored."""
-    from flagstone.synthetic import Cells
+    from flagstone.datasets import Cells
 
     for indptr, indices, data in Cells(40 * n, n // 2, seed=5).blocks():
         yield data, indices, indptr, n // 2

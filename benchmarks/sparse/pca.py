@@ -23,7 +23,7 @@ def make(rows: int, cols: int, seed: int, to: str) -> dict:
     import numpy as np
     import scipy.sparse as sp
 
-    from flagstone.synthetic import Cells
+    from flagstone.datasets import Cells
 
     blocks = [
         sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, cols), dtype=np.float32)

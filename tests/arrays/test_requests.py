@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import flagstone as fl
 from flagstone import _core
-from flagstone.array import Array
+from flagstone._array.array import Array
 
 SHAPE = (37, 29, 11)
 KINDS = ("zarr", "packed", "npy", "memory", "transposed", "conjugated")

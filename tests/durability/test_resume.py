@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from flagstone import records
+from flagstone._resume import identity
 from tests.support.killed_calls import left_at
 
 # The product ------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_ctrl_c_keeps_what_is_done(process, factors):
     def saved(n):
         if n == 2:
             signal.raise_signal(signal.SIGINT)
-    records.saved = saved
+    record.saved = saved
     try:
         fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
     except KeyboardInterrupt as error:
@@ -167,13 +167,13 @@ def test_other_bytes_of_the_same_time_are_another_operand(tmp_path, member):
     else:  # whose checksums tell it
         fl.from_numpy(np.arange(8.0), place)
         file, other = place / "array" / "zarr.json", False
-    before, times = records.stored_stamp(str(place)), file.stat()
-    assert records.stored_stamp(str(place)) == before
+    before, times = identity.stored_stamp(str(place)), file.stat()
+    assert identity.stored_stamp(str(place)) == before
     with open(file, "r+b") as opened:
         opened.seek(-3, 2)
         opened.write(b"\n\n\n")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert (records.stored_stamp(str(place)) != before) == other
+    assert (identity.stored_stamp(str(place)) != before) == other
 
 
 def test_a_torn_index_costs_its_shard_only(process, factors):
@@ -198,7 +198,7 @@ def saved(n):
             fl.resume("c.zarr")
         except fl.StorageError as error:
             Path("said").write_text(str(error) + f" {os.getpid()}")
-records.saved = saved
+record.saved = saved
 fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
 """
     process(code)
@@ -240,8 +240,8 @@ result = told() | {"digest": digest("c.zarr")}
 
 def test_short_calls_have_no_record(isolated, factors):
     code = """
-from flagstone import records
-records.saved = lambda n: 1 / 0
+from flagstone._resume import record
+record.saved = lambda n: 1 / 0
 fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
 """
     isolated(code)

@@ -217,7 +217,7 @@ def test_obsm_is_replaced_and_checked(annotated):
 #: At a call of a function of the journal, or of the system, `act` happens.
 STEP = """
 import errno, os, signal
-from flagstone import journal
+from flagstone._formats.hdf5 import page_journal as journal
 name, count = step.split(":")
 calls = 0
 def counted(f):
@@ -299,7 +299,7 @@ def test_command_line(annotated, capsys):
     anndata = pytest.importorskip("anndata")
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     done = CliRunner().invoke(cli, ["pca", str(annotated), "-k", "4", "--into-obsm"])
     assert done.exit_code == 0, done.output
@@ -309,10 +309,10 @@ def test_command_line(annotated, capsys):
 def test_pca_into_what_is_no_anndata_is_refused_before_work(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     sp.save_npz(tmp_path / "c.npz", sp.random(60, 20, 0.3, format="csr", random_state=0))
-    monkeypatch.setattr("flagstone.decomposition.pca", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("flagstone._cli.routines.run_pca", lambda *_, **__: pytest.fail("computed"))
     done = CliRunner().invoke(cli, ["pca", str(tmp_path / "c.npz"), "-k", "3", "--into-obsm"])
     assert done.exit_code == 1
     assert "is no AnnData" in done.output + str(done.exception)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import flagstone as fl
-from flagstone.about import describe
+from flagstone._maintenance.info import describe
 from tests.promises.test_bad_input import fails
 
 zarr = pytest.importorskip("zarr", minversion="3")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import flagstone as fl
-from flagstone import ufuncs
+from flagstone._expression import functions
 
 SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-{3,}|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -23,7 +23,7 @@ def documented(text: str) -> set[str]:
 def public() -> list[tuple[str, object]]:
     """Functions, routines and methods; the element-wise functions have NumPy's arguments."""
     found: list[tuple[str, object]] = []
-    for name in sorted(set(fl.__all__) - set(ufuncs.__all__)):
+    for name in sorted(set(fl.__all__) - set(functions.__all__)):
         value = getattr(fl, name)
         if inspect.isclass(value):
             methods = {k: v for k, v in vars(value).items() if not k.startswith("_") and callable(v)}
