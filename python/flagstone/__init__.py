@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from . import datasets, errors, linalg, sparse  # noqa: F401 - faces of their own
+from . import errors, linalg, sparse  # noqa: F401 - faces of their own
 from ._array.array import Array
 from ._array.regions import Region
 from ._array.transactions import transaction

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from .._errors.classes import Error
 from .._errors.messages import storage_error
 from .._scratch import scratch
 from . import profile
-from .profile import Profile, median_of, rate_of
+from .profile import Profile, median, median_of, rate_of
 from .runtime import current
 
 __all__ = ["calibrate"]
@@ -85,8 +84,8 @@ class _Disk:
         step("writes, mixed, fsync")
         self.rewrite = self._median(_MiB, 8, write_share=1.0)
         mixed = [self._measure(_MiB, 16, write_share=0.5, seconds=_LONG) for _ in range(3)]
-        self.mixed = statistics.median(profile.mixed_penalty(one, self.read, self.rewrite) for one in mixed)
-        self.mixed_rate = statistics.median(map(rate_of, mixed))
+        self.mixed = median(profile.mixed_penalty(one, self.read, self.rewrite) for one in mixed)
+        self.mixed_rate = median(map(rate_of, mixed))
         self.sync = median_of(9, self.disk.sync)
 
     def _fill(self, nbytes: int) -> float:
@@ -95,7 +94,7 @@ class _Disk:
         start = time.perf_counter()
         while self.disk.filled < nbytes and (len(rates) < 3 or time.perf_counter() - start < 4):
             rates.append(rate_of(self.disk.fill(nbytes // 16, 8)))
-        return statistics.median(rates)
+        return median(rates)
 
     def _measure(self, request: int, depth: int, **pattern: Any) -> _core.Moved:
         return self.disk.measure(request, min(depth, max(1, _QUEUE // request)), **pattern)

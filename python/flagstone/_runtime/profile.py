@@ -13,13 +13,13 @@ import datetime
 import json
 import math
 import os
-import statistics
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .. import _core
 from .._errors.classes import Error
@@ -96,9 +96,7 @@ class Profile:
         if self.loaded:
             text += ", taken under load"
         if self._off():
-            text += (
-                f"; runs take {statistics.median(self.ratios):.2g} x their plans, flagstone calibrate helps"
-            )
+            text += f"; runs take {median(self.ratios):.2g} x their plans, flagstone calibrate helps"
         return text
 
     def __str__(self) -> str:
@@ -126,7 +124,7 @@ class Profile:
     def _off(self) -> bool:
         if len(self.ratios) < _RUNS:
             return False
-        return not 1 / _OFF < statistics.median(self.ratios[-_RUNS:]) < _OFF
+        return not 1 / _OFF < median(self.ratios[-_RUNS:]) < _OFF
 
     def fresh(self) -> bool:
         """Say whether it still holds for this machine."""
@@ -222,6 +220,8 @@ def kept(directory: Path) -> Profile | None:
 
 def save(directory: Path, profile: Profile) -> Path | None:
     """Keep a profile, whole or not at all; None where the cache cannot be written (then nothing is lost)."""
+    import tempfile  # with what reading a profile does not need
+
     file = cache_file(directory)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -236,9 +236,14 @@ def save(directory: Path, profile: Profile) -> Path | None:
 # The quick probe --------------------------------------------------------------------------------------------
 
 
+def median(values: Iterable[float]) -> float:
+    """Return the median (that of `statistics`, whose import takes as long as a tenth of ours)."""
+    return float(np.median(list(values)))
+
+
 def median_of(times: int, measure: Callable[[], float]) -> float:
     """Return the median of several short measurements: one disturbance does not count."""
-    return statistics.median(measure() for _ in range(times))
+    return median(measure() for _ in range(times))
 
 
 class Load:
@@ -251,11 +256,11 @@ class Load:
         """Return units per second of processor time, median of three: what a worker does when it is let."""
         rates = [measure() for _ in range(3)]
         self._shares += [one.busy / one.elapsed for one in rates]
-        return statistics.median(one.busy for one in rates)
+        return median(one.busy for one in rates)
 
     @property
     def heavy(self) -> bool:
-        return statistics.median(self._shares) > 1.15
+        return median(self._shares) > 1.15
 
 
 def rate_of(moved: _core.Moved) -> float:
@@ -281,7 +286,7 @@ def _disk_rates(directory: Path, io: str) -> dict[str, float]:
     start = time.perf_counter()
     while disk.filled < _FILE and (disk.filled < 2 * _FILE // 8 or time.perf_counter() - start < 1):
         writes.append(rate_of(disk.fill(_FILE // 8)))
-    write = statistics.median(writes)
+    write = median(writes)
     read = median_of(5, lambda: rate_of(disk.measure(1 * _MiB, 8, seconds=0.04)))
     mixed = [disk.measure(_MiB // 2, 8, write_share=0.5, seconds=0.05) for _ in range(3)]
     strided = [disk.measure(8192, 32, stride=65536, seconds=0.03) for _ in range(3)]
@@ -289,8 +294,8 @@ def _disk_rates(directory: Path, io: str) -> dict[str, float]:
         "read_bytes_per_second": read,
         "write_bytes_per_second": write,
         "request_seconds": disk.measure(4096, 1, random=True, seconds=0.03).request_seconds,
-        "request_overhead_seconds": statistics.median(overhead(moved, read) for moved in strided),
-        "mixed_penalty": statistics.median(mixed_penalty(moved, read, write) for moved in mixed),
+        "request_overhead_seconds": median(overhead(moved, read) for moved in strided),
+        "mixed_penalty": median(mixed_penalty(moved, read, write) for moved in mixed),
         "sync_seconds": median_of(3, disk.sync),
     }
 

@@ -15,7 +15,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,7 +142,7 @@ class Reservation:
 
     def _write(self, promises: Path, nbytes: int) -> None:
         if self._descriptor < 0:
-            self._name = f"{os.getpid()}-{secrets.token_hex(4)}.lock"
+            self._name = f"{os.getpid()}-{os.urandom(4).hex()}.lock"
             place = str(promises / self._name)
             self._descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             with contextlib.suppress(OSError):

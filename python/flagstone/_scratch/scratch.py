@@ -12,7 +12,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import weakref
 from pathlib import Path
@@ -124,7 +123,7 @@ class Result:
         while True:
             results.mkdir(exist_ok=True)
             _sweep(results)
-            place = results / f"{name}-{os.getpid()}-{secrets.token_hex(4)}.zarr"
+            place = results / f"{name}-{os.getpid()}-{os.urandom(4).hex()}.zarr"
             lock = str(place.with_suffix(".lock"))
             try:
                 descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

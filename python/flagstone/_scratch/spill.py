@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +61,7 @@ def beside(target: str) -> Iterator[str]:
     """
     parent, name = os.path.split(os.path.abspath(target))
     while True:
-        folder = f"{parent}/.{name}.flagstone-tmp-{secrets.token_hex(8)}"
+        folder = f"{parent}/.{name}.flagstone-tmp-{os.urandom(8).hex()}"
         lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with contextlib.suppress(OSError):  # where there are no locks nobody sweeps
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

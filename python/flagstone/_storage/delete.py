@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 
@@ -78,7 +77,7 @@ def _arrays(place: str) -> Iterator[str]:
 def _remove(place: str) -> None:
     parent, name = os.path.split(os.path.abspath(place))
     # Named and locked as what an output builds aside: the next writer of this name removes what we do not.
-    aside = f"{parent}/.{name}.flagstone-tmp-{secrets.token_hex(8)}"
+    aside = f"{parent}/.{name}.flagstone-tmp-{os.urandom(8).hex()}"
     with contextlib.ExitStack() as stack:
         try:
             forget_consolidated(place)

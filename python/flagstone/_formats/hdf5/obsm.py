@@ -16,8 +16,6 @@ from ..._errors.messages import storage_error
 from ..._output.destination import check_new
 from ..._runtime.call import Call
 from ..zarr.groups import attributes
-from .file import h5py_module, reading
-from .page_journal import Journal, recover
 
 __all__ = ["write_obsm"]
 
@@ -88,6 +86,9 @@ def check_target(place: str, name: str, rows: int, overwrite: bool) -> None:
     if not os.access(place, os.W_OK):
         raise storage_error(f"write_obsm: '{place}' cannot be written by you.", errno.EACCES, place)
     if not os.path.isdir(place):
+        from .file import h5py_module, reading  # with what most processes do not need
+        from .page_journal import recover
+
         recover(place)
         if not h5py_module("write_obsm").is_hdf5(place):
             raise FormatError(
@@ -117,6 +118,9 @@ def _observations(file: Any) -> int | None:
 
 
 def _into_hdf5(call: Call, place: str, name: str, values: Any, dtype: str, overwrite: bool) -> None:
+    from .file import h5py_module
+    from .page_journal import Journal
+
     h5py = h5py_module("write_obsm")
     check_target(place, name, values.shape[0], overwrite)
     with Journal(place) as journal:
