@@ -52,6 +52,34 @@ def test_product_killed_at_several_checkpoints(process, factors):
         (factors / "c.zarr").rename(factors / f"again{kill}.zarr")
 
 
+_OPENED = {
+    "path": 'fl.open("a.zarr")',
+    "verified": 'fl.open("a.zarr", verify=True)',
+    "flat": 'fl.open_raw("a.bin", "f4", (1500, 1200))',
+    "npz": 'fl.open("a.npz", key="a")',
+    "hdf5": 'fl.open("a.h5", key="a")',
+}
+
+
+@pytest.mark.parametrize("kind", _OPENED)
+def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
+    values = rng.random((1500, 1200), np.float32)
+    fl.from_numpy(values, tmp_path / "a.zarr")
+    values.tofile(tmp_path / "a.bin")
+    np.savez(tmp_path / "a.npz", a=values)
+    if kind == "hdf5":
+        with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
+            file["a"] = values
+    product = f'A = {_OPENED[kind]}\nfl.matmul(A, A.T, out="c.zarr", memory="160MiB")\n'
+    whole = process(product + 'result = digest("c.zarr")')
+    (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
+    process(product, kill=1)
+    assert left_at(tmp_path / "c.zarr")[0].resumable
+    what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
+    assert "resumed at" in what
+    assert again == whole
+
+
 def test_product_twice_killed_with_other_limits_and_workers(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")

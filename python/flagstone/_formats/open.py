@@ -76,15 +76,14 @@ def _verified(opened: Array | SparseArray, mode: str) -> Array:
             "verified, anyway."
         )
     path = os.path.abspath(opened.path)
-    array = Array(_core.open_zarr(path, mode == "r+", True), mode)
-    if mode == "r":
-        array._opened = ("verified", (path,))
-    return array
+    return _verified_again(path) if mode == "r" else Array(_core.open_zarr(path, True, True), mode)
 
 
 @opener("verified")
 def _verified_again(path: str) -> Array:
-    return Array(_core.open_zarr(path, False, True), "r")
+    array = Array(_core.open_zarr(path, False, True), "r")
+    array._opened = ("verified", (path,))
+    return array
 
 
 def head_of(place: str) -> bytes:

@@ -69,8 +69,8 @@ def identity(operand: Any) -> dict[str, Any]:
     if getattr(operand, "_conjugated", False):
         told["conjugated"] = True
     if owner._opened is not None:
-        opener, arguments = owner._opened
-        told["opener"] = [f"{opener.__module__}.{opener.__qualname__}", list(arguments)]
+        name, arguments = owner._opened
+        told["opener"] = [name, list(arguments)]
     if getattr(operand, "lazy", False):
         told["steps"] = _steps(operand)
     return told
