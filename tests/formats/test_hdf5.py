@@ -7,17 +7,18 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.formats.test_zarr_foreign import DTYPES, layouts, numbers
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 
 h5py = pytest.importorskip("h5py")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(data=st.data(), layout=layouts(), dtype=st.sampled_from(DTYPES))
 def test_any_chunking_filter_type_and_order(tmp_path, data, layout, dtype):
     shape, chunks, box = layout

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 from tests.support.strategies import DTYPES, stored_as, values
 
 
@@ -27,7 +28,7 @@ def extents(draw):
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(extents(), st.sampled_from(DTYPES), st.sampled_from(["sidecar", "inner", "none"]))
 def test_resized_again_and_again(tmp_path_factory, given_extents, dtype, checksum):
     """What is kept is kept, what is new reads as fill, what was cut off never returns; zarr-python agrees."""
