@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from flagstone._storage import resize
 from tests.support.error_sentences import fails
 from tests.support.examples import examples
 from tests.support.strategies import DTYPES, stored_as, values
@@ -115,13 +116,13 @@ def test_a_resize_that_fails_after_its_commit_says_so(tmp_path, monkeypatch):
             self.engine.resize(path, extents, staging)
             raise fl.StorageError("storage: cannot write", errno.ENOSPC, path, 0)
 
-    class Call(fl.extents.Call):
+    class Call(resize.Call):
         def __init__(self, *given):
             super().__init__(*given)
             self.engine = Full(self.engine)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fl.extents, "Call", Call)
+        patch.setattr(resize, "Call", Call)
         with fails(fl.StorageError, "new shape", "No space left"):
             a.resize((20, 25))
     assert a.shape == (20, 25)
