@@ -23,7 +23,7 @@ NEVER = "1e9"
 
 def run() -> int:
     args = harness.options(
-        __doc__, n=(8192, 4096), memory=("256MiB", "140MiB"), rounds=(3, 1), every=(1.0, 0.0)
+        __doc__, n=(8192, 2048), memory=("256MiB", "100MiB"), rounds=(3, 1), every=(1.0, 0.0)
     )
     folder = args.data / "resume"
     folder.mkdir(exist_ok=True)

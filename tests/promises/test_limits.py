@@ -18,7 +18,7 @@ from tests.support.processes import output_of, peak_memory, reset_peak
 
 ALL_FITS = 3 << 30
 WORKERS = [1, 2, 4]
-#: Of the bytes of C's formula the product moves so many times under 1 and 2 times the least limit, and where all
+#: So many times the bytes of its formula the product moves under 1 and 2 times the least limit, and where all
 #: fits (None). The least holds a tile of each matrix, far from a square that fills memory.
 FACTORS = {1: 2.0, 2: 1.4, None: 1.1}
 #: Each limit and each number of workers, both of their extremes together.
