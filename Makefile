@@ -1,6 +1,7 @@
 # make build   a virtual environment in .venv with the package installed
 # make demo    principal components of a matrix five times larger than the memory limit, under two minutes
-# make test    C++ tests (ctest), then Python tests (pytest) against the installed package
+# make test    C++ tests (ctest), then Python tests (pytest) against the installed package; the 20 slowest are told
+# make test-all  the same with what is marked slow and all examples of hypothesis (.ci/nightly)
 # make package the C++ package under build/package, and examples/cpp built against it
 # make lint    formatting, static checks, the rooms: layers and house
 # make docs    the documentation site in out/docs (warnings are errors)
@@ -11,7 +12,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test ctest pytest asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean
+.PHONY: build demo test test-all ctest pytest pytest-all asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -57,16 +58,26 @@ demo: build
 	$(BIN)/flagstone demo $(DEMO)
 
 test: ctest pytest
+test-all: ctest pytest-all
 
-# The wheel's own build directory, with the unit tests switched on: the core is compiled once.
+# The wheel's own build directory, with the unit tests and the programs behind benchmarks switched on: the core is
+# compiled once, also for the benchmarks that the tests run.
 ctest: build .venv/.test-requirements
-	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON >/dev/null
+	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON -DFLAGSTONE_BENCHMARKS=ON >/dev/null
 	cmake --build $(BUILD)
 	$(BIN)/python tools/check_links.py $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure
 
-pytest: build .venv/.test-requirements
-	$(BIN)/python -m pytest $(TEST)
+# Two processes, each with files of its own; then, one after the other, what is marked alone. Either part may be empty
+# (status 5) where TEST chooses, not both.
+PYTEST = $(BIN)/python -m pytest --durations=20 --durations-min=1
+pytest: CHOSEN := not slow and
+pytest-all: CHOSEN :=
+pytest-all: export FLAGSTONE_TEST_EXAMPLES := 1
+pytest pytest-all: build .venv/.test-requirements
+	@together=0; $(PYTEST) -n 2 --dist loadfile -m "$(CHOSEN) not alone" $(TEST) || together=$$?; \
+	alone=0; $(PYTEST) -m "$(CHOSEN) alone" $(TEST) || alone=$$?; \
+	case $$together/$$alone in 0/0 | 0/5 | 5/0) ;; *) exit 1 ;; esac
 
 # C++ tests and examples, then the Python examples with the extension module of that build.
 asan tsan: .venv/.test-requirements

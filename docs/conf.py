@@ -14,7 +14,7 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.autodoc import FunctionDocumenter
 
 import flagstone
-from flagstone.plan import Routine
+from flagstone._runtime.routine import Routine
 
 project = "Flagstone"
 author = "the Flagstone authors"

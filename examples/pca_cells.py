@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import flagstone as fl
-from flagstone.synthetic import Cells
+from flagstone.datasets import Cells
 
 with tempfile.TemporaryDirectory(dir=".") as name:
     folder = Path(name)

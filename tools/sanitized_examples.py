@@ -36,9 +36,9 @@ def site(name: str) -> Path:
 
 
 def child(example: str) -> None:
-    from flagstone import config, runtimes
+    from flagstone._runtime import call, runtime
 
-    config.memory_bytes = runtimes.memory_bytes = lambda memory: 1 << 40
+    call.memory_bytes = runtime.memory_bytes = lambda memory: 1 << 40
     runpy.run_path(example, run_name="__main__")
 
 

@@ -31,7 +31,7 @@ def run() -> int:
         tiles=(24, 24),
         rounds=(5, 3),
         verify=(0, 0),
-        build=(str(harness.TOP / "out" / "bench-build"),) * 2,
+        build=(harness.built(),) * 2,
     )
     program, folder = ring.build(Path(args.build), "injection_order"), args.data / "injection"
     found = [

@@ -78,7 +78,7 @@ def run() -> int:
         inner=("1000,8000,31000", "200,1100"),
         memory=("1GiB", "192MiB"),
         rounds=(2, 1),
-        build=(str(harness.TOP / "out" / "bench-build"),) * 2,
+        build=(harness.built(),) * 2,
     )
     program = ring.build(Path(args.build), "flash_product")
     memory = harness.parse_bytes(args.memory)

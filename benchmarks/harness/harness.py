@@ -23,7 +23,7 @@ MARK = "@result "
 #: Options that choose what is run or how often, not the size that a target is about.
 NEUTRAL = {"rounds", "finalists", "grid", "blocks", "depths", "build", "io", "verify", "only"}
 NEUTRAL |= {"npy_memory", "zarr_memory", "install", "chunks", "block", "pairs", "peer_pairs"}
-NEUTRAL |= {"widths", "codecs"}
+NEUTRAL |= {"widths", "codecs", "baselines"}
 
 
 class ChildFailed(RuntimeError):
@@ -196,6 +196,12 @@ def drop_caches(files: Sequence[Path] = ()) -> str:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
     return "posix_fadvise(DONTNEED)"
+
+
+def built() -> str:
+    """Where the programs of C++ are compiled: beside the core, where `make build` compiled it."""
+    beside = TOP / "build" / "python"
+    return str(beside if (beside / "CMakeCache.txt").exists() else TOP / "out" / "bench-build")
 
 
 def parse_bytes(text: str) -> int:

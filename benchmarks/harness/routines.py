@@ -30,39 +30,43 @@ OTHERS = (
     "from_numpy",
     "transform",
 )
+ALL = ",".join((*PLANNED, *OTHERS))
 EVERYTHING = 3 << 30  # a limit that holds all operands at once
 
 
 def row_blocks(n: int):
     """40 n x n/2 counts of cells in twelve types, 5.6 % stored."""
-    from flagstone.synthetic import Cells
+    from flagstone.datasets import Cells
 
     for indptr, indices, data in Cells(40 * n, n // 2, seed=5).blocks():
         yield data, indices, indptr, n // 2
 
 
-def prepare(folder: str, n: int) -> dict:
-    """Writes the operands of all routines into `folder`."""
+def prepare(folder: str, n: int, only: str) -> dict:
+    """Writes into `folder` the operands of the routines `only` (names, separated by commas)."""
     import numpy as np
     import scipy.sparse as sp
 
     import flagstone as fl
 
-    to, rng = Path(folder), np.random.default_rng(5)
-    for name, dtype in (("a", "float32"), ("b", "float32"), ("z", "complex64")):
-        shape = (n - 100, n - 300) if name != "b" else (n - 300, n + 50)
-        values = rng.standard_normal(shape, dtype=np.float32).astype(dtype)
-        np.save(to / f"{name}.npy", values)
-        fl.from_numpy(values, to / f"{name}.zarr", overwrite=True)
-    slope = np.geomspace(9, 0.5, 300, dtype=np.float32)
-    tall = rng.standard_normal((80 * n, 300), dtype=np.float32) * slope + slope[::-1]
-    np.save(to / "tall.npy", tall)
-    np.save(to / "wide.npy", np.ascontiguousarray(tall.T))
-    del tall
-    counts = fl.from_blocks(row_blocks(n), path=to / "cells.zarr", overwrite=True)
-    sp.save_npz(to / "cells.npz", counts.to_scipy(), compressed=False)
-    np.save(to / "x.npy", rng.standard_normal((n // 2, 16)))
-    np.save(to / "y.npy", rng.standard_normal((40 * n, 16)))
+    to, rng, names = Path(folder), np.random.default_rng(5), only.split(",")
+    if any(name.startswith("matmul") or name == "from_numpy" for name in names):
+        for name, dtype in (("a", "float32"), ("b", "float32"), ("z", "complex64")):
+            shape = (n - 100, n - 300) if name != "b" else (n - 300, n + 50)
+            values = rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+            np.save(to / f"{name}.npy", values)
+            fl.from_numpy(values, to / f"{name}.zarr", overwrite=True)
+    if any(name == "transform" or name.startswith(("pca dense", "pca wide")) for name in names):
+        slope = np.geomspace(9, 0.5, 300, dtype=np.float32)
+        tall = rng.standard_normal((80 * n, 300), dtype=np.float32) * slope + slope[::-1]
+        np.save(to / "tall.npy", tall)
+        np.save(to / "wide.npy", np.ascontiguousarray(tall.T))
+        del tall
+    if any("sparse" in name or name == "import npz" for name in names):
+        counts = fl.from_blocks(row_blocks(n), path=to / "cells.zarr", overwrite=True)
+        sp.save_npz(to / "cells.npz", counts.to_scipy(), compressed=False)
+        np.save(to / "x.npy", rng.standard_normal((n // 2, 16)))
+        np.save(to / "y.npy", rng.standard_normal((40 * n, 16)))
     return {}
 
 

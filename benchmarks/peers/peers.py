@@ -249,7 +249,7 @@ def run() -> int:
         cols=(512, 64),
         k=(20, 5),
         install=("yes", "no"),
-        only=("products,components,slices", "products,components,slices"),
+        only=("products,components,slices", "products"),
     )
     python = environment(args.data / "peers-venv") if args.install == "yes" else sys.executable
     rows, details = [], {}

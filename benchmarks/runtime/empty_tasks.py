@@ -31,7 +31,7 @@ def run() -> int:
         tasks=(1_000_000, 20_000),
         workers=(2, 2),
         rounds=(5, 1),
-        build=(str(harness.TOP / "out" / "bench-build"),) * 2,
+        build=(harness.built(),) * 2,
     )
     program = ring.build(Path(args.build), "empty_tasks")
     rows, found = [], {}

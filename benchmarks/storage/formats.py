@@ -53,13 +53,13 @@ def bring(source: str, memory: str) -> dict:
 def run() -> int:
     args = harness.options(
         __doc__,
-        rows=(400_000, 20_000),
+        rows=(400_000, 10_000),
         cols=(5_000, 600),
         k=(50, 10),
         seed=(0, 0),
         rounds=(3, 1),
         memory=("512MiB", "512MiB"),
-        text_rows=(20_000, 2_000),
+        text_rows=(20_000, 1_000),
         gib=(4.0, 0.125),
     )
     npz = pca.matrix(args)

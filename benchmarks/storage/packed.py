@@ -122,8 +122,8 @@ def run() -> int:
         side=(8192, 1024),
         rows=(2048, 512),
         rounds=(5, 1),
-        codecs=("blosc-lz4,zstd", "blosc-lz4,zstd"),
-        only=("cold,warm,write", "cold,warm,write"),
+        codecs=("blosc-lz4,zstd", "blosc-lz4"),
+        only=("cold,warm,write", "cold"),
         memory=("1.5GiB", "1.5GiB"),
     )
     try:

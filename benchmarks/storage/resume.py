@@ -23,7 +23,7 @@ NEVER = "1e9"
 
 def run() -> int:
     args = harness.options(
-        __doc__, n=(8192, 4096), memory=("256MiB", "140MiB"), rounds=(3, 1), every=(1.0, 0.0)
+        __doc__, n=(8192, 2048), memory=("256MiB", "100MiB"), rounds=(3, 1), every=(1.0, 0.0)
     )
     folder = args.data / "resume"
     folder.mkdir(exist_ok=True)
@@ -67,10 +67,10 @@ def run() -> int:
 
 def product(folder: str, memory: str) -> dict:
     import flagstone as fl
-    from flagstone import records
+    from flagstone._resume import record
 
     saves = []
-    records.saved = saves.append
+    record.saved = saves.append
     place = Path(folder)
     start = time.perf_counter()
     fl.matmul(fl.open(place / "a.npy"), fl.open(place / "b.npy"), out=place / "c.zarr", memory=memory)
@@ -81,7 +81,8 @@ def product(folder: str, memory: str) -> dict:
 def broken(folder: str, memory: str) -> dict:
     """The first part in a process that dies, the second here."""
     import flagstone as fl
-    from flagstone import records
+    from flagstone._resume import record
+    from flagstone._resume.leftovers import leftovers
 
     place = Path(folder)
     start = time.perf_counter()
@@ -89,14 +90,14 @@ def broken(folder: str, memory: str) -> dict:
     if child == 0:
 
         def saved(_: int) -> None:
-            if records.leftovers(str(place / "c.zarr"))[0].done >= 0.5:
+            if leftovers(str(place / "c.zarr"))[0].done >= 0.5:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        records.saved = saved
+        record.saved = saved
         fl.matmul(fl.open(place / "a.npy"), fl.open(place / "b.npy"), out=place / "c.zarr", memory=memory)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL, "no checkpoint was taken; lower --every or --memory"
-    where = records.leftovers(str(place / "c.zarr"))[0].done
+    where = leftovers(str(place / "c.zarr"))[0].done
     fl.resume(place / "c.zarr", memory=memory)
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "where": where, "digest": digest(place / "c.zarr")}

@@ -19,21 +19,12 @@ from benchmarks.harness import harness
 
 
 def build(folder: Path, name: str = "ring_throughput") -> Path:
-    """benchmarks/NAME.cpp, configured once in `folder`."""
+    """The program NAME.cpp of one of these folders, configured once in `folder`."""
     program = folder / "benchmarks" / name
-    define = {
-        "CMAKE_BUILD_TYPE": "Release",
-        "FLAGSTONE_BENCHMARKS": "ON",
-        "Python_EXECUTABLE": sys.executable,
-    }
-    configure = [
-        "cmake",
-        "-S",
-        harness.TOP,
-        "-B",
-        folder,
-        *(f"-D{key}={value}" for key, value in define.items()),
-    ]
+    define = {"FLAGSTONE_BENCHMARKS": "ON"}
+    if not (folder / "CMakeCache.txt").exists():
+        define |= {"CMAKE_BUILD_TYPE": "Release", "Python_EXECUTABLE": sys.executable}
+    configure = ["cmake", "-S", harness.TOP, "-B", folder, *(f"-D{key}={on}" for key, on in define.items())]
     for command in (configure, ["cmake", "--build", folder, "--target", name]):
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if done.returncode:
@@ -107,7 +98,7 @@ def run() -> int:
         io=("auto", "auto"),
         blocks=("256k,1m,4m,16m", "1m"),
         depths=("4,8,16,32", "8,16"),
-        build=(str(harness.TOP / "out" / "bench-build"),) * 2,
+        build=(harness.built(),) * 2,
     )
     if not shutil.which("fio"):
         harness.note(

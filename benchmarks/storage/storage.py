@@ -282,7 +282,7 @@ def run() -> int:
         depths=("4,8,16,32", "16"),
         elements=(2000, 50),
         memory=("1.2GiB", "1GiB"),
-        only=(PARTS, PARTS),
+        only=(PARTS, "rows,elements,writes"),
     )
     if unknown := set(args.only.split(",")) - set(PARTS.split(",")):
         harness.note(f"storage: --only {','.join(sorted(unknown))} is no part; choose from {PARTS}.")

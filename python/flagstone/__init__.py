@@ -8,19 +8,14 @@
 
 from __future__ import annotations
 
-from . import parts as _parts  # noqa: F401 - lends slices and assignment of expressions
+from . import errors, linalg, sparse  # noqa: F401 - faces of their own
+from ._array.array import Array
+from ._array.regions import Region
+from ._array.transactions import transaction
 from ._core import __version__
-from .array import Array
-from .chunking import chunk_shape
-from .components import PcaResult, open_pca
-from .compute import compute
-from .config import Runtime, features, stats
-from .convert import convert
-from .creation import create, from_numpy
-from .csr_builder import from_blocks
-from .decomposition import pca
-from .epoch import Epochs, epochs
-from .errors import (
+from ._decomposition.pca import pca
+from ._decomposition.result import PcaResult, open_pca
+from ._errors.classes import (
     BudgetError,
     ConvergenceError,
     Error,
@@ -29,30 +24,36 @@ from .errors import (
     ShapeError,
     StorageError,
 )
-from .expression import Expression
-from .extents import delete
-from .files import open_path as open
-from .files import open_raw
-from .fold import fold
-from .gauge import calibrate
-from .integrity import CheckReport, RepairReport, check, repair
-from .interop import dask_chunks, to_dask
-from .linalg import matmul
-from .map_blocks import map_blocks, map_tiles
-from .obsm import write_obsm
-from .pack import Packed, pack
-from .plan import Plan, Stats
-from .recipes import SingleCell, single_cell
-from .records import LeftoverWarning
-from .reduced import Reduced
-from .regions import Region
-from .resuming import resume
-from .spaces import rechunk, transpose
-from .sparse import SparseArray
-from .tasks import Graph, graph, read, reduce, update, write
-from .transactions import transaction
-from .ufuncs import *  # noqa: F403 - their names are listed there, once
-from .ufuncs import __all__ as _functions
+from ._expression import slicing as _slicing  # noqa: F401 - lends slices and assignment of expressions
+from ._expression.compute import compute
+from ._expression.expression import Expression
+from ._expression.functions import *  # noqa: F403 - their names are listed there, once
+from ._expression.functions import __all__ as _functions
+from ._expression.reductions import Reduced
+from ._formats.convert import convert
+from ._formats.hdf5.obsm import write_obsm
+from ._formats.open import open_path as open
+from ._formats.raw import open_raw
+from ._linalg.matmul import matmul
+from ._maintenance.check import CheckReport, RepairReport, check, repair
+from ._maintenance.pack import Packed, pack
+from ._output.create import create, from_numpy
+from ._recipes.single_cell import SingleCell, single_cell
+from ._resume.leftovers import LeftoverWarning
+from ._resume.resume import resume
+from ._runtime.calibrate import calibrate
+from ._runtime.plan import Plan, Stats
+from ._runtime.runtime import Runtime, features, stats
+from ._sparse.array import SparseArray
+from ._sparse.builder import from_blocks
+from ._storage.chunk_shape import chunk_shape
+from ._storage.dask import dask_chunks, to_dask
+from ._storage.delete import delete
+from ._storage.epochs import Epochs, epochs
+from ._storage.rechunk import rechunk, transpose
+from ._tasks.fold import fold
+from ._tasks.graph import Graph, graph, read, reduce, update, write
+from ._tasks.map_blocks import map_blocks, map_tiles
 
 __all__ = [
     "Array",

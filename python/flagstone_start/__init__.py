@@ -9,7 +9,7 @@ __all__ = ["main"]
 def main() -> None:
     """Load and run the command line."""
     try:
-        from flagstone.cli import main as run
+        from flagstone._cli import main as run
     except KeyboardInterrupt:
         sys.stderr.write("flagstone: interrupted; nothing half-written is left.\n")
         sys.stderr.flush()

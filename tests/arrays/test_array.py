@@ -9,10 +9,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 from tests.support.processes import write_npy_at_odd_offset
 
 ALL_DTYPES = [
@@ -46,7 +47,7 @@ def test_absent_chunks_are_zero_and_cost_nothing(tmp_path):
     assert used < 1 << 20
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_any_box_reads_and_writes(tmp_path_factory, data):
     shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=3), label="shape"))

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 from tests.support.strategies import DTYPES, shapes, stored_as, values
 
 
@@ -29,7 +30,7 @@ def peers_see(path, x) -> None:
     assert np.array_equal(tensorstore.open(store).result().read().result(), x)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(shapes(), st.sampled_from(DTYPES), st.sampled_from(["raw", "zstd:1", "blosc-lz4"]), st.integers(0, 99))
 def test_rechunked_there_and_back(tmp_path_factory, given_shapes, dtype, codec, seed):
     shape, chunks, others = given_shapes

@@ -211,7 +211,7 @@ def test_threads_share_handles_and_one_runtime(tmp_path, rng):
 
 
 def test_a_lock_swept_before_it_was_taken_is_made_again(tmp_path, monkeypatch):
-    from flagstone import scratch
+    from flagstone._scratch import scratch
 
     real, swept = scratch.fcntl.flock, []
 
@@ -230,7 +230,7 @@ def test_a_lock_swept_before_it_was_taken_is_made_again(tmp_path, monkeypatch):
 
 
 def test_a_journal_committed_before_the_lock_was_had_is_not_overwritten(tmp_path, monkeypatch):
-    from flagstone import journal
+    from flagstone._formats.hdf5 import page_journal as journal
 
     path = tmp_path / "file.bin"
     path.write_bytes(b"old" * 5000)

@@ -6,12 +6,13 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from flagstone import _core
-from flagstone.array import Array
+from flagstone._array.array import Array
+from tests.support.examples import examples
 
 SHAPE = (37, 29, 11)
 KINDS = ("zarr", "packed", "npy", "memory", "transposed", "conjugated")
@@ -72,15 +73,11 @@ rows = st.integers(0, 6).flatmap(
         *(st.lists(st.integers(-e, e - 1), min_size=n, max_size=n).map(np.array) for e in SHAPE)
     )
 )
-common = {
-    "deadline": None,
-    "max_examples": 60,
-    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-}
+some = examples(60, HealthCheck.function_scoped_fixture, HealthCheck.too_slow)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(**common)
+@some
 @given(key=keys)
 def test_reads_what_numpy_reads(arrays, kind, key):
     A, values = arrays[kind]
@@ -90,7 +87,7 @@ def test_reads_what_numpy_reads(arrays, kind, key):
 
 
 @pytest.mark.parametrize("kind", WRITABLE)
-@settings(**common)
+@some
 @given(key=keys, seed=st.integers(0, 99))
 def test_assigns_what_numpy_assigns(arrays, kind, key, seed):
     A, values = arrays[kind]
@@ -102,7 +99,7 @@ def test_assigns_what_numpy_assigns(arrays, kind, key, seed):
 
 
 @pytest.mark.parametrize("kind", ["zarr", "packed", "npy", "transposed"])
-@settings(**common)
+@some
 @given(points=rows, last=axis_index(SHAPE[2], arrays=False), first=st.booleans())
 def test_pairs(arrays, kind, points, last, first):
     A, values = arrays[kind]

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import flagstone as fl
-from flagstone.cli import cli
-from flagstone.dispersion import choose_genes
+from flagstone._cli import cli
+from flagstone._recipes.dispersion import choose_genes
 
 
 @pytest.fixture(scope="module")
@@ -191,13 +191,13 @@ def test_a_result_that_is_killed_is_whole_or_absent(tmp_path, counts, isolated):
     fl.from_blocks([counts], tmp_path / "a.zarr")
     code = """
         import os, signal
-        from flagstone import components
-        write, left = components.ComponentsGroup.write, [int(stop)]
+        from flagstone._decomposition.result import ComponentsGroup
+        write, left = ComponentsGroup.write, [int(stop)]
         def dies(self, call, name, values):
             left[0] -= 1
             if left[0] < 0: os.kill(os.getpid(), signal.SIGKILL)
             write(self, call, name, values)
-        components.ComponentsGroup.write = dies
+        ComponentsGroup.write = dies
         fl.single_cell(fl.open("a.zarr"), 5, genes=300, out="r.zarr")
     """
     for stop in (0, 6, 8, 9):

@@ -17,6 +17,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_one_before_it(isolated, flag
         BEGIN
         + """
         import shutil, textwrap
+        from flagstone._resume.leftovers import leftovers
         calls = Calls(operands, folder)
         expected = calls.rechunk()
         disk = Disk(folder)
@@ -38,7 +39,7 @@ def test_a_checkpoint_that_finds_no_room_leaves_the_one_before_it(isolated, flag
                 except fl.StorageError as error:
                     assert error.errno == number, (at, error)
                     notes = " ".join(getattr(error, "__notes__", []))
-                    left = [one for one in fl.records.leftovers(str(calls.out)) if one.resumable]
+                    left = [one for one in leftovers(str(calls.out)) if one.resumable]
                     assert bool(left) == ("is kept" in notes), (at, left, notes)
                     assert bits(calls.out) == old, at
                     result.append([number, str(error), left[0].done if left else 0])

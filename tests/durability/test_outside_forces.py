@@ -14,7 +14,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import _core
-from flagstone.config import Call
+from flagstone._runtime.call import Call
 
 SHAPE = (64, 48)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from flagstone import records
+from flagstone._resume import identity
 from tests.support.killed_calls import left_at
 
 # The product ------------------------------------------------------------------------------------------------
@@ -52,6 +52,34 @@ def test_product_killed_at_several_checkpoints(process, factors):
         (factors / "c.zarr").rename(factors / f"again{kill}.zarr")
 
 
+_OPENED = {
+    "path": 'fl.open("a.zarr")',
+    "verified": 'fl.open("a.zarr", verify=True)',
+    "flat": 'fl.open_raw("a.bin", "f4", (1500, 1200))',
+    "npz": 'fl.open("a.npz", key="a")',
+    "hdf5": 'fl.open("a.h5", key="a")',
+}
+
+
+@pytest.mark.parametrize("kind", _OPENED)
+def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
+    values = rng.random((1500, 1200), np.float32)
+    fl.from_numpy(values, tmp_path / "a.zarr")
+    values.tofile(tmp_path / "a.bin")
+    np.savez(tmp_path / "a.npz", a=values)
+    if kind == "hdf5":
+        with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
+            file["a"] = values
+    product = f'A = {_OPENED[kind]}\nfl.matmul(A, A.T, out="c.zarr", memory="160MiB")\n'
+    whole = process(product + 'result = digest("c.zarr")')
+    (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
+    process(product, kill=1)
+    assert left_at(tmp_path / "c.zarr")[0].resumable
+    what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
+    assert "resumed at" in what
+    assert again == whole
+
+
 def test_product_twice_killed_with_other_limits_and_workers(process, factors):
     whole = process(_PRODUCT, memory="160MiB", workers=1)
     (factors / "c.zarr").rename(factors / "whole.zarr")
@@ -75,7 +103,7 @@ def test_ctrl_c_keeps_what_is_done(process, factors):
     def saved(n):
         if n == 2:
             signal.raise_signal(signal.SIGINT)
-    records.saved = saved
+    record.saved = saved
     try:
         fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
     except KeyboardInterrupt as error:
@@ -167,13 +195,13 @@ def test_other_bytes_of_the_same_time_are_another_operand(tmp_path, member):
     else:  # whose checksums tell it
         fl.from_numpy(np.arange(8.0), place)
         file, other = place / "array" / "zarr.json", False
-    before, times = records.stored_stamp(str(place)), file.stat()
-    assert records.stored_stamp(str(place)) == before
+    before, times = identity.stored_stamp(str(place)), file.stat()
+    assert identity.stored_stamp(str(place)) == before
     with open(file, "r+b") as opened:
         opened.seek(-3, 2)
         opened.write(b"\n\n\n")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert (records.stored_stamp(str(place)) != before) == other
+    assert (identity.stored_stamp(str(place)) != before) == other
 
 
 def test_a_torn_index_costs_its_shard_only(process, factors):
@@ -198,7 +226,7 @@ def saved(n):
             fl.resume("c.zarr")
         except fl.StorageError as error:
             Path("said").write_text(str(error) + f" {os.getpid()}")
-records.saved = saved
+record.saved = saved
 fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
 """
     process(code)
@@ -240,8 +268,8 @@ result = told() | {"digest": digest("c.zarr")}
 
 def test_short_calls_have_no_record(isolated, factors):
     code = """
-from flagstone import records
-records.saved = lambda n: 1 / 0
+from flagstone._resume import record
+record.saved = lambda n: 1 / 0
 fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
 """
     isolated(code)

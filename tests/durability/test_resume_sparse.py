@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 import flagstone as fl
-from flagstone import records
+from flagstone._resume.leftovers import leftovers
 
 SHAPE, VALUES = (3000, 1500), 1_300_000
 
@@ -78,7 +78,7 @@ def test_conversions_go_on(process, tmp_path, matrix, kind):
     done = 0.0
     for kill in (1, 1):  # the second dies while it goes on
         process(_CONVERT, kill=kill, **values)
-        (left,) = records.leftovers(str(out))
+        (left,) = leftovers(str(out))
         assert left.resumable
         assert done < left.done <= 1
         assert not out.exists()
@@ -87,7 +87,7 @@ def test_conversions_go_on(process, tmp_path, matrix, kind):
     assert again["what"].endswith(f"resumed at {done:.0%}")
     for name in ("digest", "squares", "sums"):
         assert again[name] == whole[name], name
-    assert not records.leftovers(str(out))
+    assert not leftovers(str(out))
     assert fl.check(out).ok
     expected = sp.csr_matrix(matrix.astype(np.float64))
     assert abs(fl.open(out).to_scipy() - expected).max() < 1e-12
@@ -98,7 +98,7 @@ def test_conversions_go_on(process, tmp_path, matrix, kind):
 def test_resume_by_path_and_changed_sources(process, tmp_path, matrix):
     src, out = _write("mtx", matrix, tmp_path), tmp_path / "out.zarr"
     process(_CONVERT, kill=2, src=src, turned=False)
-    record = json.loads(records.leftovers(str(out))[0].record)
+    record = json.loads(leftovers(str(out))[0].record)
     assert record["operation"] == "convert"
     again = process("fl.resume('out.zarr')\nresult = told()")
     assert "resumed" in again["what"]
@@ -122,7 +122,7 @@ def test_what_lies_on_the_way_may_be_lost(process, tmp_path, matrix):
         whole = process(_CONVERT, **values)
         out.rename(tmp_path / f"whole-{name}.zarr")
         process(_CONVERT, kill=1, **values)
-        (left,) = records.leftovers(str(out))
+        (left,) = leftovers(str(out))
         victim = Path(left.notes) / "work" / name
         victim.write_bytes(victim.read_bytes()[:1000])
         again = process(_CONVERT, **values)

@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from flagstone import quota, scratch
+from flagstone._scratch import entries, quota
 
 MiB = 1 << 20
 
@@ -81,12 +81,12 @@ def test_imports_count_and_the_message_says_what_clearing_frees(tmp_path, place)
     sp.save_npz(tmp_path / "m.npz", matrix)
     with fl.Runtime(scratch=place, scratch_quota="12MiB"):
         fl.open(tmp_path / "m.npz")
-        there = scratch.clearable(place)
+        there = entries.clearable(place)
         assert 8 * MiB < there < 12 * MiB
         with pytest.raises(fl.StorageError, match="'flagstone scratch --clear' frees") as caught:
             fl.compute(a + 2)
         assert caught.value.errno == errno.EDQUOT
-        scratch.clear(place)
+        entries.clear(place)
         assert fl.compute(a + 2).shape == a.shape
 
 
@@ -118,7 +118,7 @@ def test_tiles_between_two_passes_are_promised_and_given_back(isolated, tmp_path
     """The plan says what lies between; a quota below it refuses the call, and the result stays as it was."""
     planned, refused, held, right = isolated(
         """
-        from flagstone import quota
+        from flagstone._scratch import quota
         a = fl.create("a.zarr", (2048, 2048), "float32", (16, 2048))
         a[...] = np.random.default_rng(0).standard_normal((2048, 2048), dtype="float32")
         shape = (2048, 64)
@@ -210,14 +210,14 @@ def test_other_processes_count_and_their_end_is_noticed(tmp_path, place):
             with pytest.raises(fl.StorageError, match="quota of 6 MiB") as caught:
                 fl.compute(a + 2)
             assert "--clear" not in str(caught.value)  # it lives
-            kinds = {entry.kind for entry in scratch.entries(place)}
+            kinds = {entry.kind for entry in entries.entries(place)}
             assert kinds == {"result"}
-        left = [entry.kind for entry in scratch.entries(place)]
+        left = [entry.kind for entry in entries.entries(place)]
         assert set(left) == {"left behind"}
         with fl.Runtime(scratch=place, scratch_quota="6MiB"):
             assert np.array_equal(fl.compute(a + 2)[...], a[...] + 2)  # swept, half-built results too
         gc.collect()
-        assert scratch.entries(place) == []
+        assert entries.entries(place) == []
         assert quota.held(place) == 0
 
 
@@ -245,7 +245,7 @@ def test_a_dead_process_promises_nothing(place):
     code = f"""
 import os
 from pathlib import Path
-from flagstone import quota
+from flagstone._scratch import quota
 kept = quota.promise("it", Path({str(place)!r}), None, {64 * MiB})
 assert quota.held(Path({str(place)!r})) == {64 * MiB}
 os._exit(0)
@@ -262,11 +262,11 @@ def test_what_a_killed_import_left_is_listed_cleared_and_swept(tmp_path, place):
     code = """
 import os, sys
 import flagstone as fl
-from flagstone import triplets
+from flagstone._sparse import external_sort
 def die(self, held=0):
     os._exit(9)
     yield
-triplets._Buckets.sorted = die
+external_sort._Buckets.sorted = die
 with fl.Runtime(scratch=sys.argv[1]):
     fl.open(sys.argv[2])
 """
@@ -276,15 +276,15 @@ with fl.Runtime(scratch=sys.argv[1]):
         assert subprocess.run(command, check=False, timeout=120).returncode == 9
 
     killed()
-    left = scratch.entries(place)
+    left = entries.entries(place)
     assert {entry.kind for entry in left} == {"left behind"}
     assert quota.held(place) >= sum(entry.nbytes for entry in left) > 0
-    assert scratch.clear(place)[0] == len(left)
+    assert entries.clear(place)[0] == len(left)
     assert [p for p in (place / "imports").rglob("*") if p.is_file()] == []
     killed()
     with fl.Runtime(scratch=place):
         fl.open(tmp_path / "m.npz")  # the next import of the same file sweeps
-    assert [entry.kind for entry in scratch.entries(place)] == ["import"]
+    assert [entry.kind for entry in entries.entries(place)] == ["import"]
     assert list((place / "imports").glob(".*")) == []
 
 

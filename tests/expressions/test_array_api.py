@@ -14,7 +14,7 @@ from pathlib import Path
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 import flagstone as fl
@@ -31,6 +31,7 @@ from tests.support.array_api_oracle import (
     values,
     xp,
 )
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 FILE = Path(__file__).with_name("array_api_exclusions.txt")
@@ -109,7 +110,7 @@ def test_the_exclusions_are_shown_in_the_documentation():
 
 
 @pytest.mark.parametrize("name", UNARY)
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(data=st.data())
 def test_functions_of_one_operand(name, data, folder):
     dtype = data.draw(st.sampled_from([d for d in DTYPES if allowed(name, d)]))
@@ -133,7 +134,7 @@ def legal(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(data=st.data())
 def test_functions_of_two_operands_broadcast_and_promote(name, data, folder):
     pairs = [pair for pair in itertools.product(DTYPES, DTYPES) if allowed(name, *pair)]
@@ -153,7 +154,7 @@ def test_functions_of_two_operands_broadcast_and_promote(name, data, folder):
 
 
 @pytest.mark.parametrize("function", OPERATORS, ids=lambda f: f.__name__)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(EXAMPLES, HealthCheck.filter_too_much)
 @given(data=st.data())
 def test_operators_with_python_numbers(function, data, folder):
     dtype = data.draw(st.sampled_from(DTYPES))
@@ -177,7 +178,7 @@ def test_operators_with_python_numbers(function, data, folder):
     agree(name, function(number, X) if swap else function(X, number), wanted)
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(data=st.data())
 def test_where_and_clip(data, folder):
     kind = data.draw(st.sampled_from([["bool"], DTYPES[1:5], DTYPES[5:9], DTYPES[9:11], DTYPES[11:]]))
@@ -195,7 +196,7 @@ def test_where_and_clip(data, folder):
         agree("clip", fl.clip(A, low, high), theirs(lambda: xp.clip(xp.asarray(a), low, high)))
 
 
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(data=st.data())
 def test_conversions(data, folder):
     source, target = data.draw(st.sampled_from(DTYPES)), data.draw(st.sampled_from(DTYPES))
@@ -219,7 +220,7 @@ def axes(data, ndim: int, one: bool):
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-@settings(max_examples=2 * EXAMPLES, deadline=None)
+@examples(2 * EXAMPLES)
 @given(data=st.data())
 def test_reductions(name, data, folder):
     dtype = data.draw(

@@ -7,7 +7,7 @@ import operator
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
@@ -22,13 +22,14 @@ from tests.support.array_api_oracle import (
     values,
     xp,
 )
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 # Products ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=4 * EXAMPLES, deadline=None)
+@examples(4 * EXAMPLES)
 @given(data=st.data())
 def test_products_of_matrices_and_vectors(data, folder):
     """Both dtypes BLAS has; an operand in memory of another dtype is promoted as NumPy does."""
@@ -128,7 +129,7 @@ def test_squares_of_bool_have_numpys_dtype(folder):
 # Indexing -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=4 * EXAMPLES, deadline=None)
+@examples(4 * EXAMPLES)
 @given(data=st.data())
 def test_parts_are_read_and_assigned(data, folder):
     dtype, shape = data.draw(st.sampled_from(DTYPES)), data.draw(SHAPES)

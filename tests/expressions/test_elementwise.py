@@ -5,10 +5,11 @@ from __future__ import annotations
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 ALL = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -135,7 +136,7 @@ def test_two_operands_are_numpys(ufunc, dtype):
     close(ufunc(y, fl.from_numpy(x))[...], ufunc(y, x), ulp)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(data=st.data())
 def test_promotion_and_broadcasting(data):
     shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=4, max_side=6, min_side=0))
@@ -217,7 +218,7 @@ def test_what_would_load_or_means_nothing_is_a_type_error(call):
         call(fl.from_numpy(np.ones((3, 4))))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_slices_of_expressions(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, max_side=12))

@@ -7,11 +7,12 @@ import warnings
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.expressions.test_elementwise import ALL, close, values
+from tests.support.examples import examples
 from tests.support.processes import stored
 
 REDUCTIONS = ["sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax", "any", "all"]
@@ -64,7 +65,7 @@ def check_reduction(name, got, x, options) -> None:
     np.testing.assert_array_equal(got.real[infinite], exact.real[infinite].astype(got.real.dtype))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data())
 def test_reductions_are_numpys(data):
     shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=9))

@@ -82,8 +82,8 @@ def test_a_killed_conversion_leaves_nothing_visible(tmp_path, isolated):
     np.save(tmp_path / "a.npy", np.zeros((3000, 3000)))
     code = """
     import os, signal
-    import flagstone.imports as imports
-    imports.Reported.at = lambda self, n: os.kill(os.getpid(), signal.SIGKILL) if n > 30 << 20 else None
+    from flagstone._runtime import streaming
+    streaming.Reported.at = lambda self, n: os.kill(os.getpid(), signal.SIGKILL) if n > 30 << 20 else None
     fl.convert("a.npy", target)
     """
     for target in ("b.npy", "b.h5", "b.zarr"):
@@ -214,9 +214,9 @@ def test_convert_refuses_endings_that_it_cannot_write(tmp_path, name):
 @pytest.mark.parametrize("target", ["t.zarr", "t.npz", "t.mtx", "t.h5"])
 def test_every_conversion_shows_progress(tmp_path, source, target, monkeypatch):
     """The callback hears of bytes that grow, up to what there is, whatever goes where."""
-    from flagstone import imports
+    from flagstone._runtime import streaming
 
-    monkeypatch.setattr(imports.time, "monotonic", iter(range(1 << 30)).__next__)  # somebody always looks
+    monkeypatch.setattr(streaming.time, "monotonic", iter(range(1 << 30)).__next__)  # somebody always looks
     m = sp.random(300, 40, 0.2, format="csr", random_state=0, dtype=np.float32)
     path = tmp_path / source
     if source.endswith(".npz"):

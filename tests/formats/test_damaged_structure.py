@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import flagstone as fl
-from flagstone.cli import cli
+from flagstone._cli import cli
 
 
 def _matrix(form: str):

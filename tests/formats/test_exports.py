@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 import flagstone as fl
-from flagstone.cli import cli
+from flagstone._cli import cli
 from tests.support.error_sentences import fails
 
 
@@ -145,9 +145,9 @@ def test_tables_in_many_row_groups(tmp_path, rng, monkeypatch):
     pytest.importorskip("pyarrow")
     import pyarrow.parquet
 
-    from flagstone import columns
+    from flagstone._formats import tables
 
-    monkeypatch.setattr(columns, "_GROUP", 1 << 14)
+    monkeypatch.setattr(tables, "_GROUP", 1 << 14)
     x = rng.random((5000, 9))
     a = fl.create(tmp_path / "a.zarr", x.shape, "f8", chunks=(700, 4))
     a[...] = x

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 
 FIELDS = {"real": "f8", "integer": "i8", "complex": "c16", "pattern": "f4"}
 
@@ -34,7 +35,7 @@ def symmetric(m, kind):
 
 
 # MatrixMarket
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(
     field=st.sampled_from(list(FIELDS)),
     kind=st.sampled_from(["general", "symmetric", "skew-symmetric", "hermitian"]),

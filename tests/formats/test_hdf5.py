@@ -7,17 +7,18 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.formats.test_zarr_foreign import DTYPES, layouts, numbers
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 
 h5py = pytest.importorskip("h5py")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(data=st.data(), layout=layouts(), dtype=st.sampled_from(DTYPES))
 def test_any_chunking_filter_type_and_order(tmp_path, data, layout, dtype):
     shape, chunks, box = layout
@@ -217,7 +218,7 @@ def test_obsm_is_replaced_and_checked(annotated):
 #: At a call of a function of the journal, or of the system, `act` happens.
 STEP = """
 import errno, os, signal
-from flagstone import journal
+from flagstone._formats.hdf5 import page_journal as journal
 name, count = step.split(":")
 calls = 0
 def counted(f):
@@ -299,7 +300,7 @@ def test_command_line(annotated, capsys):
     anndata = pytest.importorskip("anndata")
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     done = CliRunner().invoke(cli, ["pca", str(annotated), "-k", "4", "--into-obsm"])
     assert done.exit_code == 0, done.output
@@ -309,10 +310,10 @@ def test_command_line(annotated, capsys):
 def test_pca_into_what_is_no_anndata_is_refused_before_work(tmp_path, monkeypatch):
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     sp.save_npz(tmp_path / "c.npz", sp.random(60, 20, 0.3, format="csr", random_state=0))
-    monkeypatch.setattr("flagstone.decomposition.pca", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("flagstone._cli.routines.run_pca", lambda *_, **__: pytest.fail("computed"))
     done = CliRunner().invoke(cli, ["pca", str(tmp_path / "c.npz"), "-k", "3", "--into-obsm"])
     assert done.exit_code == 1
     assert "is no AnnData" in done.output + str(done.exception)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
-from flagstone.about import describe
+from flagstone._maintenance.info import describe
 from tests.promises.test_bad_input import fails
 
 h5py = pytest.importorskip("h5py")

@@ -14,7 +14,7 @@ import flagstone as fl
 def info(*arguments):
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     done = CliRunner().invoke(cli, ["info", "--json", *map(str, arguments)])
     return done.exit_code, json.loads(done.output)

@@ -6,10 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 KINDS = ["<f4", ">f4", "<f8", ">f8", "<c8", ">c16", "<i2", ">i8", "u1", "?", "<f2"]
 
@@ -36,7 +37,7 @@ def view_of(content, shape, dtype, order, offset, leading):
 
 
 @given(layouts(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 def test_reads_and_writes_equal_numpys_view_and_leave_every_other_byte(tmp_path, layout, random):
     shape, dtype, order, offset, leading = layout
     item = np.dtype(dtype).itemsize

@@ -11,12 +11,13 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
-from flagstone.about import describe
+from flagstone._maintenance.info import describe
 from tests.promises.test_bad_input import fails
+from tests.support.examples import examples
 
 zarr = pytest.importorskip("zarr", minversion="3")
 ts = pytest.importorskip("tensorstore")
@@ -307,7 +308,7 @@ def nests(draw):
     return v3(*codecs, shape=shape, chunk=chunk, fill=draw(st.integers(0, 3)), dtype="int16")
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, HealthCheck.function_scoped_fixture)
 @given(metadata=nests(), seed=st.integers(0, 9))
 def test_any_nest_of_shards(tmp_path_factory, metadata, seed):
     """TensorStore alone is the judge: zarr-python compares chunks with shards before it turns them."""

@@ -7,11 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 
 zarr = pytest.importorskip("zarr", minversion="3")
 numcodecs = pytest.importorskip("numcodecs")
@@ -72,7 +73,7 @@ def check(path, truth, box):
     np.testing.assert_array_equal(opened[box], truth[box])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(data=st.data(), layout=layouts(), dtype=st.sampled_from(DTYPES))
 def test_v3_of_any_chunking_and_codec(tmp_path, data, layout, dtype):
     from zarr import codecs
@@ -93,7 +94,7 @@ def test_v3_of_any_chunking_and_codec(tmp_path, data, layout, dtype):
     check(tmp_path / "a", truth, box)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, HealthCheck.function_scoped_fixture)
 @given(data=st.data(), layout=layouts(), dtype=st.sampled_from(DTYPES))
 def test_v2_of_any_chunking_and_codec(tmp_path, data, layout, dtype):
     shape, chunks, box = layout

@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 from tests.support.processes import DTYPES, KINDS, acceptance, random_matrix, stored
 
 OPS = {
@@ -31,7 +32,7 @@ def bound(k, n, signed):
     return np.sqrt(k + n) if signed else 3.0
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(80, HealthCheck.too_slow)
 @given(
     m=st.integers(1, 90), k=st.integers(1, 90), n=st.integers(1, 90),
     dtype=st.sampled_from(DTYPES), op_a=st.sampled_from("NTCJ"), op_b=st.sampled_from("NTCJ"),

@@ -161,7 +161,7 @@ def test_interrupted_while_it_starts(tmp_path):
         "import builtins, os, signal\n"
         "real = builtins.__import__\n"
         "def stopping(name, *a, **k):\n"
-        "    if name == 'flagstone.cli':\n"
+        "    if name == 'flagstone._cli':\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    return real(name, *a, **k)\n"
         "builtins.__import__ = stopping\n"

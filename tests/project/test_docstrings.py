@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import os
 import re
+from pathlib import Path
 
 import pytest
 
 import flagstone as fl
-from flagstone import ufuncs
+from flagstone._expression import functions
 
 SECTION = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-{3,}|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -23,7 +26,7 @@ def documented(text: str) -> set[str]:
 def public() -> list[tuple[str, object]]:
     """Functions, routines and methods; the element-wise functions have NumPy's arguments."""
     found: list[tuple[str, object]] = []
-    for name in sorted(set(fl.__all__) - set(ufuncs.__all__)):
+    for name in sorted(set(fl.__all__) - set(functions.__all__)):
         value = getattr(fl, name)
         if inspect.isclass(value):
             methods = {k: v for k, v in vars(value).items() if not k.startswith("_") and callable(v)}
@@ -53,3 +56,36 @@ def test_signatures_show_values_that_can_be_read():
     shown = {name: str(inspect.signature(value)) for name, value in public() if callable(value)}
     assert "initial: 'Any' = <no value>" in shown["fold"]
     assert not [name for name, text in shown.items() if re.search(r"<\w+ object| at 0x", text)]
+
+
+def offered(place: Path) -> list[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+    """Functions, classes and their methods that a module of a room lists in __all__."""
+    tree = ast.parse(place.read_text())
+    listed = {
+        name.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
+        for name in getattr(node.value, "elts", [])
+    }
+    found: list[tuple[str, ast.FunctionDef | ast.ClassDef]] = []
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in listed:
+            inner = node.body if isinstance(node, ast.ClassDef) else []
+            found.append((node.name, node))
+            found += [(f"{node.name}.{one.name}", one) for one in inner if isinstance(one, ast.FunctionDef)]
+    return found
+
+
+def test_what_a_room_offers_to_others_says_what_it_does():
+    """Ruff takes everything below a folder with an underscore for private and asks for nothing there."""
+    found = {
+        f"{folder}/{name}: {what}": node
+        for folder, _, names in os.walk(Path(fl.__file__).parent, followlinks=True)
+        for name in names
+        if name.endswith(".py")
+        for what, node in offered(Path(folder) / name)
+        if not re.search(r"(^|\.)_", what)
+        and not any("overload" in ast.unparse(one) for one in node.decorator_list)
+    }
+    assert len(found) > 300
+    assert not [what for what, node in found.items() if not ast.get_docstring(node)]

@@ -45,8 +45,8 @@ A, B = fl.open("left.zarr"), fl.open("right.zarr")
 died = subprocess.run([sys.executable, "-c", '''
 import os, signal
 import flagstone as fl
-from flagstone import records
-records.saved = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+from flagstone._resume import record
+record.saved = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 with fl.Runtime(workers=1):
     fl.matmul(fl.open("left.zarr"), fl.open("right.zarr"), out="c.zarr", memory="160MiB")
 '''], env={**os.environ, "FLAGSTONE_CHECKPOINT_SECONDS": "0"}, check=False)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from flagstone import gauge, machine
+from flagstone._runtime import calibrate as gauge
+from flagstone._runtime import profile as machine
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +260,8 @@ def test_the_probe_keeps_within_a_tight_limit(isolated):
     grown = isolated(
         """
         from pathlib import Path
-        from flagstone import _core, machine
+        from flagstone import _core
+        from flagstone._runtime import profile as machine
         before = _core.resident_bytes()
         _core.reset_peak_resident()
         machine.probe(Path("."))
@@ -274,7 +276,7 @@ def test_the_probe_keeps_within_a_tight_limit(isolated):
 def test_command_line(tmp_path, small):
     from click.testing import CliRunner
 
-    from flagstone.cli import cli
+    from flagstone._cli import cli
 
     runner = CliRunner()
     shown = runner.invoke(cli, ["calibrate", str(tmp_path), "--show"])

@@ -1,6 +1,8 @@
 """Every public routine × limits {least legal, twice that, all fits} × workers {1, 2, 4}.
 
 The same bits come out, and the process never holds more than the limit during the call (VmHWM, reset before).
+Covering pairs of limits and workers run in one process a routine; `make test-all` runs the whole product, a
+process for each routine and number of workers.
 """
 
 from __future__ import annotations
@@ -14,8 +16,13 @@ import flagstone as fl
 from tests.support.every_routine import NAMES, PLANNED, routine
 from tests.support.processes import output_of, peak_memory, reset_peak
 
-WORKERS = [1, 2, 4]
 ALL_FITS = 3 << 30
+WORKERS = [1, 2, 4]
+#: So many times the bytes of its formula the product moves under 1 and 2 times the least limit, and where all
+#: fits (None). The least holds a tile of each matrix, far from a square that fills memory.
+FACTORS = {1: 2.0, 2: 1.4, None: 1.1}
+#: Each limit and each number of workers, both of their extremes together.
+PAIRS = [(1, 1), (1, 4), (2, 2), (None, 4)]
 
 
 def least_limit(work, workers: int | None = None) -> int:
@@ -28,41 +35,53 @@ def least_limit(work, workers: int | None = None) -> int:
     raise AssertionError("a limit of 1 MiB was accepted")
 
 
-def measure(name: str, workers: int) -> list[dict]:
-    """Runs in a process of its own: one entry per limit."""
+def measure(name: str, pairs: list[tuple[int | None, int]]) -> list[dict]:
+    """Runs in a process of its own: one entry per limit (a multiple of the least) and number of workers."""
     work = routine(name)
     entries = []
-    for factor in (1, 2, None):
+    for factor, workers in pairs:
         limit = ALL_FITS if factor is None else factor * least_limit(work, workers)
         with fl.Runtime(memory=limit, workers=workers):
             reset_peak()
             result = work()
             peak = peak_memory()
             stats = fl.stats()
-        entry = {"limit": limit, "peak": peak, "bytes": stats.bytes_read + stats.bytes_written}
-        entries.append({**entry, "budget": stats.budget, "bits": work.bits(result)})
+        entry = {"factor": factor, "workers": workers, "limit": limit, "peak": peak}
+        entry |= {"bytes": stats.bytes_read + stats.bytes_written, "budget": stats.budget}
+        entries.append({**entry, "bits": work.bits(result)})
         del result
     return entries
 
 
-_seen: dict[str, set[str]] = {}
-
-
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("name", NAMES)
-def test_every_routine_under_every_limit(operands, name, workers):
-    printed = output_of(__file__, name, str(workers), folder=operands)
+def check(operands, name: str, pairs: list[tuple[int | None, int]]) -> set[str]:
+    """Holds a routine to every pair; the bits that came out."""
+    printed = output_of(__file__, name, json.dumps(pairs), folder=operands)
     entries = json.loads(printed.splitlines()[-1])
     for entry in entries:
         assert entry["peak"] <= entry["limit"], entry
     bits = {entry["bits"] for entry in entries}
     assert len(bits) == 1, entries
-    _seen.setdefault(name, set()).update(bits)
-    assert len(_seen[name]) == 1, "the bits depend on the number of workers"
     if name.startswith("matmul"):
-        # The least limit holds a tile of each matrix, far from a square that fills memory.
-        for entry, slack in zip(entries, (2.0, 1.4, 1.1), strict=True):
+        for entry in entries:
+            slack = FACTORS[entry["factor"]]
             assert entry["bytes"] <= slack * matmul_bytes(name, entry["budget"]), entry
+    return bits
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_routine_under_covering_limits(operands, name):
+    check(operands, name, PAIRS)
+
+
+_seen: dict[str, set[str]] = {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_routine_under_every_limit(operands, name, workers):
+    _seen.setdefault(name, set()).update(check(operands, name, [(factor, workers) for factor in FACTORS]))
+    assert len(_seen[name]) == 1, "the bits depend on the number of workers"
 
 
 def matmul_bytes(name: str, budget: int) -> float:
@@ -129,4 +148,4 @@ def test_call_wins_over_runtime_wins_over_environment(isolated):
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(measure(sys.argv[1], json.loads(sys.argv[2]))))

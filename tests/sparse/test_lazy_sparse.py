@@ -7,10 +7,11 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 
 def counts(rows, cols, density, seed, dtype="float32"):
@@ -19,7 +20,7 @@ def counts(rows, cols, density, seed, dtype="float32"):
     return m.astype(dtype)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_steps_in_any_order_are_scipys(data, tmp_path_factory):
     rows, cols = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 60))
@@ -118,7 +119,7 @@ def test_nan_is_not_zero():
     np.testing.assert_array_equal(np.log1p(A).count_nonzero(1), [2, 2])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_extremes_and_counts_are_numpys(data, tmp_path_factory):
     rows, cols = data.draw(st.integers(1, 80)), data.draw(st.integers(1, 30))

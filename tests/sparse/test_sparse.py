@@ -9,10 +9,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 
 def numbers(result) -> np.ndarray:
@@ -99,7 +100,7 @@ def test_import_is_kept_and_keyed_by_the_file(tmp_path, rng):
     np.testing.assert_allclose(numbers(again @ x), second @ x, rtol=1e-6, atol=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     rows=st.integers(1, 400),
     cols=st.integers(1, 50),

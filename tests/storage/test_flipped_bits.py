@@ -130,11 +130,11 @@ def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path, kind):
 
 _BUILD = """
 import os, signal
-from flagstone import records
+from flagstone._resume import record
 if kill:
     def saved(n):
         os.kill(os.getpid(), signal.SIGKILL)
-    records.saved = saved
+    record.saved = saved
 with fl.Runtime(workers=1, memory="150MiB"):
     fl.rechunk(fl.open("a.zarr"), (1024, 128), out="c.zarr")
 result = bool((fl.open("c.zarr")[...] == fl.open("a.zarr")[...]).all())

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.disk_bytes import flip
+from tests.support.examples import examples
 
 
 def made(path: Path, shape=(96, 64), checksum="sidecar") -> np.ndarray:
@@ -30,7 +31,7 @@ def files_of(path: Path) -> list[Path]:
     return sorted(f for f in path.rglob("*") if f.is_file() and f.name != "zarr.json")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, HealthCheck.function_scoped_fixture)
 @given(place=st.floats(0, 1, exclude_max=True), which=st.integers(0, 2), bit=st.integers(0, 7),
        quiet=st.booleans())  # fmt: skip
 def test_a_flipped_bit_anywhere_is_found(tmp_path, place, which, bit, quiet):

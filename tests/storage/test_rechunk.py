@@ -11,14 +11,15 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 from tests.support.strategies import DTYPES, shapes, stored_as, values
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(shapes(), st.sampled_from(DTYPES), st.integers(0, 1000))
 def test_there_and_back(tmp_path_factory, given_shapes, dtype, seed):
     shape, chunks, others = given_shapes
@@ -35,7 +36,7 @@ def test_there_and_back(tmp_path_factory, given_shapes, dtype, seed):
     assert np.asarray(c).tobytes() == x.tobytes()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(shapes(), st.sampled_from(DTYPES), st.randoms(use_true_random=False))
 def test_transposed_twice(tmp_path_factory, given_shapes, dtype, random):
     shape, chunks, others = given_shapes

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from flagstone._storage import resize
 from tests.support.error_sentences import fails
+from tests.support.examples import examples
 from tests.support.strategies import DTYPES, stored_as, values
 
 
@@ -27,7 +29,7 @@ def extents(draw):
     ]
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(extents(), st.sampled_from(DTYPES), st.sampled_from(["sidecar", "inner", "none"]))
 def test_resized_again_and_again(tmp_path_factory, given_extents, dtype, checksum):
     """What is kept is kept, what is new reads as fill, what was cut off never returns; zarr-python agrees."""
@@ -114,13 +116,13 @@ def test_a_resize_that_fails_after_its_commit_says_so(tmp_path, monkeypatch):
             self.engine.resize(path, extents, staging)
             raise fl.StorageError("storage: cannot write", errno.ENOSPC, path, 0)
 
-    class Call(fl.extents.Call):
+    class Call(resize.Call):
         def __init__(self, *given):
             super().__init__(*given)
             self.engine = Full(self.engine)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fl.extents, "Call", Call)
+        patch.setattr(resize, "Call", Call)
         with fails(fl.StorageError, "new shape", "No space left"):
             a.resize((20, 25))
     assert a.shape == (20, 25)

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 import flagstone as fl
 from tests.support.processes import fingerprint
 
+BLOCKS = 18  # of cells.zarr
+
 
 def prepare(folder: Path) -> None:
     """Writes the operands of all routines."""
@@ -28,7 +30,9 @@ def prepare(folder: Path) -> None:
         np.save(folder / f"{name}.npy", x)
     tall = rng.standard_normal((100_000, 300)).astype("float32") * np.geomspace(9, 0.5, 300, dtype="float32")
     np.save(folder / "tall.npy", tall + np.linspace(0, 3, 300, dtype="float32"))
-    blocks = list(row_blocks())
+    blocks = list(make_blocks())
+    for i, block in enumerate(blocks):
+        sp.save_npz(folder / f"block{i}.npz", block, compressed=False)
     fl.from_blocks(iter(blocks), str(folder / "cells.zarr"))
     sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
     np.save(folder / "x.npy", rng.standard_normal((600, 16)))
@@ -36,8 +40,13 @@ def prepare(folder: Path) -> None:
 
 
 def row_blocks():
+    """The blocks of `make_blocks`, one at a time, from the files of prepare(): drawing them is slow."""
+    return (sp.load_npz(f"block{i}.npz") for i in range(BLOCKS))
+
+
+def make_blocks():
     """180,000 x 600 counts whose columns differ in weight, 9 million stored values."""
-    for i in range(18):
+    for i in range(BLOCKS):
         m = sp.random(10_000, 600, 0.08, format="csr", random_state=i, dtype="float32")
         m.data = np.ceil(m.data * 9) * np.geomspace(8, 1, 600, dtype="float32")[m.indices].round()
         yield m

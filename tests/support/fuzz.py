@@ -134,7 +134,7 @@ def damage(path: Path, random: Random) -> str:
 def _use(path: Path) -> None:
     """Open, read everything, add something up, and ask what `info` says of it."""
     import flagstone as fl
-    from flagstone.about import describe
+    from flagstone._maintenance.info import describe
 
     error: Exception | None = None
     try:

@@ -181,7 +181,7 @@ def h5ad(folder: Path) -> Path:
 
 def h5ad_journal(folder: Path) -> Path:
     """A committed journal of pages beside the file, as `write_obsm` leaves it when it dies."""
-    from flagstone import journal
+    from flagstone._formats.hdf5 import page_journal as journal
 
     path = hdf5_flat(folder)
     apply, journal._apply = journal._apply, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)

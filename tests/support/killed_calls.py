@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from flagstone import records
+from flagstone._resume.leftovers import Leftover, leftovers
 
 # Checkpoints at every opportunity; `kill` ends the process (as kill -9 does) after so many.
 PROLOGUE = """
 import os, signal, json, hashlib, warnings
 from pathlib import Path
-from flagstone import records
+from flagstone._resume import record
 def kill_after(number):
     start = []
     def saved(n):
         start.append(n)
         if len(start) == number:
             os.kill(os.getpid(), signal.SIGKILL)
-    records.saved = saved
+    record.saved = saved
 if kill:
     kill_after(kill)
 def digest(path):
@@ -30,5 +30,5 @@ def told():
 """
 
 
-def left_at(path) -> list[records.Leftover]:
-    return records.leftovers(str(path))
+def left_at(path) -> list[Leftover]:
+    return leftovers(str(path))

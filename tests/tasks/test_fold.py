@@ -6,10 +6,11 @@ import operator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_several_operands_and_expressions_that_nobody_stores(stored):
     np.testing.assert_array_equal(histogram, np.histogram(x, 20, (-4, 4))[0])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=0, max_size=3),
     axes=st.sets(st.integers(0, 2)),

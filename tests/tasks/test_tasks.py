@@ -11,10 +11,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import flagstone as fl
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -261,7 +262,7 @@ def test_ctrl_c_ends_a_plan_of_many_tasks(tmp_path):
     assert time.monotonic() - began < 10
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data())
 def test_map_blocks_with_halos(data):
     shape = (data.draw(st.integers(1, 40)), data.draw(st.integers(1, 30)))

@@ -13,7 +13,9 @@ import scipy.sparse
 from stored import State, Workload
 
 import flagstone as fl
-from flagstone import _core, journal
+from flagstone import _core
+from flagstone._formats.hdf5 import page_journal as journal
+from flagstone._resume.leftovers import leftovers
 
 
 class Outputs(Workload):
@@ -304,7 +306,7 @@ class ResumedSparse(Sparse):
 
 def go_on(out: Path) -> None:
     """Resume what can be resumed, or sweep what was left."""
-    if any(one.resumable for one in fl.records.leftovers(str(out))):
+    if any(one.resumable for one in leftovers(str(out))):
         with eager():
             fl.resume(out)
     _core.sweep_leftovers(str(out))

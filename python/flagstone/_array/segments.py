@@ -1,0 +1,119 @@
+"""A large part, piece by piece, while the next piece still loads."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from numpy.typing import NDArray
+
+from .._errors.messages import storage_error
+from .._runtime.arguments import size_bytes
+from .._runtime.call import Call
+from .basic_index import BasicIndexer, Key
+from .requests import STAGING, Array, take
+
+__all__ = ["segments"]
+
+
+def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[slice, ...], NDArray[Any]]]:
+    """Yield (where in the result, part), the next one being read meanwhile."""
+    box, most = BasicIndexer(key, array.shape), size_bytes("segments: nbytes", nbytes)
+    call = Call("segments")
+    wanted = _cut(array, key, box, most)
+    largest = max((math.prod(len(r) for r in one) for one in wanted()), default=0) * array.dtype.itemsize
+    call.room("two segments", 2 * largest + min(largest, STAGING) + array._core.unpack_bytes)
+    array._join()
+    moment = array._core.look()
+
+    def load(ranges: tuple[range, ...]) -> NDArray[Any]:
+        part = take(array, call, tuple(_as_slice(r) for r in ranges) or ...)
+        if array._core.look() != moment:
+            raise storage_error(
+                f"segments: '{array.path}' was changed while it was read; read it again, or change it inside "
+                "one fl.transaction.",
+                errno.EAGAIN,
+                array.path or "",
+            )
+        return part
+
+    keys = BasicIndexer._expand(_tuple(key), len(array.shape))
+    kept = [axis for axis, item in enumerate(keys) if isinstance(item, slice)]
+    firsts = [_range(item, n) for item, n in zip(keys, array.shape, strict=True)]
+    pool = ThreadPoolExecutor(1, "flagstone-segments")
+    try:
+        ahead = None
+        for ranges in itertools.chain(wanted(), [None]):
+            now, ahead = ahead, (ranges, pool.submit(load, ranges)) if ranges is not None else None
+            if now is None:
+                continue
+            where = tuple(_inside(firsts[axis], now[0][axis]) for axis in kept)
+            part = now[1].result()
+            del now
+            yield where, part.reshape([w.stop - w.start for w in where])
+            del part
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _tuple(key: Key) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _range(item: Any, extent: int) -> range:
+    if isinstance(item, slice):
+        return range(extent)[item]
+    at = item.__index__() % extent
+    return range(at, at + 1)
+
+
+def _as_slice(numbers: range) -> slice:
+    stop = numbers.start + len(numbers) * numbers.step
+    return slice(numbers.start, stop if stop >= 0 else None, numbers.step)
+
+
+def _inside(whole: range, part: range) -> slice:
+    first = (part.start - whole.start) // whole.step if len(part) else 0
+    return slice(first, first + len(part))
+
+
+def _cut(array: Array, key: Key, box: BasicIndexer, most: int) -> Callable[[], Iterator[tuple[range, ...]]]:
+    """Cut a selection along chunks into segments of at most `most` bytes (or parts of one chunk)."""
+    keys = BasicIndexer._expand(_tuple(key), len(array.shape))
+    axes = [_range(item, n) for item, n in zip(keys, array.shape, strict=True)]
+    cells = [max(1, c) for c in array.chunks]
+
+    def size() -> int:
+        each = (min(len(r), -(-c // abs(r.step))) for r, c in zip(axes, cells, strict=True))
+        return math.prod(each) * array.dtype.itemsize
+
+    for axis in range(len(cells)):  # a chunk that is larger than that: rows of it
+        while cells[axis] > 1 and size() > most:
+            cells[axis] = -(-cells[axis] // 2)
+    for axis in reversed(range(len(cells))):
+        while cells[axis] < array.shape[axis] and size() < most:
+            cells[axis] *= 2
+            if size() > most:
+                cells[axis] //= 2
+                break
+        if cells[axis] < array.shape[axis]:
+            break
+
+    def along(numbers: range, cell: int) -> list[range]:
+        out, at = [], 0
+        while at < len(numbers):
+            first = numbers[at]
+            if numbers.step > 0:
+                end = at + ((first // cell + 1) * cell - 1 - first) // numbers.step + 1
+            else:
+                end = at + (first - first // cell * cell) // -numbers.step + 1
+            out.append(numbers[at:end])
+            at = min(end, len(numbers))
+        return out
+
+    parts = [along(r, c) for r, c in zip(axes, cells, strict=True)]
+    return lambda: itertools.product(*parts)

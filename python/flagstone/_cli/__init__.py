@@ -1,0 +1,63 @@
+"""The command line: ``flagstone info | check | repair | pack | convert | matmul | pca | scratch | ...``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from .. import _core
+from .._errors.classes import Error
+from . import demo, resumed, routines, stored, upkeep
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_core.__version__, prog_name="flagstone")
+def cli() -> None:
+    """Linear algebra on matrices bigger than memory, inside a memory limit that is true."""
+
+
+for command in (
+    stored.info,
+    stored.check_command,
+    stored.repair_command,
+    stored.pack_command,
+    stored.convert,
+    routines.matmul,
+    routines.rechunk,
+    routines.pca,
+    routines.recipe,
+    resumed.resume_command,
+    upkeep.scratch_command,
+    upkeep.calibrate_command,
+    demo.demo,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; exit with 0, 1 (failed), 2 (not understood) or 130 (interrupted)."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort) as stop:
+        kept = "; ".join(getattr(stop, "__notes__", [])) or "nothing half-written is left"
+        click.echo(f"flagstone: interrupted; {kept}.", err=True)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except (Error, OSError, MemoryError, ValueError, TypeError) as error:
+        if os.environ.get("FLAGSTONE_TRACEBACK"):
+            raise
+        notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
+        click.echo(f"flagstone: {error}{notes}", err=True)
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

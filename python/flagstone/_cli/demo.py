@@ -1,0 +1,37 @@
+"""The demonstration: ``flagstone demo``."""
+
+from __future__ import annotations
+
+import click
+
+from .options import Size
+
+
+@click.group(invoke_without_command=True)
+@click.option("--memory", type=Size(), help="The limit. [default: 512MiB]")
+@click.option(
+    "--output", default="flagstone-demo", show_default=True, help="Directory for matrix and results."
+)
+@click.option("--keep", is_flag=True, help="Keep the matrix.")
+@click.pass_context
+def demo(context: click.Context, memory: int | None, output: str, keep: bool) -> None:
+    """PCA of a matrix five times larger than the memory limit, beside scikit-learn under the same cap."""
+    context.obj = memory, output
+    if context.invoked_subcommand is None:
+        from .._demo.demo import run_cells
+
+        run_cells(memory or 512 << 20, output, keep)
+
+
+@demo.command("pca")
+@click.option("--input", "source", required=True, help="Your matrix: Zarr, .npy or SciPy .npz.")
+@click.option("-k", "--components", "k", type=int, default=50, show_default=True)
+@click.option("--memory", type=Size(), help="The limit. [default: 512MiB]")
+@click.option("--output", help="Directory for the results. [default: flagstone-demo]")
+@click.pass_context
+def demo_pca(context: click.Context, source: str, k: int, memory: int | None, output: str | None) -> None:
+    """Do the same with your own file."""
+    from .._demo.demo import run_file
+
+    given_memory, given_output = context.obj
+    run_file(source, k, memory or given_memory or 512 << 20, output or given_output)

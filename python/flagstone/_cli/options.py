@@ -1,0 +1,97 @@
+"""What commands share: options, the runtime of a command, its bar, operands, JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from .. import _core
+from .._formats.open import open_path
+from .._runtime.arguments import memory_bytes, quota_bytes
+from .._runtime.plan import Plan, format_seconds
+from .._runtime.runtime import Runtime
+from .._sparse.array import SparseArray
+
+_QUOTA = "flagstone.scratch_quota"
+
+
+class Size(click.ParamType[int]):
+    """Bytes, as memory_bytes() reads them."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the bytes that a text names."""
+        try:
+            return memory_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _keep_quota(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        try:
+            ctx.meta[_QUOTA] = quota_bytes(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that every command that runs something takes."""
+    for option in reversed([
+        click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB."),
+        click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory."),
+        click.option(
+            "--scratch-quota", metavar="SIZE", expose_value=False, callback=_keep_quota,
+            help="Most bytes in the scratch directory, as 200GiB.",
+        ),
+        click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    ]):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> Runtime:
+    """Return the runtime of a command; what the bar needs is loaded now, so that plans count it."""
+    if not quiet and sys.stderr.isatty():
+        import rich.progress  # noqa: F401
+    return Runtime(
+        memory=memory, scratch=directory, scratch_quota=click.get_current_context().meta.get(_QUOTA)
+    )
+
+
+@contextlib.contextmanager
+def bar(runtime: Runtime, label: str, plan: Plan | None, quiet: bool, start: float = 0.0) -> Iterator[None]:
+    """Show the progress of what runs inside, unless quiet."""
+    from .._terminal.progress import Bar
+
+    with Bar(label, plan, runtime.memory, quiet, start) as shown:
+        runtime.progress = shown.update
+        try:
+            yield
+        finally:
+            runtime.progress = None
+
+
+def open_operand(path: str, key: str | None, quiet: bool) -> Any:
+    """Open an operand and say when it had to be imported first."""
+    opened = open_path(path, key)
+    if opened.import_seconds and not quiet:
+        nbytes = opened.stored_bytes if isinstance(opened, SparseArray) else opened.nbytes
+        click.echo(
+            f"Imported {path} into scratch in {format_seconds(opened.import_seconds)} "
+            f"({_core.format_bytes(nbytes)} there); it is kept until 'flagstone scratch "
+            "--clear'."
+        )
+    return opened
+
+
+def print_json(values: Any) -> None:
+    """Print one JSON object."""
+    click.echo(json.dumps(values, indent=1))

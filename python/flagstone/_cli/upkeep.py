@@ -1,0 +1,89 @@
+"""Commands on this machine: scratch, calibrate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .. import _core
+from .._resume.leftovers import Leftover, registered
+from .._runtime.arguments import quota_bytes
+from .._runtime.calibrate import calibrate
+from .._runtime.plan import format_seconds
+from .._scratch import entries, quota, scratch
+from .options import print_json
+
+
+@click.command("scratch")
+@click.option("--clear", is_flag=True, help="Delete imports and what ended processes left behind.")
+@click.option("--all", "everything", is_flag=True, help="With --clear: also what can be resumed.")
+@click.option("--scratch", "directory", type=click.Path(file_okay=False), help="Scratch directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def scratch_command(clear: bool, everything: bool, directory: str | None, as_json: bool) -> None:
+    """List what lies in scratch (imports, results without a name), and what can be resumed elsewhere."""
+    if everything and not clear:
+        raise click.UsageError("--all goes with --clear.")
+    place = Path(directory) if directory else scratch.default_directory()
+    begun = registered(place)
+    if clear:
+        number, nbytes = entries.clear(place)
+        kept = [one for one in begun if not one.live]
+        if everything:
+            for one in kept:
+                _core.sweep_leftovers(one.path)
+            number, nbytes, kept = number + len(kept), nbytes + sum(one.nbytes for one in kept), []
+        if as_json:
+            print_json({"directory": str(place), "deleted": number, "bytes": nbytes, "kept": len(kept)})
+            return
+        click.echo(f"Deleted {number} entries, {_core.format_bytes(nbytes)}.")
+        for one in kept:
+            click.echo(f"Kept {one.path}, {_progress(one)}; --all deletes it too.")
+        return
+    found = entries.entries(place)
+    most, held = quota_bytes(None), quota.held(place)
+    free = scratch.free_bytes(place) if place.is_dir() else None
+    if as_json:
+        rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]
+        print_json({
+            "directory": str(place), "entries": rows, "begun": [_facts(one) for one in begun],
+            "quota": most, "held": held, "free": free, "clearable": entries.clearable(place),
+        })  # fmt: skip
+        return
+    size = _core.format_bytes
+    total = size(sum(entry.nbytes for entry in found))
+    click.echo(f"{place}: {len(found)} entries, {total}")
+    limit = "no quota (FLAGSTONE_SCRATCH_QUOTA)" if most is None else f"quota {size(most)}, {size(held)} held"
+    clearable = size(entries.clearable(place))
+    click.echo(f"  {limit}; {size(free or 0)} free on the disk; --clear frees {clearable}")
+    for entry in found:
+        click.echo(f"  {entry.kind:<12} {_core.format_bytes(entry.nbytes):>10}  {entry.source}")
+    for one in begun:
+        kind = "running" if one.live else "resumable" if one.resumable else "left behind"
+        click.echo(f"  {kind:<12} {_core.format_bytes(one.nbytes):>10}  {one.path}, {_progress(one)}")
+
+
+def _progress(one: Leftover) -> str:
+    since = f", {format_seconds(one.age)} ago" if one.saves else ""
+    return f"{one.operation or 'unknown'} {one.done:.0%} done{since}"
+
+
+def _facts(one: Leftover) -> dict[str, object]:
+    return {
+        "path": one.path, "operation": one.operation, "done": one.done, "bytes": one.nbytes,
+        "checkpoints": one.saves, "age": one.age, "running": one.live, "resumable": one.resumable,
+    }  # fmt: skip
+
+
+@click.command("calibrate")
+@click.argument("path", required=False)
+@click.option("--show", is_flag=True, help="Measure nothing; print what is kept for that disk.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def calibrate_command(path: str | None, show: bool, as_json: bool) -> None:
+    """Measure the disk that holds PATH (default: scratch) and the processors, for the seconds of plans."""
+    quiet = as_json or not sys.stderr.isatty()
+    profile = calibrate(
+        path, show=show, progress=None if quiet else lambda what: click.echo(f"  {what} ...", err=True)
+    )
+    print_json(profile.as_dict()) if as_json else click.echo(str(profile))

@@ -1,0 +1,236 @@
+"""Principal components of matrices that are larger than memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.classes import Error, ShapeError
+from .._expression.expression import Expression
+from .._output.create import from_numpy
+from .._output.replaceable import check_path
+from .._resume.calls import Again, resumable
+from .._resume.identity import identity
+from .._resume.openers import operand
+from .._resume.record import UNRECORDED, Record, seconds_of
+from .._runtime.arguments import unmasked
+from .._runtime.call import Call
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+from .._scratch.builds import whole_or_nothing
+from .._sparse.array import SparseArray
+from .._sparse.builder import from_blocks
+from .._sparse.to_csr import sparse_by_rows
+from .result import SMALL, ComponentsGroup, PcaResult
+
+__all__ = ["pca"]
+
+
+class Pca:
+    """The checked arguments of one decomposition."""
+
+    def __init__(
+        self, X: Any, k: int, center: bool, method: str, tol: float, seed: int, out: Any, memory: Any
+    ) -> None:
+        if method not in ("auto", "gram", "krylov"):
+            raise ShapeError(f"pca: method is {method!r}; choose 'auto', 'gram' or 'krylov'.")
+        if not 0 < tol < 1:
+            raise ShapeError(f"pca: tol is {tol}; a number between 0 and 1 is needed.")
+        if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
+            raise ShapeError(f"pca: seed is {seed}; an integer of 0 or more is needed.")
+        if isinstance(k, bool) or not hasattr(k, "__index__"):
+            raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
+        self.X = self._operand(X)
+        shape = self.X.shape
+        if len(shape) != 2 or not 1 <= k <= min(shape):
+            raise ShapeError(
+                f"pca: k is {k} and X is {shape_text(tuple(shape))}; k must lie between 1 and "
+                f"{min(shape, default=0)}."
+            )
+        self.k, self.center, self.out = int(k), bool(center), out
+        if out is not None:
+            check_path("pca", out)
+        self.turned = isinstance(self.X, SparseArray) and self.X._transposed
+        if isinstance(self.X, SparseArray):
+            self.X = sparse_by_rows("pca", "X", self.X, memory)
+        self.call = Call("pca", memory)
+        self.call.on(self.X.path)
+        self.call.outputs = 1 + len(SMALL)
+        self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
+        self.asked = {
+            "k": self.k, "center": self.center, "method": method, "tol": float(tol), "seed": int(seed)
+        }  # fmt: skip
+        self.input = self._input()
+        _core.check_pca(self.input, self.options)
+        self.shape = (shape[0], self.k)
+        self.dtype = str(_core.scores_dtype(self.input))
+        self.chunks = tuple(_core.scores_chunks(self.input, self.k))
+
+    @staticmethod
+    def _operand(X: Any) -> Any:
+        if isinstance(X, Array):
+            X.flush()
+            return X
+        if isinstance(X, SparseArray):
+            return X
+        if hasattr(X, "tocsr"):
+            return from_blocks([X])
+        if isinstance(X, Expression):
+            raise TypeError(
+                "pca: X is a lazy expression; store it first with flagstone.compute(X, out=...) "
+                "(without out=: in scratch)."
+            )
+        values = np.asarray(unmasked("pca", X))
+        if values.ndim != 2 or values.dtype.kind not in "biufc":
+            raise ShapeError(f"pca: X is {type(X).__name__} of {values.ndim} dimensions; a matrix is needed.")
+        return from_numpy(values)
+
+    def _input(self) -> _core.PcaInput:
+        if isinstance(self.X, SparseArray):
+            return _core.PcaInput(None, False, self.X.operand())
+        return _core.PcaInput(self.X._core, self.X._transposed, None)
+
+    @property
+    def what(self) -> str:
+        stored = f" sparse, {self.X.stored_values:,} stored values" if isinstance(self.X, SparseArray) else ""
+        return f"pca {shape_text(self.X.shape)} {self.X.dtype.name}{stored}, k = {self.k}"
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.shape[0] * self.k * np.dtype(self.dtype).itemsize)
+
+    def job(self, scores: _core.Array, checkpoint: _core.Checkpoint | None = None) -> _core.PcaJob:
+        return _core.pca_job(self.input, self.options, scores, self.call.engine.profile, checkpoint)
+
+    def _record(self, members: dict[str, NDArray[Any]] | None) -> Record:
+        """Return the record of the call; the passes are counted as for block Krylov."""
+        if self.out is None or self.turned:  # what was turned into scratch goes with the process
+            return UNRECORDED
+        m, n = self.X.shape
+        values = self.X.stored_values if isinstance(self.X, SparseArray) else m * n
+        stored = self.X.stored_bytes if isinstance(self.X, SparseArray) else self.X.nbytes
+        seconds = seconds_of(4.0 * 6 * 1.25 * self.k * values, 7 * stored)
+
+        def arguments() -> dict[str, Any]:
+            return {"x": identity(self.X), "members": sorted(members or {})} | self.asked
+
+        return Record("pca", arguments, seconds, self.call.runtime)
+
+    def planned(self) -> _core.PcaJob:
+        return self.job(_core.planned_array(list(self.shape), self.dtype, list(self.chunks)))
+
+    def plan(self) -> Plan:
+        self.call.use_profile()
+        if self.out is None:
+            self.call.scratch_bytes["result"] = self.nbytes
+        job = self.planned()
+        least = self.call.least_memory(job)
+        if least > self.call.memory:
+            self.call.check_memory(job)
+        counted = self.call.plan(job)
+        choice = job.choice
+        return self.call.to_plan(
+            counted, least, self.what, _method(choice), choice.passes, choice.note, choice.most_passes
+        )
+
+    def run(self, members: dict[str, NDArray[Any]] | None = None) -> PcaResult:
+        """Decompose; `members` appear with the result, in its group."""
+        beside = members or {}
+        self.call.check_memory(self.planned())
+        small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1]) + sum(
+            m.nbytes for m in beside.values()
+        )
+        record = self._record(members)
+        target = ComponentsGroup(self.call, self.out, self.nbytes + small, record)
+        with whole_or_nothing(target), record.kept(target):
+            return self._run(target, beside, record)
+
+    def _run(self, target: ComponentsGroup, members: dict[str, NDArray[Any]], record: Record) -> PcaResult:
+        core = target.scores(self.shape, self.dtype, self.chunks)
+        job = self.job(core, record.checkpoint)
+        done = self.call.run(job)
+        core.flush()
+        choice = job.choice
+        self.call.record(done, self.what + record.where, _method(choice), job.passes, choice.note)
+        arrays = {name: getattr(job, name) for name in SMALL}
+        arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
+        for name, values in {**arrays, **members}.items():
+            target.write(self.call, name, values)
+        about = {"routine": "pca", "method": job.method, "passes": job.passes, "center": self.center,
+                 "version": _core.__version__}  # fmt: skip
+        scores = target.publish({"flagstone": about})
+        return PcaResult(scores=scores, **arrays)
+
+
+def _method(choice: _core.PcaChoice) -> str:
+    return str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
+
+
+@routine
+def pca(
+    X: Any, k: int, *, center: bool = True, method: str = "auto", tol: float = 1e-5, seed: int = 0,
+    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+) -> Prepared[PcaResult]:  # fmt: skip
+    """Return the k leading principal components of X, inside a memory limit.
+
+    X is centred without being changed or made dense; the scores go to disk.
+
+    Parameters
+    ----------
+    X : Array, SparseArray, ndarray or SciPy matrix, m x n
+        Real numbers; tall or wide. What is sparse and stored by columns (CSC) is turned round into scratch,
+        once for a handle: one more read, 3 to 8 bytes written a stored value.
+    k : int
+        Components, between 1 and min(m, n).
+    center : bool
+        Subtract the column means (False: a truncated SVD).
+    method : {"auto", "gram", "krylov"}
+        "gram": a pass builds the Gram matrix of the smaller side, one writes the scores. "krylov": randomized
+        block Krylov with as few passes as `tol` needs. "auto" compares the two costs; the plan says which
+        and why.
+    tol : float
+        Bound of the error of the singular values, relative to the largest.
+    seed : int
+        Of the random start; the same seed gives the same bits for every memory limit and worker count that
+        use the same method.
+    out : path, optional
+        A Zarr group that will hold scores, components, singular_values and the rest; replaced at once and
+        whole. Default: scratch; deleted when the last handle on the scores dies, at the latest with the
+        process.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    PcaResult
+        Named tuple, with ``transform(Y)``.
+
+    Raises
+    ------
+    ShapeError
+        k out of range, complex X.
+    NumericalError
+        X holds NaN or Inf; names the first row and column.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz
+    flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
+    counts.
+    """
+    return Pca(X, k, center, method, tol, seed, out, memory)
+
+
+@resumable("pca")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    if told["members"]:
+        raise Error("resume: the components belong to a recipe; make the same call of it again.")
+    options = {name: told[name] for name in ("center", "method", "tol", "seed")}
+    return pca, (operand("X", told["x"]), told["k"]), options | {"out": path}

@@ -1,0 +1,330 @@
+"""The demonstration: PCA of a matrix five times the memory limit, beside scikit-learn under that cap."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._decomposition.pca import pca
+from .._decomposition.result import PcaResult
+from .._errors.messages import storage_error
+from .._formats.open import open_path
+from .._runtime.call import Call
+from .._runtime.plan import Plan, Stats, comparison, format_seconds
+from .._runtime.runtime import Runtime, stats
+from .._runtime.streaming import ahead
+from .._scratch.builds import whole_or_nothing
+from .._sparse.array import SparseArray
+from .._sparse.builder import CsrBuilder
+from .._terminal import report
+from .._terminal.progress import Bar
+from .synthetic import Cells
+
+__all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]
+
+_GENES = 5000
+_COMPONENTS = 50
+_TIMES = 5  # how much larger than the limit the matrix is, as SciPy holds it
+_PATIENCE = 60.0  # seconds that scikit-learn is given
+
+
+def say(text: str = "") -> None:
+    """Print a line at once: the output may be a pipe."""
+    print(text, flush=True)
+
+
+# The cap ----------------------------------------------------------------------------------------------------
+
+
+class Cap:
+    """A memory cap that the system enforces on a child process: a cgroup where permitted, else RLIMIT_DATA.
+
+    Use as a context manager; `before` runs in the child, `name` says what is enforced.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._group: Path | None = None
+
+    def __enter__(self) -> Cap:
+        self._group = self._make_group()
+        self.name = "a cgroup" if self._group else "RLIMIT_DATA"
+        return self
+
+    def before(self) -> None:
+        """Put the child, which calls this before its program starts, under the cap."""
+        if self._group is not None:
+            (self._group / "cgroup.procs").write_text(str(os.getpid()))
+        else:
+            resource.setrlimit(resource.RLIMIT_DATA, (self.memory, self.memory))
+
+    def _make_group(self) -> Path | None:
+        name = f"flagstone-{os.getpid()}"
+        for line in _read("/proc/self/cgroup").splitlines():
+            _, controllers, inside = line.split(":", 2)
+            if controllers == "":
+                group, limits = Path("/sys/fs/cgroup" + inside) / name, ("memory.max", "memory.swap.max")
+            elif "memory" in controllers.split(","):
+                top = "/sys/fs/cgroup/memory"
+                inside = inside if os.path.isdir(top + inside) else ""  # inside a container: the root is ours
+                group = Path(top + inside) / name
+                limits = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+            else:
+                continue
+            with contextlib.suppress(OSError):
+                group.mkdir()
+                try:
+                    (group / limits[0]).write_text(str(self.memory))
+                    with contextlib.suppress(OSError):  # no swap accounting
+                        (group / limits[1]).write_text("0" if "swap.max" in limits[1] else str(self.memory))
+                    if not os.access(group / "cgroup.procs", os.W_OK):
+                        raise PermissionError
+                    return group
+                except OSError:
+                    group.rmdir()
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        if self._group is not None:
+            with contextlib.suppress(OSError):
+                self._group.rmdir()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+# scikit-learn -----------------------------------------------------------------------------------------------
+
+
+def scikit_learn(path: str, k: int, key: str | None = None) -> None:
+    """Load a matrix as its users do and fit sklearn's PCA; runs in the capped child."""
+    import scipy.sparse
+    from sklearn.decomposition import PCA
+
+    start = time.perf_counter()
+    if path.endswith(".npz"):
+        matrix = scipy.sparse.load_npz(path)
+    elif path.endswith(".npy"):
+        matrix = np.load(path)
+    else:
+        with Runtime(memory=1 << 50):  # the cap is the system's
+            stored = open_path(path, key)
+            matrix = stored.to_scipy() if isinstance(stored, SparseArray) else np.asarray(stored)
+    loaded = time.perf_counter()
+    PCA(k).fit(matrix)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        f"loaded in {format_seconds(loaded - start)}, fitted in "
+        f"{format_seconds(time.perf_counter() - loaded)}, "
+        f"peak {_core.format_bytes(peak)}"
+    )
+
+
+def try_scikit_learn(path: str, k: int, memory: int) -> bool:
+    """Run scikit-learn under the cap, say what happened and whether it finished."""
+    try:
+        import importlib.util
+
+        missing = [name for name in ("sklearn", "scipy") if importlib.util.find_spec(name) is None]
+    except ImportError:
+        missing = ["sklearn"]
+    if missing:
+        say("  scikit-learn is not installed (pip install 'flagstone[demo]'); the comparison is left out.")
+        return False
+    with Cap(memory) as cap:
+        say(f"scikit-learn's PCA under the same cap ({_core.format_bytes(memory)}, enforced by {cap.name}):")
+        code = (
+            "import sys; from flagstone._demo.demo import scikit_learn; "
+            "scikit_learn(sys.argv[1], int(sys.argv[2]))"
+        )
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            [sys.executable, "-c", code, path, str(k)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=cap.before,
+        )  # fmt: skip
+        try:
+            output, trouble = child.communicate(timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            say(f"  still at it after {_PATIENCE:.0f} s; stopped.")
+            return False
+        except BaseException:
+            child.kill()
+            child.communicate()
+            raise
+    after = format_seconds(time.perf_counter() - start)
+    if child.returncode == 0:
+        say(f"  finished: {output.strip()}.")
+        return True
+    lines = [line for line in trouble.strip().splitlines() if line and not line.startswith(" ")]
+    if child.returncode == -signal.SIGKILL:
+        last = "killed by the kernel (signal 9: out of memory)"
+    elif child.returncode < 0:
+        last = f"ended by signal {-child.returncode}" + (f" ({lines[-1]})" if lines else "")
+    else:
+        last = lines[-1] if lines else f"exit code {child.returncode}"
+    say(f"  failed after {after}: {last}")
+    return False
+
+
+# Our run ----------------------------------------------------------------------------------------------------
+
+
+def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[PcaResult, Plan, Stats]:
+    """Print the plan, run with the bar, print predicted against actual."""
+    with Runtime(memory=memory) as runtime:
+        plan = pca.plan(matrix, k, out=out)
+        say("Plan, before anything is read:")
+        say(_indented(str(plan)))
+        with Bar("pca", plan, memory) as bar:
+            runtime.progress = bar.update
+            result = pca(matrix, k, out=out)
+        done = stats()
+    say("Predicted against actual (peak memory: the kernel's VmHWM during the call):")
+    say(comparison(plan, done))
+    relative = result.residual.max() / max(result.singular_values[0], 1e-300)
+    say(f"Residual: |Xᵀu - σv| is at most {relative:.1e} of σ₁ over {k} components.")
+    return result, plan, done
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def separation(scores: NDArray[Any], labels: NDArray[Any]) -> float:
+    """Return the share of rows whose nearest type centre, learnt from other rows, is their own type."""
+    learn, test = np.arange(0, len(labels), 2), np.arange(1, len(labels), 2)
+    kinds = np.unique(labels[learn])
+    centres = np.stack([scores[learn][labels[learn] == kind].mean(axis=0) for kind in kinds])
+    distance = ((scores[test][:, None, :] - centres[None]) ** 2).sum(axis=2)
+    return float((kinds[distance.argmin(axis=1)] == labels[test]).mean())
+
+
+# Synthetic cells --------------------------------------------------------------------------------------------
+
+
+def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = None) -> SparseArray:
+    """Write the synthetic matrix by row blocks."""
+    builder = CsrBuilder(Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
+    written = 0
+    with whole_or_nothing(builder):
+        for indptr, indices, data in ahead(cells.blocks()):
+            builder.append(indptr, indices, data)
+            written += len(data)
+            if tick is not None:
+                tick(written)
+        return builder.publish()
+
+
+def _cells_for(memory: int) -> Cells:
+    """Return cells that make the matrix _TIMES larger than the limit (8 bytes a stored value in SciPy)."""
+    probe = Cells(1, _GENES)
+    return Cells(max(5000, round(_TIMES * memory / (8 * probe.nnz))), _GENES)
+
+
+def _make_directory(output: str, needed: int) -> Path:
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(
+            f"demo: cannot create '{output}' ({error.strerror}); name another place with --output.",
+            error.errno or 0, output,
+        ) from None  # fmt: skip
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise storage_error(
+            f"demo: '{output}' has {_core.format_bytes(free)} of space left and {_core.format_bytes(needed)} "
+            "are "
+            "needed; name a roomier place with --output, or a smaller --memory.",
+            errno.ENOSPC, output,
+        )  # fmt: skip
+    return folder
+
+
+def _labelled(result: PcaResult, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    rows = report.sample_rows(result.scores)
+    step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
+    return np.asarray(result.scores[::step], np.float64), labels[rows]
+
+
+def run_cells(memory: int, output: str, keep: bool = False) -> None:
+    """Run the demonstration on synthetic cells."""
+    started = time.perf_counter()
+    cells = _cells_for(memory)
+    # About 3 packed bytes a value, with room to spare, and float32 scores.
+    folder = _make_directory(output, 4 * cells.nnz + 4 * _COMPONENTS * cells.cells)
+    path, out = str(folder / "cells.zarr"), str(folder / "pca.zarr")
+    say(
+        f"Writing {cells.cells:,} cells x {cells.genes:,} genes, about {cells.nnz / 1e6:.0f} million counts "
+        "of "
+        f"{cells.types} cell types ..."
+    )
+    start = time.perf_counter()
+    matrix = write_cells(cells, path)
+    try:
+        seconds = time.perf_counter() - start
+        say(
+            f"  {_core.format_bytes(matrix.nbytes)} as SciPy would hold it, {matrix.nbytes / memory:.1f} "
+            "times the "
+            f"limit of {_core.format_bytes(memory)}; {_core.format_bytes(matrix.stored_bytes)} packed on "
+            "disk, "
+            f"written in {format_seconds(seconds)}."
+        )
+        try_scikit_learn(path, _COMPONENTS, memory)
+        result, plan, done = decompose(matrix, _COMPONENTS, memory, out)
+        labels = cells.labels()
+        scores, kinds = _labelled(result, labels)
+        share = separation(scores, kinds)
+        say(
+            f"Planted cell types: {share:.1%} of a sample of {len(kinds):,} cells lie nearest to the centre "
+            "of their "
+            f"own type (chance: {1 / cells.types:.1%})."
+        )
+        facts = report.numbers(result, done, plan) | {"separation": share}
+        title = f"{cells.cells:,} cells x {cells.genes:,} genes within {_core.format_bytes(memory)} of memory"
+        picture, _ = report.write(out, result, facts, labels, title)
+    finally:
+        if not keep:
+            shutil.rmtree(path, ignore_errors=True)
+    say(f"Picture: {picture}    results: {out}    {format_seconds(time.perf_counter() - started)} in all.")
+
+
+def run_file(source: str, k: int, memory: int, output: str) -> None:
+    """Run the demonstration on the user's own file."""
+    with Runtime(memory=memory):
+        matrix = open_path(source)
+    spent = getattr(matrix, "import_seconds", 0.0)
+    k = min(k, *matrix.shape)
+    folder = _make_directory(output, 8 * k * matrix.shape[0])
+    say(repr(matrix))
+    if spent:
+        say(
+            f"  imported into scratch in {format_seconds(spent)} (once; 'flagstone scratch' lists and "
+            "clears)."
+        )
+    try_scikit_learn(source, k, memory)
+    out = str(folder / f"{Path(source).stem}-pca.zarr")
+    result, plan, done = decompose(matrix, k, memory, out)
+    facts = report.numbers(result, done, plan)
+    picture, _ = report.write(out, result, facts, title=f"{Path(source).name}, {k} components")
+    say(f"Picture: {picture}    results: {out}")

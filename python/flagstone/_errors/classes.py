@@ -1,0 +1,109 @@
+"""What the user sees when something is wrong: two bases each, so that existing ``except`` clauses work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "BudgetError",
+    "ConvergenceError",
+    "Error",
+    "FormatError",
+    "NumericalError",
+    "ShapeError",
+    "StorageError",
+]
+
+
+class Error(Exception):
+    """Base of everything that Flagstone raises."""
+
+    __module__ = "flagstone"
+
+
+class ShapeError(Error, ValueError):
+    """Shapes, tiles, dtypes or counts do not conform."""
+
+    __module__ = "flagstone"
+
+
+class BudgetError(Error, MemoryError):
+    """The limit cannot hold the least working set; raised before any data is moved.
+
+    Attributes
+    ----------
+    least : int
+        The memory limit, in bytes, that works.
+    """
+
+    __module__ = "flagstone"
+
+    def __init__(self, message: str, least: int = 0) -> None:
+        super().__init__(message)
+        self.least = least
+
+
+class StorageError(Error, OSError):
+    """The system said no after retries.
+
+    Attributes
+    ----------
+    errno : int
+        The system's error number.
+    filename : str
+        The file concerned.
+    offset : int
+        Where in the file, in bytes.
+    """
+
+    __module__ = "flagstone"
+
+    def __init__(self, message: str, number: int = 0, filename: str = "", offset: int = 0) -> None:
+        super().__init__(number, message)
+        self.message = message
+        self.filename = filename
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.errno, self.filename, self.offset)
+
+
+class MissingError(StorageError, FileNotFoundError):
+    """A path that does not exist."""
+
+    __module__ = "flagstone.errors"
+
+
+class ExistsError(StorageError, FileExistsError):
+    """A path that exists already and was not to be replaced."""
+
+    __module__ = "flagstone.errors"
+
+
+class AccessError(StorageError, PermissionError):
+    """A path that may not be read or written."""
+
+    __module__ = "flagstone.errors"
+
+
+class FormatError(Error, ValueError):
+    """Not a format that is read here, or a damaged file."""
+
+    __module__ = "flagstone"
+
+
+class NumericalError(Error, np.linalg.LinAlgError):
+    """Not positive definite, singular, NaN or Inf where numbers are needed."""
+
+    __module__ = "flagstone"
+
+
+class ConvergenceError(NumericalError):
+    """An iteration did not reach its tolerance."""
+
+    __module__ = "flagstone"

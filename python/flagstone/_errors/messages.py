@@ -1,0 +1,92 @@
+"""Which exception an error of the system or of the core becomes, and what its sentence advises."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import Any
+
+from .. import _core
+from .classes import (
+    AccessError,
+    BudgetError,
+    ConvergenceError,
+    Error,
+    ExistsError,
+    FormatError,
+    MissingError,
+    NumericalError,
+    ShapeError,
+    StorageError,
+)
+
+__all__ = ["path_text", "storage_error", "with_advice"]
+
+
+_BY_ERRNO = {
+    errno.ENOENT: MissingError,
+    errno.ENOTDIR: MissingError,
+    errno.EEXIST: ExistsError,
+    errno.EACCES: AccessError,
+    errno.EPERM: AccessError,
+    errno.EROFS: AccessError,
+}
+_PLAIN = {kind.__name__: kind for kind in (Error, ShapeError, FormatError, NumericalError, ConvergenceError)}
+
+
+def storage_error(message: str, number: int, filename: str, offset: int = 0) -> StorageError:
+    """Return the StorageError that is also Python's own class for this error number."""
+    return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
+
+
+_HIDDEN = re.compile(r"/\.([^/]+)\.flagstone-tmp-[0-9a-f]{16}(?=[/:' ]|$)")
+
+
+def with_advice(message: str, number: int, filename: str) -> str:
+    """Say, of a full disk, where, how much is free and what to do; name the result, not its build."""
+    message = _HIDDEN.sub(r"/\1", message)
+    if number not in (errno.ENOSPC, errno.EDQUOT) or "free some space" in message:
+        return message
+    place = os.path.abspath(filename)
+    while not os.path.isdir(place) and os.path.dirname(place) != place:
+        place = os.path.dirname(place)
+    there = _HIDDEN.sub(r"/\1", place)
+    try:
+        system = os.statvfs(place)
+        free = f"{_core.format_bytes(system.f_bavail * system.f_frsize)} are free in '{there}'"
+    except OSError:
+        free = f"in '{there}'"
+    if number == errno.EDQUOT:
+        return (
+            f"{message} (the disk quota is used up; {free}); free some space, raise the quota or write "
+            "elsewhere, and make the call again."
+        )
+    return f"{message} ({free}); free some space or write elsewhere, and make the call again."
+
+
+def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
+    """Return a path as text that the core takes, or say why it is none."""
+    try:
+        place = os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"{who}: the path is {path!r}; a text or a pathlib.Path is needed.") from None
+    try:
+        place.encode("utf-8")
+    except UnicodeEncodeError:
+        raise FormatError(f"{who}: the path {place!r} is not UTF-8; rename it.") from None
+    if "\0" in place:
+        raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
+    return place
+
+
+def _translate(kind: str, message: str, detail: Any) -> Error:
+    """Make the Python exception for a C++ one; the bindings call it."""
+    if kind == "BudgetError":
+        return BudgetError(message, detail)
+    if kind == "StorageError":
+        return storage_error(with_advice(message, detail[0], detail[1]), *detail)
+    return _PLAIN[kind](message)
+
+
+_core.register_errors(_translate)

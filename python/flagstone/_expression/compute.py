@@ -1,0 +1,265 @@
+"""Run lazy expressions and pending reductions: one pass over the operands for all that have one shape."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.elementwise import operations
+from .._errors.classes import Error
+from .._output.place import IN_MEMORY, Place, check_out
+from .._output.replaceable import check_apart
+from .._runtime.call import Call
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+from .._scratch.scratch import prepare
+from .expression import Expression, as_expression, leaves, lower
+from .reductions import Reduced
+
+__all__ = ["Pass", "compute"]
+
+_LEAST_CHUNK, _MOST_CHUNK = 256 << 10, 64 << 20
+
+
+class Pass:
+    """Expressions and reductions of one shape, over part of their index space."""
+
+    def __init__(self, call: Call, shape: tuple[int, ...]) -> None:
+        self.call, self.shape = call, shape
+        self.start = [0] * len(shape)
+        self.stores: list[tuple[Expression, Place]] = []
+        self.reductions: list[tuple[Reduced, list[Place]]] = []
+
+    def build(self, arrays: Callable[[Place], _core.Array]) -> _core.Pass:
+        """Return the kernel's pass; `arrays` says where a place is."""
+        roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
+        program, operands, values = lower(roots)
+        directory = str(prepare(self.call.runtime.scratch))
+        built = _core.Pass(program, self.start, list(self.shape), directory)
+        for array, transposed in operands:
+            built.operand(array, transposed)
+        numbers = iter(values)
+        for _, place in self.stores:
+            built.store(next(numbers), arrays(place))
+        for reduction, places in self.reductions:
+            for (_, fold, finish, _), place in zip(reduction.parts, places, strict=True):
+                built.reduce(
+                    next(numbers),
+                    fold,
+                    finish,
+                    reduction.ddof,
+                    reduction.reduced,
+                    arrays(place),
+                    reduction.keepdims,
+                )
+        return built
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        names = [r.name for r, _ in self.reductions]
+        stored = f"{len(self.stores)} stored" if self.stores else ""
+        return f"compute {shape_text(self.shape)}: " + ", ".join([*([stored] if stored else []), *names])
+
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the results take."""
+        places = [p for _, p in self.stores] + [p for _, ps in self.reductions for p in ps]
+        return sum(p.nbytes for p in places if p.in_memory)
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that cannot work; return the bytes held with it, `beside` by passes before."""
+        held = beside + self.beside()
+        self.call.check_memory(self.build(Place.planned).job(), held)
+        return held
+
+    def run(self, stack: contextlib.ExitStack) -> None:
+        """Compute what is stored, aside; `close` publishes it."""
+        job = self.build(lambda place: place.open(stack)).job()
+        done = self.call.run(job)
+        self.call.record(done, self.what, "one pass", 1)
+
+    def close(self) -> None:
+        """Publish what was stored."""
+        for _, place in self.stores:
+            place.result = place.close()
+        for _, places in self.reductions:
+            for place in places:
+                place.result = place.close()
+
+    def plan(self) -> Plan:
+        """Count the pass on a virtual clock."""
+        built = self.build(Place.planned)
+        note = f"tiles of {shape_text(tuple(built.tile()))}"
+        return self.call.as_plan(built.job(), self.what, "one pass", 1, note)
+
+
+def _chunks_for(given: Expression) -> list[int]:
+    """Chunks of a new array: those of the largest operand of its shape, where they are of a useful size."""
+    best: Array | None = None
+    for leaf in leaves(given):
+        array = leaf.payload
+        if isinstance(array, Array) and array.shape == given.shape and array.chunks != array.shape:
+            nbytes = int(np.prod(array.chunks, dtype=object)) * given.dtype.itemsize
+            if _LEAST_CHUNK <= nbytes <= _MOST_CHUNK and (best is None or array.nbytes > best.nbytes):
+                best = array
+    if best is not None:
+        return list(best.chunks)
+    return list(_core.default_chunks(list(given.shape), given.dtype.name))
+
+
+class _Job:
+    """The checked arguments of one call of compute."""
+
+    def __init__(self, given: tuple[Any, ...], out: Any, memory: Any) -> None:
+        if not given:
+            raise TypeError("compute: nothing to compute; give expressions or reductions.")
+        self.call = Call("compute", memory)
+        outs = self._outs(out, len(given))
+        check_apart("compute", outs)
+        self.passes: list[Pass] = []
+        self.answers: list[Callable[[], Any]] = []
+        groups: dict[Any, Pass] = {}
+        for item, place in zip(given, outs, strict=True):
+            source = item.source if isinstance(item, Reduced) else as_expression(item, "compute")
+            for leaf in leaves(source):
+                if isinstance(leaf.payload, Array):
+                    leaf.payload.flush()
+            if isinstance(item, Reduced):
+                self._reduction(groups, item, place)
+            else:
+                self._expression(groups, source, place)
+
+    @staticmethod
+    def _outs(out: Any, number: int) -> list[Any]:
+        if number == 1:
+            return [out]
+        if out is None:
+            return [None] * number
+        if not isinstance(out, Sequence) or isinstance(out, (str, bytes)) or len(out) != number:
+            raise TypeError(
+                f"compute: {number} results take a list of {number} places as out (None: the default)."
+            )
+        return list(out)
+
+    def _expression(self, groups: dict[Any, Pass], given: Expression, out: Any) -> None:
+        place = Place(self.call, given.shape, given.dtype, out, _chunks_for(given))
+        chunks = tuple(place.chunks) if not place.in_memory else None
+        wanted = groups.get(given.shape)
+        if wanted is None or any(
+            p.in_memory is False and tuple(p.chunks) != chunks for _, p in wanted.stores
+        ):
+            wanted = self._new(groups, given.shape)
+        wanted.stores.append((given, place))
+        self.answers.append(lambda: place.result)
+
+    def _reduction(self, groups: dict[Any, Pass], item: Reduced, out: Any) -> None:
+        shape = item.source.shape
+        if item.source.size == 0:
+            self.answers.append(lambda: _of_nothing(item, out))
+            return
+        check_out(self.call.who, out, item.shape, item.dtype)
+        wanted = groups.get(shape) or self._new(groups, shape)
+        places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
+        wanted.reductions.append((item, places))
+        self.answers.append(lambda: _deliver(item.combine([p.result for p in places]), out))
+
+    def _new(self, groups: dict[Any, Pass], shape: tuple[int, ...]) -> Pass:
+        groups[shape] = Pass(self.call, shape)
+        self.passes.append(groups[shape])
+        return groups[shape]
+
+    def run(self) -> Any:
+        held = 0
+        for item in self.passes:
+            held = item.check(held)
+        with contextlib.ExitStack() as stack:
+            for item in self.passes:
+                item.run(stack)
+            for item in self.passes:  # now: a result may lie over what a later pass reads
+                item.close()
+        answers = [answer() for answer in self.answers]
+        return answers[0] if len(answers) == 1 else tuple(answers)
+
+    def plan(self) -> Plan:
+        if len(self.passes) != 1:
+            raise Error(
+                f"compute.plan: these take {len(self.passes)} passes (their shapes or chunks differ); "
+                "plan each alone."
+            )
+        return self.passes[0].plan()
+
+
+def _deliver(value: Any, out: Any) -> Any:
+    """Put a reduction's result where it was asked for."""
+    if out is None:
+        return value
+    if isinstance(out, (str, os.PathLike)):
+        return operations["from_numpy"](np.asarray(value), out, True)
+    if isinstance(out, Array) and out.path is None:
+        out._owner._values[...] = value  # type: ignore[index]
+        return out
+    out[...] = value
+    if isinstance(out, Array):
+        out.flush()
+    return out
+
+
+def _of_nothing(item: Reduced, out: Any) -> Any:
+    options: dict[str, Any] = {"axis": item.axes, "keepdims": item.keepdims}
+    if item.name in ("var", "std"):
+        options["ddof"] = item.ddof
+    if item.name.startswith("arg"):
+        return _deliver(np.empty(item.shape, item.dtype), out)
+    with np.errstate(all="ignore"):
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = getattr(np, item.name)(np.empty(item.source.shape, item.source.dtype), **options)
+            value = value.astype(item.dtype)  # the dtype that was asked for
+    return _deliver(value, out)
+
+
+@routine
+def compute(*expressions: Any, out: Any = None, memory: int | str | None = None) -> Prepared[Any]:
+    """Compute lazy expressions and pending reductions, inside a memory limit.
+
+    Parameters
+    ----------
+    *expressions : Expression, Reduced or Array
+        ``a * x + 1``, ``np.exp(a)``, ``a.mean(0)``. Those of one shape share one pass over their operands.
+    out : path, Array or ndarray, or a list of them for several expressions, optional
+        Where results go. A path is replaced at once and whole (an array, an earlier result; anything else
+        there is refused); an existing Array, even an operand, gets a new version that is built aside and
+        exchanged (flat files: assign, ``out[...] = expression``). Default: an expression becomes an Array in
+        scratch that is deleted with its last handle, a reduction an ndarray or a number.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    Array, ndarray or number, or a tuple of them
+
+    Raises
+    ------
+    ShapeError
+        `out` does not agree with the result; an integer was raised to a negative power.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    Reads every operand once and writes every stored result once: the sum of their bytes. One flop for each
+    operation and element. A pending reduction inside an expression (``X - X.mean(0)``) is computed first, in
+    a pass of its own. The limit and the number of workers do not change bits.
+    """
+    return _Job(expressions, out, memory)
+
+
+operations["compute"] = compute

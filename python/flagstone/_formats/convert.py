@@ -1,0 +1,231 @@
+"""From one format to another, by name, in fixed memory, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.messages import storage_error
+from .._output.destination import Destination, in_group
+from .._output.replaceable import check_overwrite
+from .._resume.calls import Again, resumable
+from .._resume.identity import identity
+from .._resume.openers import check_unchanged, operand
+from .._resume.record import Record, seconds_of
+from .._runtime.call import Call, Moved
+from .._runtime.streaming import Reported, ahead
+from .._scratch.builds import whole_or_nothing
+from .._sparse.array import SparseArray
+from .._sparse.builder import CsrBuilder, value_dtype
+from .._sparse.row_blocks import row_blocks, rows_bytes
+from .._sparse.to_csr import csc_to_csr
+from .._storage.copy import copy
+from .._storage.import_cache import Built, conversion
+from .open import head_of, open_path
+from .registry import Format, for_writing, of_file
+
+__all__ = ["convert"]
+
+
+def convert(
+    src: str | os.PathLike[str] | Array | SparseArray,
+    dst: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    overwrite: bool = False,
+    memory: int | str | None = None,
+    **options: Any,
+) -> None:
+    """Write an array or a sparse matrix in another format, which the name of `dst` chooses.
+
+    Parameters
+    ----------
+    src : path, Array or SparseArray
+        Whatever `open` opens, or what it returned.
+    dst : path
+        Ends in ``.npy`` (dense), ``.npz`` (dense as `numpy.savez`, sparse as SciPy's `save_npz`), ``.mtx``,
+        ``.mtx.gz``, ``.svm``, ``.svm.gz``, ``.parquet``, ``.arrow`` (dense), ``.h5``, ``.hdf5`` or ``.h5ad``;
+        ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse matrices).
+    key : str, optional
+        Which member of `src`.
+    overwrite : bool
+        Replace, at once and whole, what is there: a file by a file, a Zarr store by a Zarr store. Other
+        directories, and stores that hold foreign files, are refused.
+    memory : int or str, optional
+        Most resident memory of the process during the call.
+    **options
+        Of SVMlight: ``labels`` (an array of one number a row, an Array or its path; default: those of a
+        source in SVMlight, else zeros) and ``zero_based`` (count columns from 0; default: from 1, which
+        every reader takes for what it is).
+
+    Notes
+    -----
+    Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr
+    and SVMlight by rows: its entries pass through bucket files, beside the target or in scratch. Text
+    (MatrixMarket, SVMlight) and `.npz` go to Zarr directly. `dst` appears when it is complete; what a
+    killed conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says
+    which), else the next one removes it.
+    """
+    place = os.fspath(dst)
+    call = Call("convert", memory)
+    if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
+        raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
+    if not overwrite and os.path.lexists(place):
+        raise storage_error(
+            f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
+        )
+    one = for_writing(place)
+    _check_options(options, one)
+    check_overwrite("convert", place, one is not None)
+    if one is None:
+        in_group("convert", place)
+    elif not os.path.isdir(os.path.dirname(os.path.abspath(place))):
+        raise storage_error(
+            f"convert: the directory of '{place}' does not exist; create it first.", errno.ENOENT, place
+        )
+    label = f"convert {src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)} to {place}"
+    with call.measured(label, "streaming") as done:
+        if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
+            _imported(call, os.fspath(src), place, key, overwrite, done)
+            return
+        opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
+        if one is not None and one.name == "SVMlight":
+            options["labels"] = _labels(options.get("labels"), src, key)
+        done.bytes_read = _stored(opened)
+        if isinstance(opened, Array) and (one is None or place.endswith(".npy")):
+            _dense(call, opened, place, overwrite, done)
+            return
+        if one is None:
+            assert isinstance(opened, SparseArray)
+            _to_zarr(call, opened, place, overwrite, done)
+            return
+        output: _core.Output | None = _core.Output(
+            place, overwrite, opened.nbytes if place.endswith(".npy") else 0
+        )
+        try:
+            assert output is not None
+            report = Reported(call, opened.nbytes)
+            one.offers("write")(call, opened, output.directory, _flavour(place), report, **options)
+            output.publish()
+        except BaseException:
+            output = None  # a traceback may keep it alive for long
+            raise
+        done.bytes_written = os.path.getsize(place)
+
+
+def _flavour(place: str) -> str | None:
+    """Return what the name says beside the format."""
+    kinds = {"gz": "gz", "h5ad": "h5ad", "arrow": "arrow", "feather": "arrow"}
+    return kinds.get(place.rpartition(".")[2])
+
+
+def _check_options(options: dict[str, Any], one: Format | None) -> None:
+    """Refuse what the format has no use for."""
+    known = (one.offers("OPTIONS") if one is not None else None) or ()
+    for name in options:
+        if name not in known:
+            form = one.name if one is not None else "Zarr"
+            others = f"{', '.join(known)} are" if known else "labels and zero_based are SVMlight's"
+            raise TypeError(f"convert: {name!r} is no option of {form}; {others}.")
+
+
+def _labels(given: Any, src: Any, key: str | None) -> Any:
+    """Return the labels that were given, as an array; those of a source that has some."""
+    if isinstance(given, (str, os.PathLike)):
+        return open_path(given)
+    if given is not None or not isinstance(src, (str, os.PathLike)) or not os.path.isfile(src) or key:
+        return given
+    if of_file(os.fspath(src), head_of(os.fspath(src))).name == "SVMlight":
+        return open_path(src, "labels")
+    return None
+
+
+def _imports(src: str, key: str | None) -> bool:
+    return os.path.isfile(src) and of_file(src, head_of(src)).imports(src, key)
+
+
+def _imported(call: Call, src: str, place: str, key: str | None, overwrite: bool, done: Moved) -> None:
+    """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
+    module = of_file(src, head_of(src)).module()
+    options: dict[str, Any] = {} if key is None else {"key": key}
+    record = conversion(call, src, key, overwrite)
+    if getattr(module, "RECORDED", False):
+        options["record"] = record
+    built = module.import_to(call, src, place, overwrite, **options)
+    done.bytes_read, done.bytes_written, done.where = os.path.getsize(src), _stored(built), record.where
+
+
+def _stored(built: Built) -> int:
+    return built.stored_bytes if isinstance(built, SparseArray) else int(built._core.stored_bytes)
+
+
+def _dense(call: Call, opened: Array, place: str, overwrite: bool, done: Moved) -> None:
+    """Copy an array; a long copy can be resumed."""
+
+    def arguments() -> dict[str, object]:
+        return {"a": identity(opened), "overwrite": overwrite}
+
+    record = Record("convert", arguments, seconds_of(0, 2 * opened.nbytes), call.runtime)
+    destination = Destination(
+        "convert", place, opened.shape, opened.dtype.name, None, overwrite, record=record
+    )
+    with whole_or_nothing(destination), record.kept(destination):
+        moved = copy(
+            call,
+            opened,
+            destination.core,
+            Reported(call, opened.nbytes),
+            record.checkpoint,
+            place.endswith(".npy"),
+        )
+        done.bytes_written = _stored(destination.publish())
+    if record.resumed:
+        done.bytes_read = done.bytes_written = moved
+        done.where = record.where
+
+
+def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done: Moved) -> None:
+    """Pack a sparse matrix by rows; a long conversion can be resumed."""
+
+    def arguments() -> dict[str, object]:
+        return {"a": identity(opened), "overwrite": overwrite}
+
+    record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
+    report = Reported(call, opened.nbytes)
+    if opened._transposed:
+        done.bytes_written = _stored(csc_to_csr(call, opened, place, overwrite, report, record=record))
+        done.where = record.where
+        return
+    kept = value_dtype(opened.dtype, "convert")
+    builder = CsrBuilder(
+        call, place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened), record=record
+    )
+    moved = 0
+    builder.rows = builder.held
+    with whole_or_nothing(builder), record.kept(builder):
+        for _, pointers, columns, values in ahead(row_blocks(call, opened, builder.held)):
+            builder.append(pointers, columns.astype(np.int64), values)
+            moved += values.nbytes
+            report.at(moved)
+            builder.offer(builder.rows / max(1, opened.shape[0]))
+        done.bytes_written = _stored(builder.publish())
+    if record.resumed:
+        done.bytes_read, done.where = moved, record.where
+
+
+@resumable("convert")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    if "file" not in told:
+        return convert, (operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
+    source = told["file"]["path"]
+    if not os.path.exists(source):
+        raise storage_error(
+            f"resume: src '{source}' went away since; it cannot be gone on.", errno.ENOENT, source
+        )
+    check_unchanged("src", told["file"])
+    return convert, (source, path), {"overwrite": told["overwrite"], "key": told["key"]}

@@ -1,0 +1,119 @@
+"""Flat binary files, described by whoever opens them."""
+
+from __future__ import annotations
+
+import errno
+import operator
+import os
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from .. import _core
+from .._array.array import Array
+from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import path_text, storage_error
+from .._resume.openers import opener
+from .registry import SIGNATURE
+
+__all__ = ["behind_user_block", "check_regular", "open_raw"]
+
+
+def open_raw(
+    path: str | os.PathLike[str], dtype: DTypeLike, shape: int | tuple[int, ...], *, order: str = "C",
+    offset: int = 0, leading: int | None = None, mode: str = "r",
+) -> Array:  # fmt: skip
+    """Open a flat binary file as an array; nothing is loaded and nothing is copied.
+
+    Parameters
+    ----------
+    path : path
+        A file with the elements one after the other, as Fortran, C, MATLAB's `fwrite` or
+        `numpy.tofile` write.
+    dtype : dtype
+        Type of the elements; big-endian ones (``">f4"``) are read and written as they are.
+    shape : int or tuple of int
+        Extent of every dimension.
+    order : {"C", "F"}
+        "C": the last dimension is contiguous (rows); "F": the first is (columns).
+    offset : int
+        Bytes before the first element; any number.
+    leading : int, optional
+        Elements from the start of one row (order "F": column) to the start of the next, as in BLAS. What lies
+        between them is neither read as elements nor ever written.
+    mode : {"r", "r+"}
+        "r+" allows assignment, in place: bytes beside the elements keep their values.
+
+    Returns
+    -------
+    Array
+
+    Notes
+    -----
+    Cost: none until parts are asked for; then the 512-byte blocks around every contiguous run are read, or
+    one span over all runs where the gaps are small. Assignments are in place and not atomic.
+    """
+    if mode not in ("r", "r+"):
+        raise ValueError(f"open_raw: mode is {mode!r}; choose 'r' or 'r+'.")
+    if order not in ("C", "F"):
+        raise ValueError(f"open_raw: order is {order!r}; choose 'C' or 'F'.")
+    place = path_text("open_raw", path)
+    kind = np.dtype(dtype)
+    if kind.kind not in "biufc" or kind.name not in _core_dtypes:
+        raise ShapeError(f"open_raw: dtype {kind} is not supported; use bool, integers, floats or complex.")
+    try:
+        extents = [operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+        start, step = operator.index(offset), operator.index(0 if leading is None else leading)
+    except TypeError:
+        raise ShapeError(
+            f"open_raw: shape {shape!r}, offset {offset!r} and leading {leading!r} must be whole numbers."
+        ) from None
+    if start < 0 or step < 0 or (leading is not None and step == 0):
+        raise ShapeError(
+            f"open_raw: offset {offset} and leading {leading}; offset must be 0 or more and leading 1 or "
+            "more."
+        )
+    if os.path.isdir(place):
+        raise FormatError(f"open_raw: '{place}' is a directory; name a flat file, or use fl.open.")
+    if not os.path.exists(place):
+        raise storage_error(f"open_raw: '{place}' does not exist.", errno.ENOENT, place)
+    big_endian = kind.newbyteorder("<") != kind and kind.itemsize > 1
+    check_regular("open_raw", place)
+    core = _core.open_raw(place, kind.name, extents, order, start, step, mode == "r+", big_endian)
+    array = Array(core, mode)
+    array._opened = (
+        "flat",
+        (os.path.abspath(place), kind.str, tuple(extents), order, start, leading, mode),
+    )
+    return array
+
+
+@opener("flat")
+def _open_raw_again(
+    path: str, dtype: str, shape: tuple[int, ...], order: str, offset: int, leading: int | None, mode: str
+) -> Array:
+    return open_raw(path, dtype, tuple(shape), order=order, offset=offset, leading=leading, mode=mode)
+
+
+_core_dtypes = frozenset(
+    ["bool", "float16", "float32", "float64", "complex64", "complex128"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
+def check_regular(who: str, place: str) -> None:
+    """Refuse what is no file of bytes: opening a pipe would wait for whoever writes into it."""
+    if os.path.exists(place) and not os.path.isfile(place):
+        raise FormatError(f"{who}: '{place}' is a pipe, a socket or a device; name a file or a directory.")
+
+
+def behind_user_block(file: BinaryIO) -> bytes:
+    """Return the head of the HDF5 file that a long block of the user's own hides; b"" where none is."""
+    at, length = 4096, os.fstat(file.fileno()).st_size
+    while at < length:
+        file.seek(at)
+        if (head := file.read(512)).startswith(SIGNATURE):
+            return head
+        at *= 2  # where HDF5 allows it to begin
+    return b""

@@ -1,0 +1,272 @@
+"""Numeric columns of Parquet and Arrow (IPC, Feather) files: a dense array, imported and written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._array.array import Array, shape_text
+from .._errors.classes import Error, FormatError
+from .._errors.messages import storage_error
+from .._output.destination import Destination
+from .._runtime.call import Call
+from .._runtime.streaming import Reported
+from .._scratch.builds import whole_or_nothing
+from .._sparse.to_csr import dense_blocks
+from .._storage.import_cache import cached
+
+__all__ = ["about", "import_to", "open_file", "write"]
+
+_ROWS = 1 << 16
+_GROUP = 8 << 20  # bytes of a row group that is written
+_FOOTER = 500  # bytes that the footer of Parquet holds of one column of one row group, until it is written
+_COLUMN = 4000  # bytes of one column's writer
+
+
+def _arrow(who: str) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise Error(
+            f"{who}: Parquet and Arrow files need pyarrow, which is not installed; pip install pyarrow."
+        ) from None
+    return pyarrow
+
+
+@contextlib.contextmanager
+def _judged(path: str) -> Iterator[None]:
+    """Make a sentence of what pyarrow says of a damaged file, wherever it notices."""
+    pa = _arrow("open")
+    try:
+        yield
+    except Error:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise storage_error(
+                f"open: '{path}' cannot be read ({os.strerror(error.errno)}).", error.errno, path
+            ) from None
+        reason = " ".join(str(error).split())[:200]
+        raise FormatError(f"open: '{path}' is damaged or no Parquet or Arrow file ({reason}).") from None
+
+
+class _Table:
+    """A file of columns: its schema, its rows, and batches of it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._arrow = _arrow("open")
+        pa = self._arrow
+        with open(path, "rb") as file:
+            self._parquet = file.read(4) == b"PAR1"
+        if self._parquet:
+            # No buffers read ahead: a row group would lie in memory twice.
+            self._file: Any = pa.parquet.ParquetFile(path, pre_buffer=False, memory_map=False)
+            self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
+        else:
+            self._file = pa.ipc.open_file(pa.OSFile(path))
+            self.schema = self._file.schema
+            self.rows = sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
+
+    def numeric(self) -> list[str]:
+        """Names of the columns that hold plain numbers."""
+        t = self._arrow.types
+        return [
+            field.name for field in self.schema
+            if t.is_integer(field.type) or t.is_floating(field.type) or t.is_boolean(field.type)
+        ]  # fmt: skip
+
+    def chosen(self, key: str | None) -> list[str]:
+        """Return the columns that `key` ("a,b,c") names; all numeric ones by default."""
+        numeric = self.numeric()
+        if key is None:
+            if not numeric:
+                raise FormatError(
+                    f"open: '{self.path}' has no numeric columns ({', '.join(self.schema.names[:12])})."
+                )
+            return numeric
+        names = [name.strip() for name in key.split(",")]
+        for name in names:
+            if name not in numeric:
+                why = "is not numeric" if name in self.schema.names else "is not there"
+                raise storage_error(
+                    f"open: the column '{name}' of '{self.path}' {why}; numeric ones are "
+                    f"{', '.join(numeric[:12])}.", 2, self.path
+                )  # fmt: skip
+        return names
+
+    def dtype(self, names: list[str]) -> np.dtype[Any]:
+        """Return the type that holds every column; columns with gaps (null) become NaN."""
+        kinds = []
+        for name in names:
+            field = self.schema.field(name)
+            kind = np.dtype(field.type.to_pandas_dtype())
+            kinds.append(np.dtype(np.float64) if kind.kind in "iu" and self._has_nulls(name) else kind)
+        return np.result_type(*kinds)
+
+    def _has_nulls(self, name: str) -> bool:
+        if not self._parquet:
+            return bool(self.schema.field(name).nullable) and any(
+                self._file.get_batch(i).column(name).null_count for i in range(self._file.num_record_batches)
+            )
+        metadata = self._file.metadata
+        for group in range(metadata.num_row_groups):
+            for i in range(metadata.num_columns):
+                column = metadata.row_group(group).column(i)
+                if column.path_in_schema == name:
+                    known = column.statistics is not None and column.statistics.has_null_count
+                    if not known or column.statistics.null_count:
+                        return bool(self.schema.field(name).nullable)
+        return False
+
+    def room(self, call: Call, names: list[str]) -> None:
+        """Refuse a file whose largest row group (or batch) does not fit beside what is held."""
+        largest = 0
+        if self._parquet:
+            metadata = self._file.metadata
+            for group in range(metadata.num_row_groups):
+                parts = [metadata.row_group(group).column(i) for i in range(metadata.num_columns)]
+                used = sum(p.total_uncompressed_size for p in parts if p.path_in_schema in names)
+                largest = max(largest, used)
+        else:
+            for i in range(self._file.num_record_batches):
+                largest = max(largest, self._file.get_batch(i).nbytes)
+        width = len(names) * 8
+        call.room("the largest row group", 2 * largest + 3 * _ROWS * width + (48 << 20))
+
+    def batches(self, names: list[str]) -> Iterator[Any]:
+        """Yield record batches of the columns."""
+        if self._parquet:
+            yield from self._file.iter_batches(_ROWS, columns=names, use_threads=False)
+            return
+        for i in range(self._file.num_record_batches):
+            batch = self._file.get_batch(i).select(names)
+            for first in range(0, batch.num_rows, _ROWS):
+                yield batch.slice(first, _ROWS)
+
+
+def import_to(call: Call, path: str, target: str, replace: bool = False, key: str | None = None) -> Array:
+    """Write numeric columns to `target` as a dense array, rows x columns."""
+    with _judged(path):
+        return _import(call, path, target, replace, key)
+
+
+def _import(call: Call, path: str, target: str, replace: bool, key: str | None) -> Array:
+    table = _Table(path)
+    names = table.chosen(key)
+    dtype = table.dtype(names)
+    table.room(call, names)
+    report = Reported(call, table.rows * len(names) * dtype.itemsize)
+    destination = Destination("open", target, (table.rows, len(names)), dtype.name, None, replace)
+    out, at = Array(destination.core, "r+"), 0
+    out._dirty = True  # built aside: no mark is needed
+    with whole_or_nothing(destination):
+        for batch in table.batches(names):
+            if at + batch.num_rows > table.rows:
+                raise FormatError(f"open: '{path}' has more rows than it says ({table.rows}); it is damaged.")
+            block = np.empty((batch.num_rows, len(names)), dtype)
+            for j in range(len(names)):
+                block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
+            out._assign(call, np.s_[at : at + len(block)], block)
+            at += len(block)
+            report.at(at * len(names) * dtype.itemsize)
+        if at != table.rows:
+            raise FormatError(
+                f"open: '{path}' has {at} of the {table.rows} rows that it says; it is damaged."
+            )
+        return destination.publish()
+
+
+def open_file(place: str, key: str | None, mode: str) -> Array:
+    """Return numeric columns of a Parquet or Arrow file (key: their names), imported into scratch once.
+
+    Notes
+    -----
+    Reads the columns once and writes them once; holds the largest row group twice. Nulls become NaN.
+    """
+    imported = cached(place, key or "", lambda call, target: import_to(call, place, target, key=key))
+    assert isinstance(imported, Array)
+    return imported
+
+
+def about(place: str, key: str | None) -> dict[str, Any]:
+    """Return the columns of a file, with those that are left out."""
+    with _judged(place):
+        table = _Table(place)
+        numeric = table.numeric()
+        others = [name for name in table.schema.names if name not in numeric]
+    facts: dict[str, Any] = {"rows": table.rows, "numeric_columns": ", ".join(numeric[:20]) or "none"}
+    return facts | ({"other_columns": ", ".join(others[:20])} if others else {})
+
+
+# Writing ----------------------------------------------------------------------------------------------------
+
+
+def _columns_of(source: Any, form: str) -> int:
+    """Return the number of columns, or say why the source has no place in a table."""
+    if not isinstance(source, Array):
+        raise FormatError(
+            f"convert: {form} holds dense columns and the source is sparse; end the name in .npz, .svm, "
+            ".mtx, .h5ad or .zarr."
+        )
+    if source.ndim not in (1, 2) or source.dtype.kind == "c":
+        raise FormatError(
+            f"convert: {form} holds columns of real numbers and the source is {shape_text(source.shape)} "
+            f"{source.dtype.name}; one or two dimensions are needed."
+        )
+    return source.shape[1] if source.ndim == 2 else 1
+
+
+def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
+    """Write the columns c0, c1, ... to the new file `built`: one row group (batch) for some MiB of rows.
+
+    Holds three row groups of at most 8 MiB (or one row), and of Parquet what its footer tells of each column
+    of each of them.
+    """
+    form = "Arrow" if key == "arrow" else "Parquet"
+    cols = _columns_of(source, form)
+    pa = _arrow("convert")
+    groups = max(1, -(-source.nbytes // _GROUP))
+    footer = groups * cols * _FOOTER if form == "Parquet" else 0
+    call.room("row groups and the footer", 4 * _GROUP + footer + cols * _COLUMN + (48 << 20))
+    kind = pa.from_numpy_dtype(source.dtype)
+    schema = pa.schema([pa.field(f"c{j}", kind, nullable=False) for j in range(cols)])
+    moved = 0
+    with _judged_writing(built, pa), _writer(pa, built, schema, form) as put:
+        for _, block in dense_blocks(call, source, _GROUP):
+            by_columns = np.ascontiguousarray(block.reshape(len(block), cols).T)
+            batch = pa.record_batch([pa.array(column, kind) for column in by_columns], schema=schema)
+            put(batch)
+            moved += block.nbytes
+            report.at(moved)
+
+
+@contextlib.contextmanager
+def _writer(pa: Any, built: str, schema: Any, form: str) -> Iterator[Any]:
+    """Give what writes one batch after the other."""
+    if form == "Arrow":
+        with pa.OSFile(built, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            yield writer.write_batch
+        return
+    # No dictionaries: they would hold the values of a row group once more, and numbers rarely repeat.
+    with pa.parquet.ParquetWriter(built, schema, use_dictionary=False) as writer:
+        yield lambda batch: writer.write_batch(batch, max(1, batch.num_rows))
+
+
+@contextlib.contextmanager
+def _judged_writing(built: str, pa: Any) -> Iterator[None]:
+    try:
+        yield
+    except Error:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
+        reason = " ".join(str(error).split())[:200]
+        raise storage_error(f"convert: '{built}' cannot be written ({reason}).", number, built) from None

@@ -1,0 +1,125 @@
+"""Text files, plain or gzip, as blocks of whole lines for the core's parsers."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from ..._errors.classes import FormatError
+from ..._errors.messages import storage_error
+from ..._runtime.call import Call
+from ..._runtime.streaming import Reported
+
+__all__ = ["Lines"]
+
+_BLOCK = 4 << 20  # of text
+_LONGEST = 256 << 20  # one line; beyond that it is no text
+
+
+class Lines:
+    """A text file read from front to back: single lines, then blocks for a parser."""
+
+    def __init__(self, path: str, call: Call | None = None) -> None:
+        """`call`: whose limit a long line must fit."""
+        self._call = call
+        self.path, self.number = path, 0  # lines read so far
+        try:
+            self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise storage_error(
+                f"open: '{path}' cannot be read ({error.strerror}).", error.errno or 0, path
+            ) from None
+        packed = self._raw.read(2) == b"\x1f\x8b"
+        self._raw.seek(0)
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        self.nbytes = os.fstat(self._raw.fileno()).st_size
+        self._left, self._taken = b"", 0
+        self.offset = 0  # in the text: behind what `parsed` has given
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
+
+    def read(self, count: int) -> bytes:
+        """Return up to `count` bytes; a damaged gzip is a sentence."""
+        try:
+            data = bytes(self._file.read(count))
+            self._taken += len(data)
+            return data
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FormatError(
+                f"open: '{self.path}' is damaged after line {self.number} (gzip: {error}); copy it again."
+            ) from None
+
+    def line(self) -> str:
+        """Return the next line without its end; "" at the end of the file."""
+        while b"\n" not in self._left:
+            more = self.read(_BLOCK)
+            if not more or len(self._left) > _BLOCK:
+                break
+            self._left += more
+        text, _, self._left = self._left.partition(b"\n")
+        self.number += 1
+        return text[:2000].decode("utf-8", "replace").rstrip("\r")
+
+    def skip(self, offset: int, number: int) -> None:
+        """Go to a place that `offset` and `number` were noted at."""
+        try:
+            self._file.seek(offset)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise FormatError(f"open: '{self.path}' is damaged (gzip: {error}); copy it again.") from None
+        self._left, self._taken, self.number = b"", offset, number
+
+    def more(self) -> bool:
+        """Say whether anything is left."""
+        if not self._left:
+            self._left = self.read(_BLOCK)
+        return bool(self._left)
+
+    def parsed(
+        self, parse: Callable[[NDArray[Any]], _core.ParsedText], grow: Callable[[], None] | None = None,
+        report: Reported | None = None,
+    ) -> Iterator[_core.ParsedText]:  # fmt: skip
+        """Yield what `parse` makes of one block of text after the other, until the end.
+
+        `grow` is called when one line has more than `parse` has room for.
+        """
+        end = False
+        while not end:
+            data = self.read(_BLOCK)
+            end = not data
+            text = self._left + (data or b"\n")
+            block, at = np.frombuffer(text, np.uint8), 0
+            while True:
+                done = parse(block[at:])
+                at += done.bytes
+                self.number += done.lines
+                self.offset = self._taken - (len(text) - at)
+                if done.entries:
+                    yield done
+                if done.error:
+                    raise FormatError(f"open: '{self.path}', line {self.number + 1}: {done.error}.")
+                if done.bytes == 0 and b"\n" in text[at:]:
+                    if grow is None:
+                        self._left = text[at:]
+                        return  # everything that was expected is there
+                    grow()
+                elif done.bytes == 0 or at == len(text):
+                    break
+            self._left = text[at:]
+            if len(self._left) > _LONGEST:
+                raise FormatError(f"open: '{self.path}', line {self.number + 1}: it is too long for text.")
+            if self._call is not None and len(self._left) > _BLOCK:  # it is copied behind what it had
+                what = f"line {self.number + 1} of '{self.path}'"
+                self._call.room(what, len(self._left) + 3 * _BLOCK)
+            if report is not None:
+                report.at(self._raw.tell())

@@ -1,0 +1,171 @@
+"""Records of long operations: who they are and how far they came.
+
+A call that may take long gives its output a record: the operation, its operands as they are now (path, inode,
+size, time; the elements' hash where they are in memory) and every option that changes bits. The limit and the
+number of workers are not among them. A later call with the same record goes on with what is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import _core
+from .._errors.classes import BudgetError, Error, FormatError, StorageError
+from .leftovers import LeftoverWarning, announce, leftovers, register
+
+__all__ = ["UNRECORDED", "Record", "expecting", "seconds_of", "sync_folder", "sync_tree"]
+
+FORMAT = 2  # operands are opened again by name
+_EVERY = 30.0  # seconds between two checkpoints at least
+_WORTH = 1 / 3  # of that: shorter calls are begun again
+
+#: For tests: hears the number of every checkpoint of this process.
+saved: Callable[[int], None] | None = None
+
+
+_expected: contextvars.ContextVar[str] = contextvars.ContextVar("expected", default="")
+
+
+@contextlib.contextmanager
+def expecting(text: str) -> Iterator[None]:
+    """Refuse, in the body, a call with another record: it would throw away what it should go on with."""
+    token = _expected.set(text)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+def interval() -> float:
+    """Return the least seconds between checkpoints: $FLAGSTONE_CHECKPOINT_SECONDS, else 30; 0: always."""
+    given = os.environ.get("FLAGSTONE_CHECKPOINT_SECONDS")
+    try:
+        return max(0.0, float(given)) if given else _EVERY
+    except ValueError:
+        return _EVERY
+
+
+def seconds_of(flops: float, nbytes: float) -> float:
+    """Return roughly how long work takes, on one nominal machine: only for what is worth a record."""
+    return flops / 1e11 + nbytes / 1e9
+
+
+class Record:
+    """The record of one call, and its checkpoints once its output is open.
+
+    Parameters
+    ----------
+    operation : str
+        What `flagstone.resume` knows it by.
+    arguments : callable
+        Returns everything that decides the bits, as JSON; called only where the call is long enough.
+    seconds : float
+        About how long the call takes; short ones have no record and are begun again.
+    runtime : Runtime, optional
+        The threads of a task change bits; its scratch directory keeps a list of outputs that are being built.
+    """
+
+    def __init__(
+        self, operation: str, arguments: Callable[[], dict[str, Any]], seconds: float,
+        runtime: Any = None,
+    ) -> None:  # fmt: skip
+        self.operation, self.text = operation, ""
+        expected = _expected.get()
+        if expected or (seconds >= 0 and seconds >= _WORTH * interval()):
+            about = {"format": FORMAT, "version": _core.__version__, "operation": operation}
+            about["threads_per_task"] = getattr(runtime, "threads_per_task", 1)
+            self.text = json.dumps(about | {"arguments": arguments()}, sort_keys=True)
+            if expected and self.text != expected:
+                raise Error(f"resume: the {operation} of the record cannot be asked for again as it was.")
+        self._scratch: Path | None = getattr(runtime, "scratch", None)
+        self.checkpoint: _core.Checkpoint | None = None
+        self.resumed = False
+        self.done = 0.0  # where this call began
+
+    def output(self, path: str, replace: bool, nbytes: int) -> _core.Output:
+        """Open the output, with what a killed call with the same record had built."""
+        announce(path, self.text)
+        if self.text:
+            self._drop_useless(path)
+        output = _core.Output(path, replace, nbytes, self.text)
+        if self.text:
+            register(self._scratch, path)
+            self.checkpoint = _core.Checkpoint(output.notes, interval(), saved)
+            self.resumed, self.done = output.adopted, self.checkpoint.done
+        return output
+
+    def _drop_useless(self, path: str) -> None:
+        """Remove what has our record and cannot be gone on with: no checkpoint yet, or a damaged one."""
+        if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
+            return
+        for one in leftovers(path):
+            if one.live or one.record != self.text:
+                continue
+            try:
+                useless = _core.Checkpoint(one.notes, 0).saves == 0
+            except FormatError as error:
+                self.begin_again(path, error)
+                useless = True
+            if useless:
+                _core.sweep_leftovers(os.path.realpath(path))
+
+    def begin_again(self, path: str, error: Exception) -> None:
+        """Say that what was left is damaged."""
+        warnings.warn(f"'{path}': it is begun again: {error}", LeftoverWarning, stacklevel=2)
+
+    @property
+    def where(self) -> str:
+        """What stats() says of a call that went on: ", resumed at 40 %"."""
+        return f", resumed at {self.done:.0%}" if self.resumed else ""
+
+    @contextlib.contextmanager
+    def kept(self, built: Any) -> Iterator[None]:
+        """Leave what is built, where the body fails in a way that passes.
+
+        Ctrl-C, a full disk, a limit, a damaged operand.
+        """
+        try:
+            yield
+        except BaseException as error:
+            passes = not isinstance(error, Error) or isinstance(error, (StorageError, BudgetError))
+            if isinstance(error, FormatError):  # an operand may be brought back; what is built is made anew
+                passes = ".flagstone-tmp-" not in str(error)
+            if self.checkpoint is not None and self.checkpoint.saves > 0 and passes:
+                built.leave()
+                kept = f"{self.operation}: {self.checkpoint.done:.0%} is kept"
+                told = f"{kept}; the same call, or resume, goes on there"
+                if hasattr(error, "add_note"):
+                    error.add_note(told)
+            raise
+
+
+#: Of calls that are begun again.
+UNRECORDED = Record("", dict, -1.0)
+
+
+def sync_tree(path: str) -> None:
+    """Make a new directory's files, and it and its name, outlive a power failure."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for place in (*(os.path.join(folder, name) for name in names), folder):
+            descriptor = os.open(place, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def sync_folder(path: str) -> None:
+    """Make names in a directory outlive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

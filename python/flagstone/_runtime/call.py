@@ -1,0 +1,237 @@
+"""One call of a routine on the runtime in use: its limit, its plan and its run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from .. import _core
+from .._errors.classes import BudgetError
+from .._errors.messages import storage_error
+from .._scratch import builds, quota, scratch
+from . import profile
+from .arguments import memory_bytes
+from .pending_writes import flush_all
+from .plan import Plan, Stats
+from .runtime import current, remember
+
+__all__ = ["Call", "Moved"]
+
+_MiB = 1 << 20
+_MOST = (1 << 64) - 1  # bytes that can be named
+
+
+@dataclass
+class Moved:
+    """Bytes that a call moved."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    where: str = ""  # it began, for a call that went on
+
+
+class Call:
+    """One call of a routine: its limit, its engine, its plan and its run."""
+
+    def __init__(self, who: str, memory: int | str | None = None, *, light: bool = False) -> None:
+        """`light`: a read of a part, which measures nothing and sees what waits to be written."""
+        self.who = who
+        self.runtime = current()
+        self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
+        self.engine = self.runtime.engine(self.memory)
+        self.places: list[Path] = []
+        self.outputs = 0  # arrays that appear on disk at the end
+        self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
+        self._spilled: quota.Reservation | None = None
+        self.profile: profile.Profile | None = None
+        self._prepared_peak = 0
+        if not light:
+            self.begin()
+
+    def begin(self) -> None:
+        """Measure the peak from here on: what is prepared before the run counts."""
+        _core.release_pages()
+        _core.reset_peak_resident()
+        builds.unreserved.set(False)
+
+    def on(self, *paths: str | os.PathLike[str] | None) -> None:
+        """Say where operands lie: plans use the rates of that device where they were measured."""
+        self.places = [Path(path).absolute().parent for path in paths if path]
+
+    def use_profile(self) -> profile.Profile:
+        """Give the engine this machine's rates (the first time, a probe of a second); plans need them."""
+        if self.profile is None:
+            self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
+            self.profile = profile.lookup(self.places, self.runtime.io)
+            self.engine.profile = self.profile.core
+        return self.profile
+
+    def room(self, what: str, nbytes: int, kept: int = 0) -> None:
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit; `kept` of them are held already.
+
+        What is named works where the process has grown by some MiB since, by modules loaded late for example.
+        """
+        least = _core.resident_bytes() + nbytes - kept
+        if least > self.memory:
+            _core.release_pages()
+            _core.trim()
+            least = _core.resident_bytes() + nbytes
+        if least > self.memory:
+            least += self.engine.allowed_drift
+            part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
+            raise BudgetError(
+                f"{self.who}: needs at least {_whole(least)}{part}; memory is "
+                f"{_core.format_bytes(self.memory)}. Raise memory= or ask for less.",
+                _rounded(least),
+            )
+
+    def least_memory(self, job: _core.Job) -> int:
+        """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
+        return _rounded(self.engine.least_memory(job))
+
+    def check_memory(self, job: _core.Job, beside: int = 0) -> None:
+        """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
+        least = self.engine.least_memory(job) + beside
+        if least > self.memory + self.engine.allowed_drift:
+            self.refuse(least)
+
+    def refuse(self, least: int) -> NoReturn:
+        """Say how many bytes are needed, where that is more than the limit."""
+        raise BudgetError(
+            f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
+            "Raise memory=.",
+            _rounded(least),
+        )
+
+    @staticmethod
+    def rounded(least: int) -> int:
+        """Return the limit to name for a need: whole MiB with one to spare for drift."""
+        return _rounded(least)
+
+    def run(self, job: _core.Job) -> _core.Statistics:
+        """Execute a job; Ctrl-C cancels it cleanly."""
+        flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
+        _core.release_pages()
+        self.check_memory(job)
+        self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
+        _core.pages_of_job(True)
+        try:
+            return self.engine.run(job, self.runtime.progress)
+        finally:
+            _core.pages_of_job(False)
+            if self._spilled is not None:
+                self._spilled.release()
+
+    def plan(self, job: _core.Job) -> _core.Statistics:
+        """Count a job on a virtual clock."""
+        self.use_profile()
+        return self.engine.plan(job)
+
+    def as_plan(self, job: _core.Job, what: str, method: str, passes: int, note: str = "") -> Plan:
+        """Return the plan of a job whose method is known."""
+        return self.to_plan(self.plan(job), self.least_memory(job), what, method, passes, note)
+
+    def to_plan(
+        self,
+        counted: _core.Statistics,
+        least: int,
+        what: str,
+        method: str,
+        passes: int,
+        note: str = "",
+        most_passes: int = 0,
+    ) -> Plan:
+        """Return counted statistics as what users see."""
+        rated = self.use_profile()
+        # Files and directories that are synced when outputs appear: counted with strace.
+        syncs = 6 + 11 * self.outputs if self.outputs else 0
+        seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
+        plan = Plan(
+            what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
+            counted.peak_memory, least, seconds, self.memory, note, most_passes, rated.label,
+            sum(self.scratch_bytes.values()), self.runtime.scratch_quota or 0,
+        )  # fmt: skip
+        self.runtime.planned = plan, rated, self.places
+        return plan
+
+    def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
+        """Keep what a run did, for stats()."""
+        return self.keep(Stats(
+            what, method, passes, done.bytes_read, done.bytes_written, done.flops,
+            max(done.peak_memory, self._prepared_peak), 0,
+            done.seconds, self.memory, note, 0,
+            done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds,
+            done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
+        ))  # fmt: skip
+
+    def keep(self, done: Stats) -> Stats:
+        """Make `done` what stats() tells, and compare it with its plan."""
+        if builds.unreserved.get():
+            done = dataclasses.replace(
+                done, io=f"{done.io}; space checked, not reserved (no fallocate there)"
+            )
+        remember(self.runtime, done)
+        self._learn(done)
+        return done
+
+    def _learn(self, done: Stats) -> None:
+        """Tell the profile how a run compares with its plan; runs below a second say little."""
+        if self.runtime.planned is None:
+            return
+        plan, rated, places = self.runtime.planned
+        same = (plan.what, plan.method, plan.memory) == (done.what, done.method, done.memory)
+        if same and min(plan.seconds, done.seconds) > 0 and max(plan.seconds, done.seconds) > 1:
+            per_pass = max(plan.passes, 1) / max(done.passes, 1)
+            profile.learn(rated, places, done.seconds / plan.seconds * per_pass)
+
+    @contextlib.contextmanager
+    def measured(self, what: str, method: str) -> Iterator[Moved]:
+        """Keep, for stats(), what a call that needs no runtime did; the body tells the bytes."""
+        moved, entry = Moved(), _core.resident_bytes()
+        _core.reset_peak_resident()
+        start = time.perf_counter()
+        yield moved
+        seconds, peak = time.perf_counter() - start, _core.peak_resident_bytes()
+        done = Stats(
+            what + moved.where, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds,
+            self.memory, resident_at_entry=entry, io=self.engine.io,
+        )  # fmt: skip
+        remember(self.runtime, done)
+
+    def result(self, name: str, nbytes: int) -> scratch.Result:
+        """Return a place in scratch for a result that nobody named, after looking at the free space."""
+        directory = scratch.prepare(self.runtime.scratch)
+        place = scratch.Result(directory, name)  # and what killed processes left is gone
+        with builds.whole_or_nothing(place):
+            free = scratch.free_bytes(directory)
+            if nbytes > free:
+                raise storage_error(
+                    f"{self.who}: the result takes {_core.format_bytes(nbytes)} and scratch '{directory}' "
+                    f"has {_core.format_bytes(free)} of space left; name a roomier place with "
+                    "FLAGSTONE_SCRATCH or out=.",
+                    errno.ENOSPC,
+                    str(directory),
+                )
+            if (most := self.runtime.scratch_quota) is not None:
+                place.promise = quota.promise(self.who, directory, most, nbytes, Path(place.path))
+        return place
+
+    def spill(self, nbytes: int) -> None:
+        """Promise bytes of scratch to files without a name, for as long as this call lasts."""
+        directory = scratch.prepare(self.runtime.scratch)
+        self._spilled = quota.promise(self.who, directory, self.runtime.scratch_quota, nbytes)
+
+
+def _rounded(least: int) -> int:
+    return (least // _MiB + 2) * _MiB
+
+
+def _whole(least: int) -> str:
+    return f"{_rounded(least) // _MiB} MiB"

@@ -1,0 +1,377 @@
+"""Rates of this machine and of the disk that holds a directory: for plans alone, never for arithmetic.
+
+A profile is *measured* (``flagstone calibrate``), a *quick probe* of about a second (the first plan makes
+it), or the *default*. It is kept in the user's cache, one file for each device: machine, file system and
+number of the device. What makes it go: another processor or number of them; age (a week for a quick probe);
+and, for a quick probe, completed runs that took much longer or shorter than their plans (`learn`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._errors.classes import Error
+from .._scratch import scratch
+
+__all__ = ["Profile", "bounded", "cache_file", "default", "kept", "learn", "lookup", "probe", "save"]
+
+_VERSION = 2
+_MiB = 1 << 20
+_QUICK_AGE = datetime.timedelta(days=7)
+_LOADED_SECONDS = 600.0  # how long a probe that was taken under load is believed, by its process alone
+_OFF, _RUNS = 1.6, 3  # runs are off their plans by so much, so many times in the middle: probe again
+_FILE = 32 * _MiB
+
+#: What a rate may be; beyond it the probe was disturbed or the device is none that we know.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "read_bytes_per_second": (1e6, 1e11),
+    "write_bytes_per_second": (1e6, 1e11),
+    "request_seconds": (1e-7, 1.0),
+    "request_overhead_seconds": (1e-8, 0.05),
+    "mixed_penalty": (0.3, 5.0),
+    "sync_seconds": (1e-7, 10.0),
+    "flops_float32": (1e8, 1e13),
+    "flops_float64": (1e8, 1e13),
+    "memory_bytes_per_second": (1e8, 1e12),
+    "decode_bytes_per_second": (1e7, 1e11),
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Rates of a device and the processors beside it, where they come from and when they were taken.
+
+    Attributes
+    ----------
+    source : {"measured", "quick probe", "default"}
+        Who took them: `calibrate`, the first plan, or nobody.
+    date : str
+        When, in ISO 8601; "" for the default.
+    device : dict
+        Machine, file system, number of the device, processor and how many of them.
+    rates : dict
+        What plans use, by the names of `BOUNDS`.
+    found : dict
+        More that `calibrate` found; shown, not used.
+    loaded : bool
+        Other programs took processor time while it was taken.
+    ratios : list of float
+        Actual ÷ planned seconds of the last runs planned with it.
+    """
+
+    source: str
+    date: str
+    device: dict[str, Any]
+    rates: dict[str, float]
+    found: dict[str, Any] = field(default_factory=dict)
+    loaded: bool = False
+    ratios: list[float] = field(default_factory=list)
+
+    @property
+    def core(self) -> _core.MachineProfile:
+        """The rates as the planner takes them."""
+        result = _core.MachineProfile()
+        for name, value in self.rates.items():
+            setattr(result, name, value)
+        return result
+
+    @property
+    def label(self) -> str:
+        """One line for a plan: where the rates come from."""
+        if self.source == "default":
+            return "default rates; nothing was measured"
+        text = f"{self.source} of {self.date[:10]}, {self.device['file_system']} {self.device['number']}"
+        if self.loaded:
+            text += ", taken under load"
+        if self._off():
+            text += f"; runs take {median(self.ratios):.2g} x their plans, flagstone calibrate helps"
+        return text
+
+    def __str__(self) -> str:
+        rows = [
+            (name.replace("_", " "), _quantity(name, value))
+            for name, value in {**self.rates, **self.found}.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        ]
+        for kind in ("strided", "random"):
+            for size, rate in self.found.get(kind, {}).items():
+                rows.append((f"{kind} reads of {_core.format_bytes(int(size))}", _bytes_per_second(rate)))
+        if self.found:
+            rows.append(("disk", f"{self.found['io']}{'' if self.found['direct'] else ', page cache'}"))
+        if self.found.get("doubtful"):
+            rows.append(("doubtful, default used", ", ".join(self.found["doubtful"]).replace("_", " ")))
+        if self.ratios:
+            rows.append(("runs ÷ their plans", ", ".join(f"{ratio:.2f}" for ratio in self.ratios)))
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([self.label, *(f"  {name.ljust(width)}  {text}" for name, text in rows)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary that json can write."""
+        return asdict(self)
+
+    def _off(self) -> bool:
+        if len(self.ratios) < _RUNS:
+            return False
+        return not 1 / _OFF < median(self.ratios[-_RUNS:]) < _OFF
+
+    def fresh(self) -> bool:
+        """Say whether it still holds for this machine."""
+        if any(self.device.get(key) != value for key, value in _processors().items()):
+            return False
+        if self.source == "measured":
+            return True
+        age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(self.date)
+        return datetime.timedelta() <= age < _QUICK_AGE and not self._off()
+
+
+def bounded(rates: dict[str, float]) -> dict[str, float]:
+    """Return the rates with those that cannot be true replaced by the default's."""
+    usual = default().rates
+    return {
+        name: value if math.isfinite(value) and low <= value <= high else usual[name]
+        for name, (low, high) in BOUNDS.items()
+        for value in [rates.get(name, math.nan)]
+    }
+
+
+def default() -> Profile:
+    """Return the rates that are taken where nothing can be measured."""
+    core = _core.MachineProfile()
+    return Profile("default", "", {}, {name: float(getattr(core, name)) for name in BOUNDS})
+
+
+def _bytes_per_second(rate: float) -> str:
+    return f"{rate / 1e9:.2f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.3g} MB/s"
+
+
+def _quantity(name: str, value: float) -> str:
+    if name.endswith("bytes_per_second"):
+        return _bytes_per_second(value)
+    if name.startswith("flops"):
+        return f"{value / 1e9:.3g} Gflop/s a worker"
+    if name.endswith("seconds"):
+        return f"{value * 1e6:.3g} µs" if value < 1e-3 else f"{value * 1e3:.3g} ms"
+    return _core.format_bytes(int(value)) if name.endswith("bytes") else f"{value:.3g}"
+
+
+# Where it is kept -------------------------------------------------------------------------------------------
+
+
+def _existing(directory: Path) -> Path:
+    directory = directory.absolute()
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    return directory
+
+
+def _processors() -> dict[str, Any]:
+    model = ""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return {"processor": model, "processors": len(os.sched_getaffinity(0))}
+
+
+def device_of(directory: Path) -> dict[str, Any]:
+    """Return what identifies the device that holds a directory, and the processors beside it."""
+    place = _existing(directory)
+    number = os.stat(place).st_dev
+    return {
+        "machine": os.uname().nodename,
+        "file_system": scratch.file_system(place),
+        "number": f"{os.major(number)}:{os.minor(number)}",
+        **_processors(),
+    }
+
+
+def cache_file(directory: Path) -> Path:
+    """Return the file that keeps the profile of the device that holds a directory."""
+    device = device_of(directory)
+    name = f"{device['machine']}-{device['file_system'] or 'unknown'}-{device['number'].replace(':', '-')}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flagstone"
+    return cache / f"machine-{name.replace('/', '_')}.json"
+
+
+def kept(directory: Path) -> Profile | None:
+    """Return the profile that is kept for the device of a directory; a damaged one is none."""
+    try:
+        stored = json.loads(cache_file(directory).read_text())
+        if stored.pop("version") != _VERSION:
+            return None
+        profile = Profile(**stored)
+        datetime.datetime.fromisoformat(profile.date)
+        if set(profile.rates) != set(BOUNDS) or bounded(profile.rates) != profile.rates:
+            return None
+        return profile
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def save(directory: Path, profile: Profile) -> Path | None:
+    """Keep a profile, whole or not at all; None where the cache cannot be written (then nothing is lost)."""
+    import tempfile  # with what reading a profile does not need
+
+    file = cache_file(directory)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".machine-", delete=False) as aside:
+            aside.write(json.dumps({"version": _VERSION, **asdict(profile)}, indent=1) + "\n")
+        os.replace(aside.name, file)
+    except OSError:
+        return None
+    return file
+
+
+# The quick probe --------------------------------------------------------------------------------------------
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median (that of `statistics`, whose import takes as long as a tenth of ours)."""
+    return float(np.median(list(values)))
+
+
+def median_of(times: int, measure: Callable[[], float]) -> float:
+    """Return the median of several short measurements: one disturbance does not count."""
+    return median(measure() for _ in range(times))
+
+
+class Load:
+    """Notices that other programs took processor time: a busy thread got less than the clock passed."""
+
+    def __init__(self) -> None:
+        self._shares: list[float] = []
+
+    def rate(self, measure: Callable[[], _core.Rate]) -> float:
+        """Return units per second of processor time, median of three: what a worker does when it is let."""
+        rates = [measure() for _ in range(3)]
+        self._shares += [one.busy / one.elapsed for one in rates]
+        return median(one.busy for one in rates)
+
+    @property
+    def heavy(self) -> bool:
+        return median(self._shares) > 1.15
+
+
+def rate_of(moved: _core.Moved) -> float:
+    """Return bytes a second."""
+    return (moved.bytes_read + moved.bytes_written) / moved.seconds
+
+
+def mixed_penalty(moved: _core.Moved, read: float, write: float) -> float:
+    """Return the time of reads and writes at once ÷ the sum of their times alone."""
+    return moved.seconds / (moved.bytes_read / read + moved.bytes_written / write)
+
+
+def overhead(moved: _core.Moved, read: float) -> float:
+    """Return what one more request costs at depth, beyond its bytes."""
+    return max(
+        (moved.seconds - moved.bytes_read / read) / moved.requests, BOUNDS["request_overhead_seconds"][0]
+    )
+
+
+def _disk_rates(directory: Path, io: str) -> dict[str, float]:
+    disk = _core.DiskGauge(str(directory), _FILE, io)
+    writes = []
+    start = time.perf_counter()
+    while disk.filled < _FILE and (disk.filled < 2 * _FILE // 8 or time.perf_counter() - start < 1):
+        writes.append(rate_of(disk.fill(_FILE // 8)))
+    write = median(writes)
+    read = median_of(5, lambda: rate_of(disk.measure(1 * _MiB, 8, seconds=0.04)))
+    mixed = [disk.measure(_MiB // 2, 8, write_share=0.5, seconds=0.05) for _ in range(3)]
+    strided = [disk.measure(8192, 32, stride=65536, seconds=0.03) for _ in range(3)]
+    return {
+        "read_bytes_per_second": read,
+        "write_bytes_per_second": write,
+        "request_seconds": disk.measure(4096, 1, random=True, seconds=0.03).request_seconds,
+        "request_overhead_seconds": median(overhead(moved, read) for moved in strided),
+        "mixed_penalty": median(mixed_penalty(moved, read, write) for moved in mixed),
+        "sync_seconds": median_of(3, disk.sync),
+    }
+
+
+def processor_rates(load: Load, workers: int, n: int, seconds: float) -> dict[str, float]:
+    """Return the rates of one worker while all are busy, on n x n tiles; 12 n^2 bytes each."""
+    narrow = n * 7 // 10 // 16 * 16
+    copied = 6 * n * n
+    return {
+        "flops_float32": load.rate(lambda: _core.gemm_rate("float32", n, workers, seconds)),
+        "flops_float64": load.rate(lambda: _core.gemm_rate("float64", narrow, workers, seconds)),
+        "memory_bytes_per_second": load.rate(lambda: _core.copy_rate(copied, workers, seconds)),
+        "decode_bytes_per_second": load.rate(lambda: _core.decode_rate(workers, seconds)),
+    }
+
+
+def probe(directory: Path, io: str = "auto") -> Profile:
+    """Take a quick profile: about a second, 32 MiB of disk, at most 8 MiB of memory.
+
+    One worker alone: threads would leave BLAS and malloc memory behind that a tight limit has no room for.
+    """
+    load = Load()
+    rates = processor_rates(load, 1, 704, 0.02) | _disk_rates(directory, io)
+    return Profile("quick probe", now(), device_of(directory), bounded(rates), loaded=load.heavy)
+
+
+def now() -> str:
+    """Return the time in ISO 8601, UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+# Which one a plan uses --------------------------------------------------------------------------------------
+
+_short_lived: dict[Path, tuple[float, Profile]] = {}
+
+
+def lookup(places: list[Path], io: str = "auto") -> Profile:
+    """Return the profile of a plan.
+
+    `places` are directories, the one that matters most first, scratch last. The first measured profile wins;
+    else the quick probe of scratch, which is taken now where there is none that still holds. Data directories
+    are never written to. A probe that was taken under load is not kept.
+    """
+    for place in places:
+        profile = kept(place)
+        if profile is not None and profile.source == "measured" and profile.fresh():
+            return profile
+    directory = places[-1]
+    profile = kept(directory)
+    if profile is not None and profile.fresh():
+        return profile
+    file = cache_file(directory)
+    taken, believed = _short_lived.get(file, (-math.inf, default()))
+    if time.monotonic() - taken < _LOADED_SECONDS and not believed._off():
+        return believed
+    try:
+        profile = probe(directory, io)
+    except (OSError, MemoryError, Error):
+        profile = default()  # a plan is worth having where scratch is full or may not be written
+    if profile.source == "default" or profile.loaded or save(directory, profile) is None:
+        _short_lived[file] = time.monotonic(), profile
+    return profile
+
+
+def learn(profile: Profile, directories: list[Path], ratio: float) -> None:
+    """Keep actual ÷ planned seconds of a completed run with the profile that the plan used.
+
+    Nothing is corrected by it: a rate that is wrong is measured again. Three runs that are off by 1.6 in
+    their middle make a quick probe stale; with a measured one the plan says that calibrating would help.
+    """
+    profile.ratios.append(float(f"{ratio:.3g}"))
+    del profile.ratios[:-_RUNS]
+    if profile.source == "default":
+        return
+    for directory in directories:
+        stored = kept(directory)
+        if stored is not None and (stored.source, stored.date) == (profile.source, profile.date):
+            save(directory, profile)
+            return

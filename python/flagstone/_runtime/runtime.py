@@ -1,0 +1,214 @@
+"""The runtime in use: memory limit, workers, scratch, and the engine that they make.
+
+A `Runtime` holds an engine (ring, workers, cache) that is made at first use. Without a `with` block, calls
+use one default runtime per process; a forked child makes its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .. import _core
+from .._errors.classes import Error
+from .._errors.messages import path_text, storage_error
+from .._scratch import scratch
+from . import profile
+from .arguments import memory_bytes, quota_bytes, thread_count
+from .plan import Plan, Stats
+
+__all__ = ["Progress", "Runtime", "current", "features", "remember", "stats"]
+
+Progress = Callable[[Any], None]
+
+
+class Runtime:
+    """Memory limit, workers and scratch of the calls inside a ``with`` block.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Most resident memory that the whole process may reach during a call: bytes or "4GiB". Default:
+        $FLAGSTONE_MEMORY, else 60 % of what the machine or its cgroup allows.
+    workers : int, optional
+        Tasks that run at once; default: the processors available.
+    threads_per_task : int
+        Threads of one task.
+    scratch : path, optional
+        Directory for results without `out=` and for spilled tiles; default: $FLAGSTONE_SCRATCH, else the
+        user's cache directory (never one that lives in memory).
+    io : {"auto", "uring", "threads"}
+        How the disk is talked to.
+    scratch_quota : int or str, optional
+        Most bytes that may lie in the scratch directory, imports and results of all processes: "200GiB". A
+        call that needs more is refused before it starts. Default: $FLAGSTONE_SCRATCH_QUOTA, else no quota.
+    progress : callable, optional
+        Called about ten times a second during a call, with the statistics so far.
+
+    Examples
+    --------
+    >>> with fl.Runtime(memory="2GiB", workers=4):
+    ...     C = A @ B
+    """
+
+    __module__ = "flagstone"
+
+    def __init__(
+        self,
+        memory: int | str | None = None,
+        workers: int | None = None,
+        threads_per_task: int = 1,
+        scratch: str | os.PathLike[str] | None = None,
+        io: str = "auto",
+        progress: Progress | None = None,
+        scratch_quota: int | str | None = None,
+    ) -> None:
+        if io not in ("auto", "uring", "threads"):
+            raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
+        self.memory = memory_bytes(memory)
+        self.workers = 0 if workers is None else thread_count("workers", workers)
+        self.threads_per_task = thread_count("threads_per_task", threads_per_task)
+        self.io = io
+        self.progress = progress
+        self.last: Stats | None = None
+        self.planned: tuple[Plan, profile.Profile, list[Path]] | None = None  # the last one
+        self._quota = None if scratch_quota is None else quota_bytes(scratch_quota)
+        self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
+        if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
+            raise storage_error(
+                f"Runtime: scratch is '{scratch}', which is a file; name a directory.",
+                errno.ENOTDIR,
+                str(self._scratch),
+            )
+        self._engines: dict[
+            int, _core.Engine
+        ] = {}  # by memory limit: this runtime's own and the last other one
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def scratch(self) -> Path:
+        """The scratch directory (not created until it is needed)."""
+        if self._scratch is None:
+            self._scratch = scratch.default_directory()
+        return self._scratch
+
+    @property
+    def scratch_quota(self) -> int | None:
+        """Most bytes that may lie in scratch; None: as many as the disk holds."""
+        return quota_bytes(None) if self._quota is None else self._quota
+
+    def engine(self, memory: int | None = None) -> _core.Engine:
+        """Return the engine for a limit, making it at first use."""
+        limit = self.memory if memory is None else memory
+        with self._lock:
+            if self._process != os.getpid():
+                # The parent's threads do not exist here: its engines are dead and must not even be destroyed.
+                for dead in self._engines.values():
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dead))
+                self._engines, self._process = {}, os.getpid()
+            if limit not in self._engines:
+                for other in [key for key in self._engines if key != self.memory]:
+                    del self._engines[other]
+                self._engines[limit] = _core.Engine(
+                    limit, self.workers, self.threads_per_task, str(self.scratch), self.io
+                )
+            return self._engines[limit]
+
+    def __enter__(self) -> Runtime:
+        _stack().append(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _stack().remove(self)
+        with self._lock:
+            if self._process == os.getpid():
+                self._engines.clear()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Runtime memory={_core.format_bytes(self.memory)} workers={self.workers or 'all'} io={self.io}>"
+        )
+
+
+_local = threading.local()
+_default: Runtime | None = None
+_default_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _default_lock
+    _default_lock = threading.Lock()
+    if _default is not None:
+        _default._lock = threading.Lock()
+    for runtime in _stack():
+        runtime._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _stack() -> list[Runtime]:
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    stack: list[Runtime] = _local.stack
+    return stack
+
+
+def current() -> Runtime:
+    """Return the runtime of the innermost ``with`` block of this thread, else the process's default one."""
+    global _default
+    if _stack():
+        return _stack()[-1]
+    with _default_lock:
+        wanted = memory_bytes(None) if os.environ.get("FLAGSTONE_MEMORY") else None
+        if _default is None or (wanted is not None and wanted != _default.memory):
+            _default = Runtime()
+        return _default
+
+
+def features() -> dict[str, Any]:
+    """Return what this build and machine offer: version, disk path, memory allowed, workers, scratch."""
+    runtime = current()
+    engine = runtime.engine()
+    return {
+        "version": _core.__version__,
+        "io": engine.io,
+        "memory_allowed": _core.allowed_memory(),
+        "memory_limit": runtime.memory,
+        "workers": engine.workers or len(os.sched_getaffinity(0)),
+        "scratch": str(runtime.scratch),
+        "scratch_file_system": scratch.file_system(runtime.scratch),
+        "scratch_quota": runtime.scratch_quota,
+    }
+
+
+_last: Stats | None = None
+
+
+def remember(runtime: Runtime, done: Stats) -> None:
+    """Make `done` what stats() tells, and what this runtime did last."""
+    global _last
+    _last = runtime.last = done
+
+
+def stats() -> Stats:
+    """Return what the last call of this process did.
+
+    Returns
+    -------
+    Stats
+        The fields of a `Plan`, measured, and more: busy and idle seconds of workers and disk, and how the
+        disk was talked to (`io`).
+    """
+    if _last is None:
+        raise Error("stats: nothing has run yet in this process; call a routine first.")
+    return _last

@@ -1,0 +1,258 @@
+"""SparseArray: a CSR matrix that stays on disk and streams by row panels."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.linear_operator import LinearOperator
+from .._array.pickling import check_stamp, stamp
+from .._errors.classes import ShapeError
+from .._resume.openers import OPENERS, opener
+from .._runtime.call import Call
+from .products import Product
+from .reductions import SparseReductions, stored_numbers
+from .validation import check_columns, check_pointers
+from .views import LazySparse
+
+__all__ = ["SparseArray"]
+
+Floats = NDArray[Any]
+
+
+class SparseArray(SparseReductions, LazySparse, LinearOperator):
+    """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
+
+    Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the
+    matrix each, never more than a few panels in memory.
+    """
+
+    __module__ = "flagstone"
+
+    __hash__ = object.__hash__
+
+    def __init__(
+        self, core: _core.CsrMatrix, *, transposed: bool = False, root: SparseArray | None = None,
+        import_seconds: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._stored = core
+        self._steps = ()
+        self._columns = None
+        self._transposed = transposed
+        self._root = root
+        self._prepared: _core.CsrOperand | None = None
+        self._column_nnz: NDArray[np.int64] | None = None  # counted at first need, by views
+        self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
+        self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
+
+    @property
+    def _owner(self) -> SparseArray:
+        return self if self._root is None else self._root
+
+    @property
+    def _matrix(self) -> _core.CsrMatrix:
+        """The matrix as it is stored, for those that copy it."""
+        if self.lazy:
+            raise TypeError(
+                "sparse: this is a view with pending scaling, maps or a choice of columns; it can be "
+                "multiplied, summed and decomposed, not exported. to_scipy() loads it."
+            )
+        return self._stored
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        cols = self._stored.cols if self._columns is None else len(self._columns)
+        shape = (self._stored.rows, cols)
+        return shape[::-1] if self._transposed else shape
+
+    @property
+    def ndim(self) -> int:
+        """Always 2."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the values (an import may hold small counts in a byte each)."""
+        stored = np.dtype(self._stored.value_dtype)
+        if not self._steps:
+            return stored
+        return np.dtype(np.float32 if stored.itemsize <= 4 else np.float64)
+
+    @property
+    def stored_values(self) -> int:
+        """Number of values on disk, those of columns that a view leaves out included."""
+        return int(self._stored.nnz)
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values; of a choice of columns: counted with one read of the matrix, once."""
+        if self._columns is None:
+            return self.stored_values
+        owner: Any = self._owner
+        if owner._column_nnz is None:
+            owner._column_nnz = stored_numbers(owner.T if owner._transposed else owner)
+        return int(owner._column_nnz[self._columns].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that values, indices and pointers take in memory as SciPy holds them (views: at most)."""
+        index = 4 if max(self.stored_values, *self.shape) < 2**31 else 8
+        return self.stored_values * (self.dtype.itemsize + index) + (self._stored.rows + 1) * index
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one read of the matrix, as packed on disk."""
+        return int(self._stored.stored_bytes)
+
+    @property
+    def path(self) -> str:
+        """The directory that holds it."""
+        return str(self._stored.path)
+
+    @property
+    def T(self) -> SparseArray:
+        """The transpose: a view for products, nothing is moved."""
+        view: SparseArray = self._seen()
+        view._transposed = not self._transposed
+        return view
+
+    def __repr__(self) -> str:
+        view = ".T" if self._transposed else ""
+        view += " view" if self.lazy else ""
+        if self._columns is None:
+            density = self.stored_values / max(1, self.shape[0] * self.shape[1])
+            values = f"{self.stored_values:,} stored values ({density:.2%})"
+        else:  # how many of them takes a read
+            stored = f"{self.stored_values:,} stored values in all of them"
+            values = f"chosen columns of {self._stored.cols:,}, {stored}"
+        return (
+            f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {values}, "
+            f"{_core.format_bytes(self.nbytes)} in memory, {_core.format_bytes(self.stored_bytes)} on disk, "
+            f"'{self.path}'>"
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        raise TypeError(
+            f"asarray: a SparseArray of {shape_text(self.shape)} is not made dense by accident; "
+            "call to_scipy() for a SciPy matrix."
+        )
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise TypeError(
+            f"numpy.{getattr(function, '__name__', function)}: NumPy functions do not load a SparseArray; "
+            "call to_scipy() first."
+        )
+
+    def __bool__(self) -> bool:
+        raise TypeError("bool: the truth of a SparseArray is not defined.")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def operand(self) -> _core.CsrOperand:
+        """Return the matrix prepared for streaming (made once)."""
+        owner = self._owner
+        if owner._prepared is None:
+            owner._prepared = _core.prepare_csr(owner._stored)
+        if not self.lazy:
+            return owner._prepared
+        if self._prepared is None:
+            self._prepared = self._transformed(owner._prepared)
+        return self._prepared
+
+    def to_scipy(self) -> Any:
+        """Return a SciPy CSR (of a transpose: CSC) matrix; refuses what would go beyond the memory limit."""
+        from scipy import sparse
+
+        call = Call("to_scipy")
+        call.room(f"the whole matrix ({self.stored_values:,} stored values)", self.nbytes)
+        index = np.dtype(np.int32 if max(self.stored_values, *self.shape) < 2**31 else np.int64)
+        stored = self._stored
+        parts = [Array(part)[...] for part in (stored.data, stored.indices, stored.indptr)]
+        check_columns(parts[1], stored.cols, 0, self.path)
+        check_pointers(parts[2].astype(np.int64, copy=False), 0, stored.rows, stored.nnz, self.path)
+        data, indices, indptr = (
+            parts[0].astype(self.dtype, copy=False),
+            parts[1].astype(index, copy=False),
+            parts[2].astype(index, copy=False),
+        )
+        matrix = sparse.csr_matrix((data, indices, indptr), (stored.rows, stored.cols), copy=False)
+        if self.lazy:
+            matrix = self._apply_to_scipy(matrix)
+        return matrix.T if self._transposed else matrix
+
+    # Products -----------------------------------------------------------------------------------------------
+
+    def __matmul__(self, other: Any) -> Any:
+        """Return ``A @ X`` (``A.T @ X``) as an ndarray; see `multiply`."""
+        if isinstance(other, (Array, SparseArray)):
+            return NotImplemented
+        return self.multiply(other)
+
+    def multiply(self, x: Floats, memory: int | str | None = None) -> Floats:
+        """Return ``A X``, or ``Aᵀ X`` for a transpose.
+
+        Parameters
+        ----------
+        x : ndarray, n x b or n
+            float32 or float64, which is the precision of the product; sums over panels are float64.
+        memory : int or str, optional
+            Most resident memory of the process during the call.
+
+        Notes
+        -----
+        Reads the matrix once (`stored_bytes`); 2 nnz b flops. X and the result are in memory.
+        """
+        return Product(self, x, "transposed" if self._transposed else "plain", memory).run()
+
+    def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
+        """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops.
+
+        Parameters
+        ----------
+        x : ndarray, n or n x b
+            In memory.
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+        """
+        if self._transposed:
+            raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
+        return Product(self, x, "gram", memory).run()
+
+    def _multiply(self, x: Floats, adjoint: bool) -> Floats:
+        a = self.T if adjoint else self
+        return Product(a, x, "transposed" if a._transposed else "plain").run()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by path: the receiver opens the same matrix, and hears when it went away or was replaced."""
+        if self.lazy:
+            raise TypeError(
+                "pickle: a view with pending steps does not travel; pickle the matrix and repeat them."
+            )
+        if self._owner._opened is not None:
+            return _view_of, (*self._owner._opened, self._transposed)
+        path = os.path.abspath(self.path)
+        return _reopen, (path, self._transposed, stamp(path))
+
+
+@opener("csr")
+def open_csr(path: str) -> SparseArray:
+    """Open a CSR group."""
+    return SparseArray(_core.open_csr(path))
+
+
+def _reopen(path: str, transposed: bool, stamped: tuple[int, ...]) -> SparseArray:
+    check_stamp(path, stamped)
+    matrix = open_csr(path)
+    return matrix.T if transposed else matrix
+
+
+def _view_of(name: str, arguments: tuple[Any, ...], transposed: bool) -> SparseArray:
+    matrix: SparseArray = OPENERS[name](*arguments)
+    return matrix.T if transposed else matrix

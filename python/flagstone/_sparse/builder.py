@@ -1,0 +1,253 @@
+"""Building sparse matrices on disk from row blocks, in fixed memory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._errors.classes import Error, FormatError, ShapeError, StorageError
+from .._errors.messages import storage_error
+from .._output.destination import in_group
+from .._output.replaceable import check_overwrite
+from .._resume.record import UNRECORDED, Record, sync_folder
+from .._runtime.call import Call
+from .._runtime.runtime import current
+from .._scratch import quota, scratch
+from .._scratch.builds import whole_or_nothing
+from .array import SparseArray
+
+__all__ = ["CsrBuilder", "from_blocks", "value_dtype"]
+
+
+def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return (columns, indptr, indices, data) of a block: SciPy, 2-d ndarray or tuple."""
+    if isinstance(block, tuple) and len(block) == 4:
+        data, indices, indptr, cols = block
+        return int(cols), np.asarray(indptr), np.asarray(indices), np.asarray(data)
+    if hasattr(block, "tocsr"):
+        block = block.tocsr()
+        return int(block.shape[1]), block.indptr, block.indices, block.data
+    dense = np.asarray(block)
+    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"{who}: a block is {type(block).__name__}; blocks of rows are SciPy sparse matrices, 2-d arrays "
+            "or "
+            "(data, indices, indptr, columns)."
+        )
+    rows, columns = np.nonzero(dense)
+    pointers = np.zeros(dense.shape[0] + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=dense.shape[0]), out=pointers[1:])
+    return dense.shape[1], pointers, columns, dense[rows, columns]
+
+
+def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
+    """Return the dtype in which values are stored."""
+    if dtype.kind == "b":
+        return np.dtype(np.uint8)
+    if dtype.kind in "iu":
+        return dtype.newbyteorder("=")
+    if dtype.kind == "f":
+        return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+    raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
+
+
+#: What the writer of a matrix holds, before its dtypes are known (more with many cores: asked again then).
+_WRITER = 32 << 20
+#: What making the blocks may take, temporaries included.
+_BLOCKS = 128 << 20
+
+
+class CsrBuilder:
+    """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
+
+    def __init__(
+        self,
+        call: Call,
+        path: str,
+        cols: int,
+        dtype: np.dtype[Any],
+        replace: bool,
+        *,
+        beside: int = 0,
+        narrow: bool = False,
+        record: Record = UNRECORDED,
+        output: _core.Output | None = None,
+    ) -> None:
+        """`record`: of a call that can be resumed (not narrow); `output`: what it opened already."""
+        self.path, self.rows = path, 0
+        self._call, self._dtype = call, dtype
+        held = _core.CsrWriter.memory_bytes(cols, dtype.name)
+        state = held + 64 * max(cols, 0) if record.text else 0  # as bytes, copied twice on their way
+        call.room("the writer", held + 64 * max(cols, 0) + beside + state)
+        self._output: _core.Output | None = output or record.output(path, replace, 0)
+        self.checkpoint = record.checkpoint
+        self._writer: _core.CsrWriter | None = self._begin(record, cols, narrow)
+        #: Rows that a dead process had written and noted; `append` leaves them out.
+        self.held: int = self._writer.rows
+
+    def _begin(self, record: Record, cols: int, narrow: bool) -> _core.CsrWriter:
+        assert self._output is not None
+        place, dtype = self._output.directory, self._dtype.name
+        if self.checkpoint is not None and self.checkpoint.has("writer"):
+            try:
+                return _core.CsrWriter.resumed(place, cols, dtype, self.checkpoint.load("writer"))
+            except Error as error:
+                record.begin_again(self.path, error)
+        if os.path.isdir(place):  # of a dead process that noted nothing of it
+            shutil.rmtree(place)
+        return _core.CsrWriter(place, cols, dtype, narrow)
+
+    @property
+    def notes(self) -> str | None:
+        """A directory for what the source needs to go on; None where nothing is noted."""
+        return self._output.notes if self.checkpoint is not None and self._output is not None else None
+
+    def offer(self, done: float, parts: Callable[[], list[tuple[str, bytes]]] = list) -> None:
+        """Note what was written so far, and what the source has to say, where a checkpoint is due."""
+        if self.checkpoint is None or self.rows <= self.held or not self.checkpoint.due():
+            return
+        assert self._writer is not None
+        assert self._output is not None
+        beside, state = parts(), self._writer.state()
+        sync_folder(os.path.dirname(self._output.directory))
+        self.checkpoint.save(min(done, 1.0), [("writer", state), *beside])
+
+    def append(self, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any]) -> None:
+        """Write one block of rows: of those that are held already, nothing."""
+        rows = len(indptr) - 1
+        left = min(max(self.held - self.rows, 0), rows)
+        self.rows += rows
+        if left == rows and rows > 0:
+            return
+        if left > 0:
+            first = int(indptr[left] - indptr[0])
+            indptr, indices, data = indptr[left:], indices[first:], data[first:]
+        self._call.room("a block of rows", data.nbytes // 2)
+        pointers = np.ascontiguousarray(indptr, np.int64)
+        if len(pointers) and pointers[0] != 0:
+            pointers = pointers - pointers[0]
+        wide = np.int32 if indices.dtype == np.int32 else np.int64
+        if self._writer is not None:
+            quota.wrote(data.nbytes + indices.nbytes)
+            self._writer.append(
+                pointers, np.ascontiguousarray(indices, wide), np.ascontiguousarray(data, self._dtype)
+            )
+
+    def publish(self) -> SparseArray:
+        """Write the tails and make the matrix appear."""
+        if self._writer is not None:
+            self._writer.finish()
+            self._writer = None
+            quota.finished()
+        if self._output is not None:
+            self._output.publish()
+        return SparseArray(_core.open_csr(self.path))
+
+    def leave(self) -> None:
+        """Let what was built stay, for a call that goes on with it."""
+        if self._output is not None:
+            self._output.leave()
+
+    def discard(self) -> None:
+        """Remove what was built."""
+        self._writer = self._output = None
+
+
+def from_blocks(
+    blocks: Iterable[Any],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+    dtype: Any = None,
+) -> SparseArray:
+    """Build a sparse matrix on disk from an iterator of row blocks, in fixed memory.
+
+    Parameters
+    ----------
+    blocks : iterable
+        Row blocks from top to bottom: SciPy sparse matrices, 2-d arrays (zeros are left out) or tuples
+        ``(data, indices, indptr, columns)``. Unsorted and duplicate columns are put right.
+    path : path, optional
+        Where the matrix goes (a directory); default: scratch, until the handle dies.
+    overwrite : bool
+        Replace, at once and whole, what is there.
+    dtype : dtype, optional
+        Of the stored values; default: that of the first block.
+
+    Returns
+    -------
+    SparseArray
+
+    Notes
+    -----
+    Writes about 3 to 8 bytes a stored value (packed). Holds some 20 MiB and the block at hand; a limit must
+    leave 160 MiB, 128 of them for what makes the blocks.
+    """
+    who = "from_blocks"
+    place = scratch.Result(current().scratch, "matrix") if path is None else None
+    target = place.path if place is not None else os.fspath(path)  # type: ignore[arg-type]
+    if place is None:
+        if not overwrite and os.path.lexists(target):
+            raise storage_error(
+                f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
+            )
+        check_overwrite(who, target)
+        in_group(who, target)
+    call = Call(who)
+    call.room("making the blocks", _WRITER + _BLOCKS)
+    counted: Any = contextlib.nullcontext()
+    if place is not None:
+        runtime = call.runtime
+        counted = quota.counting(who, runtime.scratch, runtime.scratch_quota, Path(place.path))
+    with whole_or_nothing(place), counted, call.measured(who, "row blocks") as done:
+        matrix = _write_blocks(call, blocks, target, overwrite, dtype)
+        done.bytes_written = matrix.stored_bytes
+    if place is not None:
+        place.tie(matrix)
+    return matrix
+
+
+def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: bool, dtype: Any) -> SparseArray:
+    who = call.who
+    columns = -1
+    builder: CsrBuilder | None = None
+    try:
+        for number, block in enumerate(blocks):
+            cols, indptr, indices, data = csr_parts(block, who)
+            if builder is None:
+                columns = cols
+                kind = value_dtype(np.dtype(dtype) if dtype is not None else data.dtype, who)
+                builder = CsrBuilder(call, target, cols, kind, overwrite)
+            elif cols != columns:
+                raise ShapeError(
+                    f"{who}: block {number} has {cols} columns and the first {columns}; all need the same."
+                )
+            if len(indptr) < 1 or len(indices) != len(data) or indptr[-1] - indptr[0] != len(data):
+                raise FormatError(
+                    f"{who}: block {number} has {len(data)} values, {len(indices)} indices and pointers that "
+                    f"end at {indptr[-1] if len(indptr) else 'nothing'}; they must agree."
+                )
+            try:
+                builder.append(indptr, indices, data)
+            except StorageError as error:
+                raise storage_error(
+                    f"{who}: {error}", error.errno or 0, str(error.filename), error.offset
+                ) from None
+        if builder is None:
+            raise ShapeError(
+                f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed."
+            )
+        return builder.publish()
+    except BaseException:
+        if builder is not None:
+            builder.discard()  # a traceback may keep it alive for long
+        raise

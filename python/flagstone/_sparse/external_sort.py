@@ -1,0 +1,301 @@
+"""Entries of a matrix in any order, sorted by row in fixed memory: an external counting sort."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array
+from .._errors.classes import FormatError
+from .._errors.messages import storage_error
+from .._output.destination import Destination
+from .._resume.record import UNRECORDED, Record, sync_folder
+from .._runtime.call import Call
+from .._runtime.streaming import STEP, Block
+from .._scratch.builds import whole_or_nothing
+from .._scratch.spill import beside, reserve, spilling
+from .array import SparseArray
+from .builder import CsrBuilder, value_dtype
+
+__all__ = ["Triplets", "Work", "build_csr", "build_dense", "check_rows", "stretches"]
+
+
+@dataclass
+class Work:
+    """A folder for what lies on the way, and notes about it where the call can be resumed.
+
+    Every save carries all notes on; what they speak of must be on the disk before.
+    """
+
+    folder: str
+    checkpoint: _core.Checkpoint | None = None
+    notes: dict[str, bytes] = field(default_factory=dict)
+
+    def told(self, name: str) -> dict[str, Any] | None:
+        """Return what was noted, by this process or a dead one."""
+        if name in self.notes:
+            return dict(json.loads(self.notes[name]))
+        if self.checkpoint is None or not self.checkpoint.has(name):
+            return None
+        self.notes[name] = self.checkpoint.load(name)
+        return dict(json.loads(self.notes[name]))
+
+    def note(self, name: str, about: dict[str, Any], done: float, synced: Callable[[], None]) -> None:
+        """Note something and, where a checkpoint is due, save after `synced` has made it durable."""
+        if self.checkpoint is None:
+            return
+        if self.checkpoint.due():
+            synced()
+            self.notes[name] = json.dumps(about).encode()
+            self.checkpoint.save(done, list(self.notes.items()))
+
+    def forget(self, name: str) -> None:
+        """Carry a note on no longer."""
+        self.notes.pop(name, None)
+
+
+@dataclass
+class Triplets:
+    """Entries (row, column, value) of a matrix, block by block, in any order.
+
+    `blocks` is called twice with the same `Work`, and gives the same blocks both times.
+    """
+
+    rows: int
+    cols: int
+    nnz: int  # at least
+    dtype: np.dtype[Any]
+    blocks: Callable[[Work], Iterator[Block]]
+
+
+def check_range(block: Block, rows: int, cols: int, path: str) -> None:
+    """Refuse an entry outside the matrix."""
+    row, column, _ = block
+    bad = (row < 0) | (row >= rows) | (column < 0) | (column >= cols)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise FormatError(
+            f"open: '{path}' has a value at row {row[at]}, column {column[at]}; the matrix is {rows} x "
+            f"{cols}."
+        )
+
+
+class _Buckets:
+    """Entries in files, one for each stretch of rows that fits into memory: an external counting sort.
+
+    The first pass counts entries in coarse ranges of rows, the second writes each to its range's file; a file
+    is then sorted by row in memory. Cost: the entries are written to `work` once and read once.
+    """
+
+    def __init__(self, call: Call, path: str, triplets: Triplets, kept: np.dtype[Any], work: Work) -> None:
+        self._call, self._who = call, f"open: '{path}'"
+        rows, cols = triplets.rows, triplets.cols
+        self.rows, self.coarse = rows, max(1, -(-rows // 65_536))  # rows of one counted range
+        narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
+        self.record = np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
+        self._work, self._files = work, list[IO[bytes]]()
+        told = work.told("buckets")
+        if told is not None and self._reopen(told):
+            return
+        counts = np.zeros(-(-rows // self.coarse) + 1, np.int64)
+        for block in triplets.blocks(work):
+            check_range(block, rows, cols, path)
+            counts += np.bincount(block[0] // self.coarse, minlength=len(counts))
+        per_bucket = max(2 * STEP, int(counts.sum()) // 400)
+        _, self.bucket_of = np.unique((np.cumsum(counts) - counts) // per_bucket, return_inverse=True)
+        try:
+            with spilling(self._who, work.folder):
+                for i in range(int(self.bucket_of[-1]) + 1):
+                    self._files.append(open(f"{work.folder}/{i}", "w+b"))  # noqa: SIM115
+            sizes = np.bincount(self.bucket_of, weights=counts) * self.record.itemsize
+            reserve(self._who, work.folder, self._files, [int(n) for n in sizes])
+            for row, column, value in triplets.blocks(work):
+                self._put(self.bucket_of[row // self.coarse], row, column, value)
+        except BaseException:
+            self.close()
+            raise
+        work.forget("spool")
+        self.note()
+
+    def note(self) -> None:
+        """Note that the buckets are whole."""
+        if self._work.checkpoint is None:
+            return
+        lengths = [file.seek(0, os.SEEK_END) for file in self._files]
+        about = {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
+        self._work.note("buckets", about, 0.5, self._sync)
+
+    def parts(self) -> list[tuple[str, bytes]]:
+        """Return what goes into every later checkpoint: the buckets, once they are on the disk."""
+        if "buckets" not in self._work.notes:
+            self._sync()
+            lengths = [file.seek(0, os.SEEK_END) for file in self._files]
+            about = {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
+            self._work.notes["buckets"] = json.dumps(about).encode()
+        return list(self._work.notes.items())
+
+    def _sync(self) -> None:
+        for file in self._files:
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(self._work.folder)
+        sync_folder(os.path.dirname(self._work.folder))
+
+    def _reopen(self, told: dict[str, Any]) -> bool:
+        """Take over the files of a dead process, where they are as it noted."""
+        self.bucket_of = np.array(told["bucket_of"], np.int64)
+        try:
+            for i, length in enumerate(told["bytes"]):
+                self._files.append(open(f"{self._work.folder}/{i}", "r+b"))  # noqa: SIM115
+                if os.fstat(self._files[-1].fileno()).st_size != length:
+                    raise OSError
+        except OSError:
+            self.close()
+            self._files.clear()
+            self._work.forget("buckets")
+            return False
+        return True
+
+    def _put(
+        self, bucket: NDArray[Any], row: NDArray[Any], column: NDArray[Any], value: NDArray[Any]
+    ) -> None:
+        order = np.argsort(bucket.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
+        entries = np.empty(len(order), self.record)
+        entries["row"], entries["column"], entries["value"] = row[order], column[order], value[order]
+        counts = np.bincount(bucket, minlength=len(self._files))
+        ends = np.cumsum(counts)
+        with spilling(self._who, self._work.folder):
+            for i in np.flatnonzero(counts):
+                self._files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
+
+    def sorted(self, held: int = 0) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """Yield (first row, pointers, columns, values) of stretches of rows, top to bottom.
+
+        Stretches of which the first `held` rows leave nothing are left out.
+        """
+        for i, file in enumerate(self._files):
+            ranges = np.flatnonzero(self.bucket_of == i)
+            first = min(int(ranges[0]) * self.coarse, self.rows)
+            last = min((int(ranges[-1]) + 1) * self.coarse, self.rows)
+            if last <= held:
+                continue
+            yield from stretches(self._call, file, self.record, first, last)
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+
+def _held(triplets: Triplets, kept: np.dtype[Any]) -> int:
+    """Bytes that blocks, a bucket and its sorting take."""
+    return (3 * (16 + kept.itemsize) + 32) * (max(2 * STEP, triplets.nnz // 400) + 2 * STEP)
+
+
+@contextlib.contextmanager
+def _work(target: str, builder: CsrBuilder) -> Iterator[Work]:
+    """Give a folder for bucket files: beside `target`, or in the notes of a call that can be resumed."""
+    if builder.notes is None:
+        with beside(target) as folder:
+            yield Work(folder)
+        return
+    folder = f"{builder.notes}/work"  # it goes with the notes
+    os.makedirs(folder, exist_ok=True)
+    yield Work(folder, builder.checkpoint)
+
+
+def build_csr(
+    call: Call, path: str, triplets: Triplets, target: str, replace: bool = False, narrow: bool = False,
+    record: Record = UNRECORDED,
+) -> SparseArray:  # fmt: skip
+    """Sort entries by row into a CSR group; duplicates are summed. Holds about 150 MB."""
+    kept = value_dtype(triplets.dtype, f"open: '{path}'")
+    check_rows(triplets.rows, path, target)
+    builder = CsrBuilder(
+        call, target, triplets.cols, kept, replace, beside=_held(triplets, kept), narrow=narrow, record=record
+    )
+    with whole_or_nothing(builder), record.kept(builder), _work(target, builder) as work:
+        buckets = _Buckets(call, path, triplets, kept, work)
+        with contextlib.closing(buckets):
+            for first, pointers, columns, values in buckets.sorted(builder.held):
+                builder.rows = first
+                builder.append(pointers, columns, values)
+                builder.offer(0.5 + 0.5 * builder.rows / max(1, triplets.rows), buckets.parts)
+        return builder.publish()
+
+
+def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace: bool = False) -> Array:
+    """Sort entries by row into a dense array (complex matrices: CSR groups hold real numbers only)."""
+    shape, row = (triplets.rows, triplets.cols), max(1, triplets.cols * triplets.dtype.itemsize)
+    most = max(1, (32 << 20) // row)
+    call.room("rows and entries", _held(triplets, triplets.dtype) + max(row, 32 << 20))
+    destination = Destination("open", target, shape, triplets.dtype.name, None, replace)
+    out = Array(destination.core, "r+")
+    out._dirty = True  # built aside: no mark is needed
+    with whole_or_nothing(destination), beside(target) as folder:
+        buckets = _Buckets(call, path, triplets, triplets.dtype, Work(folder))
+        with contextlib.closing(buckets):
+            for first, pointers, columns, values in buckets.sorted():
+                rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
+                for start in range(0, len(pointers) - 1, most):
+                    end = min(start + most, len(pointers) - 1)
+                    part = slice(pointers[start], pointers[end])
+                    dense = np.zeros((end - start, triplets.cols), triplets.dtype)
+                    np.add.at(dense, (rows[part] - start, columns[part]), values[part])
+                    out._assign(call, np.s_[first + start : first + end], dense)
+        return destination.publish()
+
+
+_ROWS = 1 << 19  # of one stretch: 4 MiB of pointers
+_PACKED = 255  # bytes to one, at best: the most that lz4 makes of pointers that all are the same
+
+
+def check_rows(rows: int, path: str, target: str) -> None:
+    """Refuse a number of rows whose pointers cannot fit beside `target`, however well they pack."""
+    folder = os.path.dirname(os.path.abspath(target))
+    system = os.statvfs(folder)
+    free = system.f_bavail * system.f_frsize
+    if 8 * rows // _PACKED > free:
+        raise storage_error(
+            f"open: '{path}' says that it has {rows} rows: their pointers take "
+            f"{_core.format_bytes(min(8 * rows // _PACKED, 1 << 62))} at least, and there are "
+            f"{_core.format_bytes(free)} of space left. It is damaged, or needs a roomier FLAGSTONE_SCRATCH.",
+            errno.ENOSPC, folder,
+        )  # fmt: skip
+
+
+def stretches(
+    call: Call, file: IO[bytes], record: np.dtype[Any], first: int, last: int
+) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Yield (first row, pointers, columns, values) of rows from `first` to `last`; `file` has their entries.
+
+    Holds the entries three times, and pointers of 2^19 rows.
+    """
+    number = file.seek(0, os.SEEK_END) // record.itemsize
+    call.room(
+        f"the entries of rows {first} to {last - 1}",
+        (2 * record.itemsize + 32) * number + 16 * min(_ROWS, last - first),
+    )
+    file.seek(0)
+    entries = np.frombuffer(file.read(), record)
+    row = entries["row"] - first
+    if last - first <= 1 << 16:
+        row = row.astype(np.uint16)  # a radix sort
+    order = np.argsort(row, kind="stable")
+    for start in range(0, max(last - first, 1), _ROWS):
+        end, part = min(start + _ROWS, last - first), order
+        if end - start < last - first:
+            edges = np.searchsorted(row, np.array([start, end], row.dtype), sorter=order)
+            part = order[edges[0] : edges[1]]
+        pointers = np.zeros(end - start + 1, np.int64)
+        np.cumsum(np.bincount(row[part] - start, minlength=end - start), out=pointers[1:])
+        yield first + start, pointers, entries["column"][part], entries["value"][part]

@@ -1,0 +1,130 @@
+"""Matrices and arrays by rows, whatever they are stored as, for whoever writes or computes by rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import PIECE, STAGING, Array
+from .._errors.classes import ShapeError
+from .._resume.record import UNRECORDED, Record
+from .._runtime.call import Call
+from .._runtime.streaming import Block, Reported
+from .._scratch import scratch
+from .._scratch.builds import whole_or_nothing
+from .array import SparseArray
+from .builder import CsrBuilder, csr_parts, value_dtype
+from .external_sort import Triplets, Work, build_csr
+from .row_blocks import row_blocks
+
+__all__ = ["by_rows", "csc_to_csr", "dense_blocks", "sparse_by_rows", "to_csr"]
+
+_SMALL = 4 << 20  # bytes of dense rows that are looked through at a time
+
+
+def csc_to_csr(
+    call: Call,
+    matrix: SparseArray,
+    target: str,
+    replace: bool,
+    report: Reported,
+    narrow: bool = False,
+    record: Record = UNRECORDED,
+) -> SparseArray:
+    """Sort a matrix that is stored by columns into a CSR group at `target`."""
+
+    def blocks(work: Work) -> Iterator[Block]:
+        moved = 0
+        for first, pointers, minor, values in row_blocks(call, matrix):
+            major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
+            moved += values.nbytes
+            report.at(moved)
+            yield minor.astype(np.int64), major, values
+
+    entries = Triplets(*matrix.shape, matrix.nnz, matrix.dtype, blocks)
+    return build_csr(call, matrix.path, entries, target, replace, narrow, record)
+
+
+def dense_blocks(call: Call, array: Array, most: int = PIECE) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (first row, rows) of an array, some `most` bytes at a time, at least one row.
+
+    Whole rows of chunks where a sixth of the memory left holds them, else a chunk is read more than once.
+    """
+    row = max(1, array.nbytes // max(1, array.shape[0]))
+    height = max(1, most // row)
+    tall = array.chunks[0] if array.chunks else 1
+    if tall < array.shape[0]:
+        if height < tall and tall * row <= (call.memory - _core.resident_bytes()) // 6:
+            height = tall
+        height -= height % tall if height > tall else 0
+    for first in range(0, array.shape[0], height):
+        rows = min(height, array.shape[0] - first)
+        call.room("a block of rows", rows * row + STAGING)
+        yield first, array._take(call, np.s_[first : first + rows])
+
+
+def to_csr(call: Call, source: Array | SparseArray, report: Reported) -> SparseArray:
+    """Return a matrix of real numbers stored by rows: itself, or a copy in scratch that goes with its handle.
+
+    Of a matrix stored by columns (CSC) the entries pass through bucket files; of a dense array what is not
+    zero is kept. Cost of a copy: one read of the source, 3 to 8 bytes written for a stored value.
+    """
+    if isinstance(source, SparseArray) and not source._transposed:
+        return source
+    place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
+    with whole_or_nothing(place):
+        if isinstance(source, SparseArray):
+            matrix = csc_to_csr(call, source, place.path, False, report, narrow=True)
+        else:
+            matrix = _packed(call, source, place.path, report)
+    place.tie(matrix)
+    return matrix
+
+
+def _packed(call: Call, source: Array, target: str, report: Reported) -> SparseArray:
+    kept = value_dtype(source.dtype, call.who)
+    builder = CsrBuilder(call, target, source.shape[1], kept, False, beside=2 * (16 << 20), narrow=True)
+    item = source.dtype.itemsize
+    step = max(1, _SMALL // max(1, source.shape[1] * item))
+    with whole_or_nothing(builder):
+        for first, block in dense_blocks(call, source):
+            for start in range(0, len(block), step):
+                part = block[start : start + step]
+                # Where all is stored: row, column, mask and value of every element.
+                call.room("the stored values of a block of rows", part.size * (3 * item + 24))
+                _, pointers, columns, values = csr_parts(part, call.who)
+                builder.append(pointers, columns, values)
+            report.at((first + len(block)) * source.shape[1] * item)
+        return builder.publish()
+
+
+def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
+    """Return what `to_csr` makes of an operand, made once for a handle; of anything else, itself."""
+    dense = isinstance(X, Array) and X.ndim == 2
+    if not dense and not (isinstance(X, SparseArray) and X._transposed and not X.lazy):
+        return X
+    kept = getattr(X._owner, "_by_rows", {}).get(X._transposed)
+    if kept is None:
+        call = Call(who, memory)
+        kept = to_csr(call, X, Reported(call, X.nbytes))
+        if not dense or X.mode == "r":
+            X._owner._by_rows = {**getattr(X._owner, "_by_rows", {}), X._transposed: kept}
+    return kept
+
+
+def sparse_by_rows(who: str, name: str, X: SparseArray, memory: int | str | None) -> SparseArray:
+    """Return a sparse operand stored by rows: itself, or what `by_rows` makes of it.
+
+    ShapeError where it is a lazy expression of a matrix stored by columns; `name` is what the call calls it.
+    """
+    if X._transposed and X.lazy:
+        raise ShapeError(
+            f"{who}: {name} is a lazy expression of a matrix stored by columns (CSC, or a transpose), and "
+            "rows are needed; turn the matrix round with fl.convert(..., 'x.zarr') and use that."
+        )
+    rows: SparseArray = by_rows(who, X, memory) if X._transposed else X
+    return rows

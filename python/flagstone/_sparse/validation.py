@@ -1,0 +1,54 @@
+"""Whether the parts of a compressed matrix agree: looked at by whoever takes them as they are stored.
+
+The kernels look for themselves; SciPy, and what is exported, would take the numbers as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors.classes import FormatError
+
+__all__ = ["check_columns", "check_pointers"]
+
+_DAMAGED = "the file is damaged, write or copy it again."
+
+
+def check_columns(columns: NDArray[Any], cols: int, first: int, place: str) -> None:
+    """Refuse an index outside the matrix. `first`: which stored value the first index belongs to.
+
+    Cost: one pass over the indices in memory.
+    """
+    seen = columns.view(f"u{columns.dtype.itemsize}")  # what is negative becomes large
+    if not len(seen) or int(seen.max()) < cols:
+        return
+    bad = int(np.argmax(seen >= cols))
+    raise FormatError(
+        f"csr: {place}: stored value {first + bad} has the index {columns[bad]}, which is outside the "
+        f"matrix's {cols} stored columns; {_DAMAGED}"
+    )
+
+
+def check_pointers(pointers: NDArray[np.int64], row: int, rows: int, nnz: int, place: str) -> None:
+    """Refuse pointers of the rows from `row` on that decrease, or that the stored values do not reach.
+
+    Cost: one pass over them, and a byte each.
+    """
+    if not len(pointers):
+        raise FormatError(f"csr: {place}: the pointers end at row {row} of {rows}; {_DAMAGED}")
+    less = pointers[1:] < pointers[:-1]
+    if less.any():
+        bad = int(np.argmax(less))
+        raise FormatError(
+            f"csr: {place}: row {row + bad} lies from value {pointers[bad]} to {pointers[bad + 1]}; pointers "
+            f"must not decrease; {_DAMAGED}"
+        )
+    end = row + len(pointers) - 1 == rows
+    if (row == 0 and pointers[0] != 0) or pointers[-1] > nnz or (end and pointers[-1] != nnz):
+        raise FormatError(
+            f"csr: {place}: the pointers of rows {row} to {row + len(pointers) - 1} go from {pointers[0]} to "
+            f"{pointers[-1]}, and there are {nnz} stored values; {_DAMAGED}"
+        )

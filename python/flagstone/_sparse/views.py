@@ -1,0 +1,221 @@
+"""Sparse matrices seen through scaling, maps and a choice of columns: nothing is written.
+
+The steps are applied to values while panels are decoded: products, `fl.pca` and reductions see the matrix as
+it would be. Only what keeps zero zero is possible: values that are not stored stay so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _core
+from .._array.array import shape_text
+from .._errors.classes import ShapeError
+from .._runtime.arguments import unmasked
+
+__all__ = ["LazySparse"]
+
+_MAPS = {
+    "absolute", "arcsin", "arcsinh", "arctan", "cbrt", "ceil", "expm1", "floor", "log1p", "negative", "rint",
+    "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+}  # fmt: skip
+
+
+class LazySparse:
+    """The part of `SparseArray` that makes views and reduces them."""
+
+    _stored: _core.CsrMatrix
+    _transposed: bool
+    _owner: Any
+    _steps: tuple[tuple[str, Any], ...]
+    _columns: NDArray[np.int64] | None
+    _prepared: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the values."""
+        raise NotImplementedError
+
+    @property
+    def lazy(self) -> bool:
+        """Whether values are changed or columns left out on the way in."""
+        return bool(self._steps) or self._columns is not None
+
+    def _seen(self, *steps: tuple[str, Any], columns: Any = None) -> Any:
+        view: Any = object.__new__(type(self))  # not copy(): that would pickle
+        view.__dict__.update(self.__dict__)
+        view._root, view._prepared = self._owner, None
+        view._steps = (*self._steps, *steps)
+        if columns is not None:
+            view._columns = columns
+        return view
+
+    def scale(
+        self, *, rows: ArrayLike | None = None, columns: ArrayLike | None = None, factor: float | None = None
+    ) -> Any:
+        """Return the matrix with rows, columns or everything multiplied; lazy, nothing is written.
+
+        Parameters
+        ----------
+        rows, columns : array_like, optional
+            One finite factor for each row (column).
+        factor : float, optional
+            One for all.
+        """
+        given = {"rows": rows, "columns": columns}
+        steps: list[tuple[str, Any]] = []
+        for axis, (name, values) in enumerate(given.items()):
+            if values is None:
+                continue
+            factors = np.ascontiguousarray(values, np.float64)
+            if factors.shape != (self.shape[axis],):
+                raise ShapeError(
+                    f"scale: {name} is {factors.shape} and the matrix {self.shape}; give one factor for each."
+                )
+            stored = name if not self._transposed else {"rows": "columns", "columns": "rows"}[name]
+            if stored == "columns" and self._columns is not None:
+                factors, chosen = np.ones(self._stored.cols), factors
+                factors[self._columns] = chosen
+            steps.append((stored, factors))
+        if factor is not None:
+            steps.append(("scale", np.asarray([factor], np.float64)))
+        for _, factors in steps:
+            if not np.isfinite(factors).all():
+                raise ShapeError("scale: a factor is NaN or Inf, which would change what is not stored.")
+        return self._seen(*steps)
+
+    def map(self, name: str) -> Any:
+        """Return the matrix with a function applied to its values, by NumPy's name ("log1p", ...); lazy."""
+        if name not in _MAPS:
+            raise TypeError(
+                f"map: {name!r} does not keep zero zero; choose one of {', '.join(sorted(_MAPS))}."
+            )
+        return self._seen(("map", name))
+
+    def log1p(self) -> Any:
+        """Return log(1 + x) of every value; lazy."""
+        return self.map("log1p")
+
+    def select(self, columns: ArrayLike) -> Any:
+        """Return some columns (a mask, or increasing indices); lazy, also ``A[:, columns]``."""
+        chosen = np.asarray(columns)
+        cols = self.shape[1]
+        if self._transposed:
+            raise ShapeError(
+                "select: the matrix is stored by columns (CSC, or a transpose); select before transposing, "
+                "or turn it round with fl.convert(A, 'a.zarr') ('flagstone convert')."
+            )
+        if chosen.dtype == bool and chosen.shape == (cols,):
+            chosen = np.flatnonzero(chosen)
+        fits = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size > 0
+        if not fits or chosen[0] < 0 or chosen[-1] >= cols or (np.diff(chosen.astype(np.int64)) <= 0).any():
+            raise ShapeError(
+                f"select: columns must be a mask of {cols}, or increasing indices below it, at least one."
+            )
+        chosen = chosen.astype(np.int64)
+        return self._seen(columns=chosen if self._columns is None else self._columns[chosen])
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return ``A[:, columns]``, lazily."""
+        whole = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)
+        if not whole or key[0] != slice(None):
+            raise TypeError("index: a SparseArray takes A[:, columns] only; to_scipy() loads it.")
+        columns = key[1]
+        if isinstance(columns, slice):
+            columns = np.arange(self.shape[1])[columns]
+        return self.select(columns)
+
+    def _transformed(self, base: _core.CsrOperand) -> _core.CsrOperand:
+        transform = _core.CsrTransform()
+        for kind, what in self._steps:
+            if kind == "map":
+                transform.map(what)
+            else:
+                transform.scale(kind, what)
+        if self._columns is not None:
+            place = np.full(self._stored.cols, -1, np.int64)
+            place[self._columns] = np.arange(len(self._columns))
+            transform.select(place)
+        return _core.transformed_csr(base, transform)
+
+    def _apply_to_scipy(self, matrix: Any) -> Any:
+        """Apply the steps to a SciPy CSR matrix in memory, in the dtype that products see."""
+        matrix = matrix.astype(self.dtype)
+        for kind, what in self._steps:
+            if kind == "map":
+                matrix.data = getattr(np, what)(matrix.data)
+            elif kind == "rows":
+                matrix.data = (matrix.data * np.repeat(what, np.diff(matrix.indptr))).astype(self.dtype)
+            elif kind == "columns":
+                matrix.data = (matrix.data * what[matrix.indices]).astype(self.dtype)
+            else:
+                matrix.data = (matrix.data * what[0]).astype(self.dtype)
+        return matrix if self._columns is None else matrix[:, self._columns]
+
+    # Operators --------------------------------------------------------------------------------------------
+
+    def _factors(self, other: Any, who: str) -> NDArray[np.float64]:
+        """Return a number, a row or a column of factors in float64, or say what is possible."""
+        given = other if isinstance(other, (int, float, np.ndarray, np.generic, list, tuple)) else None
+        values = np.asarray(unmasked(who, given))
+        rows, cols = self.shape
+        if given is None or values.dtype.kind not in "biuf":
+            kind = type(other).__name__ if given is None else f"{type(other).__name__} of {values.dtype}"
+            raise TypeError(
+                f"{who}: the other operand is {kind}; a number, {cols} factors of columns or {rows} x 1 "
+                "factors of rows are needed (to_scipy() has the rest)."
+            )
+        if values.ndim and values.shape not in ((cols,), (1, cols), (rows, 1)):
+            raise ShapeError(
+                f"{who}: the other operand is {shape_text(values.shape)} and the matrix "
+                f"{shape_text(self.shape)}; a number, {cols} factors of columns or {rows} x 1 factors of "
+                "rows are needed."
+            )
+        return values.astype(np.float64)
+
+    def _scaled_by(self, factors: NDArray[np.float64]) -> Any:
+        if factors.ndim == 0:
+            return self.scale(factor=float(factors))
+        if factors.shape == (self.shape[0], 1) and factors.shape != (1, self.shape[1]):
+            return self.scale(rows=factors[:, 0])
+        return self.scale(columns=factors.reshape(-1))
+
+    def __mul__(self, other: Any) -> Any:
+        return self._scaled_by(self._factors(other, "multiply"))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        factors = self._factors(other, "divide")
+        with np.errstate(divide="ignore"):
+            return self._scaled_by(np.asarray(1.0 / factors))
+
+    def __neg__(self) -> Any:
+        return self.map("negative")
+
+    def __abs__(self) -> Any:
+        return self.map("absolute")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Return the lazy view of ``np.log1p(A)``, ``A * v``, ``ndarray / ...``; refuse what would load."""
+        if method == "__call__" and not options:
+            if ufunc is np.matmul:
+                return NotImplemented
+            if len(inputs) == 1 and ufunc.__name__ in _MAPS:
+                return self.map(ufunc.__name__)
+            if ufunc is np.multiply:
+                return self.__mul__(inputs[1] if inputs[0] is self else inputs[0])
+            if ufunc is np.true_divide and inputs[0] is self:
+                return self.__truediv__(inputs[1])
+        raise TypeError(
+            f"numpy.{ufunc.__name__}: not possible on a SparseArray without loading it; call "
+            "to_scipy() first."
+        )

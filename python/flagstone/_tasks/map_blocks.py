@@ -1,0 +1,194 @@
+"""One function over all blocks of arrays: `map_blocks` and `map_tiles`."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.regions import Region
+from .._errors.classes import ShapeError
+from .._output.place import IN_MEMORY, Place
+from .._runtime.arguments import byte_count
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+from .graph import Graph, read, write
+
+__all__ = ["map_blocks", "map_tiles"]
+
+
+class _Map:
+    """The checked arguments of map_blocks."""
+
+    def __init__(
+        self, function: Callable[..., Any], arrays: tuple[Any, ...], block: Any, halo: Any, edge: str,
+        out: Any, dtype: Any, scratch: int | str | None, memory: Any, who: str,
+    ) -> None:  # fmt: skip
+        if not arrays:
+            raise TypeError(f"{who}: give at least one Array.")
+        if not all(isinstance(a, Array) for a in arrays):
+            raise TypeError(f"{who}: all operands must be Arrays (flagstone.from_numpy wraps an ndarray).")
+        self.arrays, self.function = arrays, function
+        shape = arrays[0].shape
+        for other in arrays[1:]:
+            if other.shape != shape:
+                raise ShapeError(
+                    f"{who}: arrays are {shape_text(shape)} and {shape_text(other.shape)}; "
+                    "they must be equal."
+                )
+        self.graph = Graph(memory)
+        self.graph._call.who = who
+        kind = np.dtype(arrays[0].dtype if dtype is None else dtype)
+        self.block = self._block(who, block, out, shape)
+        self.place = Place(self.graph._call, shape, kind, out, self.block)
+        chunks = self.place.chunks
+        if not self.place.in_memory and any(
+            b % c and b < n for b, c, n in zip(self.block, chunks, shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{who}: blocks are {shape_text(self.block)} and out has chunks of "
+                f"{shape_text(tuple(chunks))}; blocks must be whole chunks of out."
+            )
+        self.regions = (halo, edge)
+        self.scratch = None if scratch is None else byte_count(f"{who}: scratch", scratch)
+
+    def _block(self, who: str, block: Any, out: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if block is None:
+            source = out if isinstance(out, Array) and out.chunks != out.shape else self.arrays[0]
+            block = source.chunks
+            if tuple(block) == shape and out is not IN_MEMORY:
+                block = _core.default_chunks(list(shape), source.dtype.name)
+        given = tuple(int(b) for b in block)
+        if len(given) != len(shape) or any(b < 1 for b in given):
+            raise ShapeError(
+                f"{who}: blocks are {given} and arrays {shape_text(shape)}; give one positive extent for "
+                "each dimension."
+            )
+        return tuple(min(b, max(n, 1)) for b, n in zip(given, shape, strict=True))
+
+    def add_to(self, graph: Graph, target: Array) -> None:
+        halo, edge = self.regions
+        shape = self.arrays[0].shape
+        if not all(shape):
+            return
+        for start in itertools.product(*(range(0, n, b) for n, b in zip(shape, self.block, strict=True))):
+            key = tuple(slice(s, min(s + b, n)) for s, b, n in zip(start, self.block, shape, strict=True))
+            inputs = [Region(a, key, halo, edge) for a in self.arrays]
+            output = Region(target, key)
+            own = int(np.prod(inputs[0].outer, dtype=object)) * target.dtype.itemsize
+            graph.add(
+                _Store(self.function, inputs[0]),
+                *(read(r) for r in inputs),
+                write(output),
+                scratch=2 * own if self.scratch is None else self.scratch,
+                name=getattr(self.function, "__name__", "function"),
+            )
+
+    def run(self) -> Any:
+        call = self.graph._call
+        planned = Graph(call.memory)
+        planned._call = call
+        self.add_to(planned, Array(self.place.planned(), "r+"))
+        call.check_memory(planned._job(), self.place.nbytes if self.place.in_memory else 0)
+        with contextlib.ExitStack() as stack:
+            built = Array(self.place.open(stack), "r+")
+            built._dirty = True  # built aside: no mark is needed
+            self.add_to(self.graph, built)
+            self.graph.run()
+            return self.place.close()
+
+    def plan(self) -> Plan:
+        self.add_to(self.graph, Array(self.place.planned(), "r+"))
+        return self.graph.plan()
+
+
+class _Store:
+    """Call the function and store what it returns, without the halo."""
+
+    def __init__(self, function: Callable[..., Any], region: Region) -> None:
+        self.function, self.region = function, region
+
+    def __call__(self, *views: Any) -> None:
+        *inputs, output = views
+        result = np.asarray(self.function(*inputs))
+        region = self.region
+        if result.shape == region.outer and result.shape != region.shape:
+            result = result[tuple(slice(b, b + n) for b, n in zip(region.before, region.shape, strict=True))]
+        if result.shape != output.shape and result.shape != ():
+            raise ShapeError(
+                f"map_blocks: the function returned {shape_text(result.shape)} for a block of "
+                f"{shape_text(output.shape)}; return an array of the block's shape."
+            )
+        np.copyto(output, result, casting="same_kind")
+
+
+@routine
+def map_blocks(
+    function: Callable[..., Any], /, *arrays: Any, block: Any = None, halo: Any = 0, edge: str = "clip",
+    out: Any = None, dtype: Any = None, scratch: int | str | None = None, memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return the array that a function makes of blocks, each with a halo around it if wanted.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one read-only ndarray for each array and returns the block's values; with a halo either the
+        block's or the grown shape, of which the halo is cut off.
+    *arrays : Array
+        Of one shape.
+    block : tuple of int, optional
+        Shape of the blocks; default: chunks of `out`, else of the first array.
+    halo : int or tuple of int
+        Elements that the function sees beyond its block, along each dimension.
+    edge : {"clip", "periodic"}
+        What is beyond the array's edge: nothing, or its other side.
+    out, dtype
+        As in `compute`; dtype of the result, default that of the first array.
+    scratch : int or str, optional
+        Bytes that the function allocates (``"1MiB"``); default: twice its grown block.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
+    Notes
+    -----
+    Reads every array once (halos twice) and writes the result once.
+    """
+    return _Map(function, arrays, block, halo, edge, out, dtype, scratch, memory, "map_blocks")
+
+
+@routine
+def map_tiles(
+    function: Callable[..., Any], /, *arrays: Any, out: Any = None, dtype: Any = None,
+    scratch: int | str | None = None, memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return the array that a function makes of each tile; `map_blocks` without halo, in stored chunks.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one read-only ndarray for each array and returns the tile's values.
+    *arrays : Array
+        Of one shape.
+    out, dtype, scratch, memory
+        As in `map_blocks`.
+
+    Returns
+    -------
+    Array
+        The result (`out` itself where that was an Array or ndarray).
+
+    Notes
+    -----
+    Reads every array once and writes the result once.
+    """
+    return _Map(function, arrays, None, 0, "clip", out, dtype, scratch, memory, "map_tiles")
