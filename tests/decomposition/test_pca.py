@@ -260,7 +260,10 @@ def test_real_sets(tmp_path, shared_data, name, k, method):
     np.testing.assert_allclose(r.scores[...], (dense - mean) @ r.components.T, rtol=0, atol=2e-5 * s[0])
 
 
-@pytest.mark.parametrize(("name", "k"), [("ecrtm-20NG/train_bow.npz", 20), ("topmost-NYT/test_bow.npz", 20)])
+@pytest.mark.parametrize(
+    ("name", "k"),
+    [pytest.param("ecrtm-20NG/train_bow.npz", 20, marks=pytest.mark.slow), ("topmost-NYT/test_bow.npz", 20)],
+)
 def test_real_sets_with_many_columns(shared_data, name, k):
     x = load(shared_data, name).astype(np.float64)
     r = fl.pca(fl.open(str(shared_data / name)), k)

@@ -147,9 +147,9 @@ def test_the_limit_is_refused_before_work_and_the_least_works(isolated):
     """In a process of its own: what this one holds moves with other tests."""
     found = isolated(
         """
-        import scipy.sparse as sp
+        from tests.support.processes import random_csr
         def cells(i):
-            m = sp.random(100_000, 900, 0.03, "csr", random_state=i, dtype="float32")
+            m = random_csr(100_000, 900, 0.03, i, "float32")
             m.data = np.ceil(m.data * 7)
             return m
         X = fl.from_blocks((cells(i) for i in range(4)), "x.zarr")

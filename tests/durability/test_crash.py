@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 HARNESS = Path(__file__).with_name("harness")
 TOOLS_MISSING = 3
+#: Workloads, together as they take about the same time, and the least number of kills of each: 200 of all.
+KILLED = [
+    {"updates": 110, "shards": 5, "epochs": 7},
+    {"several shards": 20, "resize": 8, "repair": 9, "delete": 5},
+    {"outputs": 8, "outputs in two steps": 8, "pack": 10, "obsm": 5},
+    {"sparse": 4, "resume": 8, "resume sparse": 9},
+]
+CUT_OFF = [
+    ["updates", "several shards"],
+    ["resize", "epochs", "repair", "outputs"],
+    ["outputs in two steps", "pack", "delete", "resume", "obsm"],
+    ["sparse"],
+    ["resume sparse"],
+]
 
 
 def run(script: str, tmp_path: Path, *options: str) -> tuple[int, dict]:
@@ -23,6 +39,24 @@ def run(script: str, tmp_path: Path, *options: str) -> tuple[int, dict]:
     return done.returncode, json.loads(result.read_text())
 
 
+def only(workloads: Iterable[str]) -> list[str]:
+    """The option that chooses those of them that can run here."""
+    has_anndata = all(importlib.util.find_spec(name) for name in ("anndata", "h5py"))
+    return ["--only", ",".join(name for name in workloads if name != "obsm" or has_anndata)]
+
+
+@pytest.mark.parametrize("kills", KILLED, ids=", ".join)
+def test_killed_writers_leave_old_or_new(tmp_path, kills):
+    fewer = ["--stride", "52"] if "sparse" in kills else []  # these commits have hundreds of slow steps
+    code, told = run("crash", tmp_path, *only(kills), "--kills", str(len(kills)), *fewer)
+    assert told["failures"] == []
+    assert code == 0
+    for row in told["rows"]:
+        assert row["kills"] >= kills[row["workload"]], row
+    assert sum(row.get("reads by peers", 0) for row in told["rows"]) > sum(kills.values()) / 2
+
+
+@pytest.mark.slow
 def test_killed_writers_leave_old_or_new_for_us_and_for_peers(tmp_path):
     code, told = run("crash", tmp_path)
     assert told["failures"] == []
@@ -31,6 +65,17 @@ def test_killed_writers_leave_old_or_new_for_us_and_for_peers(tmp_path):
     assert sum(row.get("reads by peers", 0) for row in told["rows"]) > 100
 
 
+@pytest.mark.parametrize("workloads", CUT_OFF, ids=", ".join)
+def test_power_loss_leaves_the_old_or_the_new(tmp_path, workloads):
+    fewer = ["--stride", "11"] if len(workloads) == 1 else []
+    code, told = run("power_loss", tmp_path, *only(workloads), *fewer)
+    assert told["failures"] == []
+    assert code == 0
+    for row in told["rows"]:
+        assert min(row["old"], row["new"]) > 5, row
+
+
+@pytest.mark.slow
 def test_power_loss_leaves_old_or_new(tmp_path):
     code, told = run("power_loss", tmp_path)
     assert told["failures"] == []

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
+from tests.support.processes import random_csr
 
 #: What is killed: a preparation, and the call whose output is out.zarr (in the working folder).
 JOBS = {
@@ -21,7 +22,7 @@ JOBS = {
     "pca": ('a = fl.open("cells.zarr")', 'fl.pca(a, 20, out="out.zarr", memory="400MiB")'),
     "from_numpy": ('a = np.load("a.npy")', 'fl.from_numpy(a, "out.zarr", overwrite=True)'),
     "from_blocks": (
-        'import scipy.sparse as sp\nm = sp.random(20000, 900, 0.2, format="csr", random_state=5)',
+        'import scipy.sparse as sp\nm = sp.load_npz("block.npz")',
         'fl.from_blocks([m] * 6, "out.zarr", overwrite=True)',
     ),
 }
@@ -32,8 +33,9 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("faults")
     rng = np.random.default_rng(0)
     np.save(path / "a.npy", rng.standard_normal((4000, 4000)).astype("float32"))
-    m = [sp.random(20_000, 800, 0.1, format="csr", random_state=i, dtype="float32") for i in range(4)]
+    m = [random_csr(20_000, 800, 0.1, i, "float32") for i in range(4)]
     fl.from_blocks(iter(m), str(path / "cells.zarr"))
+    sp.save_npz(path / "block.npz", random_csr(20_000, 900, 0.2, 5), compressed=False)
     return path
 
 
@@ -109,7 +111,7 @@ def hidden(folder) -> list[str]:
 
 def test_killed_during_an_import(folder):
     """An import that was killed is not taken for a whole one."""
-    big = sp.random(60_000, 900, 0.15, format="csr", random_state=1, dtype="float32")
+    big = random_csr(60_000, 900, 0.15, 1, "float32")
     sp.save_npz(folder / "big.npz", big, compressed=False)
     code = 'import flagstone as fl\nprint("ready", flush=True)\nfl.open("big.npz")'
     x = np.random.default_rng(0).standard_normal((900, 2))

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import flagstone as fl
 from tests.formats.test_formats import whole
 from tests.support.error_sentences import fails
+from tests.support.processes import random_csr
 
 
 def dense_there_and_back(tmp_path, x, name):
@@ -104,46 +105,66 @@ with fl.Runtime(memory=limit):
 """
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Large files by name: each is made once."""
+    folder = tmp_path_factory.mktemp("large")
+
+    def made(name):
+        if not (folder / name).exists():
+            make_large(folder / name)
+        return folder / name
+
+    return made
+
+
+def make_large(path):
+    n, rng = 4_000_000, np.random.default_rng(20240607)
+    if path.name == "a.mtx":
+        row, column = np.sort(rng.integers(1, 200_001, n)), rng.integers(1, 3001, n)
+        table = np.stack([row, column, rng.integers(1, 9, n)], 1)
+        with open(path, "w") as file:
+            file.write(f"%%MatrixMarket matrix coordinate integer general\n200000 3000 {n}\n")
+            for first in range(0, n, 100_000):
+                some = table[first : first + 100_000]
+                file.write("%d %d %d\n" * len(some) % tuple(some.ravel().tolist()))
+    elif path.name == "s.mtx":
+        with open(path, "w") as file:
+            file.write("%%MatrixMarket matrix array real symmetric\n3000 3000\n")
+            file.writelines("0.5\n" * 3000 for _ in range(1500))
+            file.writelines("0.5\n" for _ in range(1500))
+    elif path.name == "a.svm":
+        line = "1 " + " ".join(f"{j}:{j % 7 + 1}" for j in range(1, 400)) + "\n"
+        path.write_text(line * (n // 400))
+    elif path.name == "x.h5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            made = file.create_dataset(
+                "x",
+                (8000, 8000),
+                "f8",
+                chunks=(500, 900),
+                compression="gzip",
+                compression_opts=1,
+                shuffle=True,
+            )
+            for first in range(0, 8000, 500):
+                made[first : first + 500] = rng.integers(0, 9, (500, 8000))
+    elif path.name == "t.parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({f"c{i}": rng.random(n) for i in range(12)}), path, row_group_size=100_000)
+    else:
+        sp.save_npz(path, random_csr(200_000, 3000, n / 6e8, 0), False)
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [("a.mtx", "b.zarr"), ("a.svm", "c.zarr"), ("x.h5", "d.zarr"), ("m.npz", "e.h5"), ("m.npz", "f.mtx.gz"),
      ("t.parquet", "g.zarr"), ("x.h5", "h.npy"), ("s.mtx", "i.zarr")],
 )  # fmt: skip
-def test_memory_stays_within_the_limit(tmp_path, isolated, rng, source, target):
-    n, limit = 4_000_000, 400 << 20
-    if source == "a.mtx":
-        row, column = np.sort(rng.integers(1, 200_001, n)), rng.integers(1, 3001, n)
-        table = np.stack([row, column, rng.integers(1, 9, n)], 1)
-        with open(tmp_path / source, "w") as file:
-            file.write(f"%%MatrixMarket matrix coordinate integer general\n200000 3000 {n}\n")
-            for first in range(0, n, 100_000):
-                file.writelines(f"{i} {j} {v}\n" for i, j, v in table[first : first + 100_000].tolist())
-    elif source == "s.mtx":
-        with open(tmp_path / source, "w") as file:
-            file.write("%%MatrixMarket matrix array real symmetric\n3000 3000\n")
-            file.writelines("0.5\n" * 3000 for _ in range(1500))
-            file.writelines("0.5\n" for _ in range(1500))
-    elif source == "a.svm":
-        line = "1 " + " ".join(f"{j}:{j % 7 + 1}" for j in range(1, 400)) + "\n"
-        (tmp_path / source).write_text(line * (n // 400))
-    elif source == "x.h5":
-        h5py = pytest.importorskip("h5py")
-        with h5py.File(tmp_path / source, "w") as file:
-            made = file.create_dataset(
-                "x", (8000, 8000), "f8", chunks=(500, 900), compression="gzip", shuffle=True
-            )
-            for first in range(0, 8000, 500):
-                made[first : first + 500] = rng.integers(0, 9, (500, 8000))
-    elif source == "t.parquet":
-        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        pq.write_table(
-            pa.table({f"c{i}": rng.random(n) for i in range(12)}), tmp_path / source, row_group_size=100_000
-        )
-    else:
-        sp.save_npz(
-            tmp_path / source, sp.random(200_000, 3000, n / 6e8, format="csr", random_state=rng), False
-        )
-    peak = isolated(MEASURED, source=source, target=target, limit=limit)
+def test_memory_stays_within_the_limit(tmp_path, isolated, large, source, target):
+    limit = 400 << 20
+    peak = isolated(MEASURED, source=str(large(source)), target=target, limit=limit)
     assert peak <= limit
     shutil.rmtree(tmp_path / target, ignore_errors=True)
 
@@ -249,8 +270,8 @@ def test_one_number_goes_into_hdf5_and_back(tmp_path):
 def test_what_a_refused_conversion_names_is_enough(isolated, name):
     peak, least = isolated(
         """
-        import scipy.sparse as sp
-        source = fl.from_blocks([sp.random(20_000, 900, 0.02, "csr", random_state=0)], "source.zarr")
+        from tests.support.processes import random_csr
+        source = fl.from_blocks([random_csr(20_000, 900, 0.02, 0)], "source.zarr")
         try:
             fl.convert("source.zarr", "o." + name, memory="1MiB")
         except fl.BudgetError as error:

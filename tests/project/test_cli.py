@@ -194,6 +194,7 @@ def test_demo_with_real_data(tmp_path, shared_data, name):
     assert (tmp_path / pictures[-1]).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_demo_small(tmp_path):
     """The demonstration itself, at a limit at which it takes seconds."""
     done = run("demo", "--memory", "200MiB", folder=tmp_path, timeout=600)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.examples import examples
+from tests.support.processes import random_csr
 
 
 def counts(rows, cols, density, seed, dtype="float32"):
-    m = sp.random(rows, cols, density, format="csr", random_state=seed, dtype="float64")
+    m = random_csr(rows, cols, density, seed)
     m.data = np.ceil(m.data * 7)
     return m.astype(dtype)
 
@@ -77,12 +78,12 @@ def test_several_panels_and_pca(tmp_path):
     view = np.log1p(A * (1e4 / totals)[:, None])[:, keep]
     dense = np.log1p(whole.toarray().astype(np.float64) * (1e4 / totals)[:, None])[:, keep]
     np.testing.assert_allclose(view.sum(0), dense.sum(0), rtol=1e-6)
+    exact = np.linalg.svd(dense - dense.mean(0), compute_uv=False)[:5]
     bits = set()
     for workers, room in ((1, 400 << 20), (2, 2 << 30)):  # beyond what this process holds after other tests
         with fl.Runtime(workers=workers, memory=fl._core.resident_bytes() + room):
             for method in ("gram", "krylov"):
                 r = fl.pca(view, 5, method=method)
-                exact = np.linalg.svd(dense - dense.mean(0), compute_uv=False)[:5]
                 np.testing.assert_allclose(r.singular_values, exact, rtol=1e-5)
                 np.testing.assert_allclose(r.mean, dense.mean(0), rtol=1e-6)
                 assert fl.stats().peak_memory <= fl.stats().memory

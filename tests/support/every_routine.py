@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import flagstone as fl
-from tests.support.processes import fingerprint
+from tests.support.processes import fingerprint, random_csr
 
 BLOCKS = 18  # of cells.zarr
 
@@ -47,7 +47,7 @@ def row_blocks():
 def make_blocks():
     """180,000 x 600 counts whose columns differ in weight, 9 million stored values."""
     for i in range(BLOCKS):
-        m = sp.random(10_000, 600, 0.08, format="csr", random_state=i, dtype="float32")
+        m = random_csr(10_000, 600, 0.08, i, "float32")
         m.data = np.ceil(m.data * 9) * np.geomspace(8, 1, 600, dtype="float32")[m.indices].round()
         yield m
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 import flagstone as fl
 
@@ -78,6 +79,14 @@ def acceptance(c_out, alpha, a, b, beta, c_in, rng) -> float:
     norm = float(np.abs(y).sum(axis=0).max())
     error = float(np.abs(wide(c_out) @ x - y).sum(axis=0).max())
     return 0.0 if error == 0 else error / norm / float(eps)
+
+
+def random_csr(rows: int, cols: int, density: float, seed: int, dtype="float64") -> sp.csr_matrix:
+    """Values of [0, 1) in places drawn at random; scipy.sparse.random shuffles all rows x cols places."""
+    rng = np.random.default_rng(seed)
+    places = np.unique(rng.integers(0, rows * cols, round(rows * cols * density)))
+    ends = np.searchsorted(places, np.arange(rows + 1) * cols)
+    return sp.csr_matrix((rng.random(places.size).astype(dtype), places % cols, ends), shape=(rows, cols))
 
 
 def fingerprint(*arrays) -> str:

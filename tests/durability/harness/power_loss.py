@@ -343,7 +343,7 @@ def replay(workload, model: Replay, top: Path, options) -> tuple[Counter, list[s
             begun = int(text.split()[1])
         elif kind == MARK:
             returned = int(text.split()[1])
-        if options.smoke and number % (1 + total // 120 * (1 + workload.slow)):
+        if number % (options.stride or (1 + total // 120 * (1 + workload.slow) if options.smoke else 1)):
             continue
         for units in model.subsets(draw, per_step):
             key = (returned, number if kind == SYNC else 0, tuple(map(id, units)))
@@ -374,6 +374,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="few states: seconds")
+    parser.add_argument("--stride", type=int, help="after every so many-th step; 1 (smoke: some 120 of them)")
     parser.add_argument("--states", type=int, help="about so many of each workload; 4000 (smoke: 60)")
     parser.add_argument("--ordered", action="store_true", help="names change in order")
     parser.add_argument("--lying", action="store_true", help="syncs do nothing: faults must be found")
