@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core, shape_text
-from .._array.elementwise import operations
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
 from .._expression.expression import Expression
@@ -372,9 +371,6 @@ def matmul(
     if isinstance(A, SparseArray):
         return _sparse(A, B, out, alpha, beta, memory)
     return _product(A, B, out, alpha, beta, memory)
-
-
-operations["matmul"] = matmul
 
 
 @resumable("matmul")
