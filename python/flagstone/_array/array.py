@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .. import _core
 from .._errors.classes import Error
@@ -225,10 +225,7 @@ class Array(LinearOperator, Elementwise):
         if isinstance(value, Elementwise):
             dispatch().assign(self, key, value)
             return
-        self._assign(Call("setitem"), key, value)
-
-    def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
-        assign(self, call, key, value)
+        assign(self, Call("setitem"), key, value)
 
     def _waiting(self) -> WriteCombiner | None:
         """Return what small writes are combined in while a transaction is open."""
