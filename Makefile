@@ -66,7 +66,7 @@ ctest: build .venv/.test-requirements
 	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON -DFLAGSTONE_BENCHMARKS=ON >/dev/null
 	cmake --build $(BUILD)
 	$(BIN)/python tools/check_links.py $(BUILD)
-	ctest --test-dir $(BUILD) --output-on-failure
+	ctest --test-dir $(BUILD) -j2 --output-on-failure
 
 # Two processes, each with files of its own; then, one after the other, what is marked alone. Either part may be empty
 # (status 5) where TEST chooses, not both.
