@@ -162,8 +162,8 @@ def test_the_plan_of_pack_counts_what_it_moves(tmp_path, codec, checksum):
 def test_the_plan_of_pack_knows_its_memory(isolated):
     least, peak = isolated("""
         values = np.random.default_rng(0).integers(0, 9, (512, 1024)).astype("f8")
-        for name, width in (("one.zarr", 512), ("a.zarr", 1024)):
-            fl.create(name, (512, width), "f8", chunks=(512, 512), codec="blosc-zstd")[...] = values[:, :width]
+        for name, wide in (("one.zarr", 512), ("a.zarr", 1024)):
+            fl.create(name, (512, wide), "f8", chunks=(512, 512), codec="blosc-zstd")[...] = values[:, :wide]
         del values
         fl.pack("one.zarr", "q.zarr", codec="zstd:19")  # what libraries load at first use
         plan = fl.pack.plan("a.zarr", "p.zarr", codec="zstd:19")
