@@ -75,7 +75,7 @@ pytest: CHOSEN := not slow and
 pytest-all: CHOSEN :=
 pytest-all: export FLAGSTONE_TEST_EXAMPLES := 1
 pytest pytest-all: build .venv/.test-requirements
-	@together=0; $(PYTEST) -n 2 --dist loadfile -m "$(CHOSEN) not alone" $(TEST) || together=$$?; \
+	@together=0; $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "$(CHOSEN) not alone" $(TEST) || together=$$?; \
 	alone=0; $(PYTEST) -m "$(CHOSEN) alone" $(TEST) || alone=$$?; \
 	case $$together/$$alone in 0/0 | 0/5 | 5/0) ;; *) exit 1 ;; esac
 
