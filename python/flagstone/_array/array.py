@@ -55,6 +55,7 @@ class Array(LinearOperator, Elementwise):
         self.import_seconds = 0.0  #: what `open` spent on bringing a foreign file into scratch
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
+        self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
 
     # What it is ---------------------------------------------------------------------------------------------
 

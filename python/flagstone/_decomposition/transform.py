@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import built_aside
+from .._array.requests import assign, take
 from .._errors.classes import ShapeError
 from .._output.destination import Destination
 from .._output.replaceable import check_path
@@ -80,12 +82,11 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
     place = _place(call, out, shape, dtype)
     with call.measured(f"transform {shape_text(Y.shape)}", "row blocks") as done:
         destination = Destination("transform", out if place is None else place.path, shape, dtype, None, True)
-        target = Array(destination.core, "r+")
-        target._dirty = True  # built aside: no mark is needed
+        target = built_aside(destination.core)
         with whole_or_nothing(destination, place):
             for first in range(0, Y.shape[0], rows):
-                block = Y._take(call, np.s_[first : first + rows])
-                target._assign(call, np.s_[first : first + rows], (block - mean) @ axes)
+                block = take(Y, call, np.s_[first : first + rows])
+                assign(target, call, np.s_[first : first + rows], (block - mean) @ axes)
             done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
             return _finish(destination, place)
 

@@ -16,6 +16,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import Elementwise, operations
+from .._array.handle import is_conjugated
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 
@@ -95,8 +96,8 @@ def as_expression(given: Any, who: str) -> Expression:
     if isinstance(given, Expression):
         return given
     if isinstance(given, Array):
-        if given._conjugated:
-            plain = given._view(conjugated=False)
+        if is_conjugated(given):
+            plain = given.conj()
             leaf = Expression("leaf", (), given.dtype, given.shape, plain)
             return Expression("conjugate", (leaf,), given.dtype, given.shape)
         return Expression("leaf", (), given.dtype, given.shape, given)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import PIECE, Array
+from .._array.array import PIECE, Array, updating
 from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import operations
 from .._output.place import IN_MEMORY, Place
@@ -69,7 +69,7 @@ def _assign(target: Array, key: Key, value: Any) -> None:
     rows = max(1, PIECE // max(1, box.bounding_row * target.dtype.itemsize))
     chunk = target.chunks[0] if target.chunks else 1
     rows = max(chunk, rows // chunk * chunk) if chunk < target.shape[0] else rows
-    with target._updating():
+    with updating([target]):
         _store(call, target, given, box, rows)
 
 
