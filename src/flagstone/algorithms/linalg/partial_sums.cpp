@@ -59,12 +59,12 @@ void PartialSums::offer(const Box& block, Index depth) {
   Checkpoint* checkpoint = finished_.checkpoint();
   if (!checkpoint || depth <= 0 || depth >= depth_ || (found_ && depth <= found_->about.depth)) return;
   if (pending_) {
-    if (written(*pending_)) note();
+    if (graph_.agree(written(*pending_))) note();
     return;
   }
   // Two tiles beside those that are under way; and blocks that were finished since the last checkpoint go first.
   const auto tile = static_cast<std::uint64_t>(tile_.rows * tile_.cols) * size_of(c_.dtype());
-  if (4 * tile > graph_.budget() || !checkpoint->ready()) return;
+  if (4 * tile > graph_.budget() || !graph_.agree(checkpoint->ready())) return;
   if (finished_.unnoted()) return finished_.offer();
   begin(block, depth);
   if (!checkpoint->eager()) return;

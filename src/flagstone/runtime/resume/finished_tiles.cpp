@@ -87,7 +87,7 @@ void FinishedTiles::settle() {
 }
 
 void FinishedTiles::offer() {
-  if (!checkpoint_ || !checkpoint_->due()) return;
+  if (!checkpoint_ || !graph_.agree(checkpoint_->due())) return;
   graph_.drain();
   if (first_) first_->settle();
   settle();
