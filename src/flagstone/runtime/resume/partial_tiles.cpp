@@ -111,12 +111,12 @@ Index PartialTiles::begins(Index row, Index col) const {
 void PartialTiles::offer(const Box& block, Index depth) {
   if (!stages_.saving() || depth <= 0 || depth >= inner_ || (found_ && depth <= found_->about.depth)) return;
   if (pending_) {
-    if (written(*pending_)) note();
+    if (stages_.graph_.agree(written(*pending_))) note();
     return;
   }
   // Two tiles beside those that are under way; and blocks that were finished since the last checkpoint go first.
   const auto tile = static_cast<std::uint64_t>(count(tile_)) * size_of(out_.dtype());
-  if (4 * tile > stages_.graph_.budget() || !stages_.checkpoint_->ready()) return;
+  if (4 * tile > stages_.graph_.budget() || !stages_.graph_.agree(stages_.checkpoint_->ready())) return;
   if (finished_.unnoted()) return finished_.offer();
   begin(block, depth);
   if (!stages_.checkpoint_->eager()) return;

@@ -64,7 +64,7 @@ Array Stages::array_between(const std::string& name, const Shape& shape, Dtype d
 }
 
 void Stages::offer(std::optional<double> done) {
-  if (!checkpoint_ || !checkpoint_->due()) return;
+  if (!checkpoint_ || !graph_.agree(checkpoint_->due())) return;
   if (!tiles_.empty()) graph_.drain();
   for (FinishedTiles* tiles : tiles_) tiles->settle();
   save(done ? *done : this->done());
