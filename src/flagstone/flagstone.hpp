@@ -5,6 +5,7 @@
 #include "flagstone/algorithms/pca/pca.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/algorithms/sparse/transform.hpp"
+#include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/dtype.hpp"
 #include "flagstone/base/error.hpp"
