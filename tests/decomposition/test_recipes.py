@@ -149,7 +149,7 @@ def test_the_limit_is_refused_before_work_and_the_least_works(isolated):
         """
         from tests.support.processes import random_csr
         def cells(i):
-            m = random_csr(100_000, 900, 0.03, i, "float32")
+            m = random_csr(60_000, 900, 0.03, i, "float32")
             m.data = np.ceil(m.data * 7)
             return m
         X = fl.from_blocks((cells(i) for i in range(4)), "x.zarr")

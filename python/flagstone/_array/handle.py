@@ -53,7 +53,7 @@ class Handle(Protocol):
 AnyHandle = TypeVar("AnyHandle", bound=Handle)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)  # made in a third of the time: every import pays for it
 class Operand:
     """An argument as the core takes it.
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.elementwise import operations
 from .._array.handle import values_of
 from .._errors.classes import Error
+from .._output.create import from_numpy
 from .._output.place import IN_MEMORY, Place, check_out
 from .._output.replaceable import check_apart
 from .._runtime.call import Call
@@ -191,7 +191,7 @@ def _deliver(value: Any, out: Any) -> Any:
     if out is None:
         return value
     if isinstance(out, (str, os.PathLike)):
-        return operations["from_numpy"](np.asarray(value), out, True)
+        return from_numpy(np.asarray(value), out, True)
     if isinstance(out, Array) and (values := values_of(out)) is not None:
         values[...] = value
         return out
@@ -251,6 +251,3 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     a pass of its own. The limit and the number of workers do not change bits.
     """
     return _Compute(expressions, out, memory)
-
-
-operations["compute"] = compute

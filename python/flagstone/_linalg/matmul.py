@@ -8,7 +8,6 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.elementwise import operations
 from .._array.handle import Operand, is_transposed
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
@@ -179,9 +178,6 @@ def matmul(
         return _sparse(A, B, out, alpha, beta, memory)
     kind = _VectorProduct if 1 in (dimensions(A), dimensions(B)) else _Matmul
     return kind(Call("matmul", memory), A, B, out, alpha, beta)
-
-
-operations["matmul"] = matmul
 
 
 @resumable("matmul")

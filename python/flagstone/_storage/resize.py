@@ -10,7 +10,6 @@ from typing import Any
 
 from .. import _core
 from .._array.array import STAGING, Array, open_core
-from .._array.elementwise import operations
 from .._array.handle import exchange, is_transposed, owner_of, writing
 from .._array.transactions import open_transactions
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
@@ -18,10 +17,11 @@ from .._errors.messages import storage_error
 from .._output.destination import check_new
 from .._runtime.call import Call
 
-__all__ = ["forget_consolidated"]
+__all__ = ["forget_consolidated", "resize"]
 
 
-def _resize(array: Array, shape: Any, memory: Any) -> None:
+def resize(array: Array, shape: Any, memory: Any) -> None:
+    """Give an array other extents in place; see `flagstone.Array.resize`."""
     call = Call("resize", memory)
     owner, path = owner_of(array), array.path
     extents = check_new("resize", shape, array.dtype)[0]
@@ -84,6 +84,3 @@ def forget_consolidated(path: str) -> None:
                     os.fsync(text.fileno())
                 os.replace(f"{file}.part", file)
         place = os.path.dirname(place)
-
-
-operations["resize"] = _resize
