@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,11 +39,8 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
     item = Pass(call, shape)
     item.start = list(start)
     place = Place(call, shape, given.dtype, IN_MEMORY, None)
-    item.stores.append((given, place))
-    item.check()
-    with contextlib.ExitStack() as stack:
-        item.run(stack)
-        item.close()
+    item.store(given, place)
+    item.run()
     found: NDArray[Any] = place.result
     return found
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import Operand, is_transposed
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._output.codec_choice import Choice
 from .._output.create import from_numpy
 from .._output.destination import kept_choice
-from .._output.place import Place, plain, plainly
+from .._output.place import Place
 from .._resume.calls import Again, old_output, resumable
-from .._resume.identity import identity, memory_identity
 from .._resume.openers import operand
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -26,54 +26,6 @@ from .operands import Vectors, dimensions, promoted
 __all__ = ["matmul"]
 
 
-class _Side:
-    """One operand: what the core gets; `values` is the ndarray behind it where it lies in memory."""
-
-    def __init__(self, call: Call, given: Any, name: str) -> None:
-        self.given = given
-        if isinstance(given, Array):
-            given.flush()
-            self.core, self.flags = given._core, (given._transposed, given._conjugated)
-            self.values = given._owner._values
-            if self.values is not None and not plain(self.values):
-                self.values = plainly(call, self.values, name)
-                self.core = _core.memory_array(self.values)
-        elif isinstance(given, Expression):
-            raise TypeError(
-                f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, "
-                "out=...) (without out=: in scratch)."
-            )
-        else:
-            values = np.asarray(given)
-            if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
-                raise TypeError(
-                    f"matmul: {name} is {type(given).__name__} of {values.dtype}; an Array or a "
-                    "NumPy matrix of numbers that can be stored is needed."
-                )
-            values = plainly(call, values, name)
-            self.core, self.flags, self.values = _core.memory_array(values), (False, False), values
-        if len(self.core.shape) != 2:
-            raise ShapeError(
-                f"matmul: {name} has {len(self.core.shape)} dimensions "
-                f"({shape_text(tuple(self.core.shape))}); "
-                "2 are needed (reshape a vector to one column)."
-            )
-        self.operand = _core.Operand(self.core, *self.flags)
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What tells the operand from another one."""
-        if isinstance(self.given, Array):
-            return identity(self.given)
-        assert self.values is not None
-        return memory_identity(self.values)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        rows, cols = self.core.shape
-        return (cols, rows) if self.flags[0] else (rows, cols)
-
-
 class _Matmul(Routine[Any]):
     """The checked arguments of one product."""
 
@@ -81,9 +33,9 @@ class _Matmul(Routine[Any]):
 
     def __init__(self, call: Call, a: Any, b: Any, out: Any, alpha: complex, beta: complex) -> None:
         a, b = promoted(call, a, b)
-        self.a, self.b = _Side(call, a, "A"), _Side(call, b, "B")
+        self.a, self.b = _matrix(call, a, "A"), _matrix(call, b, "B")
         self.alpha, self.beta = complex(alpha), complex(beta)
-        _core.check_matmul(self.a.operand, self.b.operand, None)
+        _core.check_matmul(self.a.factor, self.b.factor, None)
         self.shape, self.dtype = (self.a.shape[0], self.b.shape[1]), np.dtype(self.a.core.dtype)
         if self.dtype.kind != "c" and (self.alpha.imag or self.beta.imag):
             raise ShapeError(
@@ -95,7 +47,7 @@ class _Matmul(Routine[Any]):
             call, self.shape, self.dtype, out, chunks, called="product", advice="they must agree"
         )
         self.place.codec = Choice(kept_choice(out).codec)  # in rows: what conjugates tiles counts on it
-        self.place.reads = [side.values for side in (self.a, self.b) if side.values is not None]
+        self.place.reads = [x.values for x in (self.a, self.b) if x.values is not None]
         self.old = self.place.old("beta") if beta else None
         super().__init__(call, [self.place])
         call.on(self.a.core.path, self.b.core.path)
@@ -111,7 +63,7 @@ class _Matmul(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         c = at(self.place)  # first: the place is open from here on, and has its checkpoint
         return _core.matmul_job(
-            self.a.operand, self.b.operand, self.old, c, self.alpha, self.beta, self.place.checkpoint
+            self.a.factor, self.b.factor, self.old, c, self.alpha, self.beta, self.place.checkpoint
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -147,6 +99,15 @@ class _VectorProduct(_Matmul):
         return from_numpy(product.reshape(self.vectors.shape(product.shape)))
 
 
+def _matrix(call: Call, given: Any, name: str) -> Operand:
+    if isinstance(given, Expression):
+        raise TypeError(
+            f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, "
+            "out=...) (without out=: in scratch)."
+        )
+    return Operand.matrix(call, given, name)
+
+
 def _check_out(out: Any, beta: complex) -> None:
     if out is None and beta:
         raise ShapeError("matmul: beta needs an out= that holds C; give one or leave beta out.")
@@ -162,7 +123,7 @@ def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, mem
         )
     if alpha != 1 or beta != 0 or not (out is None or isinstance(out, np.ndarray)):
         raise ShapeError("matmul: a sparse A takes alpha=1, beta=0 and out=None or an ndarray.")
-    return Product(a, b, "transposed" if a._transposed else "plain", memory, out)
+    return Product(a, b, "transposed" if is_transposed(a) else "plain", memory, out)
 
 
 @routine

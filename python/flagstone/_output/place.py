@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,18 +15,19 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core, shape_text
+from .._array.handle import Operand, exchange, is_conjugated, is_plain, is_transposed, values_of
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
 from .._resume.identity import stored_stamp
-from .._resume.record import UNRECORDED, Record, seconds_of
+from .._resume.record import UNRECORDED, Record, seconds_of, sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .codec_choice import Choice
-from .destination import Destination, kept_choice
+from .destination import Destination, in_group, kept_choice
 from .replaceable import check_path, check_replaceable
 
-__all__ = ["IN_MEMORY", "PathPlace", "Place", "RecordedPlace", "check_out", "plain", "plainly"]
+__all__ = ["IN_MEMORY", "GroupPlace", "PathPlace", "Place", "RecordedPlace", "check_out"]
 
 
 class RecordedPlace:
@@ -39,6 +42,8 @@ class RecordedPlace:
         self, operation: str, arguments: Callable[[], dict[str, Any]], flops: float, nbytes: float
     ) -> None:
         """Give what is built a record of `operation`: it is made when the place is opened."""
+        if self.nameless:
+            return
         self._described = lambda: Record(
             operation, lambda: arguments() | self.identity(), seconds_of(flops, nbytes), self.call.runtime
         )
@@ -47,9 +52,15 @@ class RecordedPlace:
         """Return what the record says of the place, beside its path."""
         return {}
 
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies: it is begun again."""
+        return False
+
     def _recording(self) -> Record:
         if self._described is not None:
             self.record = self._described()
+            self._described = None  # the routine, which holds this place
         return self.record
 
     @property
@@ -113,10 +124,15 @@ class Place(RecordedPlace):
         return self.out is IN_MEMORY or (self.out is not None and self.memory is not None)
 
     @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies, after this process."""
+        return self.out is None or self.in_memory
+
+    @property
     def memory(self) -> NDArray[Any] | None:
         """The ndarray that the caller gave, itself or in an Array."""
         if isinstance(self.out, Array):
-            return self.out._owner._values if self.out.path is None else None
+            return values_of(self.out) if self.out.path is None else None
         return self.out if isinstance(self.out, np.ndarray) else None
 
     @property
@@ -141,10 +157,8 @@ class Place(RecordedPlace):
     def old(self, why: str) -> _core.Array:
         """Return the elements that the result replaces, which the job reads because of `why`."""
         self._reads_old = True
-        if self.memory is not None:
-            return _core.memory_array(plainly(self.call, self.memory, "out"))
-        if isinstance(self.out, Array):
-            return self.out._owner._core
+        if isinstance(self.out, (Array, np.ndarray)):
+            return Operand.of(self.out).plain(self.call, "out").core
         path = os.fspath(self.out)
         if not os.path.exists(path):
             raise storage_error(
@@ -173,15 +187,13 @@ class Place(RecordedPlace):
             self.values.fill(0)  # now, so that its pages count as held before the call
             return _core.memory_array(self.values)
         path: Any = self.out.path if isinstance(self.out, Array) else self.out
-        if path is None:  # nobody knows where it lies: it is begun again
+        if path is None:
             self.scratch = self.call.result(self.call.who, self.nbytes)
             stack.enter_context(whole_or_nothing(self.scratch))
             path = self.scratch.path
-        else:
-            self._recording()
         self.destination = Destination(
             self.call.who, path, self.shape, self.dtype.name, self.chunks, self.overwrite is not False,
-            like=self.like, checksum=self.checksum, record=self.record, codec=self.codec,
+            like=self.like, checksum=self.checksum, record=self._recording(), codec=self.codec,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         stack.enter_context(self.record.kept(self.destination))
@@ -192,13 +204,17 @@ class Place(RecordedPlace):
         given = self.memory
         if self.reads is not None:
             overlap = given is None or any(np.may_share_memory(given, values) for values in self.reads)
-            if given is not None and not self._reads_old and plain(given) and not overlap:
+            if given is not None and not self._reads_old and is_plain(given) and not overlap:
                 return given
             self.call.room("the result", self.nbytes)
         return np.empty(self.shape, self.dtype)
 
     def close(self) -> Any:
-        """Publish the result and return what the caller gets."""
+        """Publish the result, keep it as `result`, and return what the caller gets."""
+        self.result = self._published()
+        return self.result
+
+    def _published(self) -> Any:
         if self.out is IN_MEMORY:
             return self.values
         if self.destination is None:
@@ -211,20 +227,20 @@ class Place(RecordedPlace):
         if self.scratch is not None:
             self.scratch.tie(made)
         if isinstance(self.out, Array):  # built aside and exchanged: it may be an operand
-            self.out._owner._handle = made._handle
+            exchange(self.out, Operand.of(made).core)
             return self.out
         return made
 
 
 class PathPlace(RecordedPlace):
-    """A path whose file or directory the caller fills: `open()` returns where it is built, aside."""
+    """A path whose file or directory the caller fills; `open()` returns where it is built, aside."""
 
     def __init__(self, call: Call, path: str, overwrite: bool, nbytes: int) -> None:
         super().__init__(call)
         self.path, self.overwrite, self.nbytes = path, overwrite, nbytes
         self._output: _core.Output | None = None
 
-    def open(self, stack: contextlib.ExitStack) -> str:
+    def open(self, stack: contextlib.ExitStack) -> Any:
         """Make the place; `stack` undoes it where the call fails."""
         self._output = self._recording().output(self.path, self.overwrite, self.nbytes)
         stack.enter_context(whole_or_nothing(self))
@@ -240,31 +256,99 @@ class PathPlace(RecordedPlace):
         if self._output is not None:
             self._output.leave()
 
-    def close(self) -> None:
+    def close(self) -> Any:
         """Let it appear under its name."""
         if self._output is not None:
             self._output.publish()
 
 
+class GroupPlace(PathPlace):
+    """A group (a path, or scratch) with one array that the job writes, and small ones that are put beside it.
+
+    Parameters
+    ----------
+    call : Call
+        Whose result it is.
+    out : path or None
+        What the user gave, checked by the rules of `out=`; None: scratch.
+    name, dims
+        Of the array that the job writes.
+    shape, dtype, chunks
+        Of it.
+    nbytes : int
+        Of all arrays of the group.
+    """
+
+    def __init__(
+        self, call: Call, out: Any, name: str, dims: Sequence[str], shape: tuple[int, ...],
+        dtype: np.dtype[Any], chunks: Sequence[int], nbytes: int,
+    ) -> None:  # fmt: skip
+        super().__init__(call, "" if out is None else os.fspath(out), True, nbytes)
+        self.out, self.name, self.dims = out, name, list(dims)
+        self.shape, self.dtype, self.chunks = shape, dtype, chunks
+        self.scratch: Result | None = None
+        self.directory = ""
+        self.beside = 0
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies, after this process."""
+        return self.out is None
+
+    def planned(self) -> _core.Array:
+        """Return an array that only the planner uses."""
+        if self.out is None:
+            size = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+            self.call.scratch_bytes["result"] = size
+        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks))
+
+    def open(self, stack: contextlib.ExitStack) -> Any:
+        """Make the array, in a group that is empty else."""
+        if self.out is None:
+            self.scratch = self.call.result(self.call.who, self.nbytes)
+            stack.enter_context(whole_or_nothing(self.scratch))
+            self.path = self.scratch.path
+        if self.path.endswith(".npy"):
+            raise ShapeError(
+                f"{self.call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
+            )
+        in_group(self.call.who, self.path)
+        self.directory = super().open(stack)
+        if self.record.resumed:  # the pass that writes it starts again
+            for name in os.listdir(self.directory):
+                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        _core.write_group(self.directory, "{}")
+        self.core = _core.create_zarr(
+            f"{self.directory}/{self.name}", list(self.shape), self.dtype.name, list(self.chunks),
+            dimension_names=self.dims,
+        )  # fmt: skip
+        self.core.reserve()
+        if self.record.text:
+            sync_tree(self.directory)
+        return self.core
+
+    def write(self, name: str, values: NDArray[Any], dims: Sequence[str]) -> None:
+        """Put a small array beside it."""
+        values = np.ascontiguousarray(values)
+        core = _core.create_zarr(
+            f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=list(dims)
+        )
+        self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
+        core.flush()
+
+    def close(self, attributes: dict[str, Any] | None = None) -> Array:
+        """Make the group appear under its name; return the array that the job wrote."""
+        self.core.flush()
+        _core.write_group(self.directory, json.dumps(attributes or {}))
+        super().close()
+        made = Array(open_core(f"{self.path}/{self.name}", "r"), "r")
+        if self.scratch is not None:
+            self.scratch.tie(made)
+        return made
+
+
 #: As `out`: an ndarray that nobody gave.
 IN_MEMORY = object()
-
-
-def plain(values: NDArray[Any]) -> bool:
-    """Say whether BLAS takes the matrix as it lies: one dimension contiguous, the other of a whole step."""
-    item = values.itemsize
-    if values.ndim != 2 or any(s % item for s in values.strides):
-        return values.flags.c_contiguous
-    (rows, cols), (row, col) = values.shape, values.strides
-    return (col == item and row >= cols * item) or (row == item and col >= rows * item)
-
-
-def plainly(call: Call, values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return the values, or where BLAS cannot take them as they lie a contiguous copy, inside the limit."""
-    if plain(values) and values.dtype.isnative:
-        return values
-    call.room(f"a contiguous copy of {name}", values.nbytes)
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 
 def _inside(path: str) -> str:
@@ -291,7 +375,7 @@ def check_out(
 ) -> None:  # fmt: skip
     """Refuse a place that cannot hold a result of this shape and dtype."""
     if isinstance(out, Array):
-        if out._transposed or out._conjugated:
+        if is_transposed(out) or is_conjugated(out):
             raise ShapeError(f"{who}: out is a transposed or conjugated view; give the array itself.")
         if out.mode != "r+":
             raise storage_error(

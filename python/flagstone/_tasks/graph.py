@@ -21,7 +21,19 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
 from .aliases import Handles, Named, check_named_once
 
-__all__ = ["TOUCHES", "Access", "Graph", "graph", "note", "read", "reduce", "update", "write"]
+__all__ = [
+    "TOUCHES",
+    "Access",
+    "Graph",
+    "graph",
+    "graph_of",
+    "job_of",
+    "note",
+    "read",
+    "reduce",
+    "update",
+    "write",
+]
 
 TOUCHES = 4.0  #: how often a NumPy function goes over its tile, for plans: temporaries and all
 
@@ -281,6 +293,18 @@ class Graph:
     ) -> None:
         if kind is None and not self._done:
             self.run()
+
+
+def graph_of(call: Call) -> Graph:
+    """Return a graph of the tasks of a routine's call."""
+    made = Graph(call.memory)
+    made._call = call
+    return made
+
+
+def job_of(graph: Graph) -> _core.Job:
+    """Return the tasks added so far as a job."""
+    return graph._job()
 
 
 def graph(*, memory: int | str | None = None) -> Graph:
