@@ -159,6 +159,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   try {
     tiles_of(task, tiles);
     if (task.spec.body) task.spec.body(tiles);
+    for (const Call& call : task.spec.calls) host_kernels().run(call, tiles);
   } catch (...) {
     thrown = std::current_exception();
   }
@@ -171,6 +172,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   } else if (!error_)
     try {
       stats_.flops += task.spec.cost.flops;
+      stats_.count(task.spec.calls);
       scheduler_.finished(task);  // may write a tile behind: a full disk, a read-only file
     } catch (...) {
       fail(std::current_exception());
