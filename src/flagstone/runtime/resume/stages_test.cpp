@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/runtime/simulator.hpp"
