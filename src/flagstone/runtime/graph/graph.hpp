@@ -115,6 +115,10 @@ class Graph {
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
   virtual int threads_per_task() const = 0;
+  /// What a builder may decide by when it is no function of shapes, dtypes, layouts, budget and awaited values: whether
+  /// a checkpoint is due, say, which is a clock's word. All processes of a run hear one answer, the first one's, so that
+  /// they add the same tasks; the one process of today hears its own.
+  virtual bool agree(bool mine) = 0;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };
