@@ -18,6 +18,7 @@
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/elementwise/verbs.hpp"
 #include "flagstone/kernel/sparse/csr.hpp"
+#include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"

@@ -21,7 +21,7 @@ Span span_of(const Cut& cut, Index i) {
 
 }  // namespace
 
-TilePart Tiled::operator()(Index i, Index j) const {
+MatrixTile Tiled::operator()(Index i, Index j) const {
   Span first = span_of(rows_, i), second = span_of(cols_, j);
   if (x_.transpose) std::swap(first, second);
   return {{x_.array, {{first.box_start, second.box_start}, {first.box_extent, second.box_extent}}},

@@ -16,15 +16,13 @@ struct Cut {
 };
 
 /// A tile of op(X), rows x cols, as a task names it.
-struct TilePart {
+struct MatrixTile {
   Region region;  // stored: the box that is read
   Box used;       // of that box, stored too: the tile
   kernel::Op op;
 
   Index rows() const { return used.shape[op.transpose ? 1 : 0]; }
   Index cols() const { return used.shape[op.transpose ? 0 : 1]; }
-  /// An inner dimension may be.
-  bool empty() const { return count(used.shape) == 0; }
   const Array& array() const { return region.array; }
 };
 
@@ -35,7 +33,7 @@ class Tiled {
   /// Of tiles; an empty inner dimension has none, and tile 0 of it is empty.
   Index rows() const { return rows_.tiles(); }
   Index cols() const { return cols_.tiles(); }
-  TilePart operator()(Index i, Index j) const;
+  MatrixTile operator()(Index i, Index j) const;
   /// All tiles in boxes of at most rows x cols of them, row by row.
   std::vector<Box> blocks(Index rows, Index cols) const;
 

@@ -16,8 +16,8 @@ void add_copy(Graph& graph, const char* name, Region from, Region to) {
   task.name = name;
   const auto bytes = static_cast<double>(count(to.box.shape)) * static_cast<double>(size_of(to.array.dtype()));
   task.cost.bytes_touched = 2.0 * bytes;
+  task.calls = {call::copy(to.array.dtype(), {0}, {1})};
   task.accesses = {read(std::move(from)), write(std::move(to))};
-  task.body = [](std::span<const Tile> tiles) { copy(tiles[0], tiles[1]); };
   graph.add(std::move(task));
 }
 
