@@ -14,7 +14,7 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.autodoc import FunctionDocumenter
 
 import flagstone
-from flagstone._runtime.routine import Routine
+from flagstone._runtime.routine import RoutineFunction
 
 project = "Flagstone"
 author = "the Flagstone authors"
@@ -59,7 +59,7 @@ class RoutineDocumenter(FunctionDocumenter):
 
     @classmethod
     def can_document_member(cls, member: Any, membername: str, isattr: bool, parent: Any) -> bool:
-        return isinstance(member, Routine)
+        return isinstance(member, RoutineFunction)
 
 
 def code_role(name: str, rawtext: str, text: str, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
@@ -75,7 +75,7 @@ def check_routines(app: Sphinx, error: Exception | None) -> None:
     if error is not None or not page.exists():
         return
     told = page.read_text(encoding="utf-8")
-    routines = [name for name in flagstone.__all__ if isinstance(getattr(flagstone, name), Routine)]
+    routines = [name for name in flagstone.__all__ if isinstance(getattr(flagstone, name), RoutineFunction)]
     missing = [name for name in routines if f'<span class="pre">{name}</span>' not in told]
     if missing:
         raise ExtensionError(f"docs/reference/routines.md: {', '.join(missing)} are missing on the page.")

@@ -84,6 +84,8 @@ def _translate(kind: str, message: str, detail: Any) -> Error:
     """Make the Python exception for a C++ one; the bindings call it."""
     if kind == "BudgetError":
         return BudgetError(message, detail)
+    if kind == "ScratchError":  # its sentence says all
+        return storage_error(message, *detail)
     if kind == "StorageError":
         return storage_error(with_advice(message, detail[0], detail[1]), *detail)
     return _PLAIN[kind](message)

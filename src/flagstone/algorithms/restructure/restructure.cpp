@@ -9,7 +9,6 @@
 #include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::restructure {
 namespace {
@@ -158,28 +157,8 @@ void check(const Job& job) {
 
 namespace {
 
-/// What decides a scheme, as a part of the checkpoint of a call that goes through scratch.
-struct Chosen {
-  std::uint64_t budget = 0, workers = 0;
-  bool operator==(const Chosen&) const = default;
-};
-
-std::optional<Chosen> chosen_before(const Job& job) {
-  Chosen chosen;
-  if (!job.checkpoint || !job.checkpoint->has("scheme")) return std::nullopt;
-  job.checkpoint->load("scheme", &chosen, sizeof chosen);
-  return chosen;
-}
-
-/// Nameless in scratch; in a file of the notes where a dead process's successor may go on with it.
-Array array_between(const Job& job, const Scheme& scheme, Checkpoint* notes) {
-  const Shape& shape = job.to.shape();
-  if (!notes) return temporary_array(shape, between_dtype(job), scheme.first.tile, job.scratch);
-  if (chosen_before(job) != Chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)}) notes->forget("between");
-  std::vector<std::uint8_t> tiles;
-  if (notes->has("between")) tiles = notes->load<std::uint8_t>("between");
-  return kept_array(shape, between_dtype(job), scheme.first.tile, notes->directory() + "/between", tiles);
-}
+/// What decides a scheme: budget and workers, as a call that goes through scratch began with them.
+using Begun = std::vector<std::uint64_t>;
 
 }  // namespace
 
@@ -189,8 +168,9 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   const Target target = target_of(job.to);
   // The budget is never twice the same; what lies between two passes fits one scheme only. One that takes a little more
   // reads some pieces twice, which is less than to begin again.
-  if (const auto before = chosen_before(job); before && budget > 0) {
-    Scheme scheme = choose(lie, target, before->budget, static_cast<int>(before->workers));
+  const auto before = Stages::begun_before<Begun>(job.checkpoint.get(), "scheme");
+  if (before && budget > 0) {
+    Scheme scheme = choose(lie, target, before->at(0), static_cast<int>(before->at(1)));
     if (scheme.second && scheme.needs <= budget + budget / 4) return scheme;
   }
   return choose(lie, target, budget, workers);
@@ -207,18 +187,19 @@ std::uint64_t scratch_bytes(const Job& job, const Scheme& scheme) {
 void run(Graph& graph, const Job& job, const Scheme& scheme) {
   check(job);
   if (count(job.to.shape()) == 0) return;
-  FinishedTiles finished(graph, job.checkpoint, job.to, target_of(job.to).tile);
+  Stages stages(graph, job.checkpoint);
+  FinishedTiles finished = stages.tiles(job.to, target_of(job.to).tile);
   if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, finished).run();
-  Checkpoint* notes = finished.checkpoint();
-  Source between{array_between(job, scheme, notes), std::vector<std::size_t>(job.to.ndim())};
+  const bool same = stages.begun_with("scheme", Begun{scheme.budget, static_cast<std::uint64_t>(scheme.workers)});
+  Source between{
+      stages.array_between("between", job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch, !same),
+      std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
   if (!graph.planning()) {
-    if (!notes && job.promise) job.promise(scratch_bytes(job, scheme));
+    if (!stages.saving() && job.promise) job.promise(scratch_bytes(job, scheme));
     between.array.store().reserve();
   }
-  FinishedTiles first(graph, job.checkpoint, between.array, scheme.first.tile, "between");
-  const Chosen chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)};
-  finished.follow(first, {Checkpoint::part("scheme", &chosen, 1)});
+  FinishedTiles first = stages.tiles(between.array, scheme.first.tile, "between");
   Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
   graph.barrier();
   Builder(graph, between, job.to, *scheme.second, false, finished, finished).run();

@@ -149,6 +149,11 @@ const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
   return at == entries_.end() ? nullptr : &*at;
 }
 
+bool Checkpoint::has_state(const std::string& name) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& one) { return one.name == name || one.name.starts_with(name + "/"); });
+}
+
 std::size_t Checkpoint::bytes_of(const std::string& name) const {
   const Entry* entry = find(name);
   return entry ? entry->bytes : 0;
