@@ -134,10 +134,10 @@ class _Restructure:
         return f"{self.call.who} to {shape_text(self.shape)} {into}{chunks}"
 
     def core(self, to: _core.Array) -> _core.Restructure:
-        directory = str(prepare(self.call.runtime.scratch))
-        checkpoint = self.place.record.checkpoint
+        runtime, checkpoint = self.call.runtime, self.place.record.checkpoint
+        directory, quota = str(prepare(runtime.scratch)), runtime.scratch_quota
         return _core.Restructure(
-            self.source, self.own, self.conjugate, to, directory, checkpoint, self.call.spill
+            self.source, self.own, self.conjugate, to, directory, self.call.who, quota, checkpoint
         )
 
     def _arguments(self) -> dict[str, Any]:

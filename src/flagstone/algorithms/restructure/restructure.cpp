@@ -212,10 +212,7 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   Checkpoint* notes = finished.checkpoint();
   Source between{array_between(job, scheme, notes), std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
-  if (!graph.planning()) {
-    if (!notes && job.promise) job.promise(scratch_bytes(job, scheme));
-    between.array.store().reserve();
-  }
+  if (!graph.planning()) between.array.store().reserve();
   FinishedTiles first(graph, job.checkpoint, between.array, scheme.first.tile, "between");
   const Chosen chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)};
   finished.follow(first, {Checkpoint::part("scheme", &chosen, 1)});
