@@ -13,6 +13,8 @@ import pytest
 import flagstone as fl
 from flagstone import gauge, machine
 
+pytestmark = pytest.mark.alone  # rates of the machine are measured
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
