@@ -410,6 +410,34 @@ TEST_F(RuntimeTest, PlansCountWhatRunsDo) {
 #endif
 }
 
+TEST_F(RuntimeTest, CallsAreRunAndCountedByKernel) {
+  const auto builder = [&](Graph& graph) {
+    const Array x = tiles(4), sum = tiles(1);
+    for (Index i = 0; i < 4; ++i)
+      graph.add(task("fill", {write(tile(x, i))}, [i](std::span<const Tile> t) {
+        std::fill_n(t[0].as<double>(), elements, static_cast<double>(i));
+      }));
+    for (Index i = 0; i < 4; ++i) {
+      TaskSpec spec = task("gather", {read(tile(x, i)), i == 0 ? write(tile(sum, 0)) : update(tile(sum, 0))}, {});
+      if (i == 0) spec.calls.push_back(call::zero(Dtype::float64, {1}));
+      spec.calls.push_back(call::add(Dtype::float64, {0}, {1}));
+      spec.calls.back().flops = elements;
+      spec.cost.flops = elements;
+      graph.add(std::move(spec));
+    }
+    graph.await({read(tile(sum, 0))}, [](std::span<const Tile> t) { EXPECT_EQ(t[0].as<double>()[elements - 1], 6); });
+  };
+  run(MiB, builder);
+  Simulator simulator(options_, {}, MiB, MiB);
+  simulator.run(builder);
+  for (const Statistics& stats : {stats_, simulator.statistics()}) {
+    EXPECT_EQ(stats.of(Kernel::zero).calls, 1u);
+    EXPECT_EQ(stats.of(Kernel::add).calls, 4u);
+    EXPECT_EQ(stats.of(Kernel::add).flops, stats.flops);
+    EXPECT_GT(stats.of(Kernel::add).seconds, 0);
+  }
+}
+
 TEST_F(RuntimeTest, OverlappingBoxesOfAWrittenArrayAreRefused) {
   std::vector<double> numbers(100);
   const Array x = memory_array(reinterpret_cast<std::byte*>(numbers.data()), {100}, Dtype::float64, {8});

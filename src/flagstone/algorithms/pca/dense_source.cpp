@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/operator/dense_operator.hpp"
 #include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/pca/source.hpp"
@@ -179,7 +180,7 @@ class WideSource final : public DenseSource {
       task.name = "scores";
       task.accesses = {read({scaled, box}), write({scores, box})};
       task.cost.bytes_touched = 12.0 * static_cast<double>(count(box.shape));
-      task.body = [](std::span<const Tile> tiles) { kernel::convert(tiles[0], nullptr, tiles[1]); };
+      task.calls = {call::convert(scores.dtype(), {0}, {1})};
       graph.add(std::move(task));
     }
     graph.barrier();

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/lapack.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
@@ -60,9 +60,8 @@ void multiply(Graph& graph, const Array& g, const Array& x, const Array& y) {
     task.accesses = {read({left, {{i, 0}, {rows, n}}}), read({right, whole(right.shape())}),
                      update({product, {{i, 0}, {rows, b}}})};
     task.cost = {2.0 * static_cast<double>(rows) * static_cast<double>(n) * static_cast<double>(b), 0, true};
-    task.body = [](std::span<const Tile> tiles) {
-      kernel::gemm(1.0, tiles[0], {}, tiles[1], {}, 1.0, tiles[2], nullptr);
-    };
+    task.calls = {call::gemm(Dtype::float64, 1.0, {0}, {1}, 1.0, {2})};
+    task.calls[0].flops = task.cost.flops;
     graph.add(std::move(task));
   }
   graph.barrier();

@@ -147,7 +147,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   } else if (!error)
     try {
       stats.flops += task.spec.cost.flops;
-      stats.count(task.spec.calls);
+      stats.count(task.spec.calls, seconds);
       scheduler.finished(task);  // may write a tile behind: a full disk, a read-only file
     } catch (...) {
       fail(std::current_exception());

@@ -8,10 +8,11 @@
 
 namespace flagstone {
 
-/// Calls of one kernel, as values: what bodies compute is not among them.
+/// Calls of one kernel, as values: what bodies compute is not among them. flops ÷ seconds is the kernel's rate.
 struct KernelStatistics {
   std::uint64_t calls = 0;
   double flops = 0;
+  double seconds = 0;  // of a worker: measured, or planned
 };
 
 struct Statistics {
@@ -31,12 +32,8 @@ struct Statistics {
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
 
   const KernelStatistics& of(Kernel kernel) const { return kernels[static_cast<std::size_t>(kernel)]; }
-  void count(const std::vector<Call>& calls) {
-    for (const Call& call : calls) {
-      KernelStatistics& counted = kernels[static_cast<std::size_t>(call.kernel)];
-      ++counted.calls, counted.flops += call.flops;
-    }
-  }
+  /// The calls of one task, which share its seconds by their flops (the first one has all where there are none).
+  void count(const std::vector<Call>& calls, double task_seconds);
 };
 
 }  // namespace flagstone
