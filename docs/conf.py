@@ -1,6 +1,6 @@
 """The documentation site: `make docs`.
 
-The source directory is the project's root, so that README.md, ARCHITECTURE.md, the pages of the layers and
+The source directory is the project's root, so that README.md, ARCHITECTURE.md, the pages of the rooms and
 the changelog are pages of the site as they stand, and a link works there, here and in an editor.
 """
 
@@ -27,6 +27,8 @@ include_patterns = [
     "*.md",
     "src/flagstone/**/README.md",
     "python/README.md",
+    "python/*/README.md",
+    "python/flagstone/**/README.md",
     "benchmarks/README.md",
 ]
 exclude_patterns = ["docs/conf.py"]

@@ -8,6 +8,7 @@ NB_MODULE(_core, m) {
   bind_base(m);
   bind_pages(m);
   bind_storage(m);
+  bind_files(m);
   bind_scratch(m);
   bind_checkpoint(m);
   bind_text(m);

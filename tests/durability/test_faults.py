@@ -71,6 +71,7 @@ def elements(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content if "/c/" in name else b"" for name, content in files.items()}
 
 
+@pytest.mark.alone  # it takes the time of a call, and kills the next ones within that
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_at_random_moments(folder, job, how):

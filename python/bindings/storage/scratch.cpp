@@ -1,4 +1,4 @@
-// The scratch directory, its quota and its listing; files of the core that Python writes too.
+// The scratch directory, its quota and its listing.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "bindings/core/bindings.hpp"
-#include "flagstone/storage/file/space.hpp"
 #include "flagstone/storage/scratch/listing.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -18,7 +17,6 @@ namespace flagstone::python {
 void bind_scratch(nb::module_& m) {
   using unlocked = nb::call_guard<nb::gil_scoped_release>;
 
-  m.def("free_bytes", &free_bytes, unlocked());
   m.def("file_system", &file_system, unlocked());
   m.def("default_scratch", &default_scratch, unlocked());
   m.def("prepare_scratch", &prepare_scratch, unlocked());

@@ -198,9 +198,6 @@ class Array(LinearOperator, Elementwise):
             for where, part in pieces:
                 do(where, part)
 
-    def _take(self, call: Call, key: Key) -> NDArray[Any]:
-        return take(self, call, key)
-
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError(

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
+
 __all__ = ["file_identity", "identity", "memory_identity", "stored_stamp"]
 
 
@@ -17,32 +19,8 @@ _PIECE = 64 << 20  # bytes hashed at a time
 
 
 def stored_stamp(path: str) -> str:
-    """Return a hash of what tells an operand from a later version: inode, size and times of its files.
-
-    Where no checksums would notice other bytes, the time of the last change of an inode is among them,
-    which nobody can set.
-    """
-    while not os.path.exists(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)  # a member of an HDF5 file
-    found = hashlib.blake2b(digest_size=16)
-
-    def add(name: str, status: os.stat_result, verified: bool) -> None:
-        told = f"{name}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
-        found.update(f"{told}\n".encode() if verified else f"{told}\0{status.st_ctime_ns}\n".encode())
-
-    if not os.path.isdir(path):
-        add("", os.stat(path), False)
-        return found.hexdigest()
-    verified = False
-    top = ""
-    for folder, folders, names in os.walk(path):
-        if not (verified and folder.startswith(top)):  # an array's directories follow it
-            top, verified = f"{folder}/", os.path.exists(f"{folder}/__flagstone/chunks.bin")
-        folders[:] = sorted(name for name in folders if name != "__flagstone")  # locks and journals
-        for name in sorted(names):
-            place = os.path.join(folder, name)
-            add(os.path.relpath(place, path), os.lstat(place), verified)
-    return found.hexdigest()
+    """Return a hash of what tells an operand from a later version: inode, size and times of its files."""
+    return _core.stored_stamp(path)
 
 
 def memory_identity(values: NDArray[Any]) -> dict[str, Any]:

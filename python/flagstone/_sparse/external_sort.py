@@ -148,7 +148,7 @@ class _Buckets:
     def _sync(self) -> None:
         for file in self._files:
             file.flush()
-            os.fsync(file.fileno())
+            _core.sync_file(file.fileno(), self._work.folder)
         sync_folder(self._work.folder)
         sync_folder(os.path.dirname(self._work.folder))
 
@@ -263,8 +263,7 @@ _PACKED = 255  # bytes to one, at best: the most that lz4 makes of pointers that
 def check_rows(rows: int, path: str, target: str) -> None:
     """Refuse a number of rows whose pointers cannot fit beside `target`, however well they pack."""
     folder = os.path.dirname(os.path.abspath(target))
-    system = os.statvfs(folder)
-    free = system.f_bavail * system.f_frsize
+    free = _core.free_bytes(folder)
     if 8 * rows // _PACKED > free:
         raise storage_error(
             f"open: '{path}' says that it has {rows} rows: their pointers take "

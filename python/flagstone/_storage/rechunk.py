@@ -130,9 +130,10 @@ class _Restructure(Routine[Any]):
 
     def job(self, at: At) -> _core.Job:
         to = at(self.place)  # first: the place is open from here on, and has its checkpoint
+        runtime = self.call.runtime
         self.core = _core.Restructure(
             self.source.core, self.own, self.source.conjugated, to,
-            str(prepare(self.call.runtime.scratch)), self.place.checkpoint, self.call.spill,
+            str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota, self.place.checkpoint,
         )  # fmt: skip
         return self.core.job()
 

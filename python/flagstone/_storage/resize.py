@@ -81,6 +81,6 @@ def forget_consolidated(path: str) -> None:
                 with open(f"{file}.part", "w", encoding="utf-8") as text:
                     text.write(json.dumps(root, indent=2))
                     text.flush()
-                    os.fsync(text.fileno())
+                    _core.sync_file(text.fileno(), f"{file}.part")
                 os.replace(f"{file}.part", file)
         place = os.path.dirname(place)

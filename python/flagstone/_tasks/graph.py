@@ -174,9 +174,7 @@ class _Body:
     def _where(self) -> str:
         changed = [a for a in self.accesses if a.mode != "read"] or list(self.accesses)
         # A result that is being built aside has a name that nobody knows: say where the operand is.
-        named = [
-            a for a in (*changed, *self.accesses) if ".flagstone-tmp-" not in (a.region.array.path or "")
-        ]
+        named = [a for a in (*changed, *self.accesses) if _core.build_mark not in (a.region.array.path or "")]
         where = f" (tile {(named or changed)[0].region.name})" if changed else ""
         return f"in task '{self.name}'{where}"
 

@@ -172,7 +172,7 @@ def _replace_text(path: str, text: str) -> None:
     with open(f"{path}.part", "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        _core.sync_file(file.fileno(), f"{path}.part")
     os.replace(f"{path}.part", path)
 
 

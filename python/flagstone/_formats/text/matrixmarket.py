@@ -171,7 +171,7 @@ class _Spool:
     def _note(self, work: Work, file: IO[bytes], got: int) -> None:
         def sync() -> None:
             file.flush()
-            os.fsync(file.fileno())
+            _core.sync_file(file.fileno(), work.folder)
             sync_folder(work.folder)
             sync_folder(os.path.dirname(work.folder))
 

@@ -195,10 +195,7 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
       stages.array_between("between", job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch, !same),
       std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
-  if (!graph.planning()) {
-    if (!stages.saving() && job.promise) job.promise(scratch_bytes(job, scheme));
-    between.array.store().reserve();
-  }
+  if (!graph.planning()) between.array.store().reserve();
   FinishedTiles first = stages.tiles(between.array, scheme.first.tile, "between");
   Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
   graph.barrier();

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/runtime/simulator.hpp"
@@ -128,7 +129,7 @@ TEST(Stages, TilesBelongToTheSameSave) {
       Stages stages(graph, std::move(checkpoint));
       const bool same = stages.begun_with("scheme", scheme);
       EXPECT_EQ(same, expected);
-      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, "", !same);
+      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, {}, !same);
       FinishedTiles tiles = stages.tiles(between, {4}, "between");
       EXPECT_EQ(tiles.holds({{0}, {4}}), expected);
       EXPECT_FALSE(tiles.holds({{4}, {4}}));

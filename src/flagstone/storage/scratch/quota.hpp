@@ -13,6 +13,13 @@
 
 namespace flagstone {
 
+/// Where files without a name go, and who is promised their bytes.
+struct ScratchSpace {
+  std::string directory;
+  std::string who;                     // in messages: "rechunk"
+  std::optional<std::uint64_t> quota;  // none: as much as the disk holds
+};
+
 /// Bytes that count against the quota of a scratch directory, promises included.
 std::uint64_t scratch_held(const std::string& scratch);
 

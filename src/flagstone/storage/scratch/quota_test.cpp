@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -162,6 +164,86 @@ TEST(Reservation, ManyThatAskAtOnceAreNotPromisedMoreThanTheQuota) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(std::count(made.begin(), made.end(), nullptr), 4);
   EXPECT_EQ(scratch_held(top.path()), 4 * MiB);
+}
+
+/// What Flagstone's Python wrote and locked before the core did, with the standard library alone: sweeps what the dead
+/// left, makes a result of 1 MiB and promises it 3 MiB, tells what others promised and whether `result` is in use.
+const char* python_process = R"(
+import fcntl, glob, json, os, shutil, sys, time
+scratch, result = sys.argv[1:]
+def locked(path):
+    with open(path, "r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+swept = 0
+for lock in glob.glob(f"{scratch}/results/*.lock"):
+    if not locked(lock):
+        shutil.rmtree(lock.replace(".lock", ".zarr"), ignore_errors=True)
+        os.unlink(lock)
+        swept += 1
+others = sum(json.load(open(p))["bytes"] for p in glob.glob(f"{scratch}/promises/*.lock") if locked(p))
+name = f"theirs-{os.getpid()}-0a1b2c3d"
+lock = open(f"{scratch}/results/{name}.lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.mkdir(f"{scratch}/results/{name}.zarr")
+open(f"{scratch}/results/{name}.zarr/c", "wb").write(b"x" * (1 << 20))
+promise = open(f"{scratch}/promises/{os.getpid()}-0a1b2c3d.lock", "w")
+fcntl.flock(promise, fcntl.LOCK_EX)
+json.dump({"bytes": 3 << 20, "for": f"results/{name}.zarr"}, promise)
+promise.flush()
+print(os.getpid(), swept, others, int(locked(result)), flush=True)
+time.sleep(60)
+)";
+
+TEST(Reservation, IsSharedWithAProcessOfAnotherLanguageAndEachSweepsAfterTheOther) {
+  TemporaryDirectory top;
+  const std::string& place = top.path();
+  const pid_t dying = ::fork();  // what it leaves the other sweeps
+  if (dying == 0) {
+    fill((new ScratchResult(place, "left"))->path(), MiB);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(dying, &status, 0), dying);
+  EXPECT_EQ(scratch_entries(place).size(), 1u);
+  const auto ours = promise("ours", place, {}, 2 * MiB);
+  const std::string held = place + "/results/held-" + std::to_string(::getpid()) + "-0.lock";
+  const FileLock in_use = FileLock::make(held);
+
+  std::ofstream(top / "process.py") << python_process;
+  const std::string command = "exec python3 " + top / "process.py" + " " + place + " " + held;
+  std::FILE* process = ::popen(command.c_str(), "r");
+  ASSERT_NE(process, nullptr);
+  int pid = 0, swept = 0, locked = 0;
+  unsigned long others = 0;
+  if (std::fscanf(process, "%d %d %lu %d", &pid, &swept, &others, &locked) != 4) {
+    ::pclose(process);
+    GTEST_SKIP() << "no Python here";
+  }
+  EXPECT_EQ(swept, 1);
+  EXPECT_EQ(others, 2 * MiB);
+  EXPECT_EQ(locked, 1);
+  EXPECT_EQ(scratch_held(place), 5 * MiB);
+  EXPECT_NE(refusal([&] { promise("next", place, 10 * MiB, 6 * MiB); }).find("holds 5 MiB of its quota"),
+            std::string::npos);
+  std::vector<ScratchEntry> entries = scratch_entries(place);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].source, "process " + std::to_string(pid));
+  EXPECT_FALSE(entries[0].clearable);
+
+  ::kill(pid, SIGKILL);
+  ::pclose(process);
+  entries = scratch_entries(place);
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].source, "process " + std::to_string(pid) + ", ended");
+  { const ScratchResult sweeping(place, "next"); }
+  EXPECT_TRUE(scratch_entries(place).empty());
+  EXPECT_EQ(scratch_held(place), 2 * MiB);
+  promise("next", place, 10 * MiB, 8 * MiB);
+  EXPECT_EQ(promises_in(place).size(), 2u);  // ours and the gate
 }
 
 TEST(Listing, TellsWhatLivesAndClearsTheRest) {

@@ -131,6 +131,7 @@ void Json::erase(const char* name) const {
 std::string Json::dump(int indent) const {
   return told([&] { return node_->dump(indent); });
 }
+std::string Json::dump_ascii() const { return node_->dump(-1, ' ', true, json::error_handler_t::replace); }
 bool operator==(const Json& a, const Json& b) { return *a.node_ == *b.node_; }
 
 std::string with_member(const std::string& text, const char* name, const Json& value) {

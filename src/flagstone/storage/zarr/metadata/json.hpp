@@ -77,6 +77,8 @@ class Json {
 
   /// `indent` below 0: in one line.
   std::string dump(int indent = -1) const;
+  /// In one line, in ASCII; bytes that are not UTF-8 are replaced.
+  std::string dump_ascii() const;
   friend bool operator==(const Json& a, const Json& b);
 
  private:
