@@ -8,6 +8,8 @@ NB_MODULE(_core, m) {
   bind_base(m);
   bind_pages(m);
   bind_storage(m);
+  bind_files(m);
+  bind_scratch(m);
   bind_checkpoint(m);
   bind_text(m);
   bind_csr(m);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -210,23 +212,30 @@ def test_threads_share_handles_and_one_runtime(tmp_path, rng):
     np.testing.assert_array_equal(b[...], x)
 
 
-def test_a_lock_swept_before_it_was_taken_is_made_again(tmp_path, monkeypatch):
+def test_a_lock_swept_before_it_was_taken_is_made_again(tmp_path):
+    """Others sweep all the time; the unit tests of storage/scratch sweep in the very moment."""
     from flagstone._scratch import scratch
 
-    real, swept = scratch.fcntl.flock, []
-
-    def flock(descriptor, operation):
-        if not swept:
-            (lock,) = (tmp_path / "results").glob("*.lock")
-            swept.append(lock)
-            lock.unlink()  # as another process's sweep does
-        real(descriptor, operation)
-
-    monkeypatch.setattr(scratch.fcntl, "flock", flock)
-    place = scratch.Result(tmp_path, "one")
-    assert swept
-    assert Path(place.path).with_suffix(".lock").exists()
-    place.discard()
+    code = f"""
+import os
+from pathlib import Path
+from flagstone._scratch import scratch
+print("ready", flush=True)
+while True:
+    scratch.Result(Path({str(tmp_path)!r}), "other").discard()
+"""
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline() == "ready\n"
+        for _ in range(200):
+            place = scratch.Result(tmp_path, "one")
+            assert Path(place.path).with_suffix(".lock").exists()
+            place.discard()
+    finally:
+        other.kill()
+        other.communicate()
+    scratch.Result(tmp_path, "last").discard()
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_journal_committed_before_the_lock_was_had_is_not_overwritten(tmp_path, monkeypatch):

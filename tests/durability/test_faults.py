@@ -71,6 +71,7 @@ def elements(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content if "/c/" in name else b"" for name, content in files.items()}
 
 
+@pytest.mark.alone  # it takes the time of a call, and kills the next ones within that
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_killed_at_random_moments(folder, job, how):
@@ -131,6 +132,7 @@ def test_killed_during_an_import(folder):
         np.testing.assert_allclose(product, big.astype("float64") @ x, rtol=0, atol=1e-9)
 
 
+@pytest.mark.alone
 def test_ctrl_c_comes_back_quickly_and_the_process_goes_on(folder, isolated):
     waited, right = isolated(
         f"""

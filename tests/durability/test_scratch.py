@@ -7,6 +7,7 @@ import errno
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -239,6 +240,39 @@ def test_two_promises_are_never_of_the_same_bytes(place):
     del one, two
     gc.collect()
     assert [p.name for p in (place / "promises").iterdir()] == ["gate"]
+
+
+def test_a_quota_smaller_than_what_lies_there_is_told(tmp_path, place):
+    """Whatever is asked for, also nothing yet: what lies there is named, and what clearing frees."""
+    a = operand(tmp_path)
+    with fl.Runtime(scratch=place):
+        held = fl.compute(a + 1)
+    with fl.Runtime(scratch=place, scratch_quota="3MiB"), pytest.raises(fl.StorageError) as caught:
+        fl.compute(a + 2)
+    assert caught.value.errno == errno.EDQUOT
+    assert caught.value.filename == str(place)
+    assert str(caught.value) == (
+        f"compute: '{place}' holds 4 MiB already, which is more than its quota of 3 MiB; clear it, let "
+        "results there go, raise the quota (scratch_quota=, FLAGSTONE_SCRATCH_QUOTA) or name out=."
+    )
+    assert held.shape == a.shape
+
+
+def test_a_place_in_memory_that_is_named_is_taken_and_told(tmp_path):
+    """Where nobody names one, such a place is passed over: the unit tests of storage/scratch mount some."""
+    from flagstone._scratch.scratch import file_system
+
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or file_system(memory) != "tmpfs":
+        pytest.skip("no file system in memory here")
+    named = memory / f"flagstone-test-{os.getpid()}"
+    try:
+        with fl.Runtime(scratch=named):
+            assert fl.features()["scratch"] == str(named)
+            assert fl.features()["scratch_file_system"] == "tmpfs"
+            assert fl.compute(operand(tmp_path) + 1).shape == (512, 1024)
+    finally:
+        shutil.rmtree(named, ignore_errors=True)
 
 
 def test_a_dead_process_promises_nothing(place):

@@ -14,6 +14,8 @@ import flagstone as fl
 from flagstone._runtime import calibrate as gauge
 from flagstone._runtime import profile as machine
 
+pytestmark = pytest.mark.alone  # rates of the machine are measured
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):

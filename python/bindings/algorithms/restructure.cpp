@@ -1,7 +1,7 @@
 // Arrays written anew with other chunks, dimensions in another order, another dtype.
 #include "flagstone/algorithms/restructure/restructure.hpp"
 
-#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -46,15 +46,15 @@ void bind_restructure(nb::module_& m) {
       .def(
           "__init__",
           [](Restructure* self, const Array& source, const std::vector<std::size_t>& axes, bool conjugate,
-             const Array& to, const std::string& scratch, const std::shared_ptr<Checkpoint>& checkpoint,
-             const std::function<void(std::uint64_t)>& promise) {
+             const Array& to, const std::string& scratch, const std::string& who, std::optional<std::uint64_t> quota,
+             const std::shared_ptr<Checkpoint>& checkpoint) {
             Restructure made;
-            made.state->job = {{source, axes}, conjugate, to, scratch, checkpoint, promise};
+            made.state->job = {{source, axes}, conjugate, to, {scratch, who, quota}, checkpoint};
             restructure::check(made.state->job);
             new (self) Restructure(std::move(made));
           },
-          nb::arg("source"), nb::arg("axes"), nb::arg("conjugate"), nb::arg("to"), nb::arg("scratch"),
-          nb::arg("checkpoint") = nb::none(), nb::arg("promise") = nb::none())
+          nb::arg("source"), nb::arg("axes"), nb::arg("conjugate"), nb::arg("to"), nb::arg("scratch"), nb::arg("who"),
+          nb::arg("quota").none(), nb::arg("checkpoint") = nb::none())
       .def("job", &job_of)
       .def_prop_ro("passes", [](const Restructure& self) { return self.last().passes(); })
       .def_prop_ro("why", [](const Restructure& self) { return self.last().why; })

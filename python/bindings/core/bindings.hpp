@@ -44,6 +44,8 @@ void bind_base(nb::module_& m);
 void bind_errors(nb::module_& m);
 void bind_pages(nb::module_& m);
 void bind_storage(nb::module_& m);
+void bind_files(nb::module_& m);
+void bind_scratch(nb::module_& m);
 void bind_checkpoint(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -34,7 +35,8 @@ void to_python(const std::exception_ptr& pointer, void*) {
   } catch (const BudgetError& error) {
     raise("BudgetError", error, nb::cast(error.least));
   } catch (const StorageError& error) {
-    raise("StorageError", error,
+    const bool whole = dynamic_cast<const ScratchError*>(&error) != nullptr;
+    raise(whole ? "ScratchError" : "StorageError", error,
           nb::make_tuple(error.number, nb::steal(PyUnicode_DecodeFSDefault(error.filename.c_str())), error.offset));
   } catch (const ShapeError& error) {
     raise("ShapeError", error, nb::none());

@@ -250,7 +250,7 @@ def _make_directory(output: str, needed: int) -> Path:
             f"demo: cannot create '{output}' ({error.strerror}); name another place with --output.",
             error.errno or 0, output,
         ) from None  # fmt: skip
-    free = shutil.disk_usage(folder).free
+    free = _core.free_bytes(str(folder))
     if needed > free:
         raise storage_error(
             f"demo: '{output}' has {_core.format_bytes(free)} of space left and {_core.format_bytes(needed)} "

@@ -40,7 +40,8 @@ def storage_error(message: str, number: int, filename: str, offset: int = 0) -> 
     return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
 
 
-_HIDDEN = re.compile(r"/\.([^/]+)\.flagstone-tmp-[0-9a-f]{16}(?=[/:' ]|$)")
+_UNKNOWN = (1 << 64) - 1  # bytes that are free where the system does not say
+_HIDDEN = re.compile(rf"/\.([^/]+){re.escape(_core.build_mark)}[0-9a-f]{{16}}(?=[/:' ]|$)")
 
 
 def with_advice(message: str, number: int, filename: str) -> str:
@@ -52,11 +53,8 @@ def with_advice(message: str, number: int, filename: str) -> str:
     while not os.path.isdir(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
     there = _HIDDEN.sub(r"/\1", place)
-    try:
-        system = os.statvfs(place)
-        free = f"{_core.format_bytes(system.f_bavail * system.f_frsize)} are free in '{there}'"
-    except OSError:
-        free = f"in '{there}'"
+    left = _core.free_bytes(place)
+    free = f"{_core.format_bytes(left)} are free in '{there}'" if left < _UNKNOWN else f"in '{there}'"
     if number == errno.EDQUOT:
         return (
             f"{message} (the disk quota is used up; {free}); free some space, raise the quota or write "
@@ -84,6 +82,8 @@ def _translate(kind: str, message: str, detail: Any) -> Error:
     """Make the Python exception for a C++ one; the bindings call it."""
     if kind == "BudgetError":
         return BudgetError(message, detail)
+    if kind == "ScratchError":  # its sentence says all
+        return storage_error(message, *detail)
     if kind == "StorageError":
         return storage_error(with_advice(message, detail[0], detail[1]), *detail)
     return _PLAIN[kind](message)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .. import _core
 
 __all__ = ["file_identity", "identity", "memory_identity", "stored_stamp"]
 
@@ -16,32 +19,8 @@ _PIECE = 64 << 20  # bytes hashed at a time
 
 
 def stored_stamp(path: str) -> str:
-    """Return a hash of what tells an operand from a later version: inode, size and times of its files.
-
-    Where no checksums would notice other bytes, the time of the last change of an inode is among them,
-    which nobody can set.
-    """
-    while not os.path.exists(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)  # a member of an HDF5 file
-    found = hashlib.blake2b(digest_size=16)
-
-    def add(name: str, status: os.stat_result, verified: bool) -> None:
-        told = f"{name}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
-        found.update(f"{told}\n".encode() if verified else f"{told}\0{status.st_ctime_ns}\n".encode())
-
-    if not os.path.isdir(path):
-        add("", os.stat(path), False)
-        return found.hexdigest()
-    verified = False
-    top = ""
-    for folder, folders, names in os.walk(path):
-        if not (verified and folder.startswith(top)):  # an array's directories follow it
-            top, verified = f"{folder}/", os.path.exists(f"{folder}/__flagstone/chunks.bin")
-        folders[:] = sorted(name for name in folders if name != "__flagstone")  # locks and journals
-        for name in sorted(names):
-            place = os.path.join(folder, name)
-            add(os.path.relpath(place, path), os.lstat(place), verified)
-    return found.hexdigest()
+    """Return a hash of what tells an operand from a later version: inode, size and times of its files."""
+    return _core.stored_stamp(path)
 
 
 def memory_identity(values: NDArray[Any]) -> dict[str, Any]:
@@ -54,38 +33,20 @@ def memory_identity(values: NDArray[Any]) -> dict[str, Any]:
     return {"memory": found.hexdigest(), "shape": list(values.shape), "dtype": values.dtype.str}
 
 
+@functools.singledispatch
 def identity(operand: Any) -> dict[str, Any]:
-    """Return what tells an Array or SparseArray from another one, and how it is opened again.
+    """Return what tells an operand from another one, and how it is opened again.
 
-    Operands in memory, and sparse views with pending steps, can be told apart, not opened again.
+    Operands in memory, and sparse views with pending steps, can be told apart, not opened again. Each kind of
+    operand registers its own beside its class.
     """
-    owner = operand._owner
-    if getattr(owner, "_values", None) is not None:
-        return memory_identity(owner._values) | {
-            "transposed": operand._transposed, "conjugated": operand._conjugated,
-        }  # fmt: skip
-    path = os.path.abspath(operand.path)
-    told: dict[str, Any] = {"path": path, "stamp": stored_stamp(path), "transposed": operand._transposed}
-    if getattr(operand, "_conjugated", False):
-        told["conjugated"] = True
-    if owner._opened is not None:
-        name, arguments = owner._opened
-        told["opener"] = [name, list(arguments)]
-    if getattr(operand, "lazy", False):
-        told["steps"] = _steps(operand)
-    return told
+    raise TypeError(f"resume: {type(operand).__name__} is no operand.")
+
+
+identity.register(np.ndarray, memory_identity)
 
 
 def file_identity(path: str) -> dict[str, Any]:
     """Return what tells a file that is streamed through from a later version of it."""
     place = os.path.abspath(path)
     return {"path": place, "stamp": stored_stamp(place)}
-
-
-def _steps(operand: Any) -> str:
-    """Return a hash of the pending steps of a sparse view."""
-    found = hashlib.blake2b(digest_size=16)
-    for step in (*operand._steps, ("columns", operand._columns)):
-        for part in step:
-            found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
-    return found.hexdigest()

@@ -136,7 +136,7 @@ class Record:
         except BaseException as error:
             passes = not isinstance(error, Error) or isinstance(error, (StorageError, BudgetError))
             if isinstance(error, FormatError):  # an operand may be brought back; what is built is made anew
-                passes = ".flagstone-tmp-" not in str(error)
+                passes = _core.build_mark not in str(error)
             if self.checkpoint is not None and self.checkpoint.saves > 0 and passes:
                 built.leave()
                 kept = f"{self.operation}: {self.checkpoint.done:.0%} is kept"
@@ -152,20 +152,10 @@ UNRECORDED = Record("", dict, -1.0)
 
 def sync_tree(path: str) -> None:
     """Make a new directory's files, and it and its name, outlive a power failure."""
-    for folder, _, names in os.walk(path, topdown=False):
-        for place in (*(os.path.join(folder, name) for name in names), folder):
-            descriptor = os.open(place, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+    _core.sync_tree(path)
     sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
 def sync_folder(path: str) -> None:
     """Make names in a directory outlive a power failure."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    _core.sync_folder(path)

@@ -49,7 +49,6 @@ class Call:
         self.places: list[Path] = []
         self.outputs = 0  # arrays that appear on disk at the end
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
-        self._spilled: quota.Reservation | None = None
         self.profile: profile.Profile | None = None
         self._prepared_peak = 0
         if not light:
@@ -126,8 +125,6 @@ class Call:
             return self.engine.run(job, self.runtime.progress)
         finally:
             _core.pages_of_job(False)
-            if self._spilled is not None:
-                self._spilled.release()
 
     def plan(self, job: _core.Job) -> _core.Statistics:
         """Count a job on a virtual clock."""
@@ -222,11 +219,6 @@ class Call:
             if (most := self.runtime.scratch_quota) is not None:
                 place.promise = quota.promise(self.who, directory, most, nbytes, Path(place.path))
         return place
-
-    def spill(self, nbytes: int) -> None:
-        """Promise bytes of scratch to files without a name, for as long as this call lasts."""
-        directory = scratch.prepare(self.runtime.scratch)
-        self._spilled = quota.promise(self.who, directory, self.runtime.scratch_quota, nbytes)
 
 
 def _rounded(least: int) -> int:

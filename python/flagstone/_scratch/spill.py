@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -15,7 +13,6 @@ from .. import _core
 from .._errors.classes import Error
 from .._errors.messages import storage_error, with_advice
 from . import quota
-from .builds import is_at
 from .scratch import free_bytes
 
 __all__ = ["beside", "reserve", "spilling"]
@@ -59,20 +56,9 @@ def beside(target: str) -> Iterator[str]:
 
     It is called like something that is being built (of which a lock says whether its process lives).
     """
-    parent, name = os.path.split(os.path.abspath(target))
-    while True:
-        folder = f"{parent}/.{name}.flagstone-tmp-{os.urandom(8).hex()}"
-        lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with contextlib.suppress(OSError):  # where there are no locks nobody sweeps
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if is_at(lock, f"{folder}.lock"):
-            break
-        os.close(lock)  # a sweeper took it for a dead writer's
+    build = _core.Output(target, True)  # never published
     try:
-        os.mkdir(folder)
-        yield folder
+        os.mkdir(build.directory)
+        yield build.directory
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.unlink(f"{folder}.lock")
-        os.close(lock)
+        del build

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -77,12 +76,11 @@ def _arrays(place: str) -> Iterator[str]:
 def _remove(place: str) -> None:
     parent, name = os.path.split(os.path.abspath(place))
     # Named and locked as what an output builds aside: the next writer of this name removes what we do not.
-    aside = f"{parent}/.{name}.flagstone-tmp-{os.urandom(8).hex()}"
+    aside = f"{parent}/.{name}{_core.build_mark}{os.urandom(8).hex()}"
     with contextlib.ExitStack() as stack:
         try:
             forget_consolidated(place)
-            lock = stack.enter_context(open(f"{aside}.lock", "w", encoding="utf-8"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            stack.callback(_core.FileLock.make(f"{aside}.lock").close)
             os.rename(place, aside)
         except OSError as failed:
             with contextlib.suppress(OSError):

@@ -1,9 +1,6 @@
 #include "flagstone/runtime/runtime.hpp"
 
 #include <malloc.h>
-#include <pwd.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +16,7 @@
 #include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
 #include "flagstone/storage/ring/ring.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone {
 namespace {
@@ -29,16 +27,6 @@ constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
 
 constexpr int most_workers = 4096;  // threads that a run starts
-
-std::string default_scratch() {
-  if (const char* given = std::getenv("FLAGSTONE_SCRATCH"); given && *given) return given;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    return std::string(cache) + "/flagstone/scratch";
-  const char* home = std::getenv("HOME");
-  if (!home || !*home)
-    if (const passwd* user = ::getpwuid(::getuid())) home = user->pw_dir;
-  return std::string(home ? home : ".") + "/.cache/flagstone/scratch";
-}
 
 void make_directory(const std::string& path) {
   std::error_code error;

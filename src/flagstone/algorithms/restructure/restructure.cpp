@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
-#include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
@@ -30,14 +31,6 @@ std::shared_ptr<const Conversion> conversion(Dtype from, Dtype to, bool conjugat
   return made;
 }
 
-/// A tile of the source with its dimensions in the order of the result.
-Tile turned_tile(const Source& source, const Tile& tile) {
-  Tile turned = tile;
-  turned.shape = seen(source, tile.shape);
-  turned.strides = seen(source, tile.strides);
-  return turned;
-}
-
 Box relative(const Box& part, const Box& whole) {
   Box moved = part;
   for (std::size_t d = 0; d < moved.start.size(); ++d) moved.start[d] -= whole.start[d];
@@ -57,7 +50,9 @@ class Builder {
         to_(to),
         pass_(pass),
         lie_(lie_of(source)),
-        conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)) {}
+        conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)),
+        axes_(std::is_sorted(source.axes.begin(), source.axes.end()) ? nullptr
+                                                                     : std::make_shared<call::Axes>(source.axes)) {}
 
   void run() {
     if (count(to_.shape()) == 0) return;
@@ -82,7 +77,23 @@ class Builder {
     finished_.offer();
   }
 
-  void add_tile(const Box& tile, std::vector<Box> pieces) {
+  /// Piece number i of `count`, into its part of the tile.
+  Call move(const Box& tile, const Box& piece, std::uint32_t i, std::uint32_t count) const {
+    const Box common = intersect(tile, piece);
+    Box from, to;  // all of a piece, all of the tile
+    if (common != piece) from = own(source_, relative(common, piece));
+    if (common != tile) to = relative(common, tile);
+    if (!conversion_) return call::rearrange(to_.dtype(), {i, false, false, from}, {count, false, false, to}, axes_);
+    auto converted = std::make_shared<call::Evaluation>();
+    converted->program = {conversion_, &conversion_->program};
+    converted->shape = common.shape;
+    converted->inputs = {{i, std::move(from), axes_ ? axes_->axes : std::vector<std::size_t>()}};
+    converted->outputs = {{count, conversion_->value, std::move(to), false}};
+    converted->scratch = count + 1;
+    return call::evaluate(std::move(converted));
+  }
+
+  void add_tile(const Box& tile, const std::vector<Box>& pieces) {
     TaskSpec task;
     task.name = "restructure";
     for (const Box& piece : pieces) task.accesses.push_back(read({source_.array, own(source_, piece)}));
@@ -91,21 +102,9 @@ class Builder {
     const auto elements = static_cast<double>(count(tile.shape));
     task.cost.bytes_touched = elements * static_cast<double>(size_of(to_.dtype()) + lie_.item);
     if (lie_.packed) task.cost.bytes_decoded = elements * static_cast<double>(lie_.item);
-    task.body = [source = source_, conversion = conversion_, tile,
-                 pieces = std::move(pieces)](std::span<const Tile> t) {
-      const Tile& target = t[pieces.size()];
-      for (std::size_t i = 0; i < pieces.size(); ++i) {
-        const Box common = intersect(tile, pieces[i]);
-        const Tile from = subtile(turned_tile(source, t[i]), relative(common, pieces[i]));
-        const Tile to = subtile(target, relative(common, tile));
-        if (!conversion) {
-          kernel::rearrange(from, to);
-          continue;
-        }
-        const kernel::StoreTarget store{conversion->value, to};
-        kernel::evaluate(conversion->program, common.shape, {&from, 1}, {&store, 1}, {}, t.back().data);
-      }
-    };
+    const auto number = static_cast<std::uint32_t>(pieces.size());
+    task.calls.reserve(number);
+    for (std::uint32_t i = 0; i < number; ++i) task.calls.push_back(move(tile, pieces[i], i, number));
     graph_.add(std::move(task));
   }
 
@@ -117,6 +116,7 @@ class Builder {
   const Pass& pass_;
   const Lie lie_;
   const std::shared_ptr<const Conversion> conversion_;
+  const std::shared_ptr<const call::Axes> axes_;  // null: as they are
 };
 
 /// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.
@@ -195,10 +195,7 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
       stages.array_between("between", job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch, !same),
       std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
-  if (!graph.planning()) {
-    if (!stages.saving() && job.promise) job.promise(scratch_bytes(job, scheme));
-    between.array.store().reserve();
-  }
+  if (!graph.planning()) between.array.store().reserve();
   FinishedTiles first = stages.tiles(between.array, scheme.first.tile, "between");
   Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
   graph.barrier();

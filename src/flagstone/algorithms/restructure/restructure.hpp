@@ -1,24 +1,22 @@
 #pragma once
 // An array written anew: other chunks, another order of dimensions, another dtype. Fixed memory, at most two passes.
-#include <functional>
 #include <memory>
 
 #include "flagstone/algorithms/restructure/scheme.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::restructure {
 
 struct Job {
   Source source;
   bool conjugate = false;
-  Array to;             // of the source's shape with its dimensions in the order of `axes`; its dtype is converted to
-  std::string scratch;  // directory for what lies between two passes
+  Array to;              // of the source's shape with its dimensions in the order of `axes`; its dtype is converted to
+  ScratchSpace scratch;  // for what lies between two passes: promised before the first
   /// Where finished chunks are noted, box by box; what a dead process finished is not written again. What lies between
   /// two passes is kept beside the notes then.
   std::shared_ptr<Checkpoint> checkpoint = nullptr;
-  /// Asked, before the first of two passes through `scratch`, for the bytes between them; what it throws ends the run.
-  std::function<void(std::uint64_t)> promise = nullptr;
 };
 
 /// ShapeError unless the axes are a permutation and the shapes agree.

@@ -1,6 +1,7 @@
 #include "flagstone/runtime/graph/call.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "flagstone/base/error.hpp"
@@ -42,8 +43,14 @@ void sum_into(const Tile& from, const Tile& to) {
 }
 
 void run_zero(const Call& call, std::span<const Tile> tiles) {
+  const TilePart& to = call.operands()[0];
+  const Tile& tile = tiles[to.access];
+  if (to.part.shape.empty()) {
+    std::memset(tile.data, 0, tile.bytes);
+    return;
+  }
   constexpr std::byte nothing[16]{};  // of every dtype
-  fill(operand(call, 0, tiles), nothing);
+  fill(subtile(tile, to.part), nothing);
 }
 
 void run_copy(const Call& call, std::span<const Tile> tiles) {

@@ -55,7 +55,7 @@ PartialTiles Stages::tiles(const Array& out, const Shape& tile, Index inner, Ind
 }
 
 Array Stages::array_between(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile,
-                            const std::string& scratch, bool anew) {
+                            const ScratchSpace& scratch, bool anew) {
   if (!checkpoint_) return temporary_array(shape, dtype, tile, scratch);
   if (anew) checkpoint_->forget(name);
   std::vector<std::uint8_t> tiles;

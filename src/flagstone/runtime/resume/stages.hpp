@@ -12,6 +12,7 @@
 
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone {
 
@@ -118,7 +119,7 @@ class Stages {
   /// An array of tiles between two parts of the work: nameless in `scratch`, or in a file beside the checkpoint, with
   /// what a dead process wrote of it unless `anew`. Its tiles() have the same name.
   Array array_between(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile,
-                      const std::string& scratch, bool anew);
+                      const ScratchSpace& scratch, bool anew);
 
   /// Where a checkpoint is due: waits until everything added so far is computed and written, syncs the outputs, saves.
   /// `done`: of all the work; as the tiles say where it is not given.

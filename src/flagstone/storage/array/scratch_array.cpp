@@ -1,7 +1,9 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "flagstone/base/bytes.hpp"
@@ -18,13 +20,15 @@ namespace {
 class TemporaryStore final : public ArrayStore {
  public:
   /// `named`: where is the file itself, else the directory of a nameless one.
-  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string where, bool named)
+  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string where, bool named,
+                 std::optional<ScratchSpace> space = {})
       : shape_(std::move(shape)),
         tile_(std::move(tile)),
         item_(size_of(dtype)),
         slot_(align_up(static_cast<std::uint64_t>(count(tile_)) * item_)),
         where_(std::move(where)),
-        named_(named) {
+        named_(named),
+        space_(std::move(space)) {
     written_.resize(static_cast<std::size_t>(count(grid_of(shape_, tile_))));
   }
 
@@ -92,11 +96,14 @@ class TemporaryStore final : public ArrayStore {
 
   bool make() {
     if (file_) return reserved_;
+    auto promise = space_ ? std::make_unique<Reservation>(space_->who, space_->directory, space_->quota) : nullptr;
+    if (promise) promise->take(bytes());
     std::error_code ignored;  // the next line says it
     if (named_) std::filesystem::remove(where_, ignored);
     auto file = named_ ? File::open(where_, File::Mode::create) : File::temporary(where_);
     reserved_ = file->allocate(bytes());
     file_ = std::move(file);
+    promise_ = std::move(promise);
     return reserved_;
   }
 
@@ -156,8 +163,10 @@ class TemporaryStore final : public ArrayStore {
   const std::uint64_t slot_;
   const std::string where_;
   const bool named_;
+  const std::optional<ScratchSpace> space_;
   mutable std::mutex mutex_;
-  std::shared_ptr<File> file_;  // from the first write on
+  std::shared_ptr<File> file_;            // from the first write on
+  std::unique_ptr<Reservation> promise_;  // of the file's bytes
   bool reserved_ = false;
   std::vector<bool> written_;
 };
@@ -175,6 +184,12 @@ static void check_tiles(const Shape& shape, const Shape& box) {
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory) {
   check_tiles(shape, box);
   return Array(shape, dtype, box, std::make_shared<TemporaryStore>(shape, dtype, box, directory, false));
+}
+
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const ScratchSpace& space) {
+  check_tiles(shape, box);
+  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, space.directory, false, space);
+  return Array(shape, dtype, box, std::move(store));
 }
 
 Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,

@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "flagstone/storage/array/array.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone {
 
 /// Tiles without a name that may spill: `box`-shaped slots in a nameless file of `directory`, made and reserved whole
 /// at the first write (or by reserve()). Every access must use boxes of the grid `box` (clipped at the edge).
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& directory);
+/// The same in scratch: before the file is made its bytes are promised, for as long as the array lives. ScratchError
+/// (EDQUOT) where the quota does not hold them.
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const ScratchSpace& space);
 /// The same in a file at `path`, which stays: for what a dead process's successor goes on with. `tiles`: which of them,
 /// in C order of the grid, the file there is known to hold; stored() tells which it holds. Where there is no such file,
 /// or a shorter one, it is made anew and holds none.

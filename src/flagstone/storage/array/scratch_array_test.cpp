@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <random>
 
@@ -103,6 +104,27 @@ TEST(TemporaryArray, NothingIsMadeBeforeTheFirstWrite) {
   EXPECT_EQ(array.store().write_staging({{0}, {10}}), 0u);
   EXPECT_EQ(array.store().read({{0}, {10}}).buffer_bytes, 4096u);
   EXPECT_THROW(array.store().write({{0}, {10}}), StorageError);
+}
+
+TEST(TemporaryArray, InScratchIsPromisedItsBytes) {
+  TemporaryDirectory directory;
+  const std::uint64_t bytes = 4 * 4096;  // four tiles of a page each
+  const ScratchSpace space{directory.path(), "call", bytes};
+  {
+    const Array one = temporary_array({64, 64}, Dtype::float32, {32, 32}, space);
+    EXPECT_EQ(scratch_held(directory.path()), 0u);  // nothing before it is needed
+    one.store().reserve();
+    EXPECT_EQ(scratch_held(directory.path()), bytes);
+    const Array two = temporary_array({64, 64}, Dtype::float32, {32, 32}, space);
+    try {
+      two.store().reserve();
+      ADD_FAILURE() << "twice the quota was promised";
+    } catch (const StorageError& error) {
+      EXPECT_EQ(error.number, EDQUOT);
+      EXPECT_TRUE(std::string(error.what()).starts_with("call: needs 16 KiB of scratch")) << error.what();
+    }
+  }
+  EXPECT_EQ(scratch_held(directory.path()), 0u);
 }
 
 TEST(TemporaryArray, ZeroDimensional) {

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <random>
-#include <vector>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -17,6 +16,7 @@
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
 #include "flagstone/storage/file/space.hpp"
+#include "flagstone/storage/file/sync.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
@@ -44,24 +44,6 @@ bool rename_with(const std::string& from, const std::string& to, unsigned flags)
 }
 
 bool flags_unsupported(int number) { return number == EINVAL || number == ENOSYS || number == EOPNOTSUPP; }
-
-/// fdatasync of every file and fsync of every directory in the tree, leaves first; links are part of their directory.
-void sync_tree(const std::string& path) {
-  const auto sync_entry = [](const fs::path& entry) {
-    const auto type = fs::symlink_status(entry).type();
-    if (type == fs::file_type::directory) sync_directory(entry.string());
-    if (type == fs::file_type::regular) File::open(entry.string(), File::Mode::read)->sync();
-  };
-  try {
-    std::vector<fs::path> entries{path};
-    if (fs::is_directory(path))
-      for (const auto& entry : fs::recursive_directory_iterator(path)) entries.push_back(entry.path());
-    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) sync_entry(*entry);
-  } catch (const fs::filesystem_error& error) {
-    throw StorageError("output: cannot look through what was built", error.code().value(),
-                       error.path1().empty() ? path : error.path1().string());
-  }
-}
 
 }  // namespace
 

@@ -1,10 +1,11 @@
 // Each kernel of the host's table against its naive twin, through one test: a call on parts of larger tiles.
-#include "flagstone/algorithms/kernels/dense.hpp"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/kernels/elementwise.hpp"
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
@@ -71,14 +72,20 @@ class EveryKernel : public testing::TestWithParam<Entry> {
     std::vector<Owned> expected = tiles_;
     std::vector<Tile> given;
     for (Owned& owned : tiles_) given.push_back(owned.tile);
+    if (scratch_ < given.size())  // as the executor gives it
+      given[scratch_].data += 64 - reinterpret_cast<std::uintptr_t>(given[scratch_].data) % 64;
     host_kernels().run(call, given);
     twin(expected);
-    for (std::size_t i = 0; i < tiles_.size(); ++i)
-      if (i != scratch_) EXPECT_EQ(tiles_[i].bytes, expected[i].bytes) << "tile " << i;
+    for (std::size_t i = 0; i < tiles_.size(); ++i) {
+      if (i == scratch_) continue;
+      EXPECT_EQ(tiles_[i].bytes, expected[i].bytes) << "tile " << i;
+    }
   }
 
   void check_products(Dtype dtype);
   void check_moves(Kernel kernel, Dtype dtype);
+  void check_evaluation(Dtype dtype);
+  void check_states(Kernel kernel, Dtype dtype);
 
   std::vector<Owned> tiles_;
   std::size_t scratch_ = 1000;  // which tile holds nothing afterwards
@@ -115,6 +122,66 @@ void EveryKernel::check_moves(Kernel kernel, Dtype dtype) {
     check(call::rearrange(dtype, from, to, std::make_shared<call::Axes>(std::vector<std::size_t>{1, 0})), twin);
   else
     check(call::copy(dtype, from, to), twin);
+}
+
+/// A transposed tile, to which a row is added where the dtype has sums; in double precision it is also summed up.
+void EveryKernel::check_evaluation(Dtype dtype) {
+  const bool sums = is_complex(dtype) || dtype == Dtype::float32 || dtype == Dtype::float64;
+  const bool folds = dtype == Dtype::float64;
+  const TilePart a = part(dtype, {n, m}), row = part(dtype, {1, n}), to = part(dtype, {m, n}),
+                 state = part(Dtype::float64, {1, 2});
+  kernel::Program program;
+  int value = program.input(dtype);
+  const int added = program.input(dtype);
+  if (sums) value = program.apply(kernel::Verb::add, value, added);
+  scratch_ = tiles_.size();
+  tiles_.emplace_back(Dtype::uint8, Shape{1, static_cast<Index>(kernel::evaluate_scratch(program)) + 64}, 0);
+
+  auto evaluation = std::make_shared<call::Evaluation>();
+  evaluation->shape = {m, n};
+  evaluation->inputs = {{a.access, a.part, {1, 0}}, {row.access, row.part, {}}};
+  evaluation->outputs = {{to.access, value, to.part, false}};
+  evaluation->scratch = static_cast<std::uint32_t>(scratch_);
+  if (folds) {
+    kernel::FoldTarget target;
+    target.fold = kernel::Fold::sum, target.value = value;
+    target.strides = target.steps = {0, 0};
+    evaluation->folds = {{state.access, target}};
+  }
+  evaluation->program = std::make_shared<const kernel::Program>(program);
+  check(call::evaluate(evaluation), [&](std::vector<Owned>& t) {
+    const Tile from = at(a, t), bias = at(row, t), target = at(to, t), words = t[state.access].tile;
+    reference::Wide sum = 0;
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j) {
+        std::copy_n(from.data + j * from.strides[0] + i * from.strides[1], size_of(dtype),
+                    target.data + i * target.strides[0] + j * target.strides[1]);
+        if (!sums) continue;
+        sum += reference::get(target, i, j) + reference::get(bias, 0, j);
+        reference::set(target, i, j, reference::get(target, i, j) + reference::get(bias, 0, j));
+      }
+    if (!folds) return;
+    reference::set(words, 0, 0, sum);  // high and low part
+    reference::set(words, 0, 1, 0);
+  });
+}
+
+/// States of a variance (count, mean, squared differences from it) of {1, 3} and {5, 7}, which are exact.
+void EveryKernel::check_states(Kernel kernel, Dtype dtype) {
+  const auto state = [&](double count, double mean, double squares) {
+    tiles_.emplace_back(Dtype::float64, Shape{1, 3}, 0);
+    double* words = tiles_.back().tile.as<double>();
+    words[0] = count, words[1] = mean, words[2] = squares;
+  };
+  state(2, 6, 2), state(2, 2, 2);
+  if (kernel == Kernel::join)
+    return check(call::join(kernel::Fold::var, dtype, 1, 0, 1), [&](std::vector<Owned>& t) {
+      double* words = t[1].tile.as<double>();
+      words[0] = 4, words[1] = 4, words[2] = 20;
+    });
+  tiles_.emplace_back(Dtype::float64, Shape{1, 1}, 0);
+  check(call::finish({kernel::Fold::var, kernel::Finish::var, dtype, 2, 0}, 1, 0, 2),
+        [&](std::vector<Owned>& t) { *t[2].tile.as<double>() = 1; });
 }
 
 TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
@@ -173,6 +240,11 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
         each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, reference::get(at(from, t), i, j)); });
       });
     }
+    case Kernel::evaluate:
+      return check_evaluation(dtype);
+    case Kernel::join:
+    case Kernel::finish:
+      return check_states(kernel, dtype);
     default:
       FAIL() << name_of(kernel) << " has no naive twin here";
   }
