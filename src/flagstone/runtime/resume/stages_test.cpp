@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/runtime/simulator.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
@@ -28,6 +30,7 @@ void list_parts(StateParts& parts, Pair& pair) {
 /// A run whose every offer is taken, and which dies after save number `kill`.
 void run(const std::string& notes, int kill, const std::function<void(Graph&, std::shared_ptr<Checkpoint>)>& build) {
   RuntimeOptions options;
+  options.workers = 2;
   options.scratch = std::filesystem::temp_directory_path();
   const auto ring = make_ring();
   const auto dies = [kill](int number) {
@@ -117,6 +120,33 @@ TEST(Stages, NothingIsSavedInPlansAndWithoutACheckpoint) {
   run(place.path(), 0,
       [&](Graph& graph, const std::shared_ptr<Checkpoint>&) { EXPECT_EQ(alone.build(graph, nullptr), 3 + 60 + 900); });
   EXPECT_FALSE(std::filesystem::exists(place / "state"));
+}
+
+/// Tiles of two arrays and what the operation was begun with lie in one save; other beginnings take no tiles over.
+TEST(Stages, TilesBelongToTheSameSave) {
+  const TemporaryDirectory place;
+  const auto build = [&](const std::string& scheme, bool expected) {
+    return [=](Graph& graph, std::shared_ptr<Checkpoint> checkpoint) {
+      Stages stages(graph, std::move(checkpoint));
+      const bool same = stages.begun_with("scheme", scheme);
+      EXPECT_EQ(same, expected);
+      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, "", !same);
+      FinishedTiles tiles = stages.tiles(between, {4}, "between");
+      EXPECT_EQ(tiles.holds({{0}, {4}}), expected);
+      EXPECT_FALSE(tiles.holds({{4}, {4}}));
+      TaskSpec task;
+      task.name = "ones";
+      task.accesses = {write({between, {{0}, {4}}})};
+      task.body = [](std::span<const Tile> t) { std::fill_n(t[0].as<double>(), 4, 1.0); };
+      if (!tiles.holds({{0}, {4}})) graph.add(std::move(task));
+      tiles.finish({{0}, {4}});
+      tiles.offer();
+    };
+  };
+  EXPECT_THROW(run(place.path(), 1, build("a", false)), Killed);
+  EXPECT_EQ(Checkpoint(place.path(), 0).done(), 0.5);
+  EXPECT_THROW(run(place.path(), 2, build("a", true)), Killed);
+  run(place.path(), 0, build("b", false));
 }
 
 }  // namespace
