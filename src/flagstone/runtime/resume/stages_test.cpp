@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/runtime/simulator.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
@@ -30,6 +30,7 @@ void list_parts(StateParts& parts, Pair& pair) {
 /// A run whose every offer is taken, and which dies after save number `kill`.
 void run(const std::string& notes, int kill, const std::function<void(Graph&, std::shared_ptr<Checkpoint>)>& build) {
   RuntimeOptions options;
+  options.workers = 2;
   options.scratch = std::filesystem::temp_directory_path();
   const auto ring = make_ring();
   const auto dies = [kill](int number) {
@@ -129,7 +130,7 @@ TEST(Stages, TilesBelongToTheSameSave) {
       Stages stages(graph, std::move(checkpoint));
       const bool same = stages.begun_with("scheme", scheme);
       EXPECT_EQ(same, expected);
-      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, {}, !same);
+      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, "", !same);
       FinishedTiles tiles = stages.tiles(between, {4}, "between");
       EXPECT_EQ(tiles.holds({{0}, {4}}), expected);
       EXPECT_FALSE(tiles.holds({{4}, {4}}));
