@@ -66,7 +66,7 @@ ctest: build .venv/.test-requirements
 	cmake -S . -B $(BUILD) -DFLAGSTONE_TESTS=ON -DFLAGSTONE_BENCHMARKS=ON >/dev/null
 	cmake --build $(BUILD)
 	$(BIN)/python tools/check_links.py $(BUILD)
-	ctest --test-dir $(BUILD) --output-on-failure
+	ctest --test-dir $(BUILD) -j2 --output-on-failure
 
 # Two processes, each with files of its own; then, one after the other, what is marked alone. Either part may be empty
 # (status 5) where TEST chooses, not both.
@@ -75,7 +75,7 @@ pytest: CHOSEN := not slow and
 pytest-all: CHOSEN :=
 pytest-all: export FLAGSTONE_TEST_EXAMPLES := 1
 pytest pytest-all: build .venv/.test-requirements
-	@together=0; $(PYTEST) -n 2 --dist loadfile -m "$(CHOSEN) not alone" $(TEST) || together=$$?; \
+	@together=0; $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "$(CHOSEN) not alone" $(TEST) || together=$$?; \
 	alone=0; $(PYTEST) -m "$(CHOSEN) alone" $(TEST) || alone=$$?; \
 	case $$together/$$alone in 0/0 | 0/5 | 5/0) ;; *) exit 1 ;; esac
 

@@ -13,6 +13,12 @@ if(FLAGSTONE_SANITIZE)
   target_link_options(flagstone_options INTERFACE -fsanitize=${sanitizers})
 endif()
 
+# Loops that are compiled once per instruction set (x_avx2.cpp, x_avx512.cpp). Under a sanitizer the baseline alone: the
+# same source, whose wide variants cost a minute of compiling.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT FLAGSTONE_SANITIZE)
+  set(FLAGSTONE_WIDE_KERNELS ON)
+endif()
+
 # flagstone_room(NAME USES rooms that it sees PUBLIC headers that programs may include). NAME is the folder's path with
 # _ for /; tools/layers.toml lists the same USES, and tools/check_layers.py compares. Unit tests may see every room: they
 # are linked to the whole library.
@@ -21,6 +27,9 @@ function(flagstone_room name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  if(NOT FLAGSTONE_WIDE_KERNELS)
+    list(FILTER sources EXCLUDE REGEX "_avx[0-9]+\\.cpp$")
+  endif()
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   if(NOT sources)  # a room that has only headers
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/empty.cpp "")

@@ -1,6 +1,6 @@
 """The documentation site: `make docs`.
 
-The source directory is the project's root, so that README.md, ARCHITECTURE.md, the pages of the layers and
+The source directory is the project's root, so that README.md, ARCHITECTURE.md, the pages of the rooms and
 the changelog are pages of the site as they stand, and a link works there, here and in an editor.
 """
 
@@ -14,7 +14,7 @@ from sphinx.errors import ExtensionError
 from sphinx.ext.autodoc import FunctionDocumenter
 
 import flagstone
-from flagstone._runtime.routine import Routine
+from flagstone._runtime.routine import RoutineFunction
 
 project = "Flagstone"
 author = "the Flagstone authors"
@@ -27,6 +27,8 @@ include_patterns = [
     "*.md",
     "src/flagstone/**/README.md",
     "python/README.md",
+    "python/*/README.md",
+    "python/flagstone/**/README.md",
     "benchmarks/README.md",
 ]
 exclude_patterns = ["docs/conf.py"]
@@ -57,7 +59,7 @@ class RoutineDocumenter(FunctionDocumenter):
 
     @classmethod
     def can_document_member(cls, member: Any, membername: str, isattr: bool, parent: Any) -> bool:
-        return isinstance(member, Routine)
+        return isinstance(member, RoutineFunction)
 
 
 def code_role(name: str, rawtext: str, text: str, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
@@ -73,7 +75,7 @@ def check_routines(app: Sphinx, error: Exception | None) -> None:
     if error is not None or not page.exists():
         return
     told = page.read_text(encoding="utf-8")
-    routines = [name for name in flagstone.__all__ if isinstance(getattr(flagstone, name), Routine)]
+    routines = [name for name in flagstone.__all__ if isinstance(getattr(flagstone, name), RoutineFunction)]
     missing = [name for name in routines if f'<span class="pre">{name}</span>' not in told]
     if missing:
         raise ExtensionError(f"docs/reference/routines.md: {', '.join(missing)} are missing on the page.")

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from . import errors, linalg, sparse  # noqa: F401 - faces of their own
+from ._array import dispatch as _dispatch
 from ._array.array import Array
 from ._array.regions import Region
 from ._array.transactions import transaction
@@ -24,7 +25,10 @@ from ._errors.classes import (
     ShapeError,
     StorageError,
 )
-from ._expression import slicing as _slicing  # noqa: F401 - lends slices and assignment of expressions
+from ._expression import expression as _lazy
+from ._expression import functions as _named
+from ._expression import reductions as _pending
+from ._expression import slicing as _slicing
 from ._expression.compute import compute
 from ._expression.expression import Expression
 from ._expression.functions import *  # noqa: F403 - their names are listed there, once
@@ -46,6 +50,7 @@ from ._runtime.plan import Plan, Stats
 from ._runtime.runtime import Runtime, features, stats
 from ._sparse.array import SparseArray
 from ._sparse.builder import from_blocks
+from ._storage import resize as _resizing
 from ._storage.chunk_shape import chunk_shape
 from ._storage.dask import dask_chunks, to_dask
 from ._storage.delete import delete
@@ -117,3 +122,20 @@ __all__ = [
     "write_obsm",
 ]
 __all__ += _functions
+
+_dispatch.fill(
+    _dispatch.Dispatch(
+        ufunc=_lazy.from_ufunc,
+        numpy_ufunc=_named.numpy_ufunc,
+        numpy_function=_named.numpy_function,
+        astype=_named.astype,
+        clip=_named.clip,
+        round=_named.round,
+        reduce=_pending.reduce,
+        part=_slicing.part,
+        assign=_slicing.assign,
+        compute=compute,
+        matmul=matmul,
+        resize=_resizing.resize,
+    )
+)

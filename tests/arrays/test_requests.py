@@ -293,19 +293,19 @@ def test_small_writes_stay_within_the_limit(isolated):
     peak, limit, same = isolated(
         """
         from flagstone import _core
-        A = fl.create("a.zarr", (2048, 8192), "float64", chunks=(512, 512))
+        A = fl.create("a.zarr", (2048, 4096), "float64", chunks=(512, 512))
         base = _core.resident_bytes()
-        limit = base + (80 << 20)
+        limit = base + (40 << 20)
         _core.reset_peak_resident()
         with fl.Runtime(memory=limit), fl.transaction("a.zarr"):
-            for column in range(0, 8192, 8):        # every chunk in part, 128 MiB in all
-                A[column % 2048 : column % 2048 + 1] = column
+            for turn in range(0, 8192, 16):         # every chunk in part, four times; 64 MiB in all
+                A[turn % 2048 : turn % 2048 + 1] = turn
         peak = _core.peak_resident_bytes()
         rows = A[:, 0]
         expected = np.zeros(2048)
-        for column in range(0, 8192, 8):
-            expected[column % 2048] = column
-        result = [peak, limit, bool((rows == expected).all() and (A[:, 8191] == expected).all())]
+        for turn in range(0, 8192, 16):
+            expected[turn % 2048] = turn
+        result = [peak, limit, bool((rows == expected).all() and (A[:, 4095] == expected).all())]
         """
     )
     assert same

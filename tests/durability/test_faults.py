@@ -131,6 +131,7 @@ def test_killed_during_an_import(folder):
         np.testing.assert_allclose(product, big.astype("float64") @ x, rtol=0, atol=1e-9)
 
 
+@pytest.mark.alone
 def test_ctrl_c_comes_back_quickly_and_the_process_goes_on(folder, isolated):
     waited, right = isolated(
         f"""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone._resume import identity
+from flagstone._resume.openers import OPENERS
 from tests.support.killed_calls import left_at
 
 # The product ------------------------------------------------------------------------------------------------
@@ -58,26 +61,59 @@ _OPENED = {
     "flat": 'fl.open_raw("a.bin", "f4", (1500, 1200))',
     "npz": 'fl.open("a.npz", key="a")',
     "hdf5": 'fl.open("a.h5", key="a")',
+    "csr": 'fl.open("s.zarr").T',
+    "csc": 'fl.open("s.zarr")',
 }
 
+_DENSE = 'fl.matmul(A, A.T, out="c.zarr", memory="160MiB")'
+_SPARSE = 'fl.convert(A, "c.zarr", memory="700MiB")'  # the products of a sparse matrix are in memory
 
-@pytest.mark.parametrize("kind", _OPENED)
+
+def _write_sparse(place: Path, kind: str) -> None:
+    matrix = sp.random(3000, 1500, 0.25, "csr", np.float64, np.random.default_rng(3))
+    fl.from_blocks([matrix], place)
+    if kind == "csc":  # stored by columns, as others write them: the transpose of that
+        about = json.loads((place / "zarr.json").read_text())
+        about["attributes"] = {"encoding-type": "csc_matrix", "shape": [1500, 3000]}
+        (place / "zarr.json").write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize("kind", sorted(OPENERS))  # whoever registers one says here what it opens
 def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     values = rng.random((1500, 1200), np.float32)
+    if kind in ("csr", "csc"):
+        _write_sparse(tmp_path / "s.zarr", kind)
     fl.from_numpy(values, tmp_path / "a.zarr")
     values.tofile(tmp_path / "a.bin")
     np.savez(tmp_path / "a.npz", a=values)
     if kind == "hdf5":
         with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
             file["a"] = values
-    product = f'A = {_OPENED[kind]}\nfl.matmul(A, A.T, out="c.zarr", memory="160MiB")\n'
-    whole = process(product + 'result = digest("c.zarr")')
+    call = f"A = {_OPENED[kind]}\n{_SPARSE if kind in ('csr', 'csc') else _DENSE}\n"
+    whole = process(call + 'result = digest("c.zarr")')
     (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
-    process(product, kill=1)
-    assert left_at(tmp_path / "c.zarr")[0].resumable
+    process(call, kill=1)
+    (left,) = left_at(tmp_path / "c.zarr")
+    assert left.resumable
+    named = json.loads(left.record)["arguments"]["a"].get("opener", [None])[0]
+    assert named == (None if kind in ("path", "csr") else kind)  # what needs no more than its path
     what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
     assert "resumed at" in what
     assert again == whole
+
+
+def test_an_unknown_opener_is_named(process, tmp_path, rng):
+    rng.random((1500, 1200), np.float32).tofile(tmp_path / "a.bin")
+    process(f"A = {_OPENED['flat']}\n{_DENSE}", kill=1)
+    (left,) = left_at(tmp_path / "c.zarr")
+    record = Path(left.notes) / "record.json"
+    record.write_text(record.read_text().replace('["flat", ', '["tape", '))
+    wanted = (
+        r"A of '.*c\.zarr' is opened by 'tape', which this flagstone does not know; version "
+        rf"{re.escape(fl.__version__)} wrote the record: go on with the build that did, or make the call"
+    )
+    with pytest.raises(fl.Error, match=wanted):
+        fl.resume(tmp_path / "c.zarr")
 
 
 def test_product_twice_killed_with_other_limits_and_workers(process, factors):

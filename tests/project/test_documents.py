@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from rooms import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -138,3 +139,16 @@ def test_every_page_with_python_is_run():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with_python = {str(page.relative_to(ROOT)) for page in pages if BLOCK.search(page.read_text("utf-8"))}
     assert with_python == set(PAGES)
+
+
+def test_the_architecture_names_every_room():
+    """Rows of its tables begin with rooms: all of tools/layers.toml, and no other."""
+    table = tomllib.loads((ROOT / "tools" / "layers.toml").read_text("utf-8"))
+    python = {room for floor in table["python"]["floors"] for room in floor if room.startswith("_")}
+    rooms = {*table["cpp"]["rooms"], "testing", *python} - {"__init__", "__main__"}
+    rows = [line for line in (ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines() if line[:3] == "| `"]
+    named = {
+        room for row in rows for code in re.findall("`([^`]+)`", row.split("|")[1]) for room in code.split()
+    }
+    assert rooms - named == set()
+    assert {room for room in named - rooms if not room.endswith(".py")} == set()

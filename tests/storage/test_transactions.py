@@ -241,6 +241,7 @@ def test_threads_share_a_block(tmp_path):
         assert np.array_equal(read(path, name), values[name])
 
 
+@pytest.mark.alone
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork beside threads
 def test_a_forked_child_does_not_keep_the_lock(group):
     path, _ = group

@@ -84,7 +84,8 @@ def acceptance(c_out, alpha, a, b, beta, c_in, rng) -> float:
 def random_csr(rows: int, cols: int, density: float, seed: int, dtype="float64") -> sp.csr_matrix:
     """Values of [0, 1) in places drawn at random; scipy.sparse.random shuffles all rows x cols places."""
     rng = np.random.default_rng(seed)
-    places = np.unique(rng.integers(0, rows * cols, round(rows * cols * density)))
+    places = np.sort(rng.integers(0, rows * cols, round(rows * cols * density)))
+    places = places[np.diff(places, prepend=-1) > 0]
     ends = np.searchsorted(places, np.arange(rows + 1) * cols)
     return sp.csr_matrix((rng.random(places.size).astype(dtype), places % cols, ends), shape=(rows, cols))
 

@@ -198,6 +198,7 @@ def test_numba_without_the_lock_runs_at_once(pair):
     np.testing.assert_array_equal(Y[...], 3 * x)
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_ctrl_c_ends_a_graph_of_python_tasks(pair):
     _, X = pair
@@ -210,6 +211,7 @@ def test_ctrl_c_ends_a_graph_of_python_tasks(pair):
     np.testing.assert_array_equal(fl.compute(X + 0)[:2, :2], X[:2, :2])
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_ctrl_c_reaches_a_python_function_that_would_never_end(pair):
     _, X = pair
@@ -232,6 +234,7 @@ def test_ctrl_c_reaches_a_python_function_that_would_never_end(pair):
     np.testing.assert_array_equal(fl.compute(X + 0)[:2, :2], X[:2, :2])  # nothing of it is left in a thread
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_a_second_ctrl_c_reaches_a_function_that_swallowed_the_first(pair):
     _, X = pair
@@ -252,6 +255,7 @@ def test_a_second_ctrl_c_reaches_a_function_that_swallowed_the_first(pair):
     assert len(swallowed) == 2
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_ctrl_c_ends_a_plan_of_many_tasks(tmp_path):
     A = fl.create(tmp_path / "a.zarr", (300_000, 300_000), "float32")  # no chunk of it exists

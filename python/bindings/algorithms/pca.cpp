@@ -18,14 +18,9 @@ struct PcaJob : Job {
   std::shared_ptr<PcaResult> result = std::make_shared<PcaResult>();
 };
 
-/// What a dead process had begun with another limit goes on by its method: the bits are one method's.
 PcaJob pca_job(const PcaInput& x, PcaOptions options, const Array& scores, const MachineProfile& profile,
                const std::shared_ptr<Checkpoint>& checkpoint) {
   options.checkpoint = checkpoint;
-  if (checkpoint && checkpoint->has("method")) {
-    const std::vector<char> method = checkpoint->load<char>("method");
-    options.method.assign(method.begin(), method.end());
-  }
   PcaJob job;
   job.build = [=, choice = job.choice, result = job.result](Graph& graph) {
     *choice = choose_pca(x, options, graph.budget(), profile);

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .. import _core
 from .._errors.classes import Error
@@ -19,7 +19,8 @@ from .._runtime.call import Call
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
 from .basic_index import Key
-from .elementwise import Elementwise, operations
+from .dispatch import dispatch
+from .elementwise import Elementwise
 from .linear_operator import LinearOperator
 from .pickling import check_stamp, stamp
 from .regions import Tiles
@@ -55,6 +56,7 @@ class Array(LinearOperator, Elementwise):
         self.import_seconds = 0.0  #: what `open` spent on bringing a foreign file into scratch
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
+        self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
 
     # What it is ---------------------------------------------------------------------------------------------
 
@@ -196,9 +198,6 @@ class Array(LinearOperator, Elementwise):
             for where, part in pieces:
                 do(where, part)
 
-    def _take(self, call: Call, key: Key) -> NDArray[Any]:
-        return take(self, call, key)
-
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError(
@@ -221,12 +220,9 @@ class Array(LinearOperator, Elementwise):
         file is changed in place and dirty until `flush()`.
         """
         if isinstance(value, Elementwise):
-            operations["assign"](self, key, value)
+            dispatch().assign(self, key, value)
             return
-        self._assign(Call("setitem"), key, value)
-
-    def _assign(self, call: Call, key: Key, value: ArrayLike) -> None:
-        assign(self, call, key, value)
+        assign(self, Call("setitem"), key, value)
 
     def _waiting(self) -> WriteCombiner | None:
         """Return what small writes are combined in while a transaction is open."""
@@ -270,7 +266,7 @@ class Array(LinearOperator, Elementwise):
         come back when the array grows again. Handles that read go on with the old shape (after shrinking they
         get an error); handles that write get an error and open the array again.
         """
-        operations["resize"](self, shape, memory)
+        dispatch().resize(self, shape, memory)
 
     def flush(self) -> None:
         """See what others committed since; put what was assigned on the disk.
@@ -305,7 +301,7 @@ class Array(LinearOperator, Elementwise):
     def _multiply(self, x: NDArray[Any], adjoint: bool) -> NDArray[Any]:
         a = self.conj().T if adjoint else self
         out = np.empty((a.shape[0], x.shape[1]), self.dtype)
-        operations["matmul"](a, x.astype(self.dtype, copy=False), out=out)
+        dispatch().matmul(a, x.astype(self.dtype, copy=False), out=out)
         return out
 
     # Travelling ---------------------------------------------------------------------------------------------

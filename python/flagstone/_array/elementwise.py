@@ -1,7 +1,6 @@
 """What arrays, lazy expressions and pending reductions share: Python's operators and NumPy's protocols.
 
-The operators build lazy expressions; the modules above fill in how (`flagstone.expression`,
-`flagstone.linalg`).
+The operators build lazy expressions; the rooms above lend how (`Dispatch`).
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Elementwise", "operations"]
+from .dispatch import dispatch
 
-#: What the modules above lend: "ufunc" and "astype" build expressions, "matmul" multiplies, "assign" stores.
-operations: dict[str, Callable[..., Any]] = {}
+__all__ = ["Elementwise"]
 
 
 def _of(ufunc: np.ufunc, *operands: Any) -> Any:
-    return operations["ufunc"](ufunc, operands)
+    return dispatch().ufunc(ufunc, operands)
 
 
 class Shaped(Protocol):
@@ -62,11 +60,11 @@ class Elementwise:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Return the lazy expression of ``np.exp(A)``, ``ndarray + A``, ...; never loads by accident."""
-        return operations["numpy_ufunc"](ufunc, method, inputs, kwargs)
+        return dispatch().numpy_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         """Return the lazy form of ``np.mean(A)``, ``np.where(...)``, ...; refuse what would load."""
-        return operations["numpy_function"](self, function, args, kwargs)
+        return dispatch().numpy_function(self, function, args, kwargs)
 
     def _scalar(self: Any) -> Any:
         """Return the one element of what has no dimensions: that is asked for, and no accident."""
@@ -210,65 +208,65 @@ class Elementwise:
         return _of(np.greater_equal, self, other)
 
     def __matmul__(self, other: Any) -> Any:
-        return operations["matmul"](self, other)
+        return dispatch().matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return operations["matmul"](other, self)
+        return dispatch().matmul(other, self)
 
     # Reductions and conversions, lazy too -------------------------------------------------------------------
 
     def astype(self, dtype: Any) -> Any:
         """Return the lazy expression of every element converted to `dtype`."""
-        return operations["astype"](self, dtype)
+        return dispatch().astype(self, dtype)
 
     def clip(self, min: Any = None, max: Any = None) -> Any:
         """Return the lazy expression of every element held between `min` and `max`."""
-        return operations["clip"](self, min, max)
+        return dispatch().clip(self, min, max)
 
     def round(self, decimals: int = 0) -> Any:
         """Return the lazy expression of every element rounded to `decimals`."""
-        return operations["round"](self, decimals)
+        return dispatch().round(self, decimals)
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         """Return the pending sum along `axis`; see `flagstone.sum`."""
-        return operations["reduce"](self, "sum", axis, keepdims, dtype=dtype)
+        return dispatch().reduce(self, "sum", axis, keepdims, dtype=dtype)
 
     def prod(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         """Return the pending product along `axis`."""
-        return operations["reduce"](self, "prod", axis, keepdims, dtype=dtype)
+        return dispatch().reduce(self, "prod", axis, keepdims, dtype=dtype)
 
     def mean(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
         """Return the pending mean along `axis`."""
-        return operations["reduce"](self, "mean", axis, keepdims, dtype=dtype)
+        return dispatch().reduce(self, "mean", axis, keepdims, dtype=dtype)
 
     def var(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
         """Return the pending variance along `axis` (divided by n - ddof)."""
-        return operations["reduce"](self, "var", axis, keepdims, ddof=ddof)
+        return dispatch().reduce(self, "var", axis, keepdims, ddof=ddof)
 
     def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
         """Return the pending standard deviation along `axis`."""
-        return operations["reduce"](self, "std", axis, keepdims, ddof=ddof)
+        return dispatch().reduce(self, "std", axis, keepdims, ddof=ddof)
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return the pending minimum along `axis`; NaN where one is."""
-        return operations["reduce"](self, "min", axis, keepdims)
+        return dispatch().reduce(self, "min", axis, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return the pending maximum along `axis`; NaN where one is."""
-        return operations["reduce"](self, "max", axis, keepdims)
+        return dispatch().reduce(self, "max", axis, keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Any:
         """Return the pending index of the first minimum along `axis`."""
-        return operations["reduce"](self, "argmin", axis, keepdims)
+        return dispatch().reduce(self, "argmin", axis, keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Any:
         """Return the pending index of the first maximum along `axis`."""
-        return operations["reduce"](self, "argmax", axis, keepdims)
+        return dispatch().reduce(self, "argmax", axis, keepdims)
 
     def any(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return, pending, whether any element along `axis` is true."""
-        return operations["reduce"](self, "any", axis, keepdims)
+        return dispatch().reduce(self, "any", axis, keepdims)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return, pending, whether all elements along `axis` are true."""
-        return operations["reduce"](self, "all", axis, keepdims)
+        return dispatch().reduce(self, "all", axis, keepdims)

@@ -10,7 +10,7 @@ from .. import _core
 from .._resume.record import expecting
 from .._resume.resume import call_of
 from .._runtime.plan import Plan
-from .._runtime.routine import Routine
+from .._runtime.routine import RoutineFunction
 from .._runtime.runtime import stats
 from .options import Size, bar, command_runtime, print_json
 
@@ -25,7 +25,7 @@ def resume_command(path: str, memory: int | None, scratch_directory: str | None,
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         left, routine, operands, options = call_of(path)
         plan: Plan | None = None
-        if isinstance(routine, Routine):
+        if isinstance(routine, RoutineFunction):
             with contextlib.suppress(NotImplementedError):
                 plan = routine.plan(*operands, **options)
         if not as_json:

@@ -10,33 +10,37 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import Operand, is_transposed
 from .._errors.classes import Error, ShapeError
 from .._expression.expression import Expression
 from .._output.create import from_numpy
+from .._output.place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.calls import Again, resumable
 from .._resume.identity import identity
 from .._resume.openers import operand
-from .._resume.record import UNRECORDED, Record, seconds_of
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
-from .._scratch.builds import whole_or_nothing
+from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
-from .result import SMALL, ComponentsGroup, PcaResult
+from .result import SMALL, PcaResult
 
 __all__ = ["pca"]
 
 
-class Pca:
+class Pca(Routine[PcaResult]):
     """The checked arguments of one decomposition."""
 
+    operation = "pca"
+    plans_beyond = False  # refused by the plan as by the run
+
     def __init__(
-        self, X: Any, k: int, center: bool, method: str, tol: float, seed: int, out: Any, memory: Any
-    ) -> None:
+        self, X: Any, k: int, center: bool, method: str, tol: float, seed: int, out: Any, memory: Any,
+        members: dict[str, NDArray[Any]] | None = None,
+    ) -> None:  # fmt: skip
+        """`members` appear with the result, in its group."""
         if method not in ("auto", "gram", "krylov"):
             raise ShapeError(f"pca: method is {method!r}; choose 'auto', 'gram' or 'krylov'.")
         if not 0 < tol < 1:
@@ -55,10 +59,11 @@ class Pca:
         self.k, self.center, self.out = int(k), bool(center), out
         if out is not None:
             check_path("pca", out)
-        self.turned = isinstance(self.X, SparseArray) and self.X._transposed
         if isinstance(self.X, SparseArray):
+            # What is turned into scratch goes with the process: such a call is begun again.
+            self.operation = "" if is_transposed(self.X) else "pca"
             self.X = sparse_by_rows("pca", "X", self.X, memory)
-        self.call = Call("pca", memory)
+        super().__init__(Call("pca", memory))
         self.call.on(self.X.path)
         self.call.outputs = 1 + len(SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
@@ -67,9 +72,18 @@ class Pca:
         }  # fmt: skip
         self.input = self._input()
         _core.check_pca(self.input, self.options)
-        self.shape = (shape[0], self.k)
-        self.dtype = str(_core.scores_dtype(self.input))
-        self.chunks = tuple(_core.scores_chunks(self.input, self.k))
+        self.members = members or {}
+        self.place = self._place((shape[0], self.k))
+        self.places = [self.place]
+
+    def _place(self, shape: tuple[int, int]) -> GroupPlace:
+        dtype = np.dtype(_core.scores_dtype(self.input))
+        columns = self.X.shape[1]
+        small = 8 * (self.k * (columns + 5) + columns) + sum(m.nbytes for m in self.members.values())
+        return GroupPlace(
+            self.call, self.out, "scores", ["row", "component"], shape, dtype,
+            _core.scores_chunks(self.input, self.k), shape[0] * self.k * dtype.itemsize + small,
+        )  # fmt: skip
 
     @staticmethod
     def _operand(X: Any) -> Any:
@@ -93,82 +107,44 @@ class Pca:
     def _input(self) -> _core.PcaInput:
         if isinstance(self.X, SparseArray):
             return _core.PcaInput(None, False, self.X.operand())
-        return _core.PcaInput(self.X._core, self.X._transposed, None)
+        x = Operand.of(self.X)
+        return _core.PcaInput(x.core, x.transposed, None)
 
     @property
     def what(self) -> str:
         stored = f" sparse, {self.X.stored_values:,} stored values" if isinstance(self.X, SparseArray) else ""
         return f"pca {shape_text(self.X.shape)} {self.X.dtype.name}{stored}, k = {self.k}"
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.shape[0] * self.k * np.dtype(self.dtype).itemsize)
+    def job(self, at: At) -> _core.PcaJob:
+        scores = at(self.place)  # first: the place is open from here on, and has its checkpoint
+        return _core.pca_job(
+            self.input, self.options, scores, self.call.engine.profile, self.place.checkpoint
+        )
 
-    def job(self, scores: _core.Array, checkpoint: _core.Checkpoint | None = None) -> _core.PcaJob:
-        return _core.pca_job(self.input, self.options, scores, self.call.engine.profile, checkpoint)
+    def how(self, job: _core.PcaJob) -> How:
+        choice = job.choice
+        method = str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
+        return How(method, job.passes or choice.passes, choice.note, choice.most_passes)
 
-    def _record(self, members: dict[str, NDArray[Any]] | None) -> Record:
-        """Return the record of the call; the passes are counted as for block Krylov."""
-        if self.out is None or self.turned:  # what was turned into scratch goes with the process
-            return UNRECORDED
+    def arguments(self) -> dict[str, Any]:
+        return {"x": identity(self.X), "members": sorted(self.members)} | self.asked
+
+    def effort(self) -> tuple[float, float]:
+        """Return the flops of block Krylov with six passes, and the bytes of these and of the start."""
         m, n = self.X.shape
         values = self.X.stored_values if isinstance(self.X, SparseArray) else m * n
         stored = self.X.stored_bytes if isinstance(self.X, SparseArray) else self.X.nbytes
-        seconds = seconds_of(4.0 * 6 * 1.25 * self.k * values, 7 * stored)
+        return 4.0 * 6 * 1.25 * self.k * values, 7.0 * stored
 
-        def arguments() -> dict[str, Any]:
-            return {"x": identity(self.X), "members": sorted(members or {})} | self.asked
-
-        return Record("pca", arguments, seconds, self.call.runtime)
-
-    def planned(self) -> _core.PcaJob:
-        return self.job(_core.planned_array(list(self.shape), self.dtype, list(self.chunks)))
-
-    def plan(self) -> Plan:
-        self.call.use_profile()
-        if self.out is None:
-            self.call.scratch_bytes["result"] = self.nbytes
-        job = self.planned()
-        least = self.call.least_memory(job)
-        if least > self.call.memory:
-            self.call.check_memory(job)
-        counted = self.call.plan(job)
-        choice = job.choice
-        return self.call.to_plan(
-            counted, least, self.what, _method(choice), choice.passes, choice.note, choice.most_passes
-        )
-
-    def run(self, members: dict[str, NDArray[Any]] | None = None) -> PcaResult:
-        """Decompose; `members` appear with the result, in its group."""
-        beside = members or {}
-        self.call.check_memory(self.planned())
-        small = 8 * (self.k * (self.X.shape[1] + 5) + self.X.shape[1]) + sum(
-            m.nbytes for m in beside.values()
-        )
-        record = self._record(members)
-        target = ComponentsGroup(self.call, self.out, self.nbytes + small, record)
-        with whole_or_nothing(target), record.kept(target):
-            return self._run(target, beside, record)
-
-    def _run(self, target: ComponentsGroup, members: dict[str, NDArray[Any]], record: Record) -> PcaResult:
-        core = target.scores(self.shape, self.dtype, self.chunks)
-        job = self.job(core, record.checkpoint)
-        done = self.call.run(job)
-        core.flush()
-        choice = job.choice
-        self.call.record(done, self.what + record.where, _method(choice), job.passes, choice.note)
+    def result(self, job: _core.PcaJob) -> PcaResult:
         arrays = {name: getattr(job, name) for name in SMALL}
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
-        for name, values in {**arrays, **members}.items():
-            target.write(self.call, name, values)
+        for name, values in {**arrays, **self.members}.items():
+            along = "component" if name in SMALL and name != "mean" else "column"
+            self.place.write(name, values, ["component", "column"] if values.ndim == 2 else [along])
         about = {"routine": "pca", "method": job.method, "passes": job.passes, "center": self.center,
                  "version": _core.__version__}  # fmt: skip
-        scores = target.publish({"flagstone": about})
-        return PcaResult(scores=scores, **arrays)
-
-
-def _method(choice: _core.PcaChoice) -> str:
-    return str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
+        return PcaResult(scores=self.place.close({"flagstone": about}), **arrays)
 
 
 @routine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import built_aside
+from .._array.requests import assign, take
 from .._errors.classes import ShapeError
-from .._output.destination import Destination
+from .._output.place import Place
 from .._output.replaceable import check_path
 from .._runtime.call import Call
-from .._scratch import scratch
-from .._scratch.builds import whole_or_nothing
+from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
 from .._sparse.to_csr import sparse_by_rows
 
@@ -36,8 +38,10 @@ def project(
         raise ShapeError(
             f"transform: Y is {shape_text(tuple(shape))}; {n} columns are needed, as in the fit."
         )
+    if out is not None and getattr(Y, "path", None):
+        check_path("transform", out)
     if isinstance(Y, SparseArray):
-        return _of_sparse(Y, components, mean, out, memory)
+        return _OfSparse(Y, components, mean, out, memory).run()
     if isinstance(Y, Array) and Y.path:
         return _of_dense(Y, components, mean, out, memory)
     if hasattr(Y, "tocsr"):
@@ -47,22 +51,35 @@ def project(
     return result.astype(np.float32) if values.dtype == np.float32 else result
 
 
-def _of_sparse(Y: SparseArray, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any) -> Array:
-    Y = sparse_by_rows("transform", "Y", Y, memory)
-    call = Call("transform", memory)
-    k, operand = len(components), Y.operand()
-    dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"
-    axes = _core.memory_array(np.ascontiguousarray(components.T, dtype))
-    shift = _core.memory_array(np.ascontiguousarray(mean[None, :], np.float64))
-    shape, chunks = (Y.shape[0], k), (int(operand.panel_rows), k)
-    planned = _core.planned_array(list(shape), dtype, list(chunks))
-    call.check_memory(_core.csr_multiply_job(operand, axes, shift, planned))
-    place = _place(call, out, shape, dtype)
-    destination = Destination("transform", out if place is None else place.path, shape, dtype, chunks, True)
-    with whole_or_nothing(destination, place):
-        done = call.run(_core.csr_multiply_job(operand, axes, shift, destination.core))
-        call.record(done, f"transform {shape_text(Y.shape)} sparse", "row panels", 1)
-        return _finish(destination, place)
+class _OfSparse(Routine[Array]):
+    """The rows of a sparse matrix: one product, whose rows are shifted by those of the mean."""
+
+    def __init__(
+        self, Y: SparseArray, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any
+    ) -> None:
+        self.Y = sparse_by_rows("transform", "Y", Y, memory)
+        super().__init__(Call("transform", memory))
+        self.operand = self.Y.operand()
+        dtype = np.dtype("float32" if self.Y.dtype.itemsize <= 4 else "float64")
+        self.axes = _core.memory_array(np.ascontiguousarray(components.T, dtype))
+        self.shift = _core.memory_array(np.ascontiguousarray(mean[None, :], np.float64))
+        k = len(components)
+        chunks = (int(self.operand.panel_rows), k)
+        self.place = Place(self.call, (self.Y.shape[0], k), dtype, out, chunks)
+        self.places = [self.place]
+
+    @property
+    def what(self) -> str:
+        """What statistics call it."""
+        return f"transform {shape_text(self.Y.shape)} sparse"
+
+    def how(self, job: Any) -> How:
+        """Say how it is computed."""
+        return How("row panels")
+
+    def job(self, at: At) -> _core.Job:
+        """Return the product."""
+        return _core.csr_multiply_job(self.operand, self.axes, self.shift, at(self.place))
 
 
 def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any) -> Array:
@@ -77,28 +94,12 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
     call.room("one row and the transfers", per_row + staged)
     free = min(64 << 20, call.memory - _core.resident_bytes() - staged)
     rows = max(1, min(Y.shape[0], free // per_row))
-    place = _place(call, out, shape, dtype)
-    with call.measured(f"transform {shape_text(Y.shape)}", "row blocks") as done:
-        destination = Destination("transform", out if place is None else place.path, shape, dtype, None, True)
-        target = Array(destination.core, "r+")
-        target._dirty = True  # built aside: no mark is needed
-        with whole_or_nothing(destination, place):
-            for first in range(0, Y.shape[0], rows):
-                block = Y._take(call, np.s_[first : first + rows])
-                target._assign(call, np.s_[first : first + rows], (block - mean) @ axes)
-            done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
-            return _finish(destination, place)
-
-
-def _place(call: Call, out: Any, shape: tuple[int, int], dtype: str) -> scratch.Result | None:
-    if out is not None:
-        check_path("transform", out)
-        return None
-    return call.result("transform", shape[0] * shape[1] * np.dtype(dtype).itemsize)
-
-
-def _finish(destination: Destination, place: scratch.Result | None) -> Array:
-    array = destination.publish()
-    if place is not None:
-        place.tie(array)
-    return array
+    place = Place(call, shape, np.dtype(dtype), out, None)
+    label = f"transform {shape_text(Y.shape)}"
+    with call.measured(label, "row blocks") as done, contextlib.ExitStack() as stack:
+        target = built_aside(place.open(stack))
+        for first in range(0, Y.shape[0], rows):
+            block = take(Y, call, np.s_[first : first + rows])
+            assign(target, call, np.s_[first : first + rows], (block - mean) @ axes)
+        done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
+        return place.close()  # type: ignore[no-any-return]

@@ -11,13 +11,14 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.elementwise import operations
+from .._array.handle import values_of
 from .._errors.classes import Error
+from .._output.create import from_numpy
 from .._output.place import IN_MEMORY, Place, check_out
 from .._output.replaceable import check_apart
 from .._runtime.call import Call
 from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
+from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .expression import Expression, as_expression, leaves, lower
 from .reductions import Reduced
@@ -27,17 +28,28 @@ __all__ = ["Pass", "compute"]
 _LEAST_CHUNK, _MOST_CHUNK = 256 << 10, 64 << 20
 
 
-class Pass:
+class Pass(Routine[None]):
     """Expressions and reductions of one shape, over part of their index space."""
 
     def __init__(self, call: Call, shape: tuple[int, ...]) -> None:
-        self.call, self.shape = call, shape
+        super().__init__(call)
+        self.shape = shape
         self.start = [0] * len(shape)
         self.stores: list[tuple[Expression, Place]] = []
         self.reductions: list[tuple[Reduced, list[Place]]] = []
 
-    def build(self, arrays: Callable[[Place], _core.Array]) -> _core.Pass:
-        """Return the kernel's pass; `arrays` says where a place is."""
+    def store(self, given: Expression, place: Place) -> None:
+        """Store an expression."""
+        self.stores.append((given, place))
+        self.places.append(place)
+
+    def reduce(self, given: Reduced, places: list[Place]) -> None:
+        """Fold a reduction; each of its parts has a place."""
+        self.reductions.append((given, places))
+        self.places += places
+
+    def job(self, at: At) -> _core.Job:
+        """Return the kernel's pass as a job."""
         roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
         program, operands, values = lower(roots)
         directory = str(prepare(self.call.runtime.scratch))
@@ -46,7 +58,7 @@ class Pass:
             built.operand(array, transposed)
         numbers = iter(values)
         for _, place in self.stores:
-            built.store(next(numbers), arrays(place))
+            built.store(next(numbers), at(place))
         for reduction, places in self.reductions:
             for (_, fold, finish, _), place in zip(reduction.parts, places, strict=True):
                 built.reduce(
@@ -55,10 +67,11 @@ class Pass:
                     finish,
                     reduction.ddof,
                     reduction.reduced,
-                    arrays(place),
+                    at(place),
                     reduction.keepdims,
                 )
-        return built
+        self.tile = tuple(built.tile())
+        return built.job()
 
     @property
     def what(self) -> str:
@@ -67,36 +80,14 @@ class Pass:
         stored = f"{len(self.stores)} stored" if self.stores else ""
         return f"compute {shape_text(self.shape)}: " + ", ".join([*([stored] if stored else []), *names])
 
-    def beside(self) -> int:
-        """Bytes of ordinary memory that the results take."""
-        places = [p for _, p in self.stores] + [p for _, ps in self.reductions for p in ps]
-        return sum(p.nbytes for p in places if p.in_memory)
+    def how(self, job: Any) -> How:
+        """Say how it is computed."""
+        return How("one pass", tiles=f"tiles of {shape_text(self.tile)}")
 
-    def check(self, beside: int = 0) -> int:
-        """Refuse a limit that cannot work; return the bytes held with it, `beside` by passes before."""
-        held = beside + self.beside()
-        self.call.check_memory(self.build(Place.planned).job(), held)
-        return held
-
-    def run(self, stack: contextlib.ExitStack) -> None:
-        """Compute what is stored, aside; `close` publishes it."""
-        job = self.build(lambda place: place.open(stack)).job()
-        done = self.call.run(job)
-        self.call.record(done, self.what, "one pass", 1)
-
-    def close(self) -> None:
+    def result(self, job: Any = None) -> None:
         """Publish what was stored."""
-        for _, place in self.stores:
-            place.result = place.close()
-        for _, places in self.reductions:
-            for place in places:
-                place.result = place.close()
-
-    def plan(self) -> Plan:
-        """Count the pass on a virtual clock."""
-        built = self.build(Place.planned)
-        note = f"tiles of {shape_text(tuple(built.tile()))}"
-        return self.call.as_plan(built.job(), self.what, "one pass", 1, note)
+        for place in self.places:
+            place.close()
 
 
 def _chunks_for(given: Expression) -> list[int]:
@@ -113,8 +104,8 @@ def _chunks_for(given: Expression) -> list[int]:
     return list(_core.default_chunks(list(given.shape), given.dtype.name))
 
 
-class _Job:
-    """The checked arguments of one call of compute."""
+class _Compute:
+    """The checked arguments of one call of compute: routines of one shape each, one after the other."""
 
     def __init__(self, given: tuple[Any, ...], out: Any, memory: Any) -> None:
         if not given:
@@ -155,7 +146,7 @@ class _Job:
             p.in_memory is False and tuple(p.chunks) != chunks for _, p in wanted.stores
         ):
             wanted = self._new(groups, given.shape)
-        wanted.stores.append((given, place))
+        wanted.store(given, place)
         self.answers.append(lambda: place.result)
 
     def _reduction(self, groups: dict[Any, Pass], item: Reduced, out: Any) -> None:
@@ -166,7 +157,7 @@ class _Job:
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
         places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
-        wanted.reductions.append((item, places))
+        wanted.reduce(item, places)
         self.answers.append(lambda: _deliver(item.combine([p.result for p in places]), out))
 
     def _new(self, groups: dict[Any, Pass], shape: tuple[int, ...]) -> Pass:
@@ -180,9 +171,9 @@ class _Job:
             held = item.check(held)
         with contextlib.ExitStack() as stack:
             for item in self.passes:
-                item.run(stack)
+                item.execute(stack)
             for item in self.passes:  # now: a result may lie over what a later pass reads
-                item.close()
+                item.result()
         answers = [answer() for answer in self.answers]
         return answers[0] if len(answers) == 1 else tuple(answers)
 
@@ -200,9 +191,9 @@ def _deliver(value: Any, out: Any) -> Any:
     if out is None:
         return value
     if isinstance(out, (str, os.PathLike)):
-        return operations["from_numpy"](np.asarray(value), out, True)
-    if isinstance(out, Array) and out.path is None:
-        out._owner._values[...] = value  # type: ignore[index]
+        return from_numpy(np.asarray(value), out, True)
+    if isinstance(out, Array) and (values := values_of(out)) is not None:
+        values[...] = value
         return out
     out[...] = value
     if isinstance(out, Array):
@@ -259,7 +250,4 @@ def compute(*expressions: Any, out: Any = None, memory: int | str | None = None)
     operation and element. A pending reduction inside an expression (``X - X.mean(0)``) is computed first, in
     a pass of its own. The limit and the number of workers do not change bits.
     """
-    return _Job(expressions, out, memory)
-
-
-operations["compute"] = compute
+    return _Compute(expressions, out, memory)

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.basic_index import BasicIndexer, Key
-from .._array.elementwise import Elementwise, operations
+from .._array.dispatch import dispatch
+from .._array.elementwise import Elementwise
+from .._array.handle import is_conjugated, is_transposed
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 
@@ -75,12 +77,12 @@ class Expression(Elementwise):
 
     def __getitem__(self, key: Key) -> Any:
         """Compute a part and return it as an ndarray; reads that part of the operands."""
-        return operations["part"](self, BasicIndexer(key, self.shape), "getitem")
+        return dispatch().part(self, BasicIndexer(key, self.shape), "getitem")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("asarray: a lazy expression has no elements to look at without computing them.")
-        out: NDArray[Any] = np.asarray(operations["part"](self, BasicIndexer(..., self.shape), "asarray"))
+        out: NDArray[Any] = np.asarray(dispatch().part(self, BasicIndexer(..., self.shape), "asarray"))
         return out if dtype is None else out.astype(dtype, copy=False)
 
 
@@ -95,8 +97,8 @@ def as_expression(given: Any, who: str) -> Expression:
     if isinstance(given, Expression):
         return given
     if isinstance(given, Array):
-        if given._conjugated:
-            plain = given._view(conjugated=False)
+        if is_conjugated(given):
+            plain = given.conj()
             leaf = Expression("leaf", (), given.dtype, given.shape, plain)
             return Expression("conjugate", (leaf,), given.dtype, given.shape)
         return Expression("leaf", (), given.dtype, given.shape, given)
@@ -362,7 +364,7 @@ def lower(roots: list[Expression]) -> tuple[_core.Program, list[tuple[_core.Arra
             continue
         leaf = item.payload
         core = leaf._core if isinstance(leaf, Array) else _core.memory_array(leaf)
-        turned = isinstance(leaf, Array) and leaf._transposed
+        turned = isinstance(leaf, Array) and is_transposed(leaf)
         key = (core.id, turned) if isinstance(leaf, Array) else id(leaf)
         if key not in inputs:
             inputs[key] = program.input(item.dtype.name)
@@ -376,6 +378,3 @@ def lower(roots: list[Expression]) -> tuple[_core.Program, list[tuple[_core.Arra
         elif item.verb != "leaf":
             numbers[id(item)] = program.apply(item.verb, *(numbers[id(a)] for a in item.args))
     return program, operands, [numbers[id(root)] for root in roots]
-
-
-operations["ufunc"] = from_ufunc

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array.elementwise import operations
-from .._output.create import from_numpy
+from .._array.dispatch import dispatch
 from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .reductions import Reduced
@@ -185,7 +184,7 @@ def _reduction(name: str) -> Callable[..., Reduced]:
                 f"{name}: {', '.join(unknown)} is not possible here; leave it out ({name} takes axis, "
                 f"{', '.join(sorted(takes))})."
             )
-        method: Reduced = operations["reduce"](x, name, axis, options.pop("keepdims", False), **options)
+        method: Reduced = dispatch().reduce(x, name, axis, options.pop("keepdims", False), **options)
         return method
 
     function.__name__ = function.__qualname__ = name
@@ -305,9 +304,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the lazy form of a call of a ufunc, or of its method."""
     if ufunc is np.matmul and method == "__call__" and not options:
-        return operations["matmul"](*inputs)
+        return dispatch().matmul(*inputs)
     if method == "reduce" and ufunc.__name__ in _UFUNC_REDUCTIONS:
         given = dict(zip(("axis", "dtype", "out", "keepdims", "initial", "where"), inputs[1:], strict=False))
         given = {"axis": 0} | given | options
@@ -331,7 +331,8 @@ def _numpy_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
     return from_ufunc(ufunc, inputs)
 
 
-def _numpy_function(self: Any, function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+def numpy_function(self: Any, function: Callable[..., Any], args: Any, options: dict[str, Any]) -> Any:
+    """Return the lazy form of a call of a NumPy function; refuse what would load."""
     name = getattr(function, "__name__", str(function))
     if name == "clip":
         bounds = dict(zip(("min", "max"), args[1:], strict=False))
@@ -350,16 +351,9 @@ def _numpy_function(self: Any, function: Callable[..., Any], args: Any, options:
     )
 
 
-def _astype(given: Any, dtype: Any) -> Expression:
+def astype(given: Any, dtype: Any) -> Expression:
+    """Return every element converted to a dtype."""
     kind = np.dtype(dtype)
     if kind.kind not in "biufc" or kind.char in "gG":
         raise TypeError(f"astype: {kind} cannot be stored; choose a number.")
     return cast(as_expression(given, "astype"), kind.newbyteorder("="))
-
-
-operations["numpy_ufunc"] = _numpy_ufunc
-operations["numpy_function"] = _numpy_function
-operations["astype"] = _astype
-operations["clip"] = clip
-operations["round"] = round
-operations["from_numpy"] = from_numpy

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from .._array.array import shape_text
 from .._array.basic_index import Key
-from .._array.elementwise import Elementwise, operations
+from .._array.dispatch import dispatch
+from .._array.elementwise import Elementwise
 from .._errors.classes import ShapeError
 from .expression import Expression, as_expression, cast
 
-__all__ = ["Reduced"]
+__all__ = ["Reduced", "reduce"]
 
 Part = tuple[Expression, str, str, np.dtype[Any]]  # what is folded, how, how it is finished, as what
 
@@ -58,7 +59,7 @@ class Reduced(Elementwise):
 
     def _flagstone_value(self) -> Any:
         if self._value is None:
-            self._value = operations["compute"](self)
+            self._value = dispatch().compute(self)
         return self._value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -142,8 +143,6 @@ def from_part(given: Expression, which: str) -> Expression:
     return given.real if which == "real" else given.imag  # type: ignore[no-any-return]
 
 
-def _reduce(given: Any, name: str, axis: Any, keepdims: bool, **more: Any) -> Reduced:
+def reduce(given: Any, name: str, axis: Any, keepdims: bool, **more: Any) -> Reduced:
+    """Return a reduction by its name, of what is an operand."""
     return Reduced(as_expression(given, name), name, axis, keepdims, **more)
-
-
-operations["reduce"] = _reduce

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import PIECE, Array
+from .._array import requests
+from .._array.array import PIECE, Array, updating
 from .._array.basic_index import BasicIndexer, Key
-from .._array.elementwise import operations
+from .._array.handle import is_transposed
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .compute import Pass, compute
 from .expression import Expression, as_expression, leaves
 
-__all__: list[str] = []
+__all__ = ["assign", "part"]
 
 
-def _part(given: Expression, box: BasicIndexer, who: str) -> Any:
+def part(given: Expression, box: BasicIndexer, who: str) -> Any:
     """Compute a part into memory."""
     call = Call(who)
     shape = tuple((n - 1) * s + 1 if n else 0 for n, s in zip(box.shape, box.step, strict=True))
@@ -39,16 +39,13 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
     item = Pass(call, shape)
     item.start = list(start)
     place = Place(call, shape, given.dtype, IN_MEMORY, None)
-    item.stores.append((given, place))
-    item.check()
-    with contextlib.ExitStack() as stack:
-        item.run(stack)
-        item.close()
+    item.store(given, place)
+    item.run()
     found: NDArray[Any] = place.result
     return found
 
 
-def _assign(target: Array, key: Key, value: Any) -> None:
+def assign(target: Array, key: Key, value: Any) -> None:
     """Store an expression into part of an Array, by pieces; whole first where the two overlap otherwise."""
     given = as_expression(value, "setitem")
     call = Call("setitem")
@@ -60,31 +57,27 @@ def _assign(target: Array, key: Key, value: Any) -> None:
     ]  # fmt: skip
     whole = box.kept == target.shape and not box.strided
     if same and not (
-        whole and all(a._transposed == target._transposed and a.shape == given.shape for a in same)
+        whole and all(is_transposed(a) == is_transposed(target) and a.shape == given.shape for a in same)
     ):
         given = as_expression(compute(given), "setitem")
     if not simple:
-        target._assign(call, key, np.asarray(given))
+        requests.assign(target, call, key, np.asarray(given))
         return
     rows = max(1, PIECE // max(1, box.bounding_row * target.dtype.itemsize))
     chunk = target.chunks[0] if target.chunks else 1
     rows = max(chunk, rows // chunk * chunk) if chunk < target.shape[0] else rows
-    with target._updating():
+    with updating([target]):
         _store(call, target, given, box, rows)
 
 
 def _store(call: Call, target: Array, given: Expression, box: BasicIndexer, rows: int) -> None:
     for first in range(0, box.shape[0], rows):
         last = min(first + rows, box.shape[0])
-        part = _box(call, given, [first, *[0] * (given.ndim - 1)], (last - first, *given.shape[1:]))
+        values = _box(call, given, [first, *[0] * (given.ndim - 1)], (last - first, *given.shape[1:]))
         step = box.step[0]
         head = slice(box.start[0] + first * step, box.start[0] + (last - 1) * step + 1, step)
         tail = [
             slice(s, s + (n - 1) * step + 1, step)
             for s, n, step in zip(box.start[1:], box.shape[1:], box.step[1:], strict=True)
         ]
-        target._assign(call, (head, *tail), part)
-
-
-operations["part"] = _part
-operations["assign"] = _assign
+        requests.assign(target, call, (head, *tail), values)

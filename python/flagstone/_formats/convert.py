@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from typing import Any
 
 import numpy as np
 
-from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import Operand, is_transposed
 from .._errors.messages import storage_error
-from .._output.destination import Destination, in_group
+from .._output.destination import in_group
+from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite
 from .._resume.calls import Again, resumable
 from .._resume.identity import identity
 from .._resume.openers import check_unchanged, operand
 from .._resume.record import Record, seconds_of
 from .._runtime.call import Call, Moved
+from .._runtime.routine import Streaming
 from .._runtime.streaming import Reported, ahead
 from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
@@ -71,51 +74,125 @@ def convert(
     killed conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says
     which), else the next one removes it.
     """
-    place = os.fspath(dst)
-    call = Call("convert", memory)
-    if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
-        raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
-    if not overwrite and os.path.lexists(place):
-        raise storage_error(
-            f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
-        )
-    one = for_writing(place)
-    _check_options(options, one)
-    check_overwrite("convert", place, one is not None)
-    if one is None:
-        in_group("convert", place)
-    elif not os.path.isdir(os.path.dirname(os.path.abspath(place))):
-        raise storage_error(
-            f"convert: the directory of '{place}' does not exist; create it first.", errno.ENOENT, place
-        )
-    label = f"convert {src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)} to {place}"
-    with call.measured(label, "streaming") as done:
-        if one is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
-            _imported(call, os.fspath(src), place, key, overwrite, done)
+    _Conversion(src, dst, key, overwrite, memory, options).run()
+
+
+class _Conversion(Streaming[None]):
+    """The checked arguments of one call."""
+
+    def __init__(
+        self, src: Any, dst: str | os.PathLike[str], key: str | None, overwrite: bool, memory: Any,
+        options: dict[str, Any],
+    ) -> None:  # fmt: skip
+        place = os.fspath(dst)
+        super().__init__(Call("convert", memory))
+        if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
+            raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
+        if not overwrite and os.path.lexists(place):
+            raise storage_error(
+                f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
+            )
+        one = for_writing(place)
+        _check_options(options, one)
+        check_overwrite("convert", place, one is not None)
+        if one is None:
+            in_group("convert", place)
+        elif not os.path.isdir(os.path.dirname(os.path.abspath(place))):
+            raise storage_error(
+                f"convert: the directory of '{place}' does not exist; create it first.", errno.ENOENT, place
+            )
+        self.src, self.key, self.options = src, key, options
+        self.place, self.overwrite, self.format = place, overwrite, one
+
+    @property
+    def what(self) -> str:
+        """What statistics call it."""
+        src = self.src
+        name = src if isinstance(src, (str, os.PathLike)) else shape_text(src.shape)
+        return f"convert {name} to {self.place}"
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> None:
+        """Open the source and write it by whoever writes such a target."""
+        src, key = self.src, self.key
+        if self.format is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
+            self._import(os.fspath(src), moved)
             return
         opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
-        if one is not None and one.name == "SVMlight":
-            options["labels"] = _labels(options.get("labels"), src, key)
-        done.bytes_read = _stored(opened)
-        if isinstance(opened, Array) and (one is None or place.endswith(".npy")):
-            _dense(call, opened, place, overwrite, done)
-            return
-        if one is None:
+        if self.format is not None and self.format.name == "SVMlight":
+            self.options["labels"] = _labels(self.options.get("labels"), src, key)
+        moved.bytes_read = _stored(opened)
+        if isinstance(opened, Array) and (self.format is None or self.place.endswith(".npy")):
+            self._dense(opened, moved, stack)
+        elif self.format is None:
             assert isinstance(opened, SparseArray)
-            _to_zarr(call, opened, place, overwrite, done)
+            self._to_zarr(opened, moved, stack)
+        else:
+            self._export(opened, self.format, moved, stack)
+
+    def _export(
+        self, opened: Array | SparseArray, one: Format, moved: Moved, stack: contextlib.ExitStack
+    ) -> None:
+        """Write a file of another format."""
+        known = opened.nbytes if self.place.endswith(".npy") else 0
+        target = PathPlace(self.call, self.place, self.overwrite, known)
+        built = target.open(stack)
+        report = Reported(self.call, opened.nbytes)
+        one.offers("write")(self.call, opened, built, _flavour(self.place), report, **self.options)
+        target.close()
+        moved.bytes_written = os.path.getsize(self.place)
+
+    def _import(self, src: str, moved: Moved) -> None:
+        """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
+        module = of_file(src, head_of(src)).module()
+        options: dict[str, Any] = {} if self.key is None else {"key": self.key}
+        record = conversion(self.call, src, self.key, self.overwrite)
+        if getattr(module, "RECORDED", False):
+            options["record"] = record
+        built = module.import_to(self.call, src, self.place, self.overwrite, **options)
+        moved.bytes_read, moved.bytes_written = os.path.getsize(src), _stored(built)
+        moved.where = record.where
+
+    def _dense(self, opened: Array, moved: Moved, stack: contextlib.ExitStack) -> None:
+        """Copy an array; a long copy can be resumed."""
+        place = Place(self.call, opened.shape, opened.dtype, self.place, None, overwrite=self.overwrite)
+        place.recorded("convert", lambda: {"a": identity(opened)}, 0, 2 * opened.nbytes)
+        target = place.open(stack)
+        flat = self.place.endswith(".npy")
+        copied = copy(self.call, opened, target, Reported(self.call, opened.nbytes), place.checkpoint, flat)
+        moved.bytes_written = _stored(place.close())
+        if place.record.resumed:
+            moved.bytes_read = moved.bytes_written = copied
+            moved.where = place.where
+
+    def _to_zarr(self, opened: SparseArray, moved: Moved, stack: contextlib.ExitStack) -> None:
+        """Pack a sparse matrix by rows; a long conversion can be resumed."""
+        call, overwrite = self.call, self.overwrite
+
+        def arguments() -> dict[str, object]:
+            return {"a": identity(opened), "overwrite": overwrite}
+
+        record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
+        report = Reported(call, opened.nbytes)
+        if is_transposed(opened):
+            built = csc_to_csr(call, opened, self.place, overwrite, report, record=record)
+            moved.bytes_written, moved.where = _stored(built), record.where
             return
-        output: _core.Output | None = _core.Output(
-            place, overwrite, opened.nbytes if place.endswith(".npy") else 0
+        kept = value_dtype(opened.dtype, "convert")
+        builder = CsrBuilder(
+            call, self.place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened), record=record
         )
-        try:
-            assert output is not None
-            report = Reported(call, opened.nbytes)
-            one.offers("write")(call, opened, output.directory, _flavour(place), report, **options)
-            output.publish()
-        except BaseException:
-            output = None  # a traceback may keep it alive for long
-            raise
-        done.bytes_written = os.path.getsize(place)
+        done = 0
+        builder.rows = builder.held
+        stack.enter_context(whole_or_nothing(builder))
+        stack.enter_context(record.kept(builder))
+        for _, pointers, columns, values in ahead(row_blocks(call, opened, builder.held)):
+            builder.append(pointers, columns.astype(np.int64), values)
+            done += values.nbytes
+            report.at(done)
+            builder.offer(builder.rows / max(1, opened.shape[0]))
+        moved.bytes_written = _stored(builder.publish())
+        if record.resumed:
+            moved.bytes_read, moved.where = done, record.where
 
 
 def _flavour(place: str) -> str | None:
@@ -149,73 +226,8 @@ def _imports(src: str, key: str | None) -> bool:
     return os.path.isfile(src) and of_file(src, head_of(src)).imports(src, key)
 
 
-def _imported(call: Call, src: str, place: str, key: str | None, overwrite: bool, done: Moved) -> None:
-    """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
-    module = of_file(src, head_of(src)).module()
-    options: dict[str, Any] = {} if key is None else {"key": key}
-    record = conversion(call, src, key, overwrite)
-    if getattr(module, "RECORDED", False):
-        options["record"] = record
-    built = module.import_to(call, src, place, overwrite, **options)
-    done.bytes_read, done.bytes_written, done.where = os.path.getsize(src), _stored(built), record.where
-
-
 def _stored(built: Built) -> int:
-    return built.stored_bytes if isinstance(built, SparseArray) else int(built._core.stored_bytes)
-
-
-def _dense(call: Call, opened: Array, place: str, overwrite: bool, done: Moved) -> None:
-    """Copy an array; a long copy can be resumed."""
-
-    def arguments() -> dict[str, object]:
-        return {"a": identity(opened), "overwrite": overwrite}
-
-    record = Record("convert", arguments, seconds_of(0, 2 * opened.nbytes), call.runtime)
-    destination = Destination(
-        "convert", place, opened.shape, opened.dtype.name, None, overwrite, record=record
-    )
-    with whole_or_nothing(destination), record.kept(destination):
-        moved = copy(
-            call,
-            opened,
-            destination.core,
-            Reported(call, opened.nbytes),
-            record.checkpoint,
-            place.endswith(".npy"),
-        )
-        done.bytes_written = _stored(destination.publish())
-    if record.resumed:
-        done.bytes_read = done.bytes_written = moved
-        done.where = record.where
-
-
-def _to_zarr(call: Call, opened: SparseArray, place: str, overwrite: bool, done: Moved) -> None:
-    """Pack a sparse matrix by rows; a long conversion can be resumed."""
-
-    def arguments() -> dict[str, object]:
-        return {"a": identity(opened), "overwrite": overwrite}
-
-    record = Record("convert", arguments, seconds_of(0, 4 * opened.nbytes), call.runtime)
-    report = Reported(call, opened.nbytes)
-    if opened._transposed:
-        done.bytes_written = _stored(csc_to_csr(call, opened, place, overwrite, report, record=record))
-        done.where = record.where
-        return
-    kept = value_dtype(opened.dtype, "convert")
-    builder = CsrBuilder(
-        call, place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened), record=record
-    )
-    moved = 0
-    builder.rows = builder.held
-    with whole_or_nothing(builder), record.kept(builder):
-        for _, pointers, columns, values in ahead(row_blocks(call, opened, builder.held)):
-            builder.append(pointers, columns.astype(np.int64), values)
-            moved += values.nbytes
-            report.at(moved)
-            builder.offer(builder.rows / max(1, opened.shape[0]))
-        done.bytes_written = _stored(builder.publish())
-    if record.resumed:
-        done.bytes_read, done.where = moved, record.where
+    return built.stored_bytes if isinstance(built, SparseArray) else int(Operand.of(built).core.stored_bytes)
 
 
 @resumable("convert")

@@ -7,6 +7,7 @@ import os
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import opened_by
 from .._errors.classes import FormatError
 from .._errors.messages import path_text, storage_error
 from .._resume.openers import opener
@@ -81,9 +82,7 @@ def _verified(opened: Array | SparseArray, mode: str) -> Array:
 
 @opener("verified")
 def _verified_again(path: str) -> Array:
-    array = Array(_core.open_zarr(path, False, True), "r")
-    array._opened = ("verified", (path,))
-    return array
+    return opened_by("verified", path, handle=Array(_core.open_zarr(path, False, True), "r"))
 
 
 def head_of(place: str) -> bytes:

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import opened_by
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._resume.openers import opener
@@ -81,12 +82,8 @@ def open_raw(
     big_endian = kind.newbyteorder("<") != kind and kind.itemsize > 1
     check_regular("open_raw", place)
     core = _core.open_raw(place, kind.name, extents, order, start, step, mode == "r+", big_endian)
-    array = Array(core, mode)
-    array._opened = (
-        "flat",
-        (os.path.abspath(place), kind.str, tuple(extents), order, start, leading, mode),
-    )
-    return array
+    again = (os.path.abspath(place), kind.str, tuple(extents), order, start, leading, mode)
+    return opened_by("flat", *again, handle=Array(core, mode))
 
 
 @opener("flat")

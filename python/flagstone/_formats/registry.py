@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from .._errors.classes import FormatError
-from .._resume.openers import opener
+from . import hdf5, npz  # noqa: F401 - which register how their members are opened again
 
 __all__ = ["FORMATS", "SIGNATURE", "Format", "for_writing", "of_file"]
 
@@ -51,23 +51,6 @@ def _columns() -> ModuleType:
     from . import tables
 
     return tables
-
-
-# What opens members of files again, without loading the modules before they are needed.
-
-
-@opener("npz")
-def _npz_again(path: str, name: str) -> Any:
-    from .npz import dense
-
-    return dense.open_member(path, name)
-
-
-@opener("hdf5")
-def _hdf5_again(path: str, key: str) -> Any:
-    from .hdf5 import file
-
-    return file.stored(path, key)
 
 
 @dataclass(frozen=True)

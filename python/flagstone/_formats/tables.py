@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._array.array import Array, shape_text
+from .._array.handle import built_aside
+from .._array.requests import assign
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
 from .._output.destination import Destination
@@ -165,8 +167,7 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
     table.room(call, names)
     report = Reported(call, table.rows * len(names) * dtype.itemsize)
     destination = Destination("open", target, (table.rows, len(names)), dtype.name, None, replace)
-    out, at = Array(destination.core, "r+"), 0
-    out._dirty = True  # built aside: no mark is needed
+    out, at = built_aside(destination.core), 0
     with whole_or_nothing(destination):
         for batch in table.batches(names):
             if at + batch.num_rows > table.rows:
@@ -174,7 +175,7 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
             block = np.empty((batch.num_rows, len(names)), dtype)
             for j in range(len(names)):
                 block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
-            out._assign(call, np.s_[at : at + len(block)], block)
+            assign(out, call, np.s_[at : at + len(block)], block)
             at += len(block)
             report.at(at * len(names) * dtype.itemsize)
         if at != table.rows:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._array.elementwise import Elementwise
+from .._array.handle import is_transposed, values_of
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._runtime.arguments import unmasked
@@ -68,7 +69,7 @@ class Vectors:
         m, n = self.a.shape[0], self.b.shape[1]
         if out is None:
             return np.empty((m, n), dtype)
-        target = out._owner._values if isinstance(out, Array) and not out._transposed else out
+        target = values_of(out) if isinstance(out, Array) and not is_transposed(out) else out
         if not isinstance(target, np.ndarray) or target.shape != self.shape((m, n)):
             given = shape_text(tuple(out.shape)) if hasattr(out, "shape") else type(out).__name__
             shape = shape_text(self.shape((m, n))) or "a number"

@@ -13,13 +13,15 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import is_transposed
+from .._array.requests import take
 from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
 from .._formats.open import head_of, open_path
 from .._formats.registry import FORMATS, of_file
 from .._formats.zarr.groups import compressed
 from .._runtime.call import Call
-from .._sparse.array import SparseArray
+from .._sparse.array import SparseArray, matrix_of
 from .._sparse.validation import check_columns
 
 __all__ = ["CheckReport", "Damage", "RepairReport", "check", "repair"]
@@ -215,9 +217,9 @@ def _check_sparse(call: Call, place: str, report: CheckReport) -> None:
     try:
         opened = open_path(place)
         assert isinstance(opened, SparseArray)
-        opened = opened.T if opened._transposed else opened
+        opened = opened.T if is_transposed(opened) else opened
         opened.operand()  # looks at all row pointers
-        report.nbytes += _read_part(call, Array(opened._matrix.indices), opened)
+        report.nbytes += _read_part(call, Array(matrix_of(opened).indices), opened)
     except MemoryError:
         raise
     except (Error, OSError) as error:
@@ -248,7 +250,7 @@ def read_all(call: Call, opened: Array | SparseArray) -> int:
     if not isinstance(opened, SparseArray):
         return _read_part(call, opened)
     opened.operand()  # looks at all row pointers
-    matrix = opened._matrix
+    matrix = matrix_of(opened)
     read = sum(_read_part(call, Array(part)) for part in (matrix.data, matrix.indptr))
     return read + _read_part(call, Array(matrix.indices), opened)
 
@@ -261,9 +263,9 @@ def _read_part(call: Call, part: Array, indices_of: SparseArray | None = None) -
     rows = max(chunk, rows // max(1, chunk) * chunk) if part.shape and chunk < part.shape[0] else rows
     read = 0
     for first in range(0, part.shape[0] if part.shape else 1, rows):
-        piece = part._take(call, np.s_[first : first + rows] if part.shape else ...)
+        piece = take(part, call, np.s_[first : first + rows] if part.shape else ...)
         if indices_of is not None:
-            check_columns(piece, indices_of._matrix.cols, first, indices_of.path)
+            check_columns(piece, matrix_of(indices_of).cols, first, indices_of.path)
         read += piece.nbytes
     return read
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .._array.array import Array
+from .._array.handle import is_transposed
 from .._errors.classes import Error, FormatError
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
@@ -108,7 +109,7 @@ def disk_bytes(path: str) -> int:
 def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
     if isinstance(opened, SparseArray):
         density = opened.nnz / max(1, opened.shape[0] * opened.shape[1])
-        kind = "sparse matrix (CSC)" if opened._transposed else "sparse matrix (CSR)"
+        kind = "sparse matrix (CSC)" if is_transposed(opened) else "sparse matrix (CSR)"
         return {
             "kind": kind, "shape": list(opened.shape), "dtype": opened.dtype.name,
             "stored_values": opened.nnz, "density": f"{density:.3%}", "bytes_in_memory": opened.nbytes,

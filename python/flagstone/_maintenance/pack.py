@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -17,10 +18,11 @@ from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
 from .._output.codec_choice import check_codec, samples
+from .._output.place import PathPlace
 from .._output.replaceable import check_overwrite
-from .._runtime.call import Call
+from .._runtime.call import Call, Moved
 from .._runtime.plan import Plan
-from .._runtime.routine import routine
+from .._runtime.routine import Streaming, routine
 from .._runtime.streaming import Reported
 
 __all__ = ["Packed", "pack"]
@@ -103,8 +105,10 @@ class _Counted:
     seconds: float
 
 
-class _Packing:
+class _Packing(Streaming[Packed]):
     """Checked arguments, and the tree that they name."""
+
+    method = "chunk by chunk"
 
     def __init__(
         self, path: str | os.PathLike[str], out: str | os.PathLike[str], key: str | None, codec: str | None,
@@ -114,7 +118,7 @@ class _Packing:
             raise ValueError(f"pack: checksum is {checksum!r}; choose 'none' or 'inner'.")
         if codec is not None:
             check_codec("pack", codec, "")
-        self.checksum, self.overwrite, self.memory = checksum == "inner", overwrite, memory
+        self.checksum, self.overwrite = checksum == "inner", overwrite
         self.codec = "" if codec is None else _core.check_codec(codec)
         place, self.target = path_text("pack", path), path_text("pack", out)
         self.place = place = place if key is None else os.path.join(place, key)
@@ -140,11 +144,17 @@ class _Packing:
                     self.target,
                 )
             check_overwrite("pack", self.target)
+        super().__init__(Call("pack", memory))
+        self.call.on(self.place)
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"pack {self.place}"
 
     def plan(self) -> Plan:
         """Count from the indexes what would be moved."""
-        call = Call("pack", self.memory)
-        call.on(self.place)
+        call = self.call
         rates = call.use_profile().rates
         read = written = packed = 0
         held, seconds, sampled = 0, 0.0, 0
@@ -171,23 +181,20 @@ class _Packing:
         peak = _core.resident_bytes() + held + 2 * _STAGING
         counted = _Counted(read, written, 0.0, peak, seconds)
         note = f"{sampled} chunks were packed to see how much shorter they get" if sampled else ""
-        return call.to_plan(counted, call.rounded(peak), f"pack {self.place}", "chunk by chunk", 1, note)  # type: ignore[arg-type]
+        return call.to_plan(counted, call.rounded(peak), self.what, self.method, 1, note)  # type: ignore[arg-type]
 
     def run(self) -> Packed:
         """Write the copy."""
-        call = Call("pack", self.memory)
-        call.room("the transfer", 2 * _STAGING)
+        self.call.room("the transfer", 2 * _STAGING)
+        return super().run()
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> Packed:
+        """Copy the tree aside and let it appear."""
         report = Packed(self.target)
-        with call.measured(f"pack {self.place}", "chunk by chunk") as done:
-            output: _core.Output | None = _core.Output(self.target, self.overwrite, _needed(self.place))
-            try:
-                assert output is not None
-                _Copying(call, self, report).run(output.directory)
-                output.publish()
-            except BaseException:
-                output = None  # a traceback may keep it alive for long
-                raise
-            done.bytes_read, done.bytes_written = report.bytes_read, report.bytes_written
+        place = PathPlace(self.call, self.target, self.overwrite, _needed(self.place))
+        _Copying(self.call, self, report).run(place.open(stack))
+        place.close()
+        moved.bytes_read, moved.bytes_written = report.bytes_read, report.bytes_written
         return report
 
     def arrays(self) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from .. import _core
 from .._array.array import PIECE, STAGING, Array, from_memory, shape_text
+from .._array.handle import built_aside
+from .._array.requests import assign
 from .._errors.messages import path_text
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
@@ -121,9 +123,8 @@ def from_numpy(
                 call, codec, shape, _core.default_chunks(shape, dtype), values.dtype, values.__getitem__
             ),
         )  # fmt: skip
-        built = Array(destination.core, "r+")
-        built._dirty = True  # built aside: no mark is needed
+        built = built_aside(destination.core)
         with whole_or_nothing(destination):
-            built._assign(call, ..., values)
+            assign(built, call, ..., values)
             done.bytes_written = values.nbytes
             return destination.publish()

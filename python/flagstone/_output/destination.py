@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array, open_core, shape_text
+from .._array.handle import Operand
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import path_text, storage_error
 from .._resume.leftovers import MEMBER
@@ -154,9 +155,10 @@ def kept_choice(out: object) -> Choice:
     """Return codec and order of an Array that is about to be replaced; raw, C where it is only read."""
     if not isinstance(out, Array):
         return Choice("raw")
-    order = "F" if out._core.order == "F" else "C"
+    core = Operand.of(out).core
+    order = "F" if core.order == "F" else "C"
     try:
-        return Choice(_core.check_codec(out._core.codec), order=order)
+        return Choice(_core.check_codec(core.codec), order=order)
     except FormatError:
         return Choice("raw", order=order)
 

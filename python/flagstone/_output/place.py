@@ -1,48 +1,118 @@
-"""Where results go: an ndarray, a path, a new version of an Array, or scratch."""
+"""Where results go: an ndarray, a path, a new version of an Array, or scratch; how a killed call goes on."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
+import shutil
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, shape_text
+from .._array.array import Array, open_core, shape_text
+from .._array.handle import Operand, exchange, is_conjugated, is_plain, is_transposed, values_of
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
-from .._resume.record import UNRECORDED
+from .._resume.identity import stored_stamp
+from .._resume.record import UNRECORDED, Record, seconds_of, sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .codec_choice import Choice
-from .destination import Destination, kept_choice
+from .destination import Destination, in_group, kept_choice
 from .replaceable import check_path, check_replaceable
 
-__all__ = ["IN_MEMORY", "Place", "check_out"]
+__all__ = ["IN_MEMORY", "GroupPlace", "PathPlace", "Place", "RecordedPlace", "check_out"]
 
 
-class Place:
-    """Where one result goes: `plan()` for the planner, `open()` for the run, `close()` afterwards."""
+class RecordedPlace:
+    """What is built aside, with the record by which a later call goes on with it."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.record = UNRECORDED
+        self._described: Callable[[], Record] | None = None
+
+    def recorded(
+        self, operation: str, arguments: Callable[[], dict[str, Any]], flops: float, nbytes: float
+    ) -> None:
+        """Give what is built a record of `operation`: it is made when the place is opened."""
+        if self.nameless:
+            return
+        self._described = lambda: Record(
+            operation, lambda: arguments() | self.identity(), seconds_of(flops, nbytes), self.call.runtime
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the record says of the place, beside its path."""
+        return {}
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies: it is begun again."""
+        return False
+
+    def _recording(self) -> Record:
+        if self._described is not None:
+            self.record = self._described()
+            self._described = None  # the routine, which holds this place
+        return self.record
+
+    @property
+    def checkpoint(self) -> _core.Checkpoint | None:
+        """Where finished work is noted, once the place is open."""
+        return self.record.checkpoint
+
+    @property
+    def where(self) -> str:
+        """What stats() says of a call that went on: ", resumed at 40 %"."""
+        return self.record.where
+
+
+class Place(RecordedPlace):
+    """Where one array goes: `planned()` for the planner, `open()` for the run, `close()` afterwards.
+
+    Parameters
+    ----------
+    call : Call
+        Whose result it is.
+    shape, dtype, chunks
+        Of the result; an existing Array keeps its chunks.
+    out : path, Array, ndarray, None or IN_MEMORY
+        What the user gave; None: scratch.
+    overwrite : bool, optional
+        The path was checked by the rules of `overwrite=`; default: those of `out=`.
+    called, advice : str
+        How messages call the result, and what they say to do where `out` does not fit ("": give another one).
+    """
 
     def __init__(
-        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], out: Any, chunks: Any
-    ) -> None:
-        self.call, self.shape, self.dtype, self.out = call, shape, dtype, out
+        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], out: Any, chunks: Any, *,
+        overwrite: bool | None = None, called: str = "result", advice: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(call)
+        self.shape, self.dtype, self.out = shape, dtype, out
         self.chunks = chunks
         self.codec: Choice | None = None  # None: that of `like`
         self.result: Any = None
         self.values: NDArray[Any] | None = None
+        #: operands in memory that the job reads while it writes; None: the job writes to memory of its own
+        self.reads: Sequence[NDArray[Any]] | None = None
         self.destination: Destination | None = None
         self.scratch: Result | None = None
         self.checksum = "sidecar"
-        self.record = UNRECORDED
+        self.overwrite = overwrite
+        self._misfit = called, advice
+        self._reads_old = False
         #: whose attributes and names of dimensions a new version keeps
         self.like = out if isinstance(out, Array) else None
-        check_out(call.who, out, shape, dtype)
+        if overwrite is None:
+            check_out(call.who, out, shape, dtype, called, advice)
         if isinstance(out, Array):
             check_replaceable(call.who, out)
             if out.path is not None and not out.path.endswith(".npy"):
@@ -51,16 +121,29 @@ class Place:
     @property
     def in_memory(self) -> bool:
         """Whether the result stands in ordinary memory."""
-        return (
-            self.out is IN_MEMORY
-            or isinstance(self.out, np.ndarray)
-            or (isinstance(self.out, Array) and self.out.path is None)
-        )
+        return self.out is IN_MEMORY or (self.out is not None and self.memory is not None)
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies, after this process."""
+        return self.out is None or self.in_memory
+
+    @property
+    def memory(self) -> NDArray[Any] | None:
+        """The ndarray that the caller gave, itself or in an Array."""
+        if isinstance(self.out, Array):
+            return values_of(self.out) if self.out.path is None else None
+        return self.out if isinstance(self.out, np.ndarray) else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of the result."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    @property
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the result takes; where `out` may be written itself, `open` looks."""
+        return self.nbytes if self.in_memory and self.reads is None else 0
 
     def planned(self) -> _core.Array:
         """Return an array that only the planner uses."""
@@ -71,41 +154,196 @@ class Place:
             self.call.scratch_bytes["result"] = self.nbytes
         return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks), how.codec, how.order)
 
+    def old(self, why: str) -> _core.Array:
+        """Return the elements that the result replaces, which the job reads because of `why`."""
+        self._reads_old = True
+        if isinstance(self.out, (Array, np.ndarray)):
+            return Operand.of(self.out).plain(self.call, "out").core
+        path = os.fspath(self.out)
+        if not os.path.exists(path):
+            raise storage_error(
+                f"{self.call.who}: {why} needs the old content of out, and '{path}' does not exist.",
+                errno.ENOENT, path,
+            )  # fmt: skip
+        found = open_core(_inside(path), "r")
+        if tuple(found.shape) != self.shape or found.dtype != self.dtype.name:
+            raise _unfit(self.call.who, found, self.shape, self.dtype, "an array", *self._misfit)
+        return found
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the record says of the place: what is replaced must be as it was."""
+        if self.overwrite is not None:
+            return {"overwrite": self.overwrite}
+        into = isinstance(self.out, Array)
+        told: dict[str, Any] = {"into": into}
+        if into or self._reads_old:
+            told["old"] = stored_stamp(os.path.abspath(self.out.path if into else os.fspath(self.out)))
+        return told
+
     def open(self, stack: contextlib.ExitStack) -> _core.Array:
         """Make the place, aside where it is on disk; `stack` undoes it where the call fails."""
         if self.in_memory:
-            self.values = np.empty(self.shape, self.dtype)
+            self.values = self._written()
             self.values.fill(0)  # now, so that its pages count as held before the call
             return _core.memory_array(self.values)
         path: Any = self.out.path if isinstance(self.out, Array) else self.out
         if path is None:
-            self.scratch = self.call.result("compute", self.nbytes)
+            self.scratch = self.call.result(self.call.who, self.nbytes)
             stack.enter_context(whole_or_nothing(self.scratch))
             path = self.scratch.path
         self.destination = Destination(
-            self.call.who, path, self.shape, self.dtype.name, self.chunks, True, like=self.like,
-            checksum=self.checksum, record=self.record, codec=self.codec,
+            self.call.who, path, self.shape, self.dtype.name, self.chunks, self.overwrite is not False,
+            like=self.like, checksum=self.checksum, record=self._recording(), codec=self.codec,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         stack.enter_context(self.record.kept(self.destination))
         return self.destination.core
 
+    def _written(self) -> NDArray[Any]:
+        """Return the memory that the job writes: `out` itself where nothing is read from there."""
+        given = self.memory
+        if self.reads is not None:
+            overlap = given is None or any(np.may_share_memory(given, values) for values in self.reads)
+            if given is not None and not self._reads_old and is_plain(given) and not overlap:
+                return given
+            self.call.room("the result", self.nbytes)
+        return np.empty(self.shape, self.dtype)
+
     def close(self) -> Any:
-        """Publish the result and return what the caller gets."""
+        """Publish the result, keep it as `result`, and return what the caller gets."""
+        self.result = self._published()
+        return self.result
+
+    def _published(self) -> Any:
         if self.out is IN_MEMORY:
             return self.values
-        if isinstance(self.out, np.ndarray):
-            self.out[...] = self.values
-            return self.out
-        if self.destination is None:  # an Array in memory
-            self.out._owner._values[...] = self.values
+        if self.destination is None:
+            given = self.memory
+            assert given is not None
+            if given is not self.values:
+                given[...] = self.values
             return self.out
         made = self.destination.publish()
         if self.scratch is not None:
             self.scratch.tie(made)
         if isinstance(self.out, Array):  # built aside and exchanged: it may be an operand
-            self.out._owner._handle = made._handle
+            exchange(self.out, Operand.of(made).core)
             return self.out
+        return made
+
+
+class PathPlace(RecordedPlace):
+    """A path whose file or directory the caller fills; `open()` returns where it is built, aside."""
+
+    def __init__(self, call: Call, path: str, overwrite: bool, nbytes: int) -> None:
+        super().__init__(call)
+        self.path, self.overwrite, self.nbytes = path, overwrite, nbytes
+        self._output: _core.Output | None = None
+
+    def open(self, stack: contextlib.ExitStack) -> Any:
+        """Make the place; `stack` undoes it where the call fails."""
+        self._output = self._recording().output(self.path, self.overwrite, self.nbytes)
+        stack.enter_context(whole_or_nothing(self))
+        stack.enter_context(self.record.kept(self))
+        return self._output.directory
+
+    def discard(self) -> None:
+        """Remove what was built."""
+        self._output = None  # a traceback may keep it alive for long
+
+    def leave(self) -> None:
+        """Let what was built stay, for a call that goes on with it."""
+        if self._output is not None:
+            self._output.leave()
+
+    def close(self) -> Any:
+        """Let it appear under its name."""
+        if self._output is not None:
+            self._output.publish()
+
+
+class GroupPlace(PathPlace):
+    """A group (a path, or scratch) with one array that the job writes, and small ones that are put beside it.
+
+    Parameters
+    ----------
+    call : Call
+        Whose result it is.
+    out : path or None
+        What the user gave, checked by the rules of `out=`; None: scratch.
+    name, dims
+        Of the array that the job writes.
+    shape, dtype, chunks
+        Of it.
+    nbytes : int
+        Of all arrays of the group.
+    """
+
+    def __init__(
+        self, call: Call, out: Any, name: str, dims: Sequence[str], shape: tuple[int, ...],
+        dtype: np.dtype[Any], chunks: Sequence[int], nbytes: int,
+    ) -> None:  # fmt: skip
+        super().__init__(call, "" if out is None else os.fspath(out), True, nbytes)
+        self.out, self.name, self.dims = out, name, list(dims)
+        self.shape, self.dtype, self.chunks = shape, dtype, chunks
+        self.scratch: Result | None = None
+        self.directory = ""
+        self.beside = 0
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies, after this process."""
+        return self.out is None
+
+    def planned(self) -> _core.Array:
+        """Return an array that only the planner uses."""
+        if self.out is None:
+            size = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+            self.call.scratch_bytes["result"] = size
+        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks))
+
+    def open(self, stack: contextlib.ExitStack) -> Any:
+        """Make the array, in a group that is empty else."""
+        if self.out is None:
+            self.scratch = self.call.result(self.call.who, self.nbytes)
+            stack.enter_context(whole_or_nothing(self.scratch))
+            self.path = self.scratch.path
+        if self.path.endswith(".npy"):
+            raise ShapeError(
+                f"{self.call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
+            )
+        in_group(self.call.who, self.path)
+        self.directory = super().open(stack)
+        if self.record.resumed:  # the pass that writes it starts again
+            for name in os.listdir(self.directory):
+                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        _core.write_group(self.directory, "{}")
+        self.core = _core.create_zarr(
+            f"{self.directory}/{self.name}", list(self.shape), self.dtype.name, list(self.chunks),
+            dimension_names=self.dims,
+        )  # fmt: skip
+        self.core.reserve()
+        if self.record.text:
+            sync_tree(self.directory)
+        return self.core
+
+    def write(self, name: str, values: NDArray[Any], dims: Sequence[str]) -> None:
+        """Put a small array beside it."""
+        values = np.ascontiguousarray(values)
+        core = _core.create_zarr(
+            f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=list(dims)
+        )
+        self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
+        core.flush()
+
+    def close(self, attributes: dict[str, Any] | None = None) -> Array:
+        """Make the group appear under its name; return the array that the job wrote."""
+        self.core.flush()
+        _core.write_group(self.directory, json.dumps(attributes or {}))
+        super().close()
+        made = Array(open_core(f"{self.path}/{self.name}", "r"), "r")
+        if self.scratch is not None:
+            self.scratch.tie(made)
         return made
 
 
@@ -113,17 +351,31 @@ class Place:
 IN_MEMORY = object()
 
 
-def _unfit(who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> ShapeError:
+def _inside(path: str) -> str:
+    """Return where the only array of a group lies, such as our own results are."""
+    if not os.path.isdir(path) or not _core.is_zarr_group(path):
+        return path
+    _, arrays, groups = _core.open_group(path)
+    return f"{path}/{arrays[0]}" if len(arrays) == 1 and not groups else path
+
+
+def _unfit(
+    who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], what: str, called: str, advice: str
+) -> ShapeError:
+    advice = advice or f"give {what} that agrees (astype converts the expression)"
     return ShapeError(
-        f"{who}: out is {shape_text(out.shape)} {out.dtype} and the result is {shape_text(shape)} "
-        f"{dtype.name}; give {what} that agrees (astype converts the expression)."
+        f"{who}: out is {shape_text(tuple(out.shape))} {out.dtype} and the {called} is {shape_text(shape)} "
+        f"{dtype.name}; {advice}."
     )
 
 
-def check_out(who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def check_out(
+    who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], called: str = "result",
+    advice: str = "",
+) -> None:  # fmt: skip
     """Refuse a place that cannot hold a result of this shape and dtype."""
     if isinstance(out, Array):
-        if out._transposed or out._conjugated:
+        if is_transposed(out) or is_conjugated(out):
             raise ShapeError(f"{who}: out is a transposed or conjugated view; give the array itself.")
         if out.mode != "r+":
             raise storage_error(
@@ -132,11 +384,11 @@ def check_out(who: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) 
                 out.path or "",
             )
         if out.shape != shape or out.dtype != dtype:
-            raise _unfit(who, out, shape, dtype, "an Array")
+            raise _unfit(who, out, shape, dtype, "an Array", called, advice)
         out.flush()
     elif isinstance(out, np.ndarray):
         if out.shape != shape or out.dtype != dtype or not out.flags.writeable:
-            raise _unfit(who, out, shape, dtype, "a writeable ndarray")
+            raise _unfit(who, out, shape, dtype, "a writeable ndarray", called, advice)
     elif isinstance(out, (str, os.PathLike)):
         check_path(who, out)
     elif not (out is None or out is IN_MEMORY):

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import opener_of, owner_of, values_of
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
 
@@ -27,8 +28,8 @@ _CHUNK = re.compile(r"c|\d+(\.\d+)*")
 
 def check_replaceable(who: str, out: Array) -> None:
     """Refuse an Array whose file is not ours to exchange: a flat file has offsets and readers of its own."""
-    path, opened = out.path, out._owner._opened
-    if path is not None and out._owner._core.in_place:
+    path, opened = out.path, opener_of(out)
+    if path is not None and owner_of(out)._core.in_place:
         raise storage_error(
             f"{who}: out '{path}' is a slot of a ring of epochs, and a result is built aside and exchanged; "
             "assign it (ring.next[...] = result) or write it by tasks.",
@@ -124,7 +125,7 @@ def check_apart(who: str, outs: Iterable[Any]) -> None:
     memory: list[np.ndarray[Any, Any]] = []
     for out in outs:
         path = out.path if isinstance(out, Array) else out
-        values = out._owner._values if isinstance(out, Array) else out
+        values = values_of(out) if isinstance(out, Array) else out
         if isinstance(path, (str, os.PathLike)):
             place = os.path.realpath(os.fspath(path))
             for other in paths:

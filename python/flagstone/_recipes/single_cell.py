@@ -16,7 +16,7 @@ from .._decomposition.result import PcaResult
 from .._errors.classes import NumericalError, ShapeError
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
-from .._runtime.routine import Prepared, routine
+from .._runtime.routine import Prepared, Routine, routine
 from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
 from .._sparse.reductions import ColumnMoments, RowCounts
@@ -58,7 +58,7 @@ class SingleCell(NamedTuple):
 SingleCell.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
 
 
-class _SingleCell:
+class _SingleCell(Routine[SingleCell]):
     """The checked arguments of one call, and its three steps: totals of cells, moments of genes, PCA."""
 
     def __init__(
@@ -84,7 +84,7 @@ class _SingleCell:
         self.X = sparse_by_rows("single_cell", "X", X, memory)
         self.k, self.genes, self.target, self.out = k, genes, float(target), out
         self.memory, self.options = memory, options
-        self.call = Call("single_cell", memory)
+        super().__init__(Call("single_cell", memory))
         self.call.on(self.X.path)
 
     def _totals(self) -> RowCounts:
@@ -93,9 +93,12 @@ class _SingleCell:
     def _moments(self, view: Any) -> ColumnMoments:
         return ColumnMoments("single_cell", view, self.memory)
 
-    def _pca(self, view: Any) -> Pca:
+    def _pca(self, view: Any, members: dict[str, NDArray[Any]] | None = None) -> Pca:
         wanted = _OPTIONS | self.options
-        step = Pca(view, self.k, True, wanted["method"], wanted["tol"], wanted["seed"], self.out, self.memory)
+        step = Pca(
+            view, self.k, True, wanted["method"], wanted["tol"], wanted["seed"], self.out, self.memory,
+            members if self.out is not None else None,
+        )  # fmt: skip
         step.call.who = "single_cell"
         return step
 
@@ -105,36 +108,39 @@ class _SingleCell:
         return self._totals(), self._moments(self.X), self._pca(some)
 
     @property
-    def _beside(self) -> int:
+    def beside(self) -> int:
+        """Bytes of ordinary memory that are held beside the steps."""
         cells, genes = self.X.shape
         return 8 * (_PER_CELL * cells + _PER_GENE * genes)
 
-    def least(self) -> int:
+    def check(self, beside: int = 0) -> int:
         """Return the least limit that works, or refuse the one that was given; nothing has been read."""
         totals, moments, pca = self._steps()
         # What one step leaves touched of the reserve (stacks, BLAS) is resident when the next asks anew.
-        beside = self._beside + self.call.engine.reserve
+        beside += self.beside + self.call.engine.reserve
         needed = max(
             totals.least(),
             moments.least(beside),
-            self.call.engine.least_memory(pca.planned()) + beside,
+            pca.least(beside),
         )
         if needed > self.call.memory + self.call.engine.allowed_drift:
             self.call.refuse(needed)
         return self.call.rounded(needed)
 
     @property
-    def _what(self) -> str:
+    def what(self) -> str:
+        """What plans and statistics call it."""
         stored = f"{self.X.stored_values:,} stored values"
         return f"single_cell {shape_text(self.X.shape)} sparse, {stored}, {self.genes} genes, k = {self.k}"
 
     def plan(self) -> Plan:
-        least = self.least()
+        """Count the steps."""
+        least = self.check()
         parts = [step.plan() for step in self._steps()]
         return dataclasses.replace(
             parts[-1],
-            what=self._what,
-            peak_memory=max(parts[0].peak_memory, *(p.peak_memory + self._beside for p in parts[1:])),
+            what=self.what,
+            peak_memory=max(parts[0].peak_memory, *(p.peak_memory + self.beside for p in parts[1:])),
             least_memory=least,
             most_passes=parts[-1].most_passes and parts[-1].most_passes + 2,
             **_sums(parts),
@@ -158,7 +164,7 @@ class _SingleCell:
 
     def run(self) -> SingleCell:
         """Do it: X is read for its rows, for its columns, and as often as the PCA does."""
-        self.least()
+        self.check()
         done: list[Stats] = []
         counted = self._totals().run()
         done.append(stats())
@@ -178,11 +184,11 @@ class _SingleCell:
             "genes": chosen, "means": means, "dispersions": dispersions, "dispersions_norm": relative,
         }  # fmt: skip
         view = self.X.scale(rows=factors).log1p().select(chosen)
-        result = self._pca(view).run(members if self.out is not None else {})
+        result = self._pca(view, members).run()
         done.append(stats())
         self.call.keep(dataclasses.replace(
             done[-1],
-            what=self._what,
+            what=self.what,
             peak_memory=max(d.peak_memory for d in done),
             resident_at_entry=done[0].resident_at_entry,
             **_sums(done, _STATS),

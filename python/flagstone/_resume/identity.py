@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from typing import Any
@@ -32,38 +33,20 @@ def memory_identity(values: NDArray[Any]) -> dict[str, Any]:
     return {"memory": found.hexdigest(), "shape": list(values.shape), "dtype": values.dtype.str}
 
 
+@functools.singledispatch
 def identity(operand: Any) -> dict[str, Any]:
-    """Return what tells an Array or SparseArray from another one, and how it is opened again.
+    """Return what tells an operand from another one, and how it is opened again.
 
-    Operands in memory, and sparse views with pending steps, can be told apart, not opened again.
+    Operands in memory, and sparse views with pending steps, can be told apart, not opened again. Each kind of
+    operand registers its own beside its class.
     """
-    owner = operand._owner
-    if getattr(owner, "_values", None) is not None:
-        return memory_identity(owner._values) | {
-            "transposed": operand._transposed, "conjugated": operand._conjugated,
-        }  # fmt: skip
-    path = os.path.abspath(operand.path)
-    told: dict[str, Any] = {"path": path, "stamp": stored_stamp(path), "transposed": operand._transposed}
-    if getattr(operand, "_conjugated", False):
-        told["conjugated"] = True
-    if owner._opened is not None:
-        name, arguments = owner._opened
-        told["opener"] = [name, list(arguments)]
-    if getattr(operand, "lazy", False):
-        told["steps"] = _steps(operand)
-    return told
+    raise TypeError(f"resume: {type(operand).__name__} is no operand.")
+
+
+identity.register(np.ndarray, memory_identity)
 
 
 def file_identity(path: str) -> dict[str, Any]:
     """Return what tells a file that is streamed through from a later version of it."""
     place = os.path.abspath(path)
     return {"path": place, "stamp": stored_stamp(place)}
-
-
-def _steps(operand: Any) -> str:
-    """Return a hash of the pending steps of a sparse view."""
-    found = hashlib.blake2b(digest_size=16)
-    for step in (*operand._steps, ("columns", operand._columns)):
-        for part in step:
-            found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
-    return found.hexdigest()

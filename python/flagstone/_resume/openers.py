@@ -12,7 +12,7 @@ from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
 from .identity import stored_stamp
 
-__all__ = ["OPENERS", "check_unchanged", "opener", "operand"]
+__all__ = ["OPENERS", "UnknownOpener", "check_unchanged", "opener", "operand"]
 
 Opener = TypeVar("Opener", bound=Callable[..., Any])
 
@@ -30,12 +30,22 @@ def opener(name: str) -> Callable[[Opener], Opener]:
     return register
 
 
+class UnknownOpener(LookupError):
+    """An operand of a record is opened by a name that nobody registered."""
+
+    def __init__(self, operand: str, opener: str) -> None:
+        self.operand, self.opener = operand, opener
+
+
 def operand(name: str, told: dict[str, Any]) -> Any:
     """Open an operand of a record, or say what became of it."""
     if "memory" in told or "steps" in told:
         what = "was an array in memory" if "memory" in told else "was a view with pending steps"
         raise Error(f"resume: {name} {what}; make the same call again, with the same {name} and out=.")
     path = told["path"]
+    known, arguments = told.get("opener") or ("csr" if _core.is_csr_group(path) else "path", [path])
+    if known not in OPENERS:
+        raise UnknownOpener(name, known)
     place = path
     while not os.path.exists(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
@@ -44,7 +54,6 @@ def operand(name: str, told: dict[str, Any]) -> Any:
             f"resume: {name} '{path}' went away since; it cannot be gone on.", errno.ENOENT, path
         )
     check_unchanged(name, told)
-    known, arguments = told.get("opener") or ("csr" if _core.is_csr_group(path) else "path", [path])
     opened = OPENERS[known](*arguments)
     if told.get("transposed"):
         opened = opened.T

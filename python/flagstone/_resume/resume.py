@@ -13,6 +13,7 @@ from .._errors.messages import path_text, storage_error
 from .._runtime.runtime import current
 from .calls import CALLS
 from .leftovers import MEMBER, Leftover, leftovers
+from .openers import UnknownOpener
 from .record import FORMAT, expecting
 
 __all__ = ["resume"]
@@ -64,6 +65,12 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
         )
     try:
         return left, *CALLS[operation](left.path, told)
+    except UnknownOpener as unknown:
+        raise Error(
+            f"resume: {unknown.operand} of '{left.path}' is opened by {unknown.opener!r}, which this "
+            f"flagstone does not know; version {version} wrote the record: go on with the build that did, or "
+            "make the call again, which starts anew."
+        ) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(
             f"resume: the record of '{left.path}' ({left.notes}/record.json) is damaged ({error}); make the "

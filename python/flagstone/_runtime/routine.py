@@ -1,21 +1,189 @@
-"""A routine: a function that is called or planned, with the same arguments."""
+"""What every call of a routine does: checks, plan, least memory, record, run, statistics."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
+from .. import _core
+from .call import Call, Moved
 from .plan import Plan
 
-__all__ = ["PlannedMethod", "Prepared", "Routine", "planned_by", "routine"]
-
+__all__ = [
+    "At", "How", "PlannedMethod", "Prepared", "Routine", "RoutineFunction", "Streaming", "Target",
+    "planned_by", "routine",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+class Target(Protocol):
+    """Where one result goes, as a routine sees it; `flagstone._output.place` has those that there are."""
+
+    @property
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the result takes, and that nobody has touched yet."""
+
+    @property
+    def where(self) -> str:
+        """What stats() says of a call that went on: ", resumed at 40 %"."""
+
+    def planned(self) -> _core.Array:
+        """Return an array that only the planner uses."""
+
+    def recorded(
+        self, operation: str, arguments: Callable[[], dict[str, Any]], flops: float, nbytes: float
+    ) -> None:
+        """Give what is built a record, so that a later call goes on with it."""
+
+    def open(self, stack: contextlib.ExitStack) -> _core.Array:
+        """Make the place; `stack` undoes it where the call fails."""
+
+    def close(self) -> Any:
+        """Publish the result and return what the caller gets."""
+
+
+#: Where a result is written: for the planner, or opened for the run.
+At = Callable[[Any], _core.Array]
+
+
+class How(NamedTuple):
+    """How a job does its work, known once it was counted or has run."""
+
+    method: str
+    passes: int = 1
+    note: str = ""
+    most_passes: int = 0
+    tiles: str = ""  #: what plans say in place of a note
+    between: int = 0  #: bytes of scratch between two passes
+
+
+class Routine(Generic[R_co]):
+    """One call whose arguments were checked: `plan` counts it, `run` does it.
+
+    A routine states what it is (`what`, `how`), where its results go (`places`) and its job; one that can be
+    resumed its `operation` (as beside it `resumable` says), the `arguments` that decide its bits, and its
+    `effort`. Everything else is here, and where results go is `Place`'s.
+    """
+
+    operation = ""  #: of its records; "": it is begun again
+    plans_beyond = True  #: whether a limit that cannot work gets a plan, which names the least that does
+
+    def __init__(self, call: Call, places: Sequence[Target] = ()) -> None:
+        self.call, self.places = call, list(places)
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        raise NotImplementedError
+
+    def how(self, job: Any) -> How:
+        """Say how the job, which was counted or has run, does it."""
+        raise NotImplementedError
+
+    def job(self, at: At) -> _core.Job:
+        """Return the job that writes each place where `at` says: for the planner, then for the run."""
+        raise NotImplementedError
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits, and how to ask for it again, as JSON."""
+        raise NotImplementedError
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly: only for what is worth a record."""
+        raise NotImplementedError
+
+    # Before any data is moved -----------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the results take."""
+        return sum(place.beside for place in self.places)
+
+    def planned(self) -> Any:
+        """Return the job as the planner counts it: nothing is opened or touched."""
+        return self.job(lambda place: place.planned())
+
+    def least(self, beside: int = 0) -> int:
+        """Return the bytes that the run needs, with `beside` of the caller's that are not there yet."""
+        return self.call.engine.least_memory(self.planned()) + self.beside + beside
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that cannot work; return the bytes held with it, `beside` by others before."""
+        held = beside + self.beside
+        self.call.check_memory(self.planned(), held)
+        return held
+
+    def plan(self) -> Plan:
+        """Count it on a virtual clock."""
+        self.call.use_profile()
+        job = self.planned()
+        least = self.call.least_memory(job)
+        if least > self.call.memory and not self.plans_beyond:
+            self.call.check_memory(job)
+        counted = self.call.plan(job)
+        how = self.how(job)
+        if how.between:
+            self.call.scratch_bytes["between passes"] = how.between
+        note = how.note or how.tiles
+        return self.call.to_plan(counted, least, self.what, how.method, how.passes, note, how.most_passes)
+
+    # The run ----------------------------------------------------------------------------------------------
+
+    def run(self) -> R_co:
+        """Do it."""
+        self.check()
+        with contextlib.ExitStack() as stack:
+            return self.result(self.execute(stack))
+
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        """Run the job, whose results are built aside, and keep what it did for stats(); return the job."""
+        if self.operation:
+            for place in self.places:
+                place.recorded(self.operation, self.arguments, *self.effort())
+        job = self.job(lambda place: place.open(stack))
+        done = self.call.run(job)
+        how = self.how(job)
+        where = "".join(place.where for place in self.places)
+        self.call.record(done, self.what + where, how.method, how.passes, how.note)
+        return job
+
+    def result(self, job: Any) -> R_co:
+        """Publish the result and return what the caller gets."""
+        (place,) = self.places
+        return place.close()  # type: ignore[no-any-return]
+
+
+class Streaming(Generic[R_co]):
+    """One call without tasks, whose arguments were checked: bytes stream through the interpreter."""
+
+    method = "streaming"
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        raise NotImplementedError
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> R_co:
+        """Move the bytes and count them in `moved`; what is built enters `stack`."""
+        raise NotImplementedError
+
+    def run(self) -> R_co:
+        """Do it."""
+        with self.call.measured(self.what, self.method) as moved, contextlib.ExitStack() as stack:
+            return self.stream(moved, stack)
+
+
+# Functions ------------------------------------------------------------------------------------------------
 
 
 class Prepared(Protocol[R_co]):
@@ -28,7 +196,7 @@ class Prepared(Protocol[R_co]):
         """Do it."""
 
 
-class Routine(Generic[P, R]):
+class RoutineFunction(Generic[P, R]):
     """A function and the plan of calling it: ``f(...)`` runs, ``f.plan(...)`` counts."""
 
     def __init__(self, call: Callable[P, R], plan: Callable[P, Plan]) -> None:
@@ -48,7 +216,7 @@ class Routine(Generic[P, R]):
         return f"<routine {getattr(self._call, '__qualname__', self._call)}; .plan() counts its cost>"
 
 
-def routine(prepare: Callable[P, Prepared[R]]) -> Routine[P, R]:
+def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
     """Make a routine of a function that checks arguments and returns what runs and plans them."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,7 +225,7 @@ def routine(prepare: Callable[P, Prepared[R]]) -> Routine[P, R]:
     def plan(*args: P.args, **kwargs: P.kwargs) -> Plan:
         return prepare(*args, **kwargs).plan()
 
-    made = Routine(functools.wraps(prepare)(call), plan)
+    made = RoutineFunction(functools.wraps(prepare)(call), plan)
     # For help() and the pages: what the caller gets is told by "Returns", not by what prepares it.
     made.__signature__ = inspect.signature(prepare).replace(  # type: ignore[attr-defined]
         return_annotation=inspect.Signature.empty
@@ -76,14 +244,14 @@ class PlannedMethod(Generic[R]):
     def __get__(self, owner: None, kind: type) -> PlannedMethod[R]: ...
 
     @overload
-    def __get__(self, owner: object, kind: type) -> Routine[..., R]: ...
+    def __get__(self, owner: object, kind: type) -> RoutineFunction[..., R]: ...
 
     def __get__(self, owner: object | None, kind: type) -> Any:
         """Bind it."""
         if owner is None:
             return self
         bound = types.MethodType(self._run, owner)
-        return Routine(bound, lambda *args, **options: self._job(owner, *args, **options).plan())
+        return RoutineFunction(bound, lambda *args, **options: self._job(owner, *args, **options).plan())
 
 
 def planned_by(job: Callable[..., Any]) -> Callable[[Callable[..., R]], PlannedMethod[R]]:

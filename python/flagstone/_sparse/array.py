@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any
 
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
 from .._errors.classes import ShapeError
+from .._resume.identity import identity
 from .._resume.openers import OPENERS, opener
 from .._runtime.call import Call
 from .products import Product
@@ -20,7 +23,7 @@ from .reductions import SparseReductions, stored_numbers
 from .validation import check_columns, check_pointers
 from .views import LazySparse
 
-__all__ = ["SparseArray"]
+__all__ = ["SparseArray", "matrix_of"]
 
 Floats = NDArray[Any]
 
@@ -48,6 +51,7 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         self._prepared: _core.CsrOperand | None = None
         self._column_nnz: NDArray[np.int64] | None = None  # counted at first need, by views
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
+        self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
 
     @property
@@ -239,6 +243,23 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
             return _view_of, (*self._owner._opened, self._transposed)
         path = os.path.abspath(self.path)
         return _reopen, (path, self._transposed, stamp(path))
+
+
+@identity.register
+def _(operand: SparseArray) -> dict[str, Any]:
+    told = stored_identity(operand, operand.path)
+    if operand.lazy:
+        found = hashlib.blake2b(digest_size=16)  # of the pending steps
+        for step in (*operand._steps, ("columns", operand._columns)):
+            for part in step:
+                found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+        told["steps"] = found.hexdigest()
+    return told
+
+
+def matrix_of(matrix: SparseArray) -> _core.CsrMatrix:
+    """Return the matrix as it is stored, for those that copy it; refuse a view with pending steps."""
+    return matrix._matrix
 
 
 @opener("csr")

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import built_aside
+from .._array.requests import assign
 from .._errors.classes import FormatError
 from .._errors.messages import storage_error
 from .._output.destination import Destination
@@ -239,8 +241,7 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
     most = max(1, (32 << 20) // row)
     call.room("rows and entries", _held(triplets, triplets.dtype) + max(row, 32 << 20))
     destination = Destination("open", target, shape, triplets.dtype.name, None, replace)
-    out = Array(destination.core, "r+")
-    out._dirty = True  # built aside: no mark is needed
+    out = built_aside(destination.core)
     with whole_or_nothing(destination), beside(target) as folder:
         buckets = _Buckets(call, path, triplets, triplets.dtype, Work(folder))
         with contextlib.closing(buckets):
@@ -251,7 +252,7 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
                     part = slice(pointers[start], pointers[end])
                     dense = np.zeros((end - start, triplets.cols), triplets.dtype)
                     np.add.at(dense, (rows[part] - start, columns[part]), values[part])
-                    out._assign(call, np.s_[first + start : first + end], dense)
+                    assign(out, call, np.s_[first + start : first + end], dense)
         return destination.publish()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import STAGING, Array
+from .._array.requests import take
 from .._runtime.call import Call
 from .._runtime.streaming import STEP
 from .array import SparseArray
@@ -33,16 +34,16 @@ def row_blocks(
     core = matrix._matrix
     data, indices, indptr = Array(core.data), Array(core.indices), Array(core.indptr)
     while row < core.rows:
-        pointers = indptr._take(call, np.s_[row : row + STEP + 1]).astype(np.int64)
+        pointers = take(indptr, call, np.s_[row : row + STEP + 1]).astype(np.int64)
         check_pointers(pointers, row, core.rows, core.nnz, matrix.path)
         first = 0
         while first < len(pointers) - 1:
             end = int(np.searchsorted(pointers, pointers[first] + STEP, side="right")) - 1
             end = min(max(end, first + 1), len(pointers) - 1)
             part = np.s_[int(pointers[first]) : int(pointers[end])]
-            columns = indices._take(call, part)
+            columns = take(indices, call, part)
             check_columns(columns, core.cols, part.start, matrix.path)
-            values = data._take(call, part).astype(matrix.dtype, copy=False)
+            values = take(data, call, part).astype(matrix.dtype, copy=False)
             yield row + first, pointers[first : end + 1] - pointers[first], columns, values
             first = end
         row += len(pointers) - 1

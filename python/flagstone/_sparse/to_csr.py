@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import PIECE, STAGING, Array
+from .._array.handle import derived, is_transposed
+from .._array.requests import take
 from .._errors.classes import ShapeError
 from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
@@ -64,7 +66,7 @@ def dense_blocks(call: Call, array: Array, most: int = PIECE) -> Iterator[tuple[
     for first in range(0, array.shape[0], height):
         rows = min(height, array.shape[0] - first)
         call.room("a block of rows", rows * row + STAGING)
-        yield first, array._take(call, np.s_[first : first + rows])
+        yield first, take(array, call, np.s_[first : first + rows])
 
 
 def to_csr(call: Call, source: Array | SparseArray, report: Reported) -> SparseArray:
@@ -107,12 +109,13 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
     dense = isinstance(X, Array) and X.ndim == 2
     if not dense and not (isinstance(X, SparseArray) and X._transposed and not X.lazy):
         return X
-    kept = getattr(X._owner, "_by_rows", {}).get(X._transposed)
+    turned = "by rows", is_transposed(X)
+    kept = derived(X).get(turned)
     if kept is None:
         call = Call(who, memory)
         kept = to_csr(call, X, Reported(call, X.nbytes))
         if not dense or X.mode == "r":
-            X._owner._by_rows = {**getattr(X._owner, "_by_rows", {}), X._transposed: kept}
+            derived(X)[turned] = kept
     return kept
 
 

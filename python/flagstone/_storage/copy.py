@@ -6,6 +6,8 @@ import numpy as np
 
 from .. import _core
 from .._array.array import PIECE, STAGING, Array
+from .._array.handle import built_aside
+from .._array.requests import assign, take
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
 
@@ -38,8 +40,7 @@ def copy(
     `checkpoint`: where finished boxes are counted; those that a dead process counted, and the target still
     holds, are not copied again. `flat`: the target has no chunks. Returns the bytes that were copied.
     """
-    out = Array(target, "r+")
-    out._dirty = True  # built aside: no mark is needed
+    out = built_aside(target)
     step, shape, moved = _step(source, target), source.shape, 0
     call.room(
         "two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + source._core.unpack_bytes
@@ -56,8 +57,8 @@ def copy(
         if number < had and target.stored(start, extents):
             continue
         key = tuple(slice(at, at + n) for at, n in zip(start, extents, strict=True))
-        part = source._take(call, key)
-        out._assign(call, key, part)
+        part = take(source, call, key)
+        assign(out, call, key, part)
         moved += part.nbytes
         report.at(moved)
         if checkpoint is not None and whole and checkpoint.due():

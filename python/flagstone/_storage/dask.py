@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import is_conjugated, is_transposed
 from .._array.pickling import stamp
 from .._errors.classes import Error, ShapeError
 
@@ -52,7 +53,7 @@ def _runs(a: Array, elements: int) -> tuple[int, ...]:
     stored = [*a._core.shape[:1], *[1] * (a.ndim - 1)]
     fortran = a.path is not None and a.ndim > 1 and a._core.run_bytes(stored) > a.dtype.itemsize
     chunks = [1] * a.ndim
-    for axis in order if fortran != a._transposed else order[::-1]:
+    for axis in order if fortran != is_transposed(a) else order[::-1]:
         chunks[axis] = min(max(a.shape[axis], 1), elements)
         elements = max(1, elements // chunks[axis])
     return tuple(chunks)
@@ -107,7 +108,7 @@ def to_dask(a: Array, chunks: Any = None) -> Any:
         raise Error("to_dask: Dask is not installed; pip install 'dask[array]'.") from None
     name: str | bool = False
     if a.path is not None:
-        token = tokenize(a.path, stamp(a.path), a._transposed, a._conjugated)
+        token = tokenize(a.path, stamp(a.path), is_transposed(a), is_conjugated(a))
         name = f"flagstone-{token}"
     return da.from_array(
         a,

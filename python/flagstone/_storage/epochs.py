@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array
+from .._array.handle import set_mode
 from .._errors.classes import Error, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._output.destination import check_new
@@ -91,8 +92,7 @@ class Epochs:
         for i in range(len(self._open.fields)):
             core = of_field(i)
             array = self._arrays.setdefault(core.id, Array(core))
-            array._mode = mode
-            array._dirty = mode == "r+"  # the ring says what is whole: no mark is needed
+            set_mode(array, mode, aside=mode == "r+")  # the ring says what is whole: no mark is needed
             found.append(array)
         if self.mode == "r":  # handles of earlier epochs belong to whoever asked for them
             self._arrays = {array._core.id: array for array in found}
@@ -128,14 +128,14 @@ class Epochs:
                 f"64 bits ({error}); store arrays as fields, larger numbers as text."
             ) from None
         for array in self._arrays.values():
-            array._mode = "r"  # the store refuses too; this says it in words that fit
+            set_mode(array, "r")  # the store refuses too; this says it in words that fit
         core.commit(text)
 
     def close(self) -> None:
         """Give the ring back; what was written and not committed is forgotten."""
         self._core = None
         for array in self._arrays.values():
-            array._mode, array._dirty = "r", False
+            set_mode(array, "r", aside=False)
         self._arrays.clear()
 
     def __enter__(self) -> Epochs:

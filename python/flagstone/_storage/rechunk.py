@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,19 +12,18 @@ from numpy.typing import DTypeLike
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import Operand
+from .._array.requests import take
 from .._errors.classes import FormatError, ShapeError
 from .._expression.expression import Expression
 from .._output.codec_choice import CHECKSUMS, Choice, check_codec, choose
 from .._output.destination import check_new, kept_choice
 from .._output.place import Place
 from .._resume.calls import Again, resumable, written
-from .._resume.identity import identity, memory_identity, stored_stamp
 from .._resume.openers import operand
-from .._resume.record import Record, seconds_of
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
+from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 
 __all__ = ["rechunk", "transpose"]
@@ -33,29 +31,25 @@ __all__ = ["rechunk", "transpose"]
 _SLAB = 4 << 20  # what is written at once of a flat file
 
 
-class _Restructure:
+class _Restructure(Routine[Any]):
     """The checked arguments of one call."""
 
     def __init__(self, who: str, given: Any, axes: Sequence[int] | None, out: Any, memory: Any) -> None:
-        self.call = Call(who, memory)
+        super().__init__(Call(who, memory))
+        self.operation = who
         self.array = given if isinstance(given, Array) else None
         if self.array is not None:
             self.array.flush()
-            self.source, self.shape = self.array._core, self.array.shape
-            self.dtype, self.chunks = self.array.dtype, self.array.chunks
-            turned, self.conjugate = self.array._transposed, self.array._conjugated
-        else:
-            self.given = given
-            values = _values(who, given)
-            self.source, self.shape, self.dtype = _core.memory_array(values), values.shape, values.dtype
-            self.values = values
-            self.chunks, turned, self.conjugate = self.shape, False, False
-        self.axes = _axes(who, axes, len(self.shape))
-        self.own = [len(self.shape) - 1 - d for d in self.axes] if turned else list(self.axes)
-        self.shape = tuple(self.shape[d] for d in self.axes)
-        self.chunks = tuple(self.chunks[d] for d in self.axes)
+        self.source = Operand.of(_values(who, given) if self.array is None else given)
+        self.dtype, shape = self.source.dtype, self.source.shape
+        chunks = shape if self.array is None else self.array.chunks
+        self.axes = _axes(who, axes, len(shape))
+        turned = self.source.transposed
+        self.own = [len(shape) - 1 - d for d in self.axes] if turned else list(self.axes)
+        self.shape = tuple(shape[d] for d in self.axes)
+        self.chunks = tuple(chunks[d] for d in self.axes)
         self.out = out
-        self.call.on(self.source.path)
+        self.call.on(self.source.core.path)
 
     def into(
         self, dtype: np.dtype[Any], chunks: Any, checksum: str, codec: str | None, order: str | None
@@ -67,6 +61,7 @@ class _Restructure:
         self.to = dtype
         fitting = self._chunks(chunks)
         self.place = Place(self.call, self.shape, dtype, self.out, fitting)
+        self.places = [self.place]
         if chunks is not None or (isinstance(self.out, Array) and self.out.path is None):
             self.place.chunks = fitting
         target = self.out.path if isinstance(self.out, Array) else self.out
@@ -87,14 +82,14 @@ class _Restructure:
         if codec is not None:
             check_codec(who, codec, path, auto=True)
         how = kept if codec is None else self._codec(codec)
-        self.how = self.place.codec = replace(how, order=order or kept.order)
+        self.how_stored = self.place.codec = replace(how, order=order or kept.order)
         self.call.outputs = 0 if self.place.in_memory else 1
 
     def _codec(self, codec: str) -> Choice:
         """Return the codec; for "auto" a few boxes of the source are looked at, as long as a chunk."""
         array = self.array
         if array is None:
-            values = np.transpose(_values(self.call.who, self.given), self.axes)
+            values = np.transpose(np.asarray(self.source.values), self.axes)
             return choose(
                 self.call,
                 codec,
@@ -107,7 +102,7 @@ class _Restructure:
         own, chunks = [self.shape[d] for d in order], [self.place.chunks[d] for d in order]
         return choose(
             self.call, codec, own, chunks, self.to,
-            lambda box: array._take(self.call, box).astype(self.to).transpose(self.axes),
+            lambda box: take(array, self.call, box).astype(self.to).transpose(self.axes),
         )  # fmt: skip
 
     def _chunks(self, given: Any) -> list[int]:
@@ -133,49 +128,29 @@ class _Restructure:
         chunks = "" if self.place.in_memory else f", chunks {shape_text(tuple(self.place.chunks))}"
         return f"{self.call.who} to {shape_text(self.shape)} {into}{chunks}"
 
-    def core(self, to: _core.Array) -> _core.Restructure:
-        runtime, checkpoint = self.call.runtime, self.place.record.checkpoint
-        directory, quota = str(prepare(runtime.scratch)), runtime.scratch_quota
-        return _core.Restructure(
-            self.source, self.own, self.conjugate, to, directory, self.call.who, quota, checkpoint
-        )
+    def job(self, at: At) -> _core.Job:
+        to = at(self.place)  # first: the place is open from here on, and has its checkpoint
+        runtime = self.call.runtime
+        self.core = _core.Restructure(
+            self.source.core, self.own, self.source.conjugated, to,
+            str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota, self.place.checkpoint,
+        )  # fmt: skip
+        return self.core.job()
 
-    def _arguments(self) -> dict[str, Any]:
-        """Everything that decides the bits, and how to ask for it again."""
-        into = isinstance(self.out, Array)
-        told: dict[str, Any] = {
-            "a": memory_identity(self.values) if self.array is None else identity(self.array),
-            "axes": list(self.axes), "dtype": self.to.name, "chunks": list(self.place.chunks), "into": into,
-            "checksum": self.place.checksum, "codec": self.how.codec, "order": self.how.order,
+    def how(self, job: Any) -> How:
+        passes = self.core.passes
+        method = "one pass" if passes == 1 else "two passes through scratch"
+        return How(method, passes, self.core.why, between=self.core.scratch_bytes)
+
+    def arguments(self) -> dict[str, Any]:
+        return {
+            "a": self.source.identity, "axes": list(self.axes), "dtype": self.to.name,
+            "chunks": list(self.place.chunks), "checksum": self.place.checksum,
+            "codec": self.how_stored.codec, "order": self.how_stored.order,
         }  # fmt: skip
-        if into:
-            told["old"] = stored_stamp(os.path.abspath(self.out.path))
-        return told
 
-    def plan(self) -> Plan:
-        core = self.core(self.place.planned())
-        least = self.call.least_memory(core.job())
-        counted = self.call.plan(core.job())
-        self.call.scratch_bytes["between passes"] = core.scratch_bytes
-        return self.call.to_plan(counted, least, self.what, _method(core.passes), core.passes, core.why)
-
-    def run(self) -> Any:
-        beside = self.place.nbytes if self.place.in_memory else 0
-        self.call.check_memory(self.core(self.place.planned()).job(), beside)
-        if self.out is not None and not self.place.in_memory:
-            seconds = seconds_of(0, 2 * self.place.nbytes)
-            self.place.record = Record(self.call.who, self._arguments, seconds, self.call.runtime)
-        with contextlib.ExitStack() as stack:
-            core = self.core(self.place.open(stack))
-            done = self.call.run(core.job())
-            self.call.record(
-                done, self.what + self.place.record.where, _method(core.passes), core.passes, core.why
-            )
-            return self.place.close()
-
-
-def _method(passes: int) -> str:
-    return "one pass" if passes == 1 else "two passes through scratch"
+    def effort(self) -> tuple[float, float]:
+        return 0.0, 2.0 * self.place.nbytes
 
 
 def _slab(shape: tuple[int, ...], item: int) -> list[int]:

@@ -10,26 +10,27 @@ from typing import Any
 
 from .. import _core
 from .._array.array import STAGING, Array, open_core
-from .._array.elementwise import operations
+from .._array.handle import exchange, is_transposed, owner_of, writing
 from .._array.transactions import open_transactions
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import storage_error
 from .._output.destination import check_new
 from .._runtime.call import Call
 
-__all__ = ["forget_consolidated"]
+__all__ = ["forget_consolidated", "resize"]
 
 
-def _resize(array: Array, shape: Any, memory: Any) -> None:
+def resize(array: Array, shape: Any, memory: Any) -> None:
+    """Give an array other extents in place; see `flagstone.Array.resize`."""
     call = Call("resize", memory)
-    owner, path = array._owner, array.path
+    owner, path = owner_of(array), array.path
     extents = check_new("resize", shape, array.dtype)[0]
     if len(extents) != array.ndim:
         raise ShapeError(
             f"resize: the array has {array.ndim} dimensions and {len(extents)} extents were given; give one "
             "for each."
         )
-    if array._transposed:
+    if is_transposed(array):
         extents = extents[::-1]
     if path is None or not os.path.isdir(path):
         where = f"'{path}' is no Zarr array" if path else "an array in memory has no chunks"
@@ -42,13 +43,13 @@ def _resize(array: Array, shape: Any, memory: Any) -> None:
         raise Error(f"resize: '{path}' belongs to an open transaction; resize it before or after.")
     chunk = owner._core.unpack_bytes + _chunk_bytes(owner)
     call.room("chunks at the edge", 2 * chunk + STAGING)
-    with owner._writing:
+    with writing(owner):
         array.flush()
         forget_consolidated(path)
         try:
             call.engine.resize(path, list(extents), STAGING)
         except BaseException as failed:  # it has one shape or the other
-            owner._handle = open_core(path, "r+")
+            exchange(owner, open_core(path, "r+"))
             if not isinstance(failed, StorageError) or tuple(owner._core.shape) != tuple(extents):
                 raise
             raise storage_error(
@@ -56,7 +57,7 @@ def _resize(array: Array, shape: Any, memory: Any) -> None:
                 f"({os.strerror(failed.errno or 0)}); resize it once more when that is mended.",
                 failed.errno or 0, path,
             ) from failed  # fmt: skip
-        owner._handle = open_core(path, "r+")
+        exchange(owner, open_core(path, "r+"))
 
 
 def _chunk_bytes(array: Array) -> int:
@@ -83,6 +84,3 @@ def forget_consolidated(path: str) -> None:
                     _core.sync_file(text.fileno(), f"{file}.part")
                 os.replace(f"{file}.part", file)
         place = os.path.dirname(place)
-
-
-operations["resize"] = _resize

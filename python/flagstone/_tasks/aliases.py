@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._array.array import Array
+from .._array.handle import owner_of
 from .._array.regions import Region
 from .._errors.classes import ShapeError
 
@@ -27,7 +28,7 @@ class Handles:
 
     def of(self, array: Array, changes: bool) -> Array:
         """Return the handle to use for `array`, which a task reads or changes: the first that is changed."""
-        owner = array._owner
+        owner = owner_of(array)
         if id(owner) not in self._keys:
             core = owner._core
             at = core.located

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
@@ -20,8 +21,7 @@ from .._expression.expression import Expression, as_expression, leaves, lower
 from .._expression.reductions import axes_of
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
-from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
+from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .graph import TOUCHES, note
 
@@ -34,7 +34,6 @@ class _Nothing:
 
 
 _NOTHING: Any = _Nothing()  # no `initial` was given
-_ONE_PASS = "one pass"
 
 
 class _Tree:
@@ -62,7 +61,7 @@ class _Tree:
         return True
 
 
-class _Fold:
+class _Fold(Routine[Any]):
     """The checked arguments of one call."""
 
     def __init__(
@@ -75,7 +74,8 @@ class _Fold:
         if not given:
             raise TypeError("fold: give at least one Array or Expression.")
         self.function, self.combine, self.initial = function, combine, initial
-        self.call = Call("fold", memory)
+        self.visit = function  # what the blocks go to; for the run, what combines its results too
+        super().__init__(Call("fold", memory))
         self.sources: list[Expression] = [as_expression(one, "fold") for one in given]
         self.shape = self.sources[0].shape
         for other in self.sources[1:]:
@@ -126,8 +126,8 @@ class _Fold:
 
     # One pass whose blocks a function looks at -----------------------------------------------------------
 
-    def build(self, visit: Callable[..., None]) -> _core.Pass:
-        """Return the kernel's pass; its blocks go to `visit`."""
+    def job(self, at: At) -> _core.Job:
+        """Return the kernel's pass as a job; its blocks go to `visit`."""
         program, operands, values = lower(self.sources)
         built = _core.Pass(
             program, [0] * len(self.shape), list(self.shape), str(prepare(self.call.runtime.scratch))
@@ -136,9 +136,14 @@ class _Fold:
             built.operand(array, transposed)
         if self.block is not None:
             built.cut(list(self.block))
-        built.visit(values, visit, self.reduced if self.arrays else [], TOUCHES)
-        built.visit_needs(*self._needs(tuple(built.tile())))
-        return built
+        self.tile = tuple(built.tile())
+        built.visit(values, self.visit, self.reduced if self.arrays else [], TOUCHES)
+        built.visit_needs(*self._needs(self.tile))
+        return built.job()
+
+    def how(self, job: Any) -> How:
+        """Say how it is computed."""
+        return How("one pass", tiles=f"blocks of {shape_text(self.tile)}")
 
     def _needs(self, tile: tuple[int, ...]) -> tuple[int, int]:
         """Bytes of a call of the function, and of all partials that wait for others."""
@@ -152,30 +157,29 @@ class _Fold:
         number = math.prod(-(-n // b) for n, b in zip(self.shape, tile, strict=True))
         return scratch + partial, partial * (2 * workers + 1) * max(1, number.bit_length())
 
-    def result_bytes(self) -> int:
+    @property
+    def beside(self) -> int:
         """Bytes of the result, where it is an array."""
         return math.prod(self.kept(self.shape)) * self.dtype.itemsize if self.arrays else 0
-
-    def plan(self) -> Plan:
-        built = self.build(self.function)
-        blocks = f"blocks of {shape_text(tuple(built.tile()))}"
-        return self.call.as_plan(built.job(), self.what, _ONE_PASS, 1, blocks)
 
     # The run ---------------------------------------------------------------------------------------------
 
     def run(self) -> Any:
+        """Do it; the result is what the visits made of the blocks."""
         if any(n == 0 for n, reduced in zip(self.shape, self.reduced, strict=True) if reduced):
             return self._of_nothing()
         for leaf in leaves(*self.sources):
             if isinstance(leaf.payload, Array):
                 leaf.payload.flush()
-        visits = _Visits(self)
-        built = self.build(visits)
-        job = built.job()
-        self.call.check_memory(job, self.result_bytes())
-        visits.begin(tuple(built.tile()))
-        if 0 not in self.shape:
-            self.call.record(self.call.run(job), self.what, _ONE_PASS, 1)
+        self.check()
+        visits = _Visits(self, self.tile)
+        self.visit = visits
+        try:
+            if 0 not in self.shape:
+                with contextlib.ExitStack() as stack:
+                    self.execute(stack)
+        finally:
+            self.visit = self.function  # what was folded is the caller's alone
         return visits.result if self.arrays else visits.whole
 
     def _of_nothing(self) -> Any:
@@ -192,19 +196,16 @@ class _Fold:
 class _Visits:
     """Calls the function with blocks and combines what it returns."""
 
-    def __init__(self, fold: _Fold) -> None:
+    def __init__(self, fold: _Fold, tile: tuple[int, ...]) -> None:
         self.fold = fold
         self.inside = Inside.now()
         self.whole: Any = None
         self.result: NDArray[Any] | None = None
-
-    def begin(self, tile: tuple[int, ...]) -> None:
-        """Make a tree for each block of results."""
-        fold = self.fold
         self.tile = tile
         self.tiles = tuple(-(-n // b) for n, b in zip(fold.shape, tile, strict=True))
         folded = tuple(n for n, reduced in zip(self.tiles, fold.reduced, strict=True) if reduced)
         places = itertools.product(*(range(n) for n in fold.kept(self.tiles)))
+        # One for each block of results.
         self.trees = {place: _Tree(fold.combine, math.prod(folded)) for place in places}
         if fold.arrays:
             self.result = np.empty(fold.kept(fold.shape), fold.dtype)

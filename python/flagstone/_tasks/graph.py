@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text, updating
+from .._array.handle import is_conjugated, is_transposed
 from .._array.regions import Region
 from .._array.transactions import Inside
 from .._errors.classes import Error, ShapeError
@@ -20,7 +21,19 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
 from .aliases import Handles, Named, check_named_once
 
-__all__ = ["TOUCHES", "Access", "Graph", "graph", "note", "read", "reduce", "update", "write"]
+__all__ = [
+    "TOUCHES",
+    "Access",
+    "Graph",
+    "graph",
+    "graph_of",
+    "job_of",
+    "note",
+    "read",
+    "reduce",
+    "update",
+    "write",
+]
 
 TOUCHES = 4.0  #: how often a NumPy function goes over its tile, for plans: temporaries and all
 
@@ -33,7 +46,7 @@ class Access:
         array = region.array
         if not isinstance(array, Array):
             raise TypeError(f"{mode}: {type(array).__name__} was given; a Region or an Array is needed.")
-        if array._conjugated:
+        if is_conjugated(array):
             raise ShapeError(f"{mode}: a conjugated view was given; give the array itself.")
         if mode != "read" and any(region.halo):
             raise ShapeError(f"{mode}: the region has a halo; halos are for reads only.")
@@ -143,12 +156,12 @@ class _Body:
             boxes = list(region.boxes())
             if len(boxes) == 1:
                 view = next(given)
-                views.append(view.T if region.array._transposed else view)
+                views.append(view.T if is_transposed(region.array) else view)
                 continue
             whole = np.empty(region.outer, region.array.dtype)
             for _, _, place in boxes:
                 part = next(given)
-                whole[place] = part.T if region.array._transposed else part
+                whole[place] = part.T if is_transposed(region.array) else part
             whole.flags.writeable = False
             views.append(whole)
         try:
@@ -231,7 +244,7 @@ class Graph:
         for access in accesses:
             region = access.region
             array = self._handles.of(region.array, access.mode != "read")
-            turn = -1 if region.array._transposed else 1
+            turn = -1 if is_transposed(region.array) else 1
             boxes = list(region.boxes())
             if len(boxes) > 1:
                 extra += int(np.prod(region.outer, dtype=object)) * region.array.dtype.itemsize
@@ -278,6 +291,18 @@ class Graph:
     ) -> None:
         if kind is None and not self._done:
             self.run()
+
+
+def graph_of(call: Call) -> Graph:
+    """Return a graph of the tasks of a routine's call."""
+    made = Graph(call.memory)
+    made._call = call
+    return made
+
+
+def job_of(graph: Graph) -> _core.Job:
+    """Return the tasks added so far as a job."""
+    return graph._job()
 
 
 def graph(*, memory: int | str | None = None) -> Graph:

@@ -11,18 +11,19 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
+from .._array.handle import built_aside
 from .._array.regions import Region
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import byte_count
-from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
-from .graph import Graph, read, write
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .graph import Graph, graph_of, job_of, read, write
 
 __all__ = ["map_blocks", "map_tiles"]
 
 
-class _Map:
+class _Map(Routine[Any]):
     """The checked arguments of map_blocks."""
 
     def __init__(
@@ -41,11 +42,11 @@ class _Map:
                     f"{who}: arrays are {shape_text(shape)} and {shape_text(other.shape)}; "
                     "they must be equal."
                 )
-        self.graph = Graph(memory)
-        self.graph._call.who = who
+        super().__init__(Call(who, memory))
         kind = np.dtype(arrays[0].dtype if dtype is None else dtype)
         self.block = self._block(who, block, out, shape)
-        self.place = Place(self.graph._call, shape, kind, out, self.block)
+        self.place = Place(self.call, shape, kind, out, self.block)
+        self.places = [self.place]
         chunks = self.place.chunks
         if not self.place.in_memory and any(
             b % c and b < n for b, c, n in zip(self.block, chunks, shape, strict=True)
@@ -71,11 +72,14 @@ class _Map:
             )
         return tuple(min(b, max(n, 1)) for b, n in zip(given, shape, strict=True))
 
-    def add_to(self, graph: Graph, target: Array) -> None:
+    def _tasks(self, at: At) -> Graph:
+        """Return one task for each block of the result."""
+        target = built_aside(at(self.place))
+        graph = graph_of(self.call)
         halo, edge = self.regions
         shape = self.arrays[0].shape
         if not all(shape):
-            return
+            return graph
         for start in itertools.product(*(range(0, n, b) for n, b in zip(shape, self.block, strict=True))):
             key = tuple(slice(s, min(s + b, n)) for s, b, n in zip(start, self.block, shape, strict=True))
             inputs = [Region(a, key, halo, edge) for a in self.arrays]
@@ -88,23 +92,22 @@ class _Map:
                 scratch=2 * own if self.scratch is None else self.scratch,
                 name=getattr(self.function, "__name__", "function"),
             )
+        return graph
 
-    def run(self) -> Any:
-        call = self.graph._call
-        planned = Graph(call.memory)
-        planned._call = call
-        self.add_to(planned, Array(self.place.planned(), "r+"))
-        call.check_memory(planned._job(), self.place.nbytes if self.place.in_memory else 0)
-        with contextlib.ExitStack() as stack:
-            built = Array(self.place.open(stack), "r+")
-            built._dirty = True  # built aside: no mark is needed
-            self.add_to(self.graph, built)
-            self.graph.run()
-            return self.place.close()
+    def job(self, at: At) -> _core.Job:
+        graph = self._tasks(at)
+        self.number = len(graph)
+        return job_of(graph)
 
-    def plan(self) -> Plan:
-        self.add_to(self.graph, Array(self.place.planned(), "r+"))
-        return self.graph.plan()
+    @property
+    def what(self) -> str:
+        return f"graph of {self.number} tasks"
+
+    def how(self, job: Any) -> How:
+        return How("as added")
+
+    def execute(self, stack: contextlib.ExitStack) -> None:
+        self._tasks(lambda place: place.open(stack)).run()
 
 
 class _Store:

@@ -83,7 +83,7 @@ Stored copied(Runtime& runtime, const Stored& x) {
       TaskSpec task;
       task.name = "copy";
       task.accesses = {read({from, box}), write({to, box})};
-      task.body = [](std::span<const Tile> tiles) { flagstone::copy(tiles[0], tiles[1]); };
+      task.calls = {call::copy(from.dtype(), {0}, {1})};
       graph.add(std::move(task));
     }
   });

@@ -203,6 +203,15 @@ TEST_F(RuntimeTest, RunningTasksMayAddTasks) {
                Error);
 }
 
+TEST_F(RuntimeTest, OneProcessAgreesWithItself) {
+  const auto builder = [](Graph& graph) {
+    EXPECT_TRUE(graph.agree(true));
+    EXPECT_FALSE(graph.agree(false));
+  };
+  run(MiB, builder);
+  Simulator(options_, {}, MiB, MiB).run(builder);
+}
+
 TEST_F(RuntimeTest, AfterOrdersWhatAccessesDoNotExpress) {
   std::vector<int> order;
   run(MiB, [&](Graph& graph) {

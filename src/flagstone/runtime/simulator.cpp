@@ -136,6 +136,8 @@ TaskState& Simulator::add_one(TaskSpec task, bool host) {
   beat();
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
+  stats_.count(task.calls);
+  task.calls.clear();
   ++stats_.tasks;
   TaskState& added = scheduler_.add(std::move(task), host, trusted_);
   if (scheduler_.hungry()) {

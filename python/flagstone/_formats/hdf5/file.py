@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._sparse.array import SparseArray
@@ -134,11 +135,9 @@ def stored(place: str, key: str) -> Array | SparseArray:
     h5py = h5py_module("open")
     with reading(place) as file:
         node = _node(h5py, file, place, key)
-        again = ("hdf5", (os.path.abspath(place), key))
+        again = ("hdf5", os.path.abspath(place), key)
         if isinstance(node, h5py.Dataset):
-            opened = Array(core_array(h5py, node, place))
-            opened._opened = again
-            return opened
+            return opened_by(*again, handle=Array(core_array(h5py, node, place)))
         shape = [int(n) for n in node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))]
         shape = shape or [n for n in _binsparse(node).get("shape", ()) if isinstance(n, int) and n >= 0]
         if len(shape) != 2:
@@ -151,8 +150,7 @@ def stored(place: str, key: str) -> Array | SparseArray:
                 raise FormatError(f"open: {place}{node.name}: '{part}' is missing; the file is damaged.")
             parts.append(core_array(h5py, node[name], place))
         matrix = SparseArray(_core.csr_of(rows, cols, parts[0], parts[1], parts[2], f"{place}{node.name}"))
-        matrix._opened = again
-        return matrix
+        return opened_by(*again, handle=matrix)
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:

@@ -11,6 +11,8 @@ import numpy as np
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._array.handle import built_aside
+from ..._array.requests import assign, take
 from ..._errors.classes import FormatError, ShapeError
 from ..._errors.messages import storage_error
 from ..._output.destination import check_new
@@ -65,7 +67,7 @@ def _blocks(call: Call, values: Any) -> Any:
     step = max(1, _ROWS // row)
     for first in range(0, values.shape[0], step):
         key = np.s_[first : first + step]
-        yield first, values._take(call, key) if isinstance(values, Array) else np.asarray(values[key])
+        yield first, take(values, call, key) if isinstance(values, Array) else np.asarray(values[key])
 
 
 def _check(place: str, name: str, rows: int, wanted: int | None, there: bool, overwrite: bool) -> None:
@@ -201,10 +203,9 @@ _ABOUT = {"encoding-type": "array", "encoding-version": "0.2.0"}
 
 def _write_v3(call: Call, directory: str, values: Any, dtype: str) -> None:
     core = _core.create_zarr(directory, list(values.shape), dtype, attributes=json.dumps(_ABOUT))
-    out = Array(core, "r+")
-    out._dirty = True  # built aside: no mark is needed
+    out = built_aside(core)
     for first, block in _blocks(call, values):
-        out._assign(call, np.s_[first : first + len(block)], block)
+        assign(out, call, np.s_[first : first + len(block)], block)
     core.flush()
 
 

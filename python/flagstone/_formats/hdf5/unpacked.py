@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array
+from ..._array.handle import built_aside
+from ..._array.requests import assign
 from ..._output.destination import Destination
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported, ahead
@@ -55,12 +57,11 @@ def _copy(call: Call, dataset: Any, target: str, kind: str) -> Array:
     held = 4 * int(np.prod(piece, dtype=object)) * dtype.itemsize + 4 * chunk
     call.room(f"pieces of {dataset.name}", held + _LIBRARY)
     destination = Destination("open", target, shape, dtype.name, piece, False)
-    out, moved = Array(destination.core, "r+"), 0
-    out._dirty = True  # built aside: no mark is needed
+    out, moved = built_aside(destination.core), 0
     report = Reported(call, int(np.prod(shape, dtype=object)) * dtype.itemsize)
     with whole_or_nothing(destination):
         for box, values in ahead(_blocks(dataset, piece, dtype)):
-            out._assign(call, box, values)
+            assign(out, call, box, values)
             moved += values.nbytes
             report.at(moved)
         return destination.publish()

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ... import _core
-from ..._array.array import Array
+from ..._array.handle import built_aside, is_transposed
+from ..._array.requests import assign
 from ..._errors.classes import FormatError
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
-from ..._sparse.array import SparseArray
+from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.row_blocks import row_blocks
 from ..._storage.copy import copy
 from .datasets import h5py_module
@@ -35,7 +36,7 @@ def _reserve(h5py: Any, group: Any, name: str, shape: tuple[int, ...], dtype: np
 
 def _sparse_parts(source: SparseArray) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
-    rows = source._matrix.rows
+    rows = matrix_of(source).rows
     return {
         "data": ((source.nnz,), source.dtype),
         "indices": ((source.nnz,), index),
@@ -80,7 +81,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         node: Any = file
         if sparse:
             node = file.require_group(name)
-            node.attrs["encoding-type"] = "csc_matrix" if source._transposed else "csr_matrix"
+            node.attrs["encoding-type"] = "csc_matrix" if is_transposed(source) else "csr_matrix"
             node.attrs["encoding-version"] = "0.1.0"
             node.attrs["shape"] = np.array(source.shape, np.int64)
         places = {part: _reserve(h5py, node, part, shape, dtype) for part, (shape, dtype) in parts.items()}
@@ -98,20 +99,18 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
 
 
 def _write_sparse(call: Call, source: SparseArray, targets: dict[str, _core.Array], report: Reported) -> None:
-    out = {part: Array(target, "r+") for part, target in targets.items()}
-    for array in out.values():
-        array._dirty = True  # built aside: no mark is needed
+    out = {part: built_aside(target) for part, target in targets.items()}
     at = 0
     for row, pointers, columns, values in row_blocks(call, source):
         end = at + len(values)
         if len(values):
-            out["data"]._assign(call, np.s_[at:end], values)
-            out["indices"]._assign(call, np.s_[at:end], columns)
+            assign(out["data"], call, np.s_[at:end], values)
+            assign(out["indices"], call, np.s_[at:end], columns)
         first = 0 if row == 0 else 1
-        out["indptr"]._assign(call, np.s_[row + first : row + len(pointers)], pointers[first:] + at)
+        assign(out["indptr"], call, np.s_[row + first : row + len(pointers)], pointers[first:] + at)
         at = end
         report.at(at * (source.dtype.itemsize + 4))
-    if source._matrix.rows == 0:
-        out["indptr"]._assign(call, np.s_[0:1], np.zeros(1))
+    if matrix_of(source).rows == 0:
+        assign(out["indptr"], call, np.s_[0:1], np.zeros(1))
     for target in targets.values():
         target.flush()

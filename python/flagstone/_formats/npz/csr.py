@@ -17,6 +17,8 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ..._array.array import STAGING, Array
+from ..._array.handle import is_transposed
+from ..._array.requests import take
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._resume.record import UNRECORDED, Record
@@ -24,7 +26,7 @@ from ..._runtime.call import Call
 from ..._runtime.streaming import STEP as _STEP
 from ..._runtime.streaming import Reported, ahead
 from ..._scratch.builds import whole_or_nothing
-from ..._sparse.array import SparseArray
+from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.validation import check_columns, check_pointers
@@ -355,7 +357,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         dense.write(call, source, built, report)
         return
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
-    core = source._matrix
+    core = matrix_of(source)
     parts = {
         "indptr": (core.indptr, index),
         "indices": (core.indices, index),
@@ -371,7 +373,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
                 header = {"descr": descr, "fortran_order": False, "shape": (length,)}
                 npy_format.write_array_header_1_0(file, header)
                 for first in range(0, length, _STEP):
-                    taken = part._take(call, np.s_[first : first + _STEP + (name == "indptr")])
+                    taken = take(part, call, np.s_[first : first + _STEP + (name == "indptr")])
                     if name == "indices":
                         check_columns(taken, core.cols, first, source.path)
                     if name == "indptr":
@@ -381,5 +383,5 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
                     file.write(values.data)
                     moved += values.nbytes if name == "data" else 0
                     report.at(moved)
-        _put(archive, "format", np.array(b"csc" if source._transposed else b"csr"))
+        _put(archive, "format", np.array(b"csc" if is_transposed(source) else b"csr"))
         _put(archive, "shape", np.array(source.shape, np.int64))

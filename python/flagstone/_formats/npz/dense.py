@@ -11,6 +11,7 @@ from numpy.lib import format as npy_format
 
 from ... import _core
 from ..._array.array import Array, open_core
+from ..._array.handle import opened_by
 from ..._errors.classes import FormatError
 from ..._errors.messages import storage_error
 from ..._runtime.call import Call
@@ -83,9 +84,7 @@ def open_member(path: str, name: str) -> Array:
     big = one.dtype.itemsize > 1 and one.dtype.newbyteorder("<") != one.dtype
     order = "F" if one.fortran and len(one.shape) > 1 else "C"
     core = _core.open_raw(path, one.dtype.name, list(one.shape), order, offset, 0, False, big)
-    array = Array(core, "r")
-    array._opened = ("npz", (os.path.abspath(path), name))
-    return array
+    return opened_by("npz", os.path.abspath(path), name, handle=Array(core, "r"))
 
 
 def _unpack(call: Call, path: str, name: str, target: str) -> Array:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array, open_core
+from ..._array.handle import built_aside, is_transposed
+from ..._array.requests import assign, take
 from ..._errors.classes import FormatError
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
@@ -199,7 +201,7 @@ def _import_array(
         assert output is not None
         _write_columns(lines, header, output.directory, report)
         if header.symmetry != "general":
-            _mirror(call, Array(open_core(output.directory, "r+"), "r+"), header.symmetry)
+            _mirror(call, built_aside(open_core(output.directory, "r+")), header.symmetry)
         output.publish()
     except BaseException:
         output = None  # a traceback may keep it alive for long
@@ -242,20 +244,18 @@ def _write_columns(lines: Lines, header: _Header, path: str, report: Reported) -
 
 def _mirror(call: Call, a: Array, symmetry: str) -> None:
     n, side = a.shape[0], 1024
-    a._dirty = True  # built aside: no mark is needed
     for i in range(0, n, side):
         for j in range(0, i + 1, side):
-            low = a._take(call, np.s_[i : i + side, j : j + side])
+            low = take(a, call, np.s_[i : i + side, j : j + side])
             if i == j:
                 low = np.tril(low)
             high = -low.T if symmetry == "skew-symmetric" else low.T
             high = high.conj() if symmetry == "hermitian" else high
             if i == j:
-                a._assign(call, np.s_[i : i + side, j : j + side], low + np.triu(high, 1))
+                assign(a, call, np.s_[i : i + side, j : j + side], low + np.triu(high, 1))
             else:
-                a._assign(call, np.s_[j : j + side, i : i + side], high)
+                assign(a, call, np.s_[j : j + side, i : i + side], high)
     a._core.flush()
-    a._dirty = False
 
 
 def import_to(
@@ -339,7 +339,7 @@ def _sparse_text(
     for first, pointers, columns, values in row_blocks(call, source):
         major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
         minor = columns.astype(np.int64)
-        row, column = (minor, major) if source._transposed else (major, minor)
+        row, column = (minor, major) if is_transposed(source) else (major, minor)
         yield _core.format_entries(row, column, field, values.astype(wide)), values.nbytes
 
 
@@ -349,6 +349,6 @@ def _dense_text(call: Call, source: Array, field: str, wide: np.dtype[Any]) -> I
     width = max(1, min(cols, STEP // max(1, rows)))
     for j in range(0, cols, width):
         for i in range(0, rows, max(1, height)):
-            part = source._take(call, np.s_[i : i + height, j : j + width])
+            part = take(source, call, np.s_[i : i + height, j : j + width])
             values = np.ascontiguousarray(part.T, wide).reshape(-1)
             yield _core.format_entries(None, None, field, values), part.nbytes

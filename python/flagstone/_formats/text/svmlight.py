@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._array.handle import built_aside
+from ..._array.requests import assign, take
 from ..._errors.classes import FormatError, ShapeError
 from ..._errors.messages import storage_error
 from ..._output.destination import Destination
@@ -80,11 +82,10 @@ def _blocks(
 def _labels(call: Call, path: str, target: str, replace: bool) -> Array:
     number = sum(n for n, *_ in _blocks(call, path, one_label=True))
     destination = Destination("open", target, (number,), "float64", None, replace)
-    out, at = Array(destination.core, "r+"), 0
-    out._dirty = True  # built aside: no mark is needed
+    out, at = built_aside(destination.core), 0
     with whole_or_nothing(destination):
         for n, rows, *_ in _blocks(call, path):
-            out._assign(call, np.s_[at : at + n], rows.labels[:n])
+            assign(out, call, np.s_[at : at + n], rows.labels[:n])
             at += n
         return destination.publish()
 
@@ -200,7 +201,7 @@ def write(
 
 
 def _some(call: Call, labels: Array | NDArray[Any], first: int, end: int) -> NDArray[Any]:
-    return labels._take(call, np.s_[first:end]) if isinstance(labels, Array) else labels[first:end]
+    return take(labels, call, np.s_[first:end]) if isinstance(labels, Array) else labels[first:end]
 
 
 # Telling ----------------------------------------------------------------------------------------------------

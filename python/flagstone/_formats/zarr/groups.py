@@ -10,10 +10,11 @@ from typing import Any
 
 from ... import _core
 from ..._array.array import Array, open_array, shape_text
+from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._resume.openers import opener
-from ..._sparse.array import SparseArray
+from ..._sparse.array import SparseArray, matrix_of
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
@@ -70,8 +71,7 @@ def _stored_csc(place: str) -> SparseArray:
     names = [name if os.path.isdir(f"{place}/{name}") else other for name, other in PARTS.items()]
     parts = [_core.open_zarr(f"{place}/{name}") for name in names]
     matrix = SparseArray(_core.csr_of(shape[1], shape[0], parts[0], parts[1], parts[2], place))
-    matrix._opened = ("csc", (os.path.abspath(place),))
-    return matrix
+    return opened_by("csc", os.path.abspath(place), handle=matrix)
 
 
 def open_directory(place: str, key: str | None, mode: str) -> Array | SparseArray:
@@ -192,11 +192,8 @@ def listing(place: str) -> dict[str, Any]:
 def about(opened: Array | SparseArray) -> dict[str, Any]:
     """Return version, codecs and shards of a Zarr array, or of the parts of a sparse matrix."""
     if isinstance(opened, SparseArray):
-        parts = {
-            "data": opened._matrix.data,
-            "indices": opened._matrix.indices,
-            "indptr": opened._matrix.indptr,
-        }
+        matrix = matrix_of(opened)
+        parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
         facts = {name: _codecs(part.path) for name, part in parts.items()}
         return {
             name: f"{parts[name].dtype}, {', '.join(map(str, f.values()))}" for name, f in facts.items() if f

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
@@ -31,23 +32,6 @@ Box box_of(const Operand& operand, const Box& box) {
     if (shape[d] != 1) part.start[d] = box.start[missing + d], part.shape[d] = box.shape[missing + d];
   if (operand.transpose) part = {reversed(part.start), reversed(part.shape)};
   return part;
-}
-
-/// The operand's tile as the pass sees it: strides of 0 where it is broadcast.
-Tile seen(const Operand& operand, const Tile& tile, const Shape& shape) {
-  Tile view = tile;
-  const Shape own = operand.transpose ? reversed(tile.shape) : tile.shape;
-  const Shape steps = operand.transpose ? reversed(tile.strides) : tile.strides;
-  view.shape = shape;
-  view.strides.assign(shape.size(), 0);
-  for (std::size_t d = 0; d < own.size(); ++d)
-    if (own[d] != 1) view.strides[shape.size() - own.size() + d] = steps[d];
-  return view;
-}
-
-/// Elements in C order in the memory of a scratch tile.
-Tile tile_in(const Tile& memory, Dtype dtype, const Shape& shape) {
-  return {memory.data, dtype, shape, c_strides(shape, size_of(dtype)), bytes_of(shape, size_of(dtype))};
 }
 
 /// Chunks of an operand along the pass's dimensions; 0: it does not say.
@@ -230,28 +214,38 @@ class Builder {
     for (const int value : pass.visit.values)
       task.cost.bytes_touched +=
           pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
-    task.body = [pass = pass_, box](std::span<const Tile> tiles) { evaluate_tile(*pass, box, tiles); };
+    auto evaluation = evaluation_of(box);
+    if (pass.visit.body)
+      task.body = [pass = pass_, box, evaluation = std::move(evaluation)](std::span<const Tile> tiles) {
+        host_kernels().run(call::evaluate(evaluation), tiles);
+        std::vector<Tile> visited;
+        for (std::size_t i = pass->stores.size(); i < evaluation->outputs.size(); ++i)
+          visited.push_back(call::output_tile(*evaluation, evaluation->outputs[i], tiles));
+        pass->visit.body(box, visited);
+      };
+    else
+      task.calls = {call::evaluate(std::move(evaluation))};
     graph_.add(std::move(task));
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
   }
 
-  static void evaluate_tile(const Pass& pass, const Box& box, std::span<const Tile> tiles) {
-    std::vector<Tile> inputs;
-    std::vector<kernel::StoreTarget> stores;
-    std::vector<kernel::FoldTarget> folds;
-    std::size_t next = 0;
-    for (const Operand& operand : pass.operands) inputs.push_back(seen(operand, tiles[next++], box.shape));
-    for (const Store& store : pass.stores) stores.push_back({store.value, tiles[next++]});
-    for (const Reduction& reduction : pass.reductions)
-      folds.push_back(target_of(pass, reduction, box, tiles[next++].data));
-    std::byte* const work = tiles[next++].data;
-    std::vector<Tile> visited;
-    for (const int value : pass.visit.values) {
-      visited.push_back(tile_in(tiles[next++], pass.program.dtype(value), box.shape));
-      stores.push_back({value, visited.back()});
+  /// The program over the tiles of one task, in the order in which add_tile names them.
+  std::shared_ptr<call::Evaluation> evaluation_of(const Box& box) const {
+    const Pass& pass = *pass_;
+    auto made = std::make_shared<call::Evaluation>();
+    made->program = {pass_, &pass.program};
+    made->shape = box.shape;
+    std::uint32_t next = 0;
+    for (const Operand& operand : pass.operands) {
+      std::vector<std::size_t> axes;
+      for (std::size_t d = operand.array.ndim(); operand.transpose && d-- > 0;) axes.push_back(d);
+      made->inputs.push_back({next++, {}, std::move(axes)});
     }
-    kernel::evaluate(pass.program, box.shape, inputs, stores, folds, work);
-    if (pass.visit.body) pass.visit.body(box, visited);
+    for (const Store& store : pass.stores) made->outputs.push_back({next++, store.value, {}, false});
+    for (const Reduction& reduction : pass.reductions) made->folds.push_back({next++, target_of(reduction, box)});
+    made->scratch = next++;
+    for (const int value : pass.visit.values) made->outputs.push_back({next++, value, {}, true});
+    return made;
   }
 
   static Index results_of(const Reduction& reduction, const Shape& box) {
@@ -261,11 +255,10 @@ class Builder {
     return results;
   }
 
-  static kernel::FoldTarget target_of(const Pass& pass, const Reduction& reduction, const Box& box, std::byte* words) {
+  kernel::FoldTarget target_of(const Reduction& reduction, const Box& box) const {
     kernel::FoldTarget target;
     target.fold = reduction.fold;
     target.value = reduction.value;
-    target.words = words;
     target.results = results_of(reduction, box.shape);
     target.strides.assign(box.shape.size(), 0);
     target.steps.assign(box.shape.size(), 0);
@@ -274,13 +267,12 @@ class Builder {
       if (reduction.reduced[d]) {
         target.steps[d] = step;
         target.first += box.start[d] * step;
-        step *= pass.shape[d];
+        step *= pass_->shape[d];
       } else {
         target.strides[d] = stride;
         stride *= box.shape[d];
       }
     }
-    kernel::fold_nothing(target.fold, pass.program.dtype(target.value), target.results, words);
     return target;
   }
 
@@ -308,9 +300,7 @@ class Builder {
       TaskSpec join;
       join.name = "join";
       join.accesses = {last(read(slot(r, number))), update(slot(r, total))};
-      join.body = [fold = reduction.fold, dtype, results](std::span<const Tile> t) {
-        kernel::fold_states(fold, dtype, results, t[0].data, t[1].data);
-      };
+      join.calls = {call::join(reduction.fold, dtype, results, 0, 1)};
       join.cost.bytes_touched = 24.0 * static_cast<double>(states.slot_words);
       join.priority = 1;  // frees a tile
       graph_.add(std::move(join));
@@ -333,9 +323,7 @@ class Builder {
     TaskSpec task;
     task.name = "finish";
     task.accesses = {last(read(slot(r, total))), write({reduction.out, part})};
-    task.body = [options, results = results_of(reduction, box.shape)](std::span<const Tile> t) {
-      kernel::finish_states(options, results, t[0].data, t[1]);
-    };
+    task.calls = {call::finish(options, results_of(reduction, box.shape), 0, 1)};
     task.cost.bytes_touched = 16.0 * static_cast<double>(count(part.shape));
     task.priority = 1;
     graph_.add(std::move(task));

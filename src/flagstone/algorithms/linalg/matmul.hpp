@@ -3,24 +3,17 @@
 #include <complex>
 #include <memory>
 
+#include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::linalg {
 
-/// op(array): transposed and/or conjugated when it is used.
-struct Operand {
-  Array array;
-  bool transpose = false, conjugate = false;
-
-  Index rows() const { return array.shape()[transpose ? 1 : 0]; }
-  Index cols() const { return array.shape()[transpose ? 0 : 1]; }
-};
-
 struct MatmulOptions {
   std::complex<double> alpha = 1.0, beta = 0.0;
   bool in_place = false;  // c_out holds C: beta times its elements are updated, there is no c_in
-  /// Where finished tiles are noted, superblock by superblock; what a dead process finished is not computed again.
+  /// Where progress is saved, superblock by superblock and within long ones; what a dead process finished is not
+  /// computed again.
   std::shared_ptr<Checkpoint> checkpoint;
 };
 

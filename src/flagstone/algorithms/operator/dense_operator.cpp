@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -231,12 +232,11 @@ void dense_gram_matrix(Graph& graph, const DensePanels& x, const Centring& centr
         product.cost.float64 = true;
         product.cost.bytes_touched =
             0.18 * product.cost.flops;  // long and narrow: 30 % beyond the rate of square tiles
-        product.body = [tall = x.tall, i, j, ni, nj, n](std::span<const Tile> tiles) {
-          const auto part = [&](Index first, Index width) {
-            return subtile(tiles[0], tall ? Box{{0, first}, {n, width}} : Box{{first, 0}, {width, n}});
-          };
-          kernel::gemm(1.0, part(i, ni), {tall, false}, part(j, nj), {!tall, false}, 1.0, tiles[1], nullptr);
+        const auto part = [&](Index first, Index width, bool transpose) {
+          return TilePart{0, transpose, false, x.tall ? Box{{0, first}, {n, width}} : Box{{first, 0}, {width, n}}};
         };
+        product.calls = {call::gemm(Dtype::float64, 1.0, part(i, ni, x.tall), part(j, nj, !x.tall), 1.0, TilePart{1})};
+        product.calls[0].flops = product.cost.flops;
         graph.add(std::move(product));
       }
   }

@@ -12,6 +12,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/sparse/csr.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::spectral {
 namespace {
@@ -137,8 +138,9 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   const bool fits = costs.gram_bytes <= budget;
   const bool exact = cancellation_of(x, options) * 0x1p-52 <= options.tol;
   PcaChoice choice;
-  choice.method = options.method;
-  if (options.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
+  // What a dead process had begun with another limit goes on by its method: the bits are one method's.
+  choice.method = Stages::begun_before<std::string>(options.checkpoint.get(), "method").value_or(options.method);
+  if (choice.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
   const bool foreign = x.sparse && !csr_statistics(x.sparse->matrix);
   choice.block = choice.method == "krylov" ? block : 0;
   const bool krylov = choice.method == "krylov";

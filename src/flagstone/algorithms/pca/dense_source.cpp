@@ -51,25 +51,21 @@ class DenseSource : public Source {
     recentre(graph);
   }
 
-  void save(std::vector<Checkpoint::Part>& parts) const override {
+  void list_parts(Graph& graph, StateParts& parts) override {
+    seen_ = seen_ || parts.loading();
     if (!seen_) return;
-    parts.push_back(Checkpoint::part("mean", mean.data(), mean.size()));
-    parts.push_back(Checkpoint::part("squares", &squares, 1));
-  }
-  void restore(Graph& graph, const Checkpoint& from) override {
-    if (!from.has("mean")) return;
-    seen_ = true;
-    from.load("mean", mean.data(), 8 * mean.size());
-    from.load("squares", &squares, sizeof squares);
+    parts.values("mean", mean);
+    parts.value("squares", squares);
+    if (!parts.loading()) return;
     if (panels_.tall && centring_.center) centring_.shift = graph.allocate({1, cols}, Dtype::float64);
     recentre(graph);
   }
 
  protected:
-  Array in_precision(Graph& graph, const Array& vectors, Dtype precision) const {
-    if (precision == Dtype::float64) return vectors;
-    const Array narrow = graph.allocate(vectors.shape(), precision);
-    if (!graph.planning()) kernel::convert(tile_of(vectors), nullptr, tile_of(narrow));
+  Array in_precision(Graph& graph, const LastPass& pass) const {
+    if (pass.precision == Dtype::float64) return pass.vectors;
+    const Array narrow = graph.allocate(pass.vectors.shape(), pass.precision);
+    if (!graph.planning()) kernel::convert(tile_of(pass.vectors), nullptr, tile_of(narrow));
     return narrow;
   }
 
@@ -144,7 +140,7 @@ class TallSource final : public DenseSource {
  public:
   using DenseSource::DenseSource;
 
-  void finish(Graph& graph, LastPass& pass, const Array& scores, Dtype precision) override {
+  void finish(Graph& graph, LastPass& pass, const Array& scores) override {
     const Index k = pass.vectors.shape()[1];
     if (!graph.planning()) {
       double* v = numbers(pass.vectors);
@@ -153,11 +149,11 @@ class TallSource final : public DenseSource {
         for (Index i = 0; i < cols; ++i) v[i * k + j] *= sign;
       }
     }
-    const Array v = in_precision(graph, pass.vectors, precision);
+    const Array v = in_precision(graph, pass);
     const Array z = graph.allocate({cols, k}, Dtype::float64);
     dense_gram_multiply(graph, panels_, centring_, v, z, &scores, nullptr);
     graph.barrier();
-    if (!graph.planning()) measure_right(pass, numbers(z), cols, precision == Dtype::float32 ? 1e-6 : 1e-13);
+    if (!graph.planning()) measure_right(pass, numbers(z), cols, pass.precision == Dtype::float32 ? 1e-6 : 1e-13);
   }
 };
 
@@ -167,15 +163,15 @@ class WideSource final : public DenseSource {
 
   /// The vectors are u: T = Xᵀu is σ v, and X T is what u is checked against, because T / ‖T‖ satisfies the other
   /// residual by construction.
-  void finish(Graph& graph, LastPass& pass, const Array& scores, Dtype precision) override {
+  void finish(Graph& graph, LastPass& pass, const Array& scores) override {
     const Index k = pass.vectors.shape()[1];
-    const Array u = in_precision(graph, pass.vectors, precision);
+    const Array u = in_precision(graph, pass);
     const Array z = graph.allocate({rows, k}, Dtype::float64);
     const Array t = graph.allocate({cols, k}, Dtype::float64);
     dense_gram_multiply(graph, panels_, centring_, u, z, &t, nullptr);
     graph.barrier();
     const Array scaled = graph.allocate({rows, k}, Dtype::float64);
-    if (!graph.planning()) measure_left(pass, numbers(z), numbers(t), numbers(scaled), precision);
+    if (!graph.planning()) measure_left(pass, numbers(z), numbers(t), numbers(scaled));
     const Index step = scores.chunks()[0];
     for (Index i = 0; i < rows; i += step) {
       const Box box{{i, 0}, {std::min(step, rows - i), k}};
@@ -190,9 +186,9 @@ class WideSource final : public DenseSource {
   }
 
  private:
-  void measure_left(LastPass& pass, const double* z, double* t, double* scaled, Dtype precision) const {
+  void measure_left(LastPass& pass, const double* z, double* t, double* scaled) const {
     const Index k = pass.vectors.shape()[1];
-    const double rounding = precision == Dtype::float32 ? 1e-6 : 1e-13;
+    const double rounding = pass.precision == Dtype::float32 ? 1e-6 : 1e-13;
     const double* u = numbers(pass.vectors);
     std::vector<double> length(k, 0.0);
     for (Index i = 0; i < cols; ++i)

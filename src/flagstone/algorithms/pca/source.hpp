@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/pca/pca.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::spectral {
 
@@ -14,7 +15,8 @@ inline constexpr double least_squares = 1e-280;
 struct LastPass {
   Array vectors;              // side x k float64, in memory: the eigenvectors that were found; changed (signs)
   std::vector<double> sigma;  // k: in, square roots of the eigenvalues; out, what the pass itself measured if better
-  bool measure = false;       // take sigma from the pass: ‖X v‖ is exact to rounding where sqrt(eigenvalue) is not
+  Dtype precision = Dtype::float64;  // of the products
+  bool measure = false;  // take sigma from the pass: ‖X v‖ is exact to rounding where sqrt(eigenvalue) is not
   std::vector<double> residual;    // out
   std::vector<double> components;  // out: k x n
 };
@@ -36,11 +38,10 @@ class Source {
   virtual void gram_multiply(Graph& graph, const Array& v, const Array& y) = 0;
   /// G := XᵀX, lower triangle.
   virtual void gram_matrix(Graph& graph, const Array& g) = 0;
-  /// What a first pass has found, for a checkpoint; a later process's source starts from it.
-  virtual void save(std::vector<Checkpoint::Part>&) const {}
-  virtual void restore(Graph&, const Checkpoint&) {}
-  /// Scores X V, components, signs, residuals: one read of X. `precision`: of the products.
-  virtual void finish(Graph& graph, LastPass& pass, const Array& scores, Dtype precision) = 0;
+  /// What a first pass has found; a later process's source starts from it.
+  virtual void list_parts(Graph&, StateParts&) {}
+  /// Scores X V, components, signs, residuals: one read of X.
+  virtual void finish(Graph& graph, LastPass& pass, const Array& scores) = 0;
 };
 
 std::unique_ptr<Source> make_sparse_source(Graph& graph, const sparse::CsrOperand& x, bool center);

@@ -54,11 +54,11 @@ class SparseSource final : public Source {
     }
   }
 
-  void finish(Graph& graph, LastPass& pass, const Array& scores, Dtype precision) override {
+  void finish(Graph& graph, LastPass& pass, const Array& scores) override {
     const auto k = pass.vectors.shape()[1];
     if (!graph.planning()) fix_signs(pass, k);
     Array v = pass.vectors;
-    if (precision == Dtype::float32) {
+    if (pass.precision == Dtype::float32) {
       v = graph.allocate({cols, k}, Dtype::float32);
       if (!graph.planning()) {
         const Tile to{v.store().memory(), v.dtype(), v.shape(), v.store().memory_strides(), 0};
@@ -68,7 +68,7 @@ class SparseSource final : public Source {
     const Array z = graph.allocate({cols, k}, Dtype::float64);
     sparse::multiply_and_project(graph, x_, v, shift(), scores, z);
     graph.barrier();
-    if (!graph.planning()) measure_right(pass, numbers(z), cols, precision == Dtype::float32 ? 1e-6 : 1e-13);
+    if (!graph.planning()) measure_right(pass, numbers(z), cols, pass.precision == Dtype::float32 ? 1e-6 : 1e-13);
   }
 
  private:

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
-#include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::restructure {
 namespace {
@@ -31,14 +31,6 @@ std::shared_ptr<const Conversion> conversion(Dtype from, Dtype to, bool conjugat
   return made;
 }
 
-/// A tile of the source with its dimensions in the order of the result.
-Tile turned_tile(const Source& source, const Tile& tile) {
-  Tile turned = tile;
-  turned.shape = seen(source, tile.shape);
-  turned.strides = seen(source, tile.strides);
-  return turned;
-}
-
 Box relative(const Box& part, const Box& whole) {
   Box moved = part;
   for (std::size_t d = 0; d < moved.start.size(); ++d) moved.start[d] -= whole.start[d];
@@ -58,7 +50,9 @@ class Builder {
         to_(to),
         pass_(pass),
         lie_(lie_of(source)),
-        conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)) {}
+        conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)),
+        axes_(std::is_sorted(source.axes.begin(), source.axes.end()) ? nullptr
+                                                                     : std::make_shared<call::Axes>(source.axes)) {}
 
   void run() {
     if (count(to_.shape()) == 0) return;
@@ -83,7 +77,23 @@ class Builder {
     finished_.offer();
   }
 
-  void add_tile(const Box& tile, std::vector<Box> pieces) {
+  /// Piece number i of `count`, into its part of the tile.
+  Call move(const Box& tile, const Box& piece, std::uint32_t i, std::uint32_t count) const {
+    const Box common = intersect(tile, piece);
+    Box from, to;  // all of a piece, all of the tile
+    if (common != piece) from = own(source_, relative(common, piece));
+    if (common != tile) to = relative(common, tile);
+    if (!conversion_) return call::rearrange(to_.dtype(), {i, false, false, from}, {count, false, false, to}, axes_);
+    auto converted = std::make_shared<call::Evaluation>();
+    converted->program = {conversion_, &conversion_->program};
+    converted->shape = common.shape;
+    converted->inputs = {{i, std::move(from), axes_ ? axes_->axes : std::vector<std::size_t>()}};
+    converted->outputs = {{count, conversion_->value, std::move(to), false}};
+    converted->scratch = count + 1;
+    return call::evaluate(std::move(converted));
+  }
+
+  void add_tile(const Box& tile, const std::vector<Box>& pieces) {
     TaskSpec task;
     task.name = "restructure";
     for (const Box& piece : pieces) task.accesses.push_back(read({source_.array, own(source_, piece)}));
@@ -92,21 +102,9 @@ class Builder {
     const auto elements = static_cast<double>(count(tile.shape));
     task.cost.bytes_touched = elements * static_cast<double>(size_of(to_.dtype()) + lie_.item);
     if (lie_.packed) task.cost.bytes_decoded = elements * static_cast<double>(lie_.item);
-    task.body = [source = source_, conversion = conversion_, tile,
-                 pieces = std::move(pieces)](std::span<const Tile> t) {
-      const Tile& target = t[pieces.size()];
-      for (std::size_t i = 0; i < pieces.size(); ++i) {
-        const Box common = intersect(tile, pieces[i]);
-        const Tile from = subtile(turned_tile(source, t[i]), relative(common, pieces[i]));
-        const Tile to = subtile(target, relative(common, tile));
-        if (!conversion) {
-          kernel::rearrange(from, to);
-          continue;
-        }
-        const kernel::StoreTarget store{conversion->value, to};
-        kernel::evaluate(conversion->program, common.shape, {&from, 1}, {&store, 1}, {}, t.back().data);
-      }
-    };
+    const auto number = static_cast<std::uint32_t>(pieces.size());
+    task.calls.reserve(number);
+    for (std::uint32_t i = 0; i < number; ++i) task.calls.push_back(move(tile, pieces[i], i, number));
     graph_.add(std::move(task));
   }
 
@@ -118,6 +116,7 @@ class Builder {
   const Pass& pass_;
   const Lie lie_;
   const std::shared_ptr<const Conversion> conversion_;
+  const std::shared_ptr<const call::Axes> axes_;  // null: as they are
 };
 
 /// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.
@@ -158,28 +157,8 @@ void check(const Job& job) {
 
 namespace {
 
-/// What decides a scheme, as a part of the checkpoint of a call that goes through scratch.
-struct Chosen {
-  std::uint64_t budget = 0, workers = 0;
-  bool operator==(const Chosen&) const = default;
-};
-
-std::optional<Chosen> chosen_before(const Job& job) {
-  Chosen chosen;
-  if (!job.checkpoint || !job.checkpoint->has("scheme")) return std::nullopt;
-  job.checkpoint->load("scheme", &chosen, sizeof chosen);
-  return chosen;
-}
-
-/// Nameless in scratch; in a file of the notes where a dead process's successor may go on with it.
-Array array_between(const Job& job, const Scheme& scheme, Checkpoint* notes) {
-  const Shape& shape = job.to.shape();
-  if (!notes) return temporary_array(shape, between_dtype(job), scheme.first.tile, job.scratch);
-  if (chosen_before(job) != Chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)}) notes->forget("between");
-  std::vector<std::uint8_t> tiles;
-  if (notes->has("between")) tiles = notes->load<std::uint8_t>("between");
-  return kept_array(shape, between_dtype(job), scheme.first.tile, notes->directory() + "/between", tiles);
-}
+/// What decides a scheme: budget and workers, as a call that goes through scratch began with them.
+using Begun = std::vector<std::uint64_t>;
 
 }  // namespace
 
@@ -189,8 +168,9 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   const Target target = target_of(job.to);
   // The budget is never twice the same; what lies between two passes fits one scheme only. One that takes a little more
   // reads some pieces twice, which is less than to begin again.
-  if (const auto before = chosen_before(job); before && budget > 0) {
-    Scheme scheme = choose(lie, target, before->budget, static_cast<int>(before->workers));
+  const auto before = Stages::begun_before<Begun>(job.checkpoint.get(), "scheme");
+  if (before && budget > 0) {
+    Scheme scheme = choose(lie, target, before->at(0), static_cast<int>(before->at(1)));
     if (scheme.second && scheme.needs <= budget + budget / 4) return scheme;
   }
   return choose(lie, target, budget, workers);
@@ -207,15 +187,16 @@ std::uint64_t scratch_bytes(const Job& job, const Scheme& scheme) {
 void run(Graph& graph, const Job& job, const Scheme& scheme) {
   check(job);
   if (count(job.to.shape()) == 0) return;
-  FinishedTiles finished(graph, job.checkpoint, job.to, target_of(job.to).tile);
+  Stages stages(graph, job.checkpoint);
+  FinishedTiles finished = stages.tiles(job.to, target_of(job.to).tile);
   if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, finished).run();
-  Checkpoint* notes = finished.checkpoint();
-  Source between{array_between(job, scheme, notes), std::vector<std::size_t>(job.to.ndim())};
+  const bool same = stages.begun_with("scheme", Begun{scheme.budget, static_cast<std::uint64_t>(scheme.workers)});
+  Source between{
+      stages.array_between("between", job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch, !same),
+      std::vector<std::size_t>(job.to.ndim())};
   std::iota(between.axes.begin(), between.axes.end(), 0);
   if (!graph.planning()) between.array.store().reserve();
-  FinishedTiles first(graph, job.checkpoint, between.array, scheme.first.tile, "between");
-  const Chosen chosen{scheme.budget, static_cast<std::uint64_t>(scheme.workers)};
-  finished.follow(first, {Checkpoint::part("scheme", &chosen, 1)});
+  FinishedTiles first = stages.tiles(between.array, scheme.first.tile, "between");
   Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
   graph.barrier();
   Builder(graph, between, job.to, *scheme.second, false, finished, finished).run();

@@ -32,14 +32,18 @@ struct Parts {
   std::size_t x, rows, partial, shift, sums, reader, bytes;
 };
 
-/// One panel of one product: built once, run by the task's body.
-class PanelTask {
+/// One panel of one product, as the value of a call.
+class PanelTask final : public CallValue {
  public:
   PanelTask(const CsrOperand& a, const CsrPanelRange& panel, const Product& product);
   TaskSpec spec(std::shared_ptr<PanelTask> self);
+  void run(std::span<const Tile> tiles) const;
 
  private:
-  void run(std::span<const Tile> tiles) const;
+  Kernel kernel() const {
+    if (product_.given) return Kernel::csr_multiply_transposed;
+    return product_.sum ? Kernel::csr_gram : Kernel::csr_multiply;
+  }
   Tile load_x(std::span<const Tile> tiles, std::byte* memory) const;
   Tile load_rows(std::span<const Tile> tiles, std::byte* memory) const;
   Tile start_sum(std::span<const Tile> tiles, std::byte* memory) const;
@@ -101,7 +105,9 @@ TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self) {
   if (product_.sum) add(sum_, reduce({product_.sum, whole(product_.sum.shape())}));
   add(scratch_, scratch(parts().bytes));
   task.cost = cost();
-  task.body = [self = std::move(self)](std::span<const Tile> tiles) { self->run(tiles); };
+  Call& call = task.calls.emplace_back(kernel(), real_, std::initializer_list<TilePart>{});
+  call.flops = task.cost.flops;
+  call.value = std::move(self);
   return task;
 }
 
@@ -174,6 +180,13 @@ void PanelTask::run(std::span<const Tile> tiles) const {
   if (product_.kept && rows_aside()) kernel::convert(columns_of(t, width_), nullptr, tiles[kept_]);
   if (product_.sum) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
 }
+
+void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().run(tiles); }
+
+const bool entered =
+    host_kernels().enter(Kernel::csr_multiply, {Dtype::float32, Dtype::float64}, run_panel) &&
+    host_kernels().enter(Kernel::csr_multiply_transposed, {Dtype::float32, Dtype::float64}, run_panel) &&
+    host_kernels().enter(Kernel::csr_gram, {Dtype::float32, Dtype::float64}, run_panel);
 
 Cost PanelTask::cost() const {
   const double nnz = static_cast<double>(reader_.nnz()), b = static_cast<double>(width_);

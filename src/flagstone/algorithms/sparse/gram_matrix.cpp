@@ -13,12 +13,25 @@ constexpr Index whole_up_to = 1024;   // columns: up to here each panel sums int
 constexpr Index strip_columns = 512;  // else one strip for every so many columns, and decoding is repeated for each
 constexpr Index most_strips = 16;
 
-struct StripTask {
+/// One strip of one panel, as the value of a call; the task's last tiles are the strip of G and scratch.
+struct StripTask final : CallValue {
+  StripTask(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, Index first)
+      : reader(a, panel, real, true), first(first) {}
+
   PanelReader reader;
-  std::size_t reader_bytes;
+  std::size_t reader_bytes = 0;
   Index first;
-  Dtype real;
 };
+
+void run_strip(const Call& call, std::span<const Tile> tiles) {
+  const auto& strip = call.value_as<StripTask>();
+  const Tile &target = tiles[tiles.size() - 2], &memory = tiles[tiles.size() - 1];
+  strip.reader.stream(tiles, memory.data, [&](Index, const kernel::CsrRows& rows) {
+    kernel::csr_gram_matrix(rows, call.dtype, strip.first, target, memory.data + strip.reader_bytes);
+  });
+}
+
+const bool entered = host_kernels().enter(Kernel::csr_gram_matrix, {Dtype::float32, Dtype::float64}, run_strip);
 
 /// Strips of equal work: the lower triangle's area grows with the square of the row.
 std::vector<Index> strip_bounds(Index n) {
@@ -61,7 +74,7 @@ void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g) {
   const double density = pairs_per_value(a);
   for (const CsrPanelRange& panel : a.panels)
     for (std::size_t k = 0; k < strips; ++k) {
-      auto strip = std::make_shared<StripTask>(StripTask{{a, panel, real, true}, 0, bounds[k], real});
+      auto strip = std::make_shared<StripTask>(a, panel, real, bounds[k]);
       strip->reader_bytes = align_up(strip->reader.scratch_bytes(), 64);
       TaskSpec task;
       task.name = "csr_gram_matrix";
@@ -75,12 +88,9 @@ void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g) {
       // Scattered sums wait for memory: a third of their time does not follow the rate of BLAS.
       task.cost = {flops + strip->reader.convert_seconds() * flops_per_second,
                    0.4 * flops / flops_per_second * reference_bytes_per_second, true, strip->reader.decoded_bytes()};
-      task.body = [strip](std::span<const Tile> tiles) {
-        const Tile &target = tiles[tiles.size() - 2], &memory = tiles[tiles.size() - 1];
-        strip->reader.stream(tiles, memory.data, [&](Index, const kernel::CsrRows& rows) {
-          kernel::csr_gram_matrix(rows, strip->real, strip->first, target, memory.data + strip->reader_bytes);
-        });
-      };
+      Call& call = task.calls.emplace_back(Kernel::csr_gram_matrix, real, std::initializer_list<TilePart>{});
+      call.flops = flops;
+      call.value = std::move(strip);
       graph.add(std::move(task));
     }
 }

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <string>
 
 #include "flagstone/algorithms/operator/operator.hpp"
+#include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
 namespace flagstone::spectral {
@@ -77,6 +80,26 @@ void Basis::compress(const double* y, Index width) {
   }
   widths_ = next;
   columns_ = width;
+}
+
+void Basis::list_parts(StateParts& parts) {
+  parts.values("widths", widths_);
+  if (widths_.size() > blocks_.size())
+    throw FormatError("resume: the saved basis has more blocks than this one; start again.");
+  columns_ = std::accumulate(widths_.begin(), widths_.end(), Index{0});
+  for (int i = 0; i < blocks(); ++i) parts.array("block" + std::to_string(i), blocks_[i]);
+}
+
+void rotate(double* w, Index n, const std::vector<double>& u, Index old, Index keep) {
+  std::vector<double> row(old);
+  for (Index i = 0; i < n; ++i) {
+    std::copy_n(w + i * old, old, row.data());
+    for (Index j = 0; j < keep; ++j) {
+      double sum = 0;
+      for (Index l = 0; l < old; ++l) sum += row[l] * u[l * old + j];
+      w[i * keep + j] = sum;
+    }
+  }
 }
 
 }  // namespace flagstone::spectral

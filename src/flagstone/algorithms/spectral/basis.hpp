@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::spectral {
 
@@ -24,9 +25,8 @@ class Basis {
   /// A new last block: a copy of w (n x width, contiguous).
   void append(const double* w, Index width);
   void clear() { widths_.clear(), columns_ = 0; }
-  /// A new last block of what an earlier process held: the caller fills its memory, array(blocks() - 1).
-  void restore(Index width) { widths_.push_back(width), columns_ += width; }
-  Index width(int block) const { return widths_[block]; }
+  /// FormatError where a saved basis has more blocks than this one may.
+  void list_parts(StateParts& parts);
   /// coefficients (columns() x width) := QᵀW
   void project(const double* w, Index width, double* coefficients) const;
   /// W -= Q coefficients
@@ -44,5 +44,8 @@ class Basis {
   std::vector<Array> blocks_;
   std::vector<Index> widths_;
 };
+
+/// W := W u[:, :keep] in place, u old x old: rows from n x old to n x keep.
+void rotate(double* w, Index n, const std::vector<double>& u, Index old, Index keep);
 
 }  // namespace flagstone::spectral

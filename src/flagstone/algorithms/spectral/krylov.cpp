@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/operator/random_block.hpp"
 #include "flagstone/algorithms/spectral/basis.hpp"
+#include "flagstone/algorithms/spectral/error_bound.hpp"
 #include "flagstone/algorithms/spectral/ritz.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -15,8 +16,6 @@
 namespace flagstone::spectral {
 namespace {
 
-// Blocks beyond the expected ones, before the basis has to be compressed: spectra flatter than the model are common.
-constexpr int spare_blocks = 3;
 // Rounding of float32 products as seen in H, relative to its largest eigenvalue: 2e-8 was measured on 100,000 rows.
 constexpr double noise_float32 = 0x1p-24 * 0.5;
 
@@ -30,103 +29,34 @@ class BlockKrylov {
         o_(options),
         n_(op.n),
         b_(std::min(options.block, op.n)),
-        basis_(graph, n_, b_, most_blocks(options, op.n)),
-        small_(graph.charge(small_bytes(options, op.n))),
+        basis_(graph, n_, b_, krylov_blocks(options.block, n_, options.steps)),
+        small_(graph.charge(krylov_small_bytes(options.block, n_, options.steps))),
         w_(graph.allocate({n_, b_}, Dtype::float64)),
         dtype_(options.dtype) {
     if (dtype_ == Dtype::float32) x32_ = graph.allocate({n_, b_}, Dtype::float32);
   }
 
-  KrylovResult run() {
-    if (graph_.planning()) return plan();
-    if (!restore()) start();
-    for (;;) {
-      apply();
-      project();
-      const bool done = check();
-      if (too_small_for_float32(done)) {
-        restart_in_float64();
-        offer();
-        continue;
-      }
-      if (done) break;
-      if (result_.applications >= krylov_most_steps) give_up();
-      if (!extend()) break;
-      offer();
-    }
-    return finish();
-  }
-
-  static int most_blocks(const KrylovOptions& o, Index n) {
-    const auto block = std::max<Index>(1, std::min(o.block, n));
-    return static_cast<int>(std::min<Index>(std::max(3, o.steps + spare_blocks), ceil_div(n, block) + 1));
-  }
-  static std::uint64_t small_bytes(const KrylovOptions& o, Index n) {
-    const auto p = static_cast<std::uint64_t>(std::min(n, o.block) * most_blocks(o, n));
-    const auto b = static_cast<std::uint64_t>(std::min(n, o.block));
-    return 8 * (4 * p * p + 3 * p * b) + kernel::symmetric_eigen_bytes(static_cast<Index>(p));
-  }
-
- private:
+  /// As many applications as are expected.
   KrylovResult plan() {
     for (int step = 1; step <= o_.steps; ++step) {
       op_.apply(graph_, dtype_ == Dtype::float32 ? x32_ : basis_.array(0), w_);
       graph_.barrier();
-      graph_.host_work("krylov", work(step));
+      graph_.host_work("krylov", krylov_work(n_, b_, step));
     }
     result_.applications = o_.steps;
     result_.vectors = graph_.allocate({n_, o_.k}, Dtype::float64);
     return std::move(result_);
   }
-  Cost work(int blocks) const {
-    const auto b = static_cast<double>(b_), n = static_cast<double>(n_), p = b * blocks;
-    Cost cost;
-    // Small factorizations reach half of gemm's rate.
-    cost.flops = 16 * n * b * p + 16 * n * b * b + 16 * p * p * p;
-    cost.float64 = true;
-    return cost;
-  }
-
-  /// All that a step starts from.
-  struct Saved {
-    std::int64_t applications = 0, blocks = 0, dtype = 0;
-    double bound = 0, estimate = 0;
-  };
-  void offer() {
-    if (!o_.checkpoint || !o_.checkpoint->due()) return;
-    const Saved saved{result_.applications, basis_.blocks(), static_cast<std::int64_t>(dtype_), bound_before_,
-                      result_.estimate};
-    std::vector<Index> widths;
-    for (int i = 0; i < basis_.blocks(); ++i) widths.push_back(basis_.width(i));
-    std::vector<Checkpoint::Part> parts{Checkpoint::part("krylov", &saved, 1),
-                                        Checkpoint::part("widths", widths.data(), widths.size()),
-                                        Checkpoint::part("projected", h_.data(), h_.size()),
-                                        Checkpoint::part("before", before_.data(), before_.size())};
-    for (int i = 0; i < basis_.blocks(); ++i)
-      parts.push_back(
-          Checkpoint::part("block" + std::to_string(i), numbers(basis_.array(i)), count(basis_.array(i).shape())));
-    if (o_.beside) o_.beside(parts);
-    o_.checkpoint->save(std::min(0.95, static_cast<double>(result_.applications) / (o_.steps + 1)), parts);
-  }
-  bool restore() {
-    if (!o_.checkpoint || !o_.checkpoint->has("krylov")) return false;
-    const Checkpoint& from = *o_.checkpoint;
-    Saved saved;
-    from.load("krylov", &saved, sizeof saved);
-    result_.applications = static_cast<int>(saved.applications);
-    result_.estimate = saved.estimate, bound_before_ = saved.bound;
-    dtype_ = static_cast<Dtype>(saved.dtype);
+  /// All that an application starts from.
+  void list_parts(StateParts& parts) {
+    parts.value("applications", result_.applications);
+    parts.value("dtype", dtype_);
     if (dtype_ != Dtype::float32) x32_ = Array();
-    for (const Index width : from.load<Index>("widths")) {
-      if (basis_.full()) throw FormatError("resume: the saved basis has more blocks than this one; start again.");
-      basis_.restore(width);
-      const Array& block = basis_.last();
-      from.load("block" + std::to_string(basis_.blocks() - 1), numbers(block), block.nbytes());
-    }
-    h_ = from.load<double>("projected");
-    before_ = from.load<double>("before");
-    return true;
+    basis_.list_parts(parts);
+    parts.values("projected", h_);
+    bound_.list_parts(parts);
   }
+  int applications() const { return result_.applications; }
 
   void start() {
     Normal normal(o_.seed);
@@ -148,7 +78,7 @@ class BlockKrylov {
     }
     double* w = numbers(w_);
     for (Index i = 1; i < n_ && width_ < b_; ++i) std::copy_n(w + i * b_, width_, w + i * width_);
-    graph_.host_work("krylov", work(basis_.blocks()));
+    graph_.host_work("krylov", krylov_work(n_, b_, basis_.blocks()));
   }
   void multiply(Array x) {
     if (dtype_ == Dtype::float32) {
@@ -175,24 +105,15 @@ class BlockKrylov {
 
   /// H gains the columns QᵀG V_last; W becomes its part outside the basis, R W's triangular factor.
   void project() {
-    const Index p = basis_.columns(), old = p - width_;
+    const Index p = basis_.columns();
     double* w = numbers(w_);
     std::vector<double> c(static_cast<std::size_t>(p * width_)), again(c.size());
     basis_.project(w, width_, c.data());
     basis_.subtract(c.data(), width_, w);
     basis_.project(w, width_, again.data());
     basis_.subtract(again.data(), width_, w);
-    std::vector<double> h(static_cast<std::size_t>(p * p), 0.0);
-    for (Index i = 0; i < old; ++i) std::copy_n(h_.data() + i * old, old, h.data() + i * p);
-    for (Index i = 0; i < p; ++i)
-      for (Index j = 0; j < width_; ++j) {
-        const double value = c[i * width_ + j] + again[i * width_ + j];
-        h[i * p + old + j] = value;
-        if (i < old) h[(old + j) * p + i] = value;
-      }
-    for (Index i = old; i < p; ++i)  // the last diagonal block is symmetric but for rounding
-      for (Index j = old; j < i; ++j) h[i * p + j] = h[j * p + i] = 0.5 * (h[i * p + j] + h[j * p + i]);
-    h_ = std::move(h);
+    for (std::size_t i = 0; i < c.size(); ++i) c[i] += again[i];
+    h_ = bordered(h_, p, width_, c);
     orthonormalise();
   }
 
@@ -203,36 +124,15 @@ class BlockKrylov {
   }
 
   /// Rayleigh-Ritz; true when every wanted value is known to tol.
-  bool check() {
+  bool solve() {
     const Index p = basis_.columns(), k = std::min(o_.k, p);
     ritz_.solve(h_, p, r_, width_, p >= n_);
-    const double largest = std::max(ritz_.value(0), 0.0), first = std::sqrt(largest);
-    if (largest == 0 || p >= n_) return result_.estimate = 0, true;
+    const double largest = std::max(ritz_.value(0), 0.0);
+    if (largest == 0 || p >= n_) return bound_.exact(), true;
     const double floor = largest * (dtype_ == Dtype::float32 ? 0x1p-26 : 0x1p-50);
-    const double next = ritz_.value(std::min(b_, p - 1));
-    double bound = 0, worst_residual = 0, gain = 0;
-    for (Index j = 0; j < k; ++j) {
-      const double theta = std::max(ritz_.value(j), 0.0), residual = ritz_.residual(j), gap = theta - next;
-      const double change = gap > residual ? residual * (residual / gap) : residual;
-      bound = std::max(bound, (std::sqrt(theta + change) - std::sqrt(theta)) / first);
-      worst_residual = std::max(worst_residual, residual);
-      if (j < static_cast<Index>(before_.size())) gain = std::max(gain, (std::sqrt(theta) - before_[j]) / first);
-    }
-    result_.estimate = bound * safety(gain);
-    bound_before_ = bound;
-    before_.resize(k);
-    for (Index j = 0; j < k; ++j) before_[j] = std::sqrt(std::max(ritz_.value(j), 0.0));
+    const double worst_residual = bound_.update(ritz_, k, b_, basis_.blocks());
     // Below the floor nothing but rounding is left. One block has no values beyond it to measure a gap against.
-    return worst_residual <= floor || (p > b_ && result_.estimate <= o_.tol);
-  }
-  /// The bound takes theta_(b+1) for the largest eigenvalue outside the basis. With two blocks that is still far too
-  /// low (the bound was met by 1/2 at worst over the spectra of krylov_test and of real data); with three it holds.
-  /// From four on, what the last application gained tells how much of the bound before it was true; that share only
-  /// falls.
-  double safety(double gain) const {
-    if (basis_.blocks() <= 2) return 3;
-    if (basis_.blocks() == 3 || !(bound_before_ > 0)) return 1.25;
-    return std::clamp(1.5 * gain / bound_before_, 0.3, 1.25);
+    return worst_residual <= floor || (p > b_ && bound_.estimate() <= o_.tol);
   }
 
   bool too_small_for_float32(bool done) const {
@@ -259,7 +159,7 @@ class BlockKrylov {
   /// many.
   bool extend() {
     drop_noise();
-    if (width_ == 0) return result_.estimate = 0, false;
+    if (width_ == 0) return bound_.exact(), false;
     if (basis_.full()) {
       const Index keep = std::min(2 * b_, basis_.columns());
       const std::vector<double> y = ritz_.columns(keep);
@@ -280,7 +180,7 @@ class BlockKrylov {
     keep = std::min(keep, n_ - basis_.columns());
     if (keep == old && s[old - 1] > 1e-4 * s[0]) return;
     // Weak directions inherit the strong ones' rounding, eps s_1 / s_j: separate them and orthogonalise once more.
-    rotate(u, old, keep);
+    rotate(numbers(w_), n_, u, old, keep);
     width_ = keep;
     for (int round = 0; round < 2 && keep > 0; ++round) {
       std::vector<double> c(static_cast<std::size_t>(basis_.columns() * keep));
@@ -289,36 +189,24 @@ class BlockKrylov {
       orthonormalise();
     }
   }
-  /// W := W u[:, :keep], rows from n x old to n x keep in place.
-  void rotate(const std::vector<double>& u, Index old, Index keep) {
-    double* w = numbers(w_);
-    std::vector<double> row(old);
-    for (Index i = 0; i < n_; ++i) {
-      std::copy_n(w + i * old, old, row.data());
-      for (Index j = 0; j < keep; ++j) {
-        double sum = 0;
-        for (Index l = 0; l < old; ++l) sum += row[l] * u[l * old + j];
-        w[i * keep + j] = sum;
-      }
-    }
-  }
   KrylovResult finish() {
     const Index p = basis_.columns(), k = std::min(o_.k, p);
     result_.vectors = graph_.allocate({n_, o_.k}, Dtype::float64);
     const std::vector<double> y = ritz_.columns(k);
     basis_.combine(y.data(), k, numbers(result_.vectors));
     for (Index j = 0; j < k; ++j) result_.values.push_back(std::max(ritz_.value(j), 0.0));
-    result_.dtype = dtype_;
+    result_.dtype = dtype_, result_.estimate = bound_.estimate();
     return std::move(result_);
   }
   [[noreturn]] void give_up() const {
     char text[32];
-    std::snprintf(text, sizeof text, "%.1e", result_.estimate);
+    std::snprintf(text, sizeof text, "%.1e", bound_.estimate());
     throw ConvergenceError("pca: after " + std::to_string(result_.applications) +
                            " passes the singular values are known to " + text +
                            " of the largest, which is above tol; raise tol, or use method='gram'.");
   }
 
+ private:
   Graph& graph_;
   const Operator& op_;
   const KrylovOptions& o_;
@@ -329,24 +217,41 @@ class BlockKrylov {
   Dtype dtype_;
   std::vector<double> h_, r_;  // p x p; width x width
   Ritz ritz_;
-  std::vector<double> before_;  // the wanted values one application ago
-  double bound_before_ = 0;
+  ErrorBound bound_;
   KrylovResult result_;
 };
 
 }  // namespace
 
-std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype) {
-  KrylovOptions o;
-  o.block = block, o.steps = steps;
-  const auto vectors = static_cast<std::uint64_t>(BlockKrylov::most_blocks(o, n) + 1);
-  return static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(block) * (8 * vectors + size_of(dtype)) +
-         static_cast<std::uint64_t>(8 * n * k) + BlockKrylov::small_bytes(o, n);
-}
-
+/// As the paper's algorithm 2, with the basis orthogonal from the beginning, and an end:
+///   1  V_1 := orthonormal basis of b random vectors
+///   2  W := G V_q                                   the one read of X
+///   3  H := QᵀGQ gains QᵀW; W := (I - QQᵀ) W        twice, to working precision; V_(q+1) R := W
+///   4  H y_j = theta_j y_j; done when the residuals |R y_j| bound the error of every wanted value by tol
+///   5  float32 too coarse for sigma_k: from 2 again in float64, with V_1 := the best vectors so far
+///   6  Q := [Q, V_(q+1)], of a full Q its best 2b vectors (thick restart); from 2 again
+///   7  the wanted vectors: Q y_j
 KrylovResult block_krylov(Graph& graph, const Operator& op, const KrylovOptions& options) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
-  return BlockKrylov(graph, op, options).run();
+  BlockKrylov krylov(graph, op, options);
+  if (graph.planning()) return krylov.plan();
+  Stages alone(graph, nullptr);
+  Stages& stages = options.stages ? *options.stages : alone;
+  const Stages::Kept kept = stages.keep("krylov", [&](StateParts& parts) { krylov.list_parts(parts); });
+  if (!kept.loaded()) krylov.start();  // 1
+  for (;; stages.offer(std::min(0.95, static_cast<double>(krylov.applications()) / (options.steps + 1)))) {
+    krylov.apply();                            // 2
+    krylov.project();                          // 3
+    const bool done = krylov.solve();          // 4
+    if (krylov.too_small_for_float32(done)) {  // 5
+      krylov.restart_in_float64();
+      continue;
+    }
+    if (done) break;
+    if (krylov.applications() >= krylov_most_steps) krylov.give_up();
+    if (!krylov.extend()) break;  // 6
+  }
+  return krylov.finish();  // 7
 }
 
 }  // namespace flagstone::spectral

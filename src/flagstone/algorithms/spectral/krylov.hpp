@@ -1,15 +1,12 @@
 #pragma once
 // The largest eigenpairs of a symmetric positive semidefinite matrix that can only be applied to blocks of vectors.
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "flagstone/algorithms/operator/operator.hpp"
 #include "flagstone/algorithms/spectral/krylov_model.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
-#include "flagstone/storage/output/checkpoint.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::spectral {
 
@@ -20,9 +17,7 @@ struct KrylovOptions {
   std::uint64_t seed = 0;
   Dtype dtype = Dtype::float64;  // precision of the products to begin with
   int steps = 0;                 // applications that krylov_steps() expects: a planned run does so many
-  /// Where the basis is saved between two applications, and taken from; `beside`: what else is saved with it.
-  std::shared_ptr<Checkpoint> checkpoint = nullptr;
-  std::function<void(std::vector<Checkpoint::Part>&)> beside = nullptr;
+  Stages* stages = nullptr;      // where the basis is saved between two applications, and taken from
 };
 
 /// Whether products of the order of `square`, a sum of squares of X, keep float32's precision: 2^-126 is its least
@@ -37,8 +32,14 @@ struct KrylovResult {
   double estimate = 0;           // of the error that tol bounds
 };
 
-/// Bytes that block_krylov holds at most.
-std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
+/// As a stage that is done (Stages::once).
+inline void list_parts(StateParts& parts, KrylovResult& result) {
+  parts.array("vectors", result.vectors);
+  parts.values("values", result.values);
+  parts.value("applications", result.applications);
+  parts.value("dtype", result.dtype);
+  parts.value("estimate", result.estimate);
+}
 
 /// Randomized block Krylov (Musco & Musco 2015) as block Lanczos with full reorthogonalisation, done twice: after q
 /// applications the basis Q spans [V, GV, ..., G^(q-1)V] and H = QᵀGQ is known, so Rayleigh-Ritz costs no application.

@@ -1,6 +1,8 @@
 #pragma once
 // How wide a block is, and how many applications are expected: what plans count with.
-#include "flagstone/base/shape.hpp"
+#include <cstdint>
+
+#include "flagstone/runtime/graph/graph.hpp"
 
 namespace flagstone::spectral {
 
@@ -15,5 +17,13 @@ int krylov_steps(Index k, Index block, Index n, double tol);
 /// 0.5. Held against Marchenko and Pastur's law for square X in krylov_test; a model, no proof: other spectra may need
 /// more, up to krylov_most_steps.
 int krylov_steps_of_noise(Index k, Index block, Index n, double tol);
+
+/// Blocks that a basis has at most.
+int krylov_blocks(Index block, Index n, int steps);
+/// Bytes of H, its eigenvectors and the rest of the small algebra; and all that block_krylov holds at most.
+std::uint64_t krylov_small_bytes(Index block, Index n, int steps);
+std::uint64_t krylov_bytes(Index k, Index block, Index n, int steps, Dtype dtype);
+/// The dense algebra of one application on a basis of so many blocks.
+Cost krylov_work(Index n, Index block, int blocks);
 
 }  // namespace flagstone::spectral

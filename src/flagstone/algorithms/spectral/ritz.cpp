@@ -12,6 +12,22 @@ void require_factored(int info) {
   if (info != 0) throw NumericalError("pca: a dense factorization failed; the matrix may hold NaN or Inf.");
 }
 
+std::vector<double> bordered(const std::vector<double>& before, Index p, Index width,
+                             const std::vector<double>& columns) {
+  const Index old = p - width;
+  std::vector<double> h(static_cast<std::size_t>(p * p), 0.0);
+  for (Index i = 0; i < old; ++i) std::copy_n(before.data() + i * old, old, h.data() + i * p);
+  for (Index i = 0; i < p; ++i)
+    for (Index j = 0; j < width; ++j) {
+      const double value = columns[i * width + j];
+      h[i * p + old + j] = value;
+      if (i < old) h[(old + j) * p + i] = value;
+    }
+  for (Index i = old; i < p; ++i)  // symmetric but for rounding
+    for (Index j = old; j < i; ++j) h[i * p + j] = h[j * p + i] = 0.5 * (h[i * p + j] + h[j * p + i]);
+  return h;
+}
+
 void Ritz::solve(const std::vector<double>& h, Index p, const std::vector<double>& r, Index width, bool whole) {
   vectors_ = h;
   values_.resize(p);

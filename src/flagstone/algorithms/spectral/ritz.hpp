@@ -9,6 +9,11 @@ namespace flagstone::spectral {
 /// NumericalError where a dense factorization failed.
 void require_factored(int info);
 
+/// H, p x p, from the H before the last block and its columns QᵀG Q_last, p x width: symmetric, the last diagonal block
+/// made so.
+std::vector<double> bordered(const std::vector<double>& before, Index p, Index width,
+                             const std::vector<double>& columns);
+
 /// The eigenpairs of H = QᵀGQ, for an orthonormal basis Q of p columns.
 class Ritz {
  public:

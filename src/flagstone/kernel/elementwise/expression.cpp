@@ -16,7 +16,7 @@ constexpr Index block_bytes = 8192;  // of one value: an expression of a few val
 /// The widest instruction set that this processor runs.
 const LoopTable& loops() {
   static const LoopTable& chosen = []() -> const LoopTable& {
-#if defined(__x86_64__)
+#ifdef FLAGSTONE_WIDE_KERNELS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw"))
       return loops_avx512;

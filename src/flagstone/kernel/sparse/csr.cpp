@@ -12,7 +12,7 @@ namespace {
 /// The widest instruction set that this processor runs.
 const SparseTable& table() {
   static const SparseTable& chosen = []() -> const SparseTable& {
-#if defined(__x86_64__)
+#ifdef FLAGSTONE_WIDE_KERNELS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw"))
       return sparse_avx512;

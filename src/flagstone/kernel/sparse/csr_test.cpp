@@ -149,7 +149,7 @@ TEST(Sparse, StripsOfColumnsAndGroupsOfRows) {
 TEST(Sparse, EveryInstructionSetGivesTheSameNumbers) {
   const Sample<float, std::uint16_t> a(60, 45, 0.4);
   std::vector<const SparseTable*> tables{&sparse_baseline};
-#if defined(__x86_64__)
+#ifdef FLAGSTONE_WIDE_KERNELS
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables.push_back(&sparse_avx2);
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) tables.push_back(&sparse_avx512);
 #endif

@@ -1,26 +1,38 @@
-// What the builder's thread does: it adds tasks, waits for what it asked for, and drains the run.
+#include "flagstone/runtime/executor/builder.hpp"
+
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone {
 
+void tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
+  tiles.resize(task.operands.size());
+  std::size_t scratch = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    if (task.operands[i]) {
+      task.operands[i]->view(tiles[i]);
+      continue;
+    }
+    const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
+    tiles[i] = {task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)};
+  }
+}
+
 /// Waits on the builder's thread; every tenth of a second the heartbeat may look for Ctrl-C and throw.
 template <class Ready>
-void Executor::wait_until(Lock& lock, Ready ready) {
+void BuilderThread::wait_until(Lock& lock, Ready ready) {
   constexpr auto beat = std::chrono::milliseconds(100);
   auto next = Clock::now() + beat;  // by the clock: events that come faster must not keep Ctrl-C waiting
   while (!ready()) {
-    builder_ready_.wait_until(lock, next);
+    run_.builder_ready.wait_until(lock, next);
     if (Clock::now() < next) continue;
     next = Clock::now() + beat;
     if (heartbeat_) {
       lock.unlock();
-      const Statistics now = statistics();
       std::exception_ptr cancelled;
       try {
-        heartbeat_(now);
+        heartbeat_();
       } catch (...) {
         cancelled = std::current_exception();
       }
@@ -30,28 +42,38 @@ void Executor::wait_until(Lock& lock, Ready ready) {
   }
 }
 
-void Executor::run(const std::function<void(Graph&)>& builder) {
+BuilderThread::BuilderThread(RunState& run, const TransferQueue& transfers, const RuntimeOptions& options,
+                             Heartbeat heartbeat)
+    : RunningGraph(options),
+      run_(run),
+      transfers_(transfers),
+      heartbeat_(std::move(heartbeat)),
+      reduction_(options.scratch, [this](TaskSpec task) {
+        Lock lock(run_.mutex);
+        add_one(lock, std::move(task), false);
+      }) {}
+
+void BuilderThread::run(const std::function<void(Graph&)>& builder) {
   try {
     builder(*this);
     drain();
   } catch (...) {
-    Lock lock(mutex_);
-    fail(std::current_exception());
+    Lock lock(run_.mutex);
+    run_.fail(std::current_exception());
   }
-  {
-    Lock lock(mutex_);
-    // After an error nothing new starts; what runs and flies has to land before memory can go away.
-    advance(lock);
-    while (!settled()) try {
-        wait_until(lock, [this] { return settled(); });  // the heartbeat goes on: tasks may need a second Ctrl-C
-      } catch (...) {
-        fail(std::current_exception());
-      }
-    end_ = Clock::now();
-  }
-  stop();
-  if (error_) try {
-      std::rethrow_exception(error_);
+  Lock lock(run_.mutex);
+  // After an error nothing new starts; what runs and flies has to land before memory can go away.
+  run_.advance(lock);
+  while (!settled()) try {
+      wait_until(lock, [this] { return settled(); });  // the heartbeat goes on: tasks may need a second Ctrl-C
+    } catch (...) {
+      run_.fail(std::current_exception());
+    }
+}
+
+void BuilderThread::check() const {
+  if (run_.error) try {
+      std::rethrow_exception(run_.error);
     } catch (const FormatError&) {
       snapshot_.check();  // what looks damaged may be of two moments
       throw;
@@ -59,59 +81,59 @@ void Executor::run(const std::function<void(Graph&)>& builder) {
   snapshot_.check();
 }
 
-bool Executor::settled() const {
-  return error_ ? running_ == 0 && (requests_out_ == 0 || ring_lost_) : scheduler_.drained();
+bool BuilderThread::settled() const {
+  return run_.error ? run_.running == 0 && transfers_.settled() : run_.scheduler.drained();
 }
 
-TaskId Executor::add(TaskSpec task) {
-  if (inside_worker_) {
+TaskId BuilderThread::add(TaskSpec task) {
+  if (RunState::inside_worker) {
     for (const Access& access : task.accesses)
       if (access.mode == Mode::reduce) throw Error("graph: a running task cannot add a reducing one; the builder can.");
-    Lock lock(mutex_);
+    Lock lock(run_.mutex);
     return add_one(lock, std::move(task), false);
   }
   const auto merge = reduction_.prepare(task);
   TaskId id;
   {
-    Lock lock(mutex_);
+    Lock lock(run_.mutex);
     id = add_one(lock, std::move(task), false);
   }
   if (merge) merge();
   return id;
 }
 
-TaskId Executor::add_one(Lock& lock, TaskSpec task, bool host) {
-  throw_if_failed();
-  const auto full = [this] { return scheduler_.pending() >= lookahead_; };
-  if (full() && inside_worker_)
+TaskId BuilderThread::add_one(Lock& lock, TaskSpec task, bool host) {
+  run_.throw_if_failed();
+  const auto full = [this] { return run_.scheduler.pending() >= lookahead_; };
+  if (full() && RunState::inside_worker)
     throw Error("graph: a running task added '" + task.name + "' while " + std::to_string(lookahead_) +
                 " tasks wait; add from the builder, or raise lookahead.");
   if (full()) {
-    advance(lock);
-    wait_until(lock, [&] { return error_ || !full(); });
+    run_.advance(lock);
+    wait_until(lock, [&] { return run_.error || !full(); });
   }
-  throw_if_failed();
+  run_.throw_if_failed();
   snapshot_.watch(task);
-  const TaskId id = scheduler_.add(std::move(task), host, trusted_).id;
-  ++stats_.tasks;
-  if (scheduler_.hungry()) advance(lock);
-  throw_if_failed();
+  const TaskId id = run_.scheduler.add(std::move(task), host, trusted_).id;
+  ++run_.stats.tasks;
+  if (run_.scheduler.hungry()) run_.advance(lock);
+  run_.throw_if_failed();
   return id;
 }
 
-void Executor::await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) {
-  if (inside_worker_) throw Error("graph: await was called by a running task; only the builder may wait.");
+void BuilderThread::await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) {
+  if (RunState::inside_worker) throw Error("graph: await was called by a running task; only the builder may wait.");
   TaskSpec spec;
   spec.name = "await";
   spec.accesses = std::move(accesses);
   if (reduction_.prepare(spec)) throw Error("graph: await cannot reduce; add a task.");
-  Lock lock(mutex_);
+  Lock lock(run_.mutex);
   add_one(lock, std::move(spec), true);
   TaskState* task = nullptr;
-  advance(lock);
-  wait_until(lock, [&] { return error_ || (task = scheduler_.take_host()) != nullptr; });
-  throw_if_failed();
-  ++running_;
+  run_.advance(lock);
+  wait_until(lock, [&] { return run_.error || (task = run_.scheduler.take_host()) != nullptr; });
+  run_.throw_if_failed();
+  ++run_.running;
   lock.unlock();
   std::vector<Tile> tiles;
   tiles_of(*task, tiles);
@@ -122,40 +144,40 @@ void Executor::await(std::vector<Access> accesses, const std::function<void(std:
     thrown = std::current_exception();
   }
   lock.lock();
-  --running_;
+  --run_.running;
   if (thrown) std::rethrow_exception(thrown);
-  throw_if_failed();
-  scheduler_.finished(*task);
-  advance(lock);
+  run_.throw_if_failed();
+  run_.scheduler.finished(*task);
+  run_.advance(lock);
 }
 
-void Executor::barrier() {
+void BuilderThread::barrier() {
   reduction_.finish();
-  Lock lock(mutex_);
-  advance(lock);
-  wait_until(lock, [&] { return error_ || scheduler_.idle(); });
-  throw_if_failed();
+  Lock lock(run_.mutex);
+  run_.advance(lock);
+  wait_until(lock, [&] { return run_.error || run_.scheduler.idle(); });
+  run_.throw_if_failed();
 }
 
-void Executor::drain() {
+void BuilderThread::drain() {
   barrier();
-  Lock lock(mutex_);
-  scheduler_.store_kept();
-  advance(lock);
-  wait_until(lock, [&] { return error_ || scheduler_.drained(); });
-  throw_if_failed();
+  Lock lock(run_.mutex);
+  run_.scheduler.store_kept();
+  run_.advance(lock);
+  wait_until(lock, [&] { return run_.error || run_.scheduler.drained(); });
+  run_.throw_if_failed();
 }
 
-Charge Executor::charge(std::uint64_t bytes) {
-  Lock lock(mutex_);
+Charge BuilderThread::charge(std::uint64_t bytes) {
+  Lock lock(run_.mutex);
   bool taken = false;
-  wait_until(lock, [&] { return error_ || (taken = scheduler_.reserve(bytes)); });
-  throw_if_failed();
-  pool_.trim(scheduler_.cache().used(), scheduler_.cache().peak());
-  return Charge([returns = scheduler_.returns(), bytes] { returns->fetch_add(bytes); });
+  wait_until(lock, [&] { return run_.error || (taken = run_.scheduler.reserve(bytes)); });
+  run_.throw_if_failed();
+  run_.pool.trim(run_.scheduler.cache().used(), run_.scheduler.cache().peak());
+  return Charge([returns = run_.scheduler.returns(), bytes] { returns->fetch_add(bytes); });
 }
 
-Array Executor::allocate(const Shape& shape, Dtype dtype) {
+Array BuilderThread::allocate(const Shape& shape, Dtype dtype) {
   struct Held {
     Buffer buffer;  // given back before its charge
     Charge charge;
@@ -168,14 +190,14 @@ Array Executor::allocate(const Shape& shape, Dtype dtype) {
   return memory_array(data, shape, dtype, c_strides(shape, size_of(dtype)), held);
 }
 
-std::uint64_t Executor::budget() const {
-  Lock lock(mutex_);
-  return scheduler_.cache().capacity() - scheduler_.charged();
+std::uint64_t BuilderThread::budget() const {
+  Lock lock(run_.mutex);
+  return run_.scheduler.cache().capacity() - run_.scheduler.charged();
 }
 
-void Executor::host_work(const std::string&, Cost cost) {
-  Lock lock(mutex_);
-  stats_.flops += cost.flops;
+void BuilderThread::host_work(const std::string&, Cost cost) {
+  Lock lock(run_.mutex);
+  run_.stats.flops += cost.flops;
 }
 
 }  // namespace flagstone

@@ -3,10 +3,8 @@
 #include <array>
 #include <cstdlib>
 
-#include "flagstone/base/error.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
-#include "flagstone/storage/array/requests.hpp"
 
 namespace flagstone {
 namespace {
@@ -31,91 +29,82 @@ std::string where(const TaskState& task) {
 
 }  // namespace
 
-Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, Heartbeat heartbeat)
-    : RunningGraph(options),
+Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, const Heartbeat& heartbeat)
+    : RunState(ring, capacity, *this, options.workers),
       ring_(ring),
-      pool_(ring),
-      heartbeat_(std::move(heartbeat)),
-      scheduler_(capacity, *this, options.workers),
-      reduction_(options.scratch, [this](TaskSpec task) {
-        Lock lock(mutex_);
-        add_one(lock, std::move(task), false);
-      }) {
+      transfers_(*this, ring),
+      builder_(*this, transfers_, options,
+               heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
   const SignalsBlocked blocked;
-  for (int i = 0; i < options_.workers; ++i)
+  for (int i = 0; i < options.workers; ++i)
     threads_.emplace_back([this, around = runs_around] {
       runs_around = around;
       work();
     });
-  reaper_ = std::thread([this] { reap(); });
+  reaper_ = std::thread([this] { transfers_.reap(); });
 }
 
 Executor::~Executor() {
   stop();
-  if (ring_lost_) {
-    // What the ring may still write into stays mapped for good: rather lost than used by somebody else.
-    static std::mutex mutex;
-    static auto* lost = new std::vector<PooledBuffer>;
-    std::lock_guard one(mutex);
-    for (auto& [id, flight] : flights_) {
-      lost->push_back(std::move(flight->staging));
-      lost->push_back(std::exchange(flight->tile->buffer, {}));
-    }
+  if (transfers_.ring_lost()) transfers_.abandon();
+  scheduler.release_tiles();  // through the pool, which tells the ring
+}
+
+void Executor::run(const std::function<void(Graph&)>& builder) {
+  builder_.run(builder);
+  {
+    Lock lock(mutex);
+    end_ = Clock::now();
   }
-  scheduler_.release_tiles();  // through the pool, which tells the ring
+  stop();
+  builder_.check();
 }
 
 void Executor::stop() {
   {
-    Lock lock(mutex_);
+    Lock lock(mutex);
     stopping_ = true;
   }
-  work_ready_.notify_all();
+  work_ready.notify_all();
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
   if (reaper_.joinable()) {
-    wake_surely(ring_);
+    transfers_.stop();
     reaper_.join();
   }
 }
 
-void Executor::throw_if_failed() {
-  if (error_) std::rethrow_exception(error_);
+void Executor::fail(std::exception_ptr first, const std::string& where) {
+  if (!error) error = first, failed_in_ = where;
+  jobs.clear();
+  transfers_.forget_unsent();
+  work_ready.notify_all();
+  builder_ready.notify_all();
 }
 
-void Executor::fail(std::exception_ptr error, const std::string& where) {
-  if (!error_) error_ = error, failed_in_ = where;
-  jobs_.clear();
-  count_requests(-static_cast<std::ptrdiff_t>(outbox_.size()));
-  outbox_.clear();
-  work_ready_.notify_all();
-  builder_ready_.notify_all();
+void Executor::advance(Lock& lock) {
+  if (!error) try {
+      scheduler.pump();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  work_ready.notify_all();
+  builder_ready.notify_all();
+  transfers_.post(lock);
 }
 
 // ---- workers ------------------------------------------------------------------------------------------------------
 
-/// Lets the scheduler start what it can; must be called after every event. Errors of planning end the run.
-void Executor::advance(Lock& lock) {
-  if (!error_) try {
-      scheduler_.pump();
-    } catch (...) {
-      fail(std::current_exception());
-    }
-  work_ready_.notify_all();
-  builder_ready_.notify_all();
-  post(lock);
-}
-
 void Executor::work() {
-  inside_worker_ = true;
+  inside_worker = true;
   fill_small_blocks();
   std::vector<Tile> tiles;
-  Lock lock(mutex_);
+  Lock lock(mutex);
   while (!stopping_) {
-    if (!jobs_.empty()) {
-      auto job = std::move(jobs_.front());
-      jobs_.pop_front();
-      ++running_;
+    if (!jobs.empty()) {
+      auto job = std::move(jobs.front());
+      jobs.pop_front();
+      ++running;
       const auto began = Clock::now();
       lock.unlock();
       std::exception_ptr thrown;
@@ -125,53 +114,41 @@ void Executor::work() {
         thrown = std::current_exception();
       }
       lock.lock();
-      --running_;
-      stats_.worker_busy_seconds += seconds_between(began, Clock::now());
+      --running;
+      stats.worker_busy_seconds += seconds_between(began, Clock::now());
       if (thrown) fail(thrown);
       advance(lock);
-    } else if (TaskState* task = error_ ? nullptr : scheduler_.take()) {
+    } else if (TaskState* task = error ? nullptr : scheduler.take()) {
       run_task(lock, *task, tiles);
     } else {
-      work_ready_.wait(lock);
+      work_ready.wait(lock);
     }
-  }
-}
-
-/// Into `tiles`, whose memory is used again. Without the lock: what a pinned tile is does not change.
-void Executor::tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
-  tiles.resize(task.operands.size());
-  std::size_t scratch = 0;
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    if (task.operands[i]) {
-      task.operands[i]->view(tiles[i]);
-      continue;
-    }
-    const auto bytes = static_cast<Index>(task.spec.accesses[i].scratch_bytes);
-    tiles[i] = {task.scratch[scratch++].data(), Dtype::uint8, {bytes}, {1}, static_cast<std::size_t>(bytes)};
   }
 }
 
 void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
-  ++running_;
+  ++running;
   lock.unlock();
   std::exception_ptr thrown;
   const auto began = Clock::now();
   try {
     tiles_of(task, tiles);
     if (task.spec.body) task.spec.body(tiles);
+    for (const Call& call : task.spec.calls) host_kernels().run(call, tiles);
   } catch (...) {
     thrown = std::current_exception();
   }
   const double seconds = seconds_between(began, Clock::now());
   lock.lock();
-  --running_;
-  stats_.worker_busy_seconds += seconds;
+  --running;
+  stats.worker_busy_seconds += seconds;
   if (thrown) {
     fail(thrown, "in task '" + task.spec.name + "'" + where(task));
-  } else if (!error_)
+  } else if (!error)
     try {
-      stats_.flops += task.spec.cost.flops;
-      scheduler_.finished(task);  // may write a tile behind: a full disk, a read-only file
+      stats.flops += task.spec.cost.flops;
+      stats.count(task.spec.calls);
+      scheduler.finished(task);  // may write a tile behind: a full disk, a read-only file
     } catch (...) {
       fail(std::current_exception());
     }
@@ -180,17 +157,10 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-/// Scheduler charges come first, so `used` holds the buffer that is about to be taken.
-PooledBuffer Executor::take_buffer(std::size_t bytes, bool for_io) {
-  const Cache& cache = scheduler_.cache();
-  if (!pool_.holds(bytes)) pool_.trim(cache.used(), cache.peak());
-  return pool_.take(bytes, for_io);
-}
-
 void Executor::allocate(TileState& tile) { tile.buffer = take_buffer(tile.buffer_bytes, true); }
 
 void Executor::release(TileState& tile) {
-  if (tile.buffer) pool_.put(std::exchange(tile.buffer, {}));
+  if (tile.buffer) pool.put(std::exchange(tile.buffer, {}));
 }
 
 void Executor::allocate_scratch(TaskState& task) {
@@ -199,19 +169,19 @@ void Executor::allocate_scratch(TaskState& task) {
 }
 
 void Executor::release_scratch(TaskState& task) {
-  for (PooledBuffer& buffer : task.scratch) pool_.put(std::move(buffer));
+  for (PooledBuffer& buffer : task.scratch) pool.put(std::move(buffer));
   task.scratch.clear();
 }
 
 Statistics Executor::statistics() {
-  Lock lock(mutex_);
-  Statistics now = stats_;
+  Lock lock(mutex);
+  Statistics now = stats;
   now.seconds = seconds_between(start_, end_ == Clock::time_point{} ? Clock::now() : end_);
-  now.worker_idle_seconds = now.seconds * options_.workers - now.worker_busy_seconds;
-  if (requests_out_ > 0) now.ring_busy_seconds += seconds_between(busy_since_, Clock::now());
+  now.worker_idle_seconds = now.seconds * builder_.workers() - now.worker_busy_seconds;
+  now.ring_busy_seconds += transfers_.busy_seconds();
   now.ring_idle_seconds = now.seconds - now.ring_busy_seconds;
-  now.budget = scheduler_.cache().capacity();
-  now.peak_budget = scheduler_.cache().peak();
+  now.budget = scheduler.cache().capacity();
+  now.peak_budget = scheduler.cache().peak();
   now.io = ring_.describe();
   return now;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "flagstone/base/shape.hpp"
+#include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/storage/array/array.hpp"
 
 namespace flagstone {
@@ -60,10 +61,11 @@ using Body = std::function<void(std::span<const Tile>)>;
 struct TaskSpec {
   std::string name;  // "gemm", "csr_gram": a literal; no index in it
   std::vector<Access> accesses;
-  Body body;
+  Body body;  // users' tasks, and what has no kernel
   Cost cost;
   std::vector<TaskId> after;  // what accesses cannot express
   int priority = 0;           // higher first among tasks that miss equally many bytes
+  std::vector<Call> calls;    // in the place of a body, one after the other
 };
 
 /// Bytes held outside the cache (a basis, a vector block), charged to the run's budget; given back by destruction.
@@ -115,6 +117,10 @@ class Graph {
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
   virtual int threads_per_task() const = 0;
+  /// What a builder may decide by when it is no function of shapes, dtypes, layouts, budget and awaited values: whether
+  /// a checkpoint is due, say, which is a clock's word. All processes of a run hear one answer, the first one's, so
+  /// that they add the same tasks; the one process of today hears its own.
+  virtual bool agree(bool mine) = 0;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };

@@ -1,35 +1,13 @@
 #include "flagstone/runtime/graph/reduction.hpp"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 namespace {
-
-template <class T>
-void sum_into(const Tile& from, const Tile& to) {
-  const std::size_t last = from.shape.size() - 1;
-  const Index run = from.shape[last];
-  if (count(from.shape) == 0) return;
-  Shape at(last, 0);
-  do {
-    const std::byte* source = from.data;
-    std::byte* target = to.data;
-    for (std::size_t d = 0; d < last; ++d) source += at[d] * from.strides[d], target += at[d] * to.strides[d];
-    for (Index i = 0; i < run; ++i)
-      *reinterpret_cast<T*>(target + i * to.strides[last]) +=
-          *reinterpret_cast<const T*>(source + i * from.strides[last]);
-  } while (advance(at, from.shape));
-}
-
-void add_tiles(std::span<const Tile> tiles) {
-  visit_blas_type(tiles[0].dtype, [&](auto zero) { sum_into<decltype(zero)>(tiles[0], tiles[1]); });
-}
 
 bool same(const Region& a, const Region& b) { return a.array.id() == b.array.id() && a.box == b.box; }
 
@@ -68,10 +46,17 @@ std::function<void()> Reduction::prepare(TaskSpec& task) {
     places.push_back(i);
   }
   if (places.empty()) return {};
-  task.body = [body = std::move(task.body), places](std::span<const Tile> tiles) {
-    for (std::size_t place : places) std::memset(tiles[place].data, 0, tiles[place].bytes);
-    body(tiles);
-  };
+  if (task.body) {
+    task.body = [body = std::move(task.body), places](std::span<const Tile> tiles) {
+      for (std::size_t place : places) std::memset(tiles[place].data, 0, tiles[place].bytes);
+      body(tiles);
+    };
+  } else {
+    std::vector<Call> zeros;
+    for (std::size_t place : places)
+      zeros.push_back(call::zero(task.accesses[place].region.array.dtype(), {static_cast<std::uint32_t>(place)}));
+    task.calls.insert(task.calls.begin(), zeros.begin(), zeros.end());
+  }
   return [this, made] {
     for (const auto& [target, tile] : made) {
       auto sum = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& s) { return same(s.target, target); });
@@ -109,7 +94,7 @@ void Reduction::add_into(const Region& from, Access to) {
   TaskSpec merge;
   merge.name = "merge";
   merge.accesses = {last(read(from)), std::move(to)};
-  merge.body = add_tiles;
+  merge.calls = {call::add(from.array.dtype(), {0}, {1})};
   const auto elements = static_cast<double>(count(from.box.shape));
   merge.cost.bytes_touched = 4 * elements * static_cast<double>(size_of(from.array.dtype()));
   merge.priority = 1;  // frees a tile

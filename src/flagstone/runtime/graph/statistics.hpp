@@ -1,9 +1,18 @@
 #pragma once
 // What a run did, or what a plan says it will do: the same fields.
+#include <array>
 #include <cstdint>
 #include <string>
 
+#include "flagstone/runtime/graph/call.hpp"
+
 namespace flagstone {
+
+/// Calls of one kernel, as values: what bodies compute is not among them.
+struct KernelStatistics {
+  std::uint64_t calls = 0;
+  double flops = 0;
+};
 
 struct Statistics {
   std::uint64_t bytes_read = 0, bytes_written = 0;  // submitted to the ring (aligned)
@@ -18,7 +27,16 @@ struct Statistics {
   std::uint64_t peak_memory = 0;   // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
   std::uint64_t least_memory = 0;  // plan only
   std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
+  std::array<KernelStatistics, kernel_count> kernels{};  // by Kernel
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
+
+  const KernelStatistics& of(Kernel kernel) const { return kernels[static_cast<std::size_t>(kernel)]; }
+  void count(const std::vector<Call>& calls) {
+    for (const Call& call : calls) {
+      KernelStatistics& counted = kernels[static_cast<std::size_t>(call.kernel)];
+      ++counted.calls, counted.flops += call.flops;
+    }
+  }
 };
 
 }  // namespace flagstone

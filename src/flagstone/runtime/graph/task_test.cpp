@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <mutex>
 
 #include "flagstone/base/bytes.hpp"
@@ -111,6 +112,31 @@ TEST_F(TaskTest, ParentsAreExplicitWhereAccessesSayNothing) {
     });
     EXPECT_TRUE(std::is_sorted(log.begin(), log.end()));
   }
+}
+
+/// Waits until it is told to go on.
+struct Gate final : Task {
+  explicit Gate(std::shared_future<void> open) : Task("gate"), open_(std::move(open)) {}
+  void execute(std::span<const Tile>) override { open_.wait(); }
+  std::shared_future<void> open_;
+};
+
+TEST_F(TaskTest, HigherPrioritiesGoFirstAmongWhatCanRun) {
+  RuntimeOptions options = runtime->options();
+  options.workers = 1;
+  std::vector<int> log;
+  std::mutex mutex;
+  Runtime(options).run([&](Graph& graph) {
+    std::promise<void> open;
+    graph.add(std::make_shared<Gate>(open.get_future().share()));  // the worker is busy while the others are added
+    for (const int priority : {0, 2, -1, 7, 2, 5}) {
+      auto task = std::make_shared<Note>(log, mutex, priority);
+      task->set_priority(priority);
+      graph.add(std::move(task));
+    }
+    open.set_value();
+  });
+  EXPECT_EQ(log, (std::vector<int>{7, 5, 2, 2, 0, -1}));
 }
 
 TEST_F(TaskTest, WhatCannotBeIsSaid) {

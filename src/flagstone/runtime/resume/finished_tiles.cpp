@@ -15,26 +15,24 @@ enum : std::uint8_t { unfinished, written, empty };
 
 }  // namespace
 
-FinishedTiles::FinishedTiles(Graph& graph, std::shared_ptr<Checkpoint> checkpoint, const Array& out, const Shape& tile,
-                             std::string name)
-    : graph_(graph),
-      checkpoint_(graph.planning() ? nullptr : std::move(checkpoint)),
-      out_(out),
-      tile_(tile),
-      name_(std::move(name)) {
+FinishedTiles::FinishedTiles(Stages& stages, const Array& out, const Shape& tile, const std::string& name)
+    : stages_(stages), out_(out), tile_(tile), name_(name) {
   const auto tiles = static_cast<std::size_t>(count(grid_of(out.shape(), tile_)));
   // Whether or not it is noted, so that a plan charges what the run will. What is less than a page is in the reserve.
-  if (const std::uint64_t bytes = align_down(2 * tiles)) charge_ = graph.charge(bytes);
-  if (!checkpoint_) return;
+  if (const std::uint64_t bytes = align_down(2 * tiles)) charge_ = stages.graph_.charge(bytes);
+  if (!stages.saving()) return;
+  stages.tiles_.push_back(this);
   finished_.assign(tiles, unfinished);
   noted_ = finished_;
-  if (!checkpoint_->has(name_)) return;
-  checkpoint_->load(name_, finished_.data(), finished_.size());
+  if (!stages.checkpoint_->has(name_)) return;
+  stages.checkpoint_->load(name_, finished_.data(), finished_.size());
   each(whole(out.shape()), [&](std::size_t number, const Box& box) {
     if (finished_[number] == written && !out_.store().stored(box)) finished_[number] = unfinished;
   });
   noted_ = finished_;
 }
+
+FinishedTiles::~FinishedTiles() { std::erase(stages_.tiles_, this); }
 
 /// f(number, box) of every tile under a box.
 template <class F>
@@ -60,14 +58,14 @@ void FinishedTiles::each(const Box& box, F&& f) const {
 }
 
 bool FinishedTiles::holds(const Box& box) const {
-  if (!checkpoint_) return false;
+  if (!stages_.saving()) return false;
   bool all = true;
   each(box, [&](std::size_t number, const Box&) { all = all && finished_[number] != unfinished; });
   return all;
 }
 
 void FinishedTiles::finish(const Box& box) {
-  if (checkpoint_)
+  if (stages_.saving())
     each(box, [&](std::size_t number, const Box&) {
       if (finished_[number] == unfinished) finished_[number] = written;
     });
@@ -86,24 +84,11 @@ void FinishedTiles::settle() {
   noted_ = finished_;
 }
 
-void FinishedTiles::offer() {
-  if (!checkpoint_ || !checkpoint_->due()) return;
-  graph_.drain();
-  if (first_) first_->settle();
-  settle();
-  note(0, {});
-}
+void FinishedTiles::offer() { stages_.offer(); }
 
 double FinishedTiles::done() const {
   const auto left = static_cast<double>(std::count(noted_.begin(), noted_.end(), unfinished));
   return 1 - left / static_cast<double>(std::max<std::size_t>(1, noted_.size()));
-}
-
-void FinishedTiles::note(double more, std::vector<Checkpoint::Part> beside) {
-  for (const FinishedTiles* tiles : {first_, this})
-    if (tiles) beside.push_back(Checkpoint::part(tiles->name_, tiles->noted_.data(), tiles->noted_.size()));
-  beside.insert(beside.end(), beside_.begin(), beside_.end());
-  checkpoint_->save((first_ ? (first_->done() + done()) / 2 : done()) + more, beside);
 }
 
 }  // namespace flagstone

@@ -19,9 +19,10 @@ TEST(FinishedTiles, TwoBytesOfATileAreChargedInPlansAndInRuns) {
   const auto builder = [&](Graph& graph) {
     const std::uint64_t before = graph.budget();
     {
-      const FinishedTiles many(graph, nullptr, out, {3});
+      Stages stages(graph, nullptr);
+      const FinishedTiles many(stages, out, {3});
       EXPECT_EQ(before - graph.budget(), align_down(2'000'000));
-      const FinishedTiles few(graph, nullptr, out, {3000});
+      const FinishedTiles few(stages, out, {3000});
       EXPECT_EQ(before - graph.budget(), align_down(2'000'000));  // 2,000 bytes are less than a page
     }
     const Charge next = graph.charge(page_bytes);  // what was given back is seen by the next that asks

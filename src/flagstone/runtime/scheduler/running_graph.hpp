@@ -16,6 +16,7 @@ class RunningGraph : public Graph {
   void look_ahead(std::size_t tasks) final { lookahead_ = std::max(lookahead_.load(), tasks); }
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
+  bool agree(bool mine) final { return mine; }
 
  protected:
   explicit RunningGraph(const RuntimeOptions& options)

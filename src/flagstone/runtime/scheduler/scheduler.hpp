@@ -63,8 +63,6 @@ class Scheduler {
 
   /// The next task that a worker may run now (null: none); then finished().
   TaskState* take();
-  /// Tasks that take() could give now.
-  std::size_t runnable() const { return runnable_.size(); }
   /// The await whose turn has come, or null.
   TaskState* take_host();
   void finished(TaskState& task);
@@ -85,8 +83,6 @@ class Scheduler {
   bool drained() const { return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes() == 0; }
   bool idle() const { return tasks_.empty(); }
   std::size_t pending() const { return tasks_.size(); }
-  bool done(TaskId id) const { return !tasks_.contains(id); }
-  std::uint64_t in_flight() const { return in_flight_; }
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }

@@ -7,7 +7,7 @@
 namespace flagstone {
 
 /// An array that exists only as metadata: what the planner gives to a routine as its output. Packed chunks count as
-/// long as they can be (codec_text.hpp).
+/// long as they can be (codec_name.hpp).
 Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw",
                     bool column_major = false);
 

@@ -9,7 +9,7 @@ namespace flagstone {
 class Ring;
 
 struct PackOptions {
-  std::string codec;      // codec_text.hpp; empty: as it is stored (raw, where that is not written here)
+  std::string codec;      // codec_name.hpp; empty: as it is stored (raw, where that is not written here)
   bool checksum = false;  // Zarr's crc32c behind every chunk
 };
 
@@ -22,7 +22,7 @@ struct PackReport {
 struct PackPlan {
   PackReport moved;    // bytes_written: exact where chunks keep their bytes, else with chunks as they are unpacked
   bool again = false;  // chunks are unpacked and packed anew
-  std::string codec;   // codec_text.hpp, of the copy
+  std::string codec;   // codec_name.hpp, of the copy
   std::uint64_t unpacked = 0;  // bytes of the stored chunks
   std::uint64_t memory = 0;    // what it holds, beside `staging`
 };

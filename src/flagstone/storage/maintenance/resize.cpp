@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 
@@ -19,6 +18,7 @@
 #include "flagstone/storage/transaction/recovery.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 #include "flagstone/storage/zarr/shard/shard_list.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
@@ -193,13 +193,6 @@ class Cleaning {
   Buffer stored_, whole_, memory_;
 };
 
-/// Everything else in zarr.json stays as somebody wrote it.
-std::string with_shape(const std::string& text, const Shape& shape) {
-  auto root = nlohmann::ordered_json::parse(text);
-  root["shape"] = shape;
-  return root.dump(2) + "\n";
-}
-
 /// A commit that changes nothing: handles that read look at the array anew.
 void tell_readers(const Directory& place) {
   const Journal journal(place);
@@ -242,7 +235,7 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
                      std::to_string(shape.size()) + " extents were given; give one for each.");
   if (std::any_of(shape.begin(), shape.end(), [](Index extent) { return extent < 0; }))
     throw ShapeError("resize: the shape is " + to_string(shape) + "; extents must not be negative.");
-  const std::string fresh = with_shape(text, shape);
+  const std::string fresh = with_member(text, "shape", shape);  // the rest stays as somebody wrote it
   const ArrayMetadata now = parse_array_metadata(fresh, directory + "/zarr.json");  // refuses what overflows
   Cleaning before(ring, place, lock, options);
   before.check(shape);

@@ -8,18 +8,16 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/file.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
-
-using nlohmann::json;
 
 constexpr double least_ratio = 100;  // run time ÷ time for checkpoints
 constexpr std::size_t most_head = std::size_t{1} << 20, piece = std::size_t{1} << 20;
@@ -76,15 +74,16 @@ void Checkpoint::open() {
   const std::string text = head.substr(crc_digits + 1, end - crc_digits - 1);
   if (head.substr(0, crc_digits) != hex(crc32c(text.data(), text.size()))) throw_damaged("its head");
   try {
-    const json about = json::parse(text);
-    done_ = about.at("done");
-    saves_ = about.at("saves");
+    const Json about = Json::parse(text);
+    done_ = about.at("done").get<double>();
+    saves_ = about.at("saves").get<int>();
     std::size_t offset = end + 1;
-    for (const json& one : about.at("parts")) {
-      entries_.push_back({one.at("name"), one.at("bytes"), offset, one.at("crc")});
+    for (const Json& one : about.at("parts").elements()) {
+      entries_.push_back({one.at("name").get<std::string>(), one.at("bytes").get<std::uint64_t>(), offset,
+                          one.at("crc").get<std::uint32_t>()});
       offset += entries_.back().bytes;
     }
-  } catch (const json::exception& error) {
+  } catch (const JsonError& error) {
     throw_damaged(error.what());
   }
   verify(file);
@@ -115,10 +114,11 @@ bool Checkpoint::due() {
 }
 
 void Checkpoint::save(double done, const std::vector<Part>& parts) {
-  json about = {{"done", done}, {"saves", saves_ + 1}, {"process", ::getpid()}, {"parts", json::array()}};
+  const Json told = Json::array();
   for (const Part& one : parts)
-    about["parts"].push_back(
-        {{"name", one.name}, {"bytes", one.bytes.size()}, {"crc", crc32c(one.bytes.data(), one.bytes.size())}});
+    told.push_back(Json::object(
+        {{"name", one.name}, {"bytes", one.bytes.size()}, {"crc", crc32c(one.bytes.data(), one.bytes.size())}}));
+  const Json about = Json::object({{"done", done}, {"saves", saves_ + 1}, {"process", ::getpid()}, {"parts", told}});
   const std::string text = about.dump();
   const std::string head = hex(crc32c(text.data(), text.size())) + " " + text + "\n";
   const std::string fresh = path() + ".new";
@@ -147,6 +147,11 @@ void Checkpoint::save(double done, const std::vector<Part>& parts) {
 const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.name == name; });
   return at == entries_.end() ? nullptr : &*at;
+}
+
+bool Checkpoint::has_state(const std::string& name) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& one) { return one.name == name || one.name.starts_with(name + "/"); });
 }
 
 std::size_t Checkpoint::bytes_of(const std::string& name) const {

@@ -51,6 +51,8 @@ class Checkpoint {
   double done() const { return done_; }
   int saves() const { return saves_; }
   bool has(const std::string& name) const { return find(name) != nullptr; }
+  /// Whether there is a part of this name, or of one below it: "name/...".
+  bool has_state(const std::string& name) const;
   /// What this process does not go on with.
   void forget(const std::string& name) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.name == name; });

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -16,12 +15,11 @@
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
 namespace flagstone {
 namespace {
-
-using Json = nlohmann::json;
 
 Json attributes_of(const std::string& directory) {
   return Json::parse(open_group(directory).attributes);  // open_group has parsed it once already
@@ -30,7 +28,7 @@ Json attributes_of(const std::string& directory) {
 /// The binsparse descriptor, wherever its writer put it.
 Json descriptor_of(const Json& attributes) {
   if (!attributes.is_object() || !attributes.contains("binsparse")) return Json::object();
-  const Json& outer = attributes["binsparse"];
+  const Json outer = attributes["binsparse"];
   return outer.is_object() && outer.contains("binsparse") ? outer["binsparse"] : outer;
 }
 

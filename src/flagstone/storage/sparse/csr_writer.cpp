@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "flagstone/base/error.hpp"
@@ -19,6 +18,7 @@
 #include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/metadata/checksum.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
@@ -270,22 +270,23 @@ void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView col
 }
 
 void CsrWriter::Impl::write_attributes() {
-  using Json = nlohmann::json;
-  Json descriptor = {{"version", "0.1.0"},
-                     {"format", "CSR"},
-                     {"shape", {rows, cols}},
-                     {"number_of_stored_values", nnz},
-                     {"data_types",
-                      {{"pointers_to_1", "int64"},
-                       {"indices_1", name_of(index)},
-                       {"values", name_of(narrow ? Dtype::uint8 : exact)}}}};
-  const Json inner = descriptor;
-  descriptor["binsparse"] = inner;  // readers differ in how deep they look for it
-  const Json attributes = {{"encoding-type", "csr_matrix"},
-                           {"encoding-version", "0.1.0"},
-                           {"shape", {rows, cols}},
-                           {"binsparse", descriptor},
-                           {value_dtype_key, name_of(exact)}};
+  const Shape shape = {rows, cols};
+  const auto descriptor = [&] {
+    return Json::object({{"version", "0.1.0"},
+                         {"format", "CSR"},
+                         {"shape", shape},
+                         {"number_of_stored_values", nnz},
+                         {"data_types", Json::object({{"pointers_to_1", "int64"},
+                                                      {"indices_1", name_of(index)},
+                                                      {"values", name_of(narrow ? Dtype::uint8 : exact)}})}});
+  };
+  const Json outer = descriptor();
+  outer.set("binsparse", descriptor());  // readers differ in how deep they look for it
+  const Json attributes = Json::object({{"encoding-type", "csr_matrix"},
+                                        {"encoding-version", "0.1.0"},
+                                        {"shape", shape},
+                                        {"binsparse", outer},
+                                        {value_dtype_key, name_of(exact)}});
   write_group(directory, attributes.dump());
 }
 

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "flagstone/base/error.hpp"
@@ -11,12 +10,11 @@
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 
 namespace flagstone {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string member(int slot, const std::string& field) {
   return std::to_string(slot) + (field.empty() ? "" : "/" + field);
@@ -40,41 +38,19 @@ void check(const std::vector<EpochField>& fields, int slots) {
 
 Json record_of(std::uint64_t epoch, int slots, const std::vector<std::string>& fields, const Json& values) {
   const auto current = std::to_string(epoch % static_cast<std::uint64_t>(slots));
-  Json record = {{"epoch", epoch}, {"current", current}, {"slots", slots}, {"fields", fields}, {"values", values}};
+  const Json record =
+      Json::object({{"epoch", epoch}, {"current", current}, {"slots", slots}, {"fields", fields}, {"values", values}});
   const std::string text = record.dump();
-  record["crc32c"] = crc32c(text.data(), text.size());
+  record.set("crc32c", crc32c(text.data(), text.size()));
   return record;
 }
 
-/// Whole numbers beyond 64 bits would silently become fractions.
-class WholeNumbers : public Json::json_sax_t {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(Json::number_integer_t) override { return true; }
-  bool number_unsigned(Json::number_unsigned_t) override { return true; }
-  bool number_float(Json::number_float_t, const std::string& digits) override {
-    if (digits.find_first_of(".eE") == std::string::npos)
-      throw FormatError("commit: a value of the epoch is " + digits +
-                        "; whole numbers are kept from -2^63 to 2^64 - 1.");
-    return true;
-  }
-  bool string(std::string&) override { return true; }
-  bool binary(Json::binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool key(std::string&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return false; }
-};
-
 Json values_in(const std::string& text) {
+  if (const std::string digits = beyond_64_bits(text); !digits.empty())
+    throw FormatError("commit: a value of the epoch is " + digits + "; whole numbers are kept from -2^63 to 2^64 - 1.");
   try {
-    WholeNumbers check;
-    Json::sax_parse(text, &check);
     return Json::parse(text.empty() ? "{}" : text);
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     throw FormatError("commit: the values of an epoch are no JSON.");
   }
 }
@@ -114,7 +90,8 @@ void Epochs::create(const std::string& path, const std::vector<EpochField>& fiel
   Output output(path, replace);
   std::vector<std::string> names;
   for (const EpochField& field : fields) names.push_back(field.name);
-  const Json attributes = {{"flagstone", {{"epochs", record_of(0, slots, names, Json::object())}}}};
+  const Json record = Json::object({{"epochs", record_of(0, slots, names, Json::object())}});
+  const Json attributes = Json::object({{"flagstone", record}});
   write_group(output.directory(), attributes.dump());
   for (int slot = 0; slot < slots; ++slot) {
     if (!names[0].empty()) write_group(output.directory() + "/" + std::to_string(slot), "{}");
@@ -189,9 +166,9 @@ void Epochs::parse_record() {
     slots_ = record.at("slots").get<int>();
     fields_ = record.at("fields").get<std::vector<std::string>>();
     values_ = record.at("values").dump();
-    if (slots_ < 2 || fields_.empty() || record != record_of(epoch_, slots_, fields_, record.at("values")))
+    if (slots_ < 2 || fields_.empty() || !(record == record_of(epoch_, slots_, fields_, record.at("values"))))
       throw FormatError("epochs: the record in " + file + " does not match its checksum; it is damaged.");
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     throw FormatError("epochs: " + file +
                       " does not say which epoch is the current one; it is no ring of epochs, or another program took "
                       "its attributes away.");
@@ -255,7 +232,7 @@ void Epochs::commit(const std::string& values_json) {
     for (std::size_t field = 0; field < fields_.size(); ++field) next(field).store().flush();
     root = Json::parse(read_text(path_ + "/zarr.json"));
   });
-  root["attributes"]["flagstone"]["epochs"] = record_of(epoch_ + 1, slots_, fields_, values);
+  root["attributes"]["flagstone"].set("epochs", record_of(epoch_ + 1, slots_, fields_, values));
   commit_step("epoch");
   write_record(root.dump(2) + "\n");
   ++epoch_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"

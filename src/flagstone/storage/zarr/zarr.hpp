@@ -10,7 +10,7 @@ namespace flagstone {
 
 struct ZarrOptions {
   Shape chunks;               // empty: default_chunks
-  std::string codec = "raw";  // codec_text.hpp
+  std::string codec = "raw";  // codec_name.hpp
   bool column_major = false;  // elements of a chunk with the first index fastest: Zarr's transpose codec
   /// sidecar: beside the chunks, in a file of ours; inner: behind every chunk, Zarr's crc32c (packed and slower to
   /// read, but peers verify it too); none.
@@ -30,7 +30,7 @@ Array open_epoch_array(const std::string& directory, bool writable);
 /// Creates directory, zarr.json and no shards yet (absent chunks are zero).
 Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype dtype, const ZarrOptions& options = {});
 
-/// The codec of an array's chunks as text (codec_text.hpp); "raw" for what has none.
+/// The codec of an array's chunks as text (codec_name.hpp); "raw" for what has none.
 std::string codec_of(const Array& array);
 /// 'C' or 'F': which index is the fastest in a chunk, the last or the first; ' ' for another order of dimensions.
 char order_of(const Array& array);

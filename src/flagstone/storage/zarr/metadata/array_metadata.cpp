@@ -1,11 +1,10 @@
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/zarr/metadata/json.hpp"
+#include "flagstone/storage/zarr/metadata/fields.hpp"
 
 namespace flagstone {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 using namespace metadata_json;
 
 void parse_keys(const Json& root, ArrayMetadata& metadata, const std::string& file) {
-  const Json& encoding = member(root, "chunk_key_encoding", file);
+  const Json encoding = member(root, "chunk_key_encoding", file);
   const std::string name = name_in(encoding, "name", file);
   if (name != "default" && name != "v2") refuse(file, "chunk_key_encoding '" + name + "' is unknown.");
   metadata.default_keys = name == "default";
@@ -35,7 +34,7 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
     refuse(file, "data_type " + root["data_type"].dump() + " is not supported; use a plain number type.");
   metadata.dtype = dtype_from_name(name_in(root, "data_type", file));
   check_size(metadata.shape, metadata.dtype, "an array", file);
-  const Json& grid = member(root, "chunk_grid", file);
+  const Json grid = member(root, "chunk_grid", file);
   if (name_in(grid, "name", file) != "regular") refuse(file, "only a regular chunk_grid is read.");
   metadata.chunks = extents_in(member(grid, "configuration", file), "chunk_shape", 1, file);
   if (metadata.chunks.size() != metadata.shape.size()) refuse(file, "shape and chunk_shape differ in dimensions.");
@@ -47,7 +46,7 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
   parse_codecs(member(root, "codecs", file), metadata, file);
   if (root.contains("attributes")) metadata.attributes = root["attributes"].dump();
   if (root.contains("dimension_names") && root["dimension_names"].is_array())
-    for (const Json& name : root["dimension_names"])
+    for (const Json& name : root["dimension_names"].elements())
       metadata.dimension_names.push_back(name.is_string() ? name.get<std::string>() : "");
   return metadata;
 }
@@ -59,30 +58,33 @@ ArrayMetadata parse_array_metadata(const std::string& text, const std::string& f
 }
 
 std::string to_json(const ArrayMetadata& metadata) {
-  const Json little = {{"name", "bytes"}, {"configuration", {{"endian", "little"}}}};
-  Json inner = Json::array();
+  const auto named = [](const char* name, const Json& configuration) {
+    return Json::object({{"name", name}, {"configuration", configuration}});
+  };
+  const Json little = named("bytes", Json::object({{"endian", "little"}}));
+  const Json inner = Json::array();
   if (!metadata.codec.order.empty())
-    inner.push_back({{"name", "transpose"}, {"configuration", {{"order", metadata.codec.order}}}});
+    inner.push_back(named("transpose", Json::object({{"order", metadata.codec.order}})));
   inner.push_back(little);
   for (const CodecStep& step : metadata.codec.steps) inner.push_back(settings_of(step, metadata.dtype));
-  Json names = Json::array();
+  const Json names = Json::array();
   for (const std::string& name : metadata.dimension_names) names.push_back(name.empty() ? Json() : Json(name));
   for (std::size_t d = names.size(); d < metadata.shape.size(); ++d) names.push_back("dim_" + std::to_string(d));
-  const Json sharding = {{"chunk_shape", metadata.chunks},
-                         {"codecs", inner},
-                         {"index_codecs", Json::array({little, {{"name", "crc32c"}}})},
-                         {"index_location", "end"}};
-  const Json root = {{"zarr_format", 3},
-                     {"node_type", "array"},
-                     {"shape", metadata.shape},
-                     {"data_type", name_of(metadata.dtype)},
-                     {"chunk_grid", {{"name", "regular"}, {"configuration", {{"chunk_shape", metadata.shards}}}}},
-                     {"chunk_key_encoding", {{"name", "default"}, {"configuration", {{"separator", "/"}}}}},
-                     {"fill_value", fill_json(metadata.fill, metadata.dtype)},
-                     {"codecs", Json::array({{{"name", "sharding_indexed"}, {"configuration", sharding}}})},
-                     {"attributes", Json::parse(metadata.attributes.empty() ? "{}" : metadata.attributes)},
-                     {"dimension_names", names},
-                     {"storage_transformers", Json::array()}};
+  const Json sharding = Json::object({{"chunk_shape", metadata.chunks},
+                                      {"codecs", inner},
+                                      {"index_codecs", Json::array({little, Json::object({{"name", "crc32c"}})})},
+                                      {"index_location", "end"}});
+  const Json root = Json::object({{"zarr_format", 3},
+                                  {"node_type", "array"},
+                                  {"shape", metadata.shape},
+                                  {"data_type", name_of(metadata.dtype)},
+                                  {"chunk_grid", named("regular", Json::object({{"chunk_shape", metadata.shards}}))},
+                                  {"chunk_key_encoding", named("default", Json::object({{"separator", "/"}}))},
+                                  {"fill_value", fill_json(metadata.fill, metadata.dtype)},
+                                  {"codecs", Json::array({named("sharding_indexed", sharding)})},
+                                  {"attributes", Json::parse(metadata.attributes.empty() ? "{}" : metadata.attributes)},
+                                  {"dimension_names", names},
+                                  {"storage_transformers", Json::array()}});
   return root.dump(2) + "\n";
 }
 

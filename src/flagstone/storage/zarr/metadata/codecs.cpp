@@ -6,7 +6,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
-#include "flagstone/storage/zarr/metadata/json.hpp"
+#include "flagstone/storage/zarr/metadata/fields.hpp"
 
 namespace flagstone::metadata_json {
 namespace {
@@ -25,12 +25,12 @@ std::string name_of_codec(const Json& codec, const std::string& file) {
 
 /// `before`: which dimension of the array each dimension is that a transpose codec is given; the same of what it makes.
 Order transposed(const Order& before, const Json& codec, const std::string& file) {
-  const Json& order = member(member(codec, "configuration", file), "order", file);
+  const Json order = member(member(codec, "configuration", file), "order", file);
   const std::size_t ndim = before.size();
   std::vector<bool> seen(ndim, false);
   if (!order.is_array() || order.size() != ndim) refuse(file, "codec 'transpose' needs an order of every dimension.");
   Order after;
-  for (const Json& axis : order) {
+  for (const Json& axis : order.elements()) {
     if (!axis.is_number_unsigned() || axis.get<std::uint64_t>() >= ndim || seen[axis.get<std::size_t>()])
       refuse(file, "codec 'transpose' needs an order that names every dimension once.");
     seen[axis.get<std::size_t>()] = true;
@@ -69,7 +69,7 @@ CodecStep with_settings(CodecStep step, const Json& codec) {
   const auto packer = blosc_packer(text("cname"));
   const auto shuffle = blosc_shuffle(text("shuffle"));
   if (!settings.contains(level) || !settings[level].is_number_integer()) return step;
-  if (step.codec == Codec::zstd && settings.value("checksum", Json(false)) != false) return step;
+  if (step.codec == Codec::zstd && !(settings.value("checksum", Json(false)) == false)) return step;
   if (step.codec == Codec::blosc && (!packer || !shuffle)) return step;
   step.packer = packer.value_or(step.packer);
   step.shuffle = shuffle.value_or(step.shuffle);
@@ -84,12 +84,13 @@ CodecChain parse_chain(const Json& codecs, std::size_t taken, const Order& order
   if (!std::is_sorted(order.begin(), order.end())) chain.order = order;
   bool bytes = false;
   for (std::size_t i = taken; i < codecs.size(); ++i) {
-    const Json& codec = codecs[i];
+    const Json codec = codecs[i];
     const std::string name = name_of_codec(codec, file);
     if (name == "bytes" && !bytes) {
       bytes = true;
       const Json settings = codec.is_object() ? codec.value("configuration", Json::object()) : Json::object();
-      chain.big_endian = size_of(dtype) > 1 && settings.is_object() && settings.value("endian", "little") == "big";
+      chain.big_endian =
+          size_of(dtype) > 1 && settings.is_object() && settings.value("endian", std::string("little")) == "big";
     } else if (const auto step = step_named(name); bytes && step) {
       add_step(chain, with_settings({*step}, codec), file);
     } else {
@@ -140,16 +141,16 @@ ShardLevel parse_level(const Json& settings, const Order& order, ArrayMetadata& 
 }  // namespace
 
 Json settings_of(const CodecStep& step, Dtype dtype) {
-  if (step.codec == Codec::crc32c) return {{"name", "crc32c"}};
-  Json settings = {{"level", step.level}};
-  if (step.codec == Codec::zstd) settings["checksum"] = false;
+  if (step.codec == Codec::crc32c) return Json::object({{"name", "crc32c"}});
+  Json settings = Json::object({{"level", step.level}});
+  if (step.codec == Codec::zstd) settings.set("checksum", false);
   if (step.codec == Codec::blosc)
-    settings = {{"typesize", size_of(dtype)},
-                {"cname", name_of(step.packer)},
-                {"clevel", step.level},
-                {"shuffle", name_of(step.shuffle)},
-                {"blocksize", 0}};
-  return {{"name", name_of(step.codec)}, {"configuration", settings}};
+    settings = Json::object({{"typesize", size_of(dtype)},
+                             {"cname", name_of(step.packer)},
+                             {"clevel", step.level},
+                             {"shuffle", name_of(step.shuffle)},
+                             {"blocksize", 0}});
+  return Json::object({{"name", name_of(step.codec)}, {"configuration", settings}});
 }
 
 void parse_codecs(const Json& codecs, ArrayMetadata& metadata, const std::string& file) {
@@ -157,20 +158,20 @@ void parse_codecs(const Json& codecs, ArrayMetadata& metadata, const std::string
   metadata.shards = metadata.chunks;
   Order order = as_it_is(metadata.shape.size());
   std::vector<ShardLevel> levels;
-  const Json* list = &codecs;
+  Json list = codecs;
   for (;;) {
-    const std::size_t taken = take_transposes(*list, order, file);
-    if (taken == list->size() || name_of_codec((*list)[taken], file) != "sharding_indexed") {
-      metadata.codec = parse_chain(*list, taken, order, metadata.dtype, file);
+    const std::size_t taken = take_transposes(list, order, file);
+    if (taken == list.size() || name_of_codec(list[taken], file) != "sharding_indexed") {
+      metadata.codec = parse_chain(list, taken, order, metadata.dtype, file);
       break;
     }
-    if (list->size() > taken + 1)
-      refuse(file, "codec '" + name_of_codec((*list)[taken + 1], file) +
+    if (list.size() > taken + 1)
+      refuse(file, "codec '" + name_of_codec(list[taken + 1], file) +
                        "' behind 'sharding_indexed' is not read; rewrite the array with it inside the shards.");
     if (levels.size() == most_levels) refuse(file, "shards in shards are read eight deep.");
-    const Json& settings = member((*list)[taken], "configuration", file);
+    const Json settings = member(list[taken], "configuration", file);
     levels.push_back(parse_level(settings, order, metadata, file));
-    list = &member(settings, "codecs", file);
+    list = member(settings, "codecs", file);
   }
   metadata.sharded = !levels.empty();
   if (metadata.entries() > (Index{1} << 32)) refuse(file, "a shard of more than 2^32 chunks is not supported.");

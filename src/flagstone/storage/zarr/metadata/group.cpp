@@ -5,18 +5,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/file.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
-
-using Json = nlohmann::json;
 
 bool is_file(const std::string& path) {
   struct stat status;
@@ -52,7 +50,7 @@ namespace {
 /// Attributes of a group as JSON text: inside zarr.json, or in .zattrs beside .zgroup.
 std::string group_attributes(const Json& root, const std::string& directory, const std::string& file) {
   const int version = root.is_object() ? root.value("zarr_format", 0) : 0;
-  if (version == 3 && root.value("node_type", "") == "group")
+  if (version == 3 && root.value("node_type", std::string()) == "group")
     return root.contains("attributes") ? root["attributes"].dump() : "{}";
   if (version != 2) throw FormatError("open: " + file + ": it is not the metadata of a Zarr group.");
   const std::string attributes = directory + "/.zattrs";
@@ -68,7 +66,7 @@ GroupInfo open_group(const std::string& directory) {
   GroupInfo info;
   try {
     info.attributes = group_attributes(Json::parse(text), directory, file);
-  } catch (const Json::exception&) {
+  } catch (const JsonError&) {
     throw FormatError("open: " + file + ": " +
                       (text.empty() ? "the file is empty" : "it is not valid Zarr metadata (JSON)") +
                       "; the group is damaged.");
@@ -91,9 +89,9 @@ void write_group(const std::string& directory, const std::string& attributes_jso
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw StorageError("storage: cannot create the group", error.value(), directory);
-  const Json root = {{"zarr_format", 3},
-                     {"node_type", "group"},
-                     {"attributes", Json::parse(attributes_json.empty() ? "{}" : attributes_json)}};
+  const Json root = Json::object({{"zarr_format", 3},
+                                  {"node_type", "group"},
+                                  {"attributes", Json::parse(attributes_json.empty() ? "{}" : attributes_json)}});
   write_text(directory + "/zarr.json", root.dump(2) + "\n");
 }
 

@@ -4,7 +4,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
-#include "flagstone/storage/zarr/metadata/json.hpp"
+#include "flagstone/storage/zarr/metadata/fields.hpp"
 
 namespace flagstone {
 namespace {
@@ -43,7 +43,7 @@ void parse_codec(const Json& codec, bool filter, ArrayMetadata& metadata, const 
   CodecStep step;
   if (id == "shuffle" && filter) {
     step.codec = Codec::shuffle;
-    const Json& item = member(codec, "elementsize", file);
+    const Json item = member(codec, "elementsize", file);
     if (!item.is_number_unsigned() || item.get<std::uint64_t>() < 1 || item.get<std::uint64_t>() > 256)
       refuse(file, "the filter 'shuffle' needs an elementsize of 1 to 256.");
     step.item = item.get<std::size_t>();
@@ -79,7 +79,7 @@ void parse_codecs(const Json& root, ArrayMetadata& metadata, const std::string& 
   if (order == "F" && metadata.shape.size() > 1)
     for (std::size_t d = metadata.shape.size(); d-- > 0;) metadata.codec.order.push_back(d);
   if (root.contains("filters") && root["filters"].is_array())
-    for (const Json& filter : root["filters"]) parse_codec(filter, true, metadata, file);
+    for (const Json& filter : root["filters"].elements()) parse_codec(filter, true, metadata, file);
   if (!member(root, "compressor", file).is_null()) parse_codec(root["compressor"], false, metadata, file);
 }
 
@@ -110,11 +110,15 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
 }  // namespace
 
 void take_attributes_v2(const std::string& text, const std::string& file, ArrayMetadata& metadata) {
-  Json attributes = Json::parse(text, nullptr, false);
+  Json attributes;
+  try {
+    attributes = Json::parse(text);
+  } catch (const JsonError&) {  // null is no object either
+  }
   if (!attributes.is_object()) refuse(file, "the attributes are not a JSON object; mend or remove the file.");
   std::vector<std::string> names;
   const Json given = attributes.value("_ARRAY_DIMENSIONS", Json());
-  for (const Json& name : given)
+  for (const Json& name : given.elements())
     if (name.is_string()) names.push_back(name.get<std::string>());
   if (given.is_array() && names.size() == given.size() && names.size() == metadata.shape.size()) {
     metadata.dimension_names = names;

@@ -1,0 +1,57 @@
+"""What operators and methods of arrays need from the rooms above: one record, which the package fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .basic_index import BasicIndexer, Key
+
+__all__ = ["Dispatch", "dispatch", "fill"]
+
+
+class Reduce(Protocol):
+    """Makes a pending reduction; `more` is what that one takes (dtype, ddof)."""
+
+    def __call__(self, given: Any, name: str, axis: Any, keepdims: bool, **more: Any) -> Any: ...
+
+
+class Matmul(Protocol):
+    """Multiplies two operands, into `out` where there is one."""
+
+    def __call__(self, a: Any, b: Any, /, *, out: Any = None) -> Any: ...
+
+
+@dataclass(eq=False, repr=False)  # made in a third of the time: every import pays for it
+class Dispatch:
+    """The functions that rooms below call and rooms above define."""
+
+    ufunc: Callable[[np.ufunc, tuple[Any, ...]], Any]  #: the lazy expression of a ufunc
+    numpy_ufunc: Callable[[np.ufunc, str, tuple[Any, ...], dict[str, Any]], Any]  #: ``np.exp(A)``
+    numpy_function: Callable[[Any, Callable[..., Any], Any, Any], Any]  #: ``np.mean(A)``
+    astype: Callable[[Any, Any], Any]
+    clip: Callable[[Any, Any, Any], Any]
+    round: Callable[[Any, int], Any]
+    reduce: Reduce
+    part: Callable[[Any, BasicIndexer, str], Any]  #: computes a part of an expression
+    assign: Callable[[Any, Key, Any], None]  #: stores an expression into a part of an Array
+    compute: Callable[[Any], Any]
+    matmul: Matmul
+    resize: Callable[[Any, Any, Any], None]
+
+
+_filled: Dispatch
+
+
+def fill(given: Dispatch) -> None:
+    """Lend the functions; done once, when all rooms are there."""
+    global _filled
+    _filled = given
+
+
+def dispatch() -> Dispatch:
+    """Return the functions of the rooms above."""
+    return _filled

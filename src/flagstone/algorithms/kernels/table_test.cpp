@@ -1,0 +1,266 @@
+// Each kernel of the host's table against its naive twin, through one test: a call on parts of larger tiles.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/kernels/elementwise.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/reference/reference.hpp"
+
+namespace flagstone {
+namespace {
+
+namespace reference = kernel::reference;
+
+struct Entry {
+  Kernel kernel;
+  Dtype dtype;
+};
+
+std::vector<Entry> entries() {
+  std::vector<Entry> found;
+  for (std::size_t k = 0; k < kernel_count; ++k)
+    for (int d = 0; d <= static_cast<int>(Dtype::complex128); ++d)
+      if (host_kernels().find(static_cast<Kernel>(k), static_cast<Dtype>(d)) != nullptr)
+        found.push_back({static_cast<Kernel>(k), static_cast<Dtype>(d)});
+  return found;
+}
+
+/// A tile with memory of its own. Values are small integers: every sum is exact in every dtype.
+struct Owned {
+  Owned(Dtype dtype, const Shape& shape, unsigned seed)
+      : bytes(static_cast<std::size_t>(count(shape)) * size_of(dtype)),
+        tile{bytes.data(), dtype, shape, c_strides(shape, size_of(dtype)), bytes.size()} {
+    std::mt19937 random(seed);
+    const bool sums = is_complex(dtype) || dtype == Dtype::float32 || dtype == Dtype::float64;
+    if (!sums)
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 2);
+    if (sums)
+      for (Index i = 0; i < shape[0]; ++i)
+        for (Index j = 0; j < shape[1]; ++j) {
+          const auto part = [&] { return static_cast<double>(static_cast<int>(random() % 17) - 8); };
+          reference::set(tile, i, j, {part(), is_complex(dtype) ? part() : 0});
+        }
+  }
+  Owned(const Owned& other) : bytes(other.bytes), tile(other.tile) { tile.data = bytes.data(); }
+
+  std::vector<std::byte> bytes;
+  Tile tile;
+};
+
+class EveryKernel : public testing::TestWithParam<Entry> {
+ protected:
+  static constexpr Index m = 13, n = 9, depth = 21, offset = 3;
+
+  /// Larger than the part by some rows and columns on each side.
+  std::uint32_t around(Dtype dtype, Shape part) {
+    for (Index& extent : part) extent += 2 * offset;
+    tiles_.emplace_back(dtype, part, static_cast<unsigned>(tiles_.size() + 1));
+    return static_cast<std::uint32_t>(tiles_.size() - 1);
+  }
+  TilePart part(Dtype dtype, const Shape& shape, bool transpose = false, bool conjugate = false) {
+    const Shape stored = transpose ? Shape{shape[1], shape[0]} : shape;
+    return {around(dtype, stored), transpose, conjugate, {{offset, offset}, stored}};
+  }
+  Tile at(const TilePart& part, std::vector<Owned>& tiles) const { return subtile(tiles[part.access].tile, part.part); }
+
+  /// Runs the call on one copy of the tiles and `twin` on another: all bytes are equal, around the parts too.
+  template <class Twin>
+  void check(const Call& call, Twin twin) {
+    std::vector<Owned> expected = tiles_;
+    std::vector<Tile> given;
+    for (Owned& owned : tiles_) given.push_back(owned.tile);
+    if (scratch_ < given.size())  // as the executor gives it
+      given[scratch_].data += 64 - reinterpret_cast<std::uintptr_t>(given[scratch_].data) % 64;
+    host_kernels().run(call, given);
+    twin(expected);
+    for (std::size_t i = 0; i < tiles_.size(); ++i) {
+      if (i == scratch_) continue;
+      EXPECT_EQ(tiles_[i].bytes, expected[i].bytes) << "tile " << i;
+    }
+  }
+
+  void check_products(Dtype dtype);
+  void check_moves(Kernel kernel, Dtype dtype);
+  void check_evaluation(Dtype dtype);
+  void check_states(Kernel kernel, Dtype dtype);
+
+  std::vector<Owned> tiles_;
+  std::size_t scratch_ = 1000;  // which tile holds nothing afterwards
+};
+
+void EveryKernel::check_products(Dtype dtype) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const bool conjugate : {false, true})
+        for (const double beta : {0.0, 1.0, 2.0}) {
+          tiles_.clear();
+          const TilePart a = part(dtype, {m, depth}, transpose_a, conjugate),
+                         b = part(dtype, {depth, n}, transpose_b, conjugate), c = part(dtype, {m, n});
+          scratch_ = tiles_.size();  // both operands, conjugated
+          tiles_.emplace_back(Dtype::uint8, Shape{1, 16 * (m + n) * depth + 4096}, 0);
+          const auto room = static_cast<std::uint32_t>(scratch_);
+          check(call::gemm(dtype, 3.0, a, b, beta, c, room), [&](std::vector<Owned>& t) {
+            reference::gemm(3.0, at(a, t), transpose_a, conjugate, at(b, t), transpose_b, conjugate, beta, at(c, t));
+          });
+        }
+}
+
+void EveryKernel::check_moves(Kernel kernel, Dtype dtype) {
+  const bool turns = kernel == Kernel::rearrange;
+  const TilePart from = part(dtype, {m, n}), to = part(dtype, turns ? Shape{n, m} : Shape{m, n});
+  const auto twin = [&](std::vector<Owned>& t) {
+    const Tile source = at(from, t), target = at(to, t);
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j)
+        std::copy_n(source.data + i * source.strides[0] + j * source.strides[1], size_of(dtype),
+                    target.data + (turns ? j : i) * target.strides[0] + (turns ? i : j) * target.strides[1]);
+  };
+  if (turns)
+    check(call::rearrange(dtype, from, to, std::make_shared<call::Axes>(std::vector<std::size_t>{1, 0})), twin);
+  else
+    check(call::copy(dtype, from, to), twin);
+}
+
+/// A transposed tile, to which a row is added where the dtype has sums; in double precision it is also summed up.
+void EveryKernel::check_evaluation(Dtype dtype) {
+  const bool sums = is_complex(dtype) || dtype == Dtype::float32 || dtype == Dtype::float64;
+  const bool folds = dtype == Dtype::float64;
+  const TilePart a = part(dtype, {n, m}), row = part(dtype, {1, n}), to = part(dtype, {m, n}),
+                 state = part(Dtype::float64, {1, 2});
+  kernel::Program program;
+  int value = program.input(dtype);
+  const int added = program.input(dtype);
+  if (sums) value = program.apply(kernel::Verb::add, value, added);
+  scratch_ = tiles_.size();
+  tiles_.emplace_back(Dtype::uint8, Shape{1, static_cast<Index>(kernel::evaluate_scratch(program)) + 64}, 0);
+
+  auto evaluation = std::make_shared<call::Evaluation>();
+  evaluation->shape = {m, n};
+  evaluation->inputs = {{a.access, a.part, {1, 0}}, {row.access, row.part, {}}};
+  evaluation->outputs = {{to.access, value, to.part, false}};
+  evaluation->scratch = static_cast<std::uint32_t>(scratch_);
+  if (folds) {
+    kernel::FoldTarget target;
+    target.fold = kernel::Fold::sum, target.value = value;
+    target.strides = target.steps = {0, 0};
+    evaluation->folds = {{state.access, target}};
+  }
+  evaluation->program = std::make_shared<const kernel::Program>(program);
+  check(call::evaluate(evaluation), [&](std::vector<Owned>& t) {
+    const Tile from = at(a, t), bias = at(row, t), target = at(to, t), words = t[state.access].tile;
+    reference::Wide sum = 0;
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j) {
+        std::copy_n(from.data + j * from.strides[0] + i * from.strides[1], size_of(dtype),
+                    target.data + i * target.strides[0] + j * target.strides[1]);
+        if (!sums) continue;
+        sum += reference::get(target, i, j) + reference::get(bias, 0, j);
+        reference::set(target, i, j, reference::get(target, i, j) + reference::get(bias, 0, j));
+      }
+    if (!folds) return;
+    reference::set(words, 0, 0, sum);  // high and low part
+    reference::set(words, 0, 1, 0);
+  });
+}
+
+/// States of a variance (count, mean, squared differences from it) of {1, 3} and {5, 7}, which are exact.
+void EveryKernel::check_states(Kernel kernel, Dtype dtype) {
+  const auto state = [&](double count, double mean, double squares) {
+    tiles_.emplace_back(Dtype::float64, Shape{1, 3}, 0);
+    double* words = tiles_.back().tile.as<double>();
+    words[0] = count, words[1] = mean, words[2] = squares;
+  };
+  state(2, 6, 2), state(2, 2, 2);
+  if (kernel == Kernel::join)
+    return check(call::join(kernel::Fold::var, dtype, 1, 0, 1), [&](std::vector<Owned>& t) {
+      double* words = t[1].tile.as<double>();
+      words[0] = 4, words[1] = 4, words[2] = 20;
+    });
+  tiles_.emplace_back(Dtype::float64, Shape{1, 1}, 0);
+  check(call::finish({kernel::Fold::var, kernel::Finish::var, dtype, 2, 0}, 1, 0, 2),
+        [&](std::vector<Owned>& t) { *t[2].tile.as<double>() = 1; });
+}
+
+TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
+  const auto [kernel, dtype] = GetParam();
+  const auto each = [](const Tile& tile, auto&& f) {
+    for (Index i = 0; i < tile.shape[0]; ++i)
+      for (Index j = 0; j < tile.shape[1]; ++j) f(i, j);
+  };
+  switch (kernel) {
+    case Kernel::zero: {
+      const TilePart to = part(dtype, {m, n});
+      return check(call::zero(dtype, to), [&](std::vector<Owned>& t) {
+        const Tile target = at(to, t);
+        each(target, [&](Index i, Index j) {
+          std::fill_n(target.data + i * target.strides[0] + j * target.strides[1], size_of(dtype), std::byte{0});
+        });
+      });
+    }
+    case Kernel::copy:
+    case Kernel::rearrange:
+      return check_moves(kernel, dtype);
+    case Kernel::add: {
+      const TilePart from = part(dtype, {m, n}), to = part(dtype, {m, n});
+      return check(call::add(dtype, from, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) {
+          reference::set(at(to, t), i, j, reference::get(at(to, t), i, j) + reference::get(at(from, t), i, j));
+        });
+      });
+    }
+    case Kernel::scale: {
+      const TilePart c = part(dtype, {m, n});
+      return check(call::scale(dtype, 3.0, c), [&](std::vector<Owned>& t) {
+        each(at(c, t), [&](Index i, Index j) { reference::set(at(c, t), i, j, 3.0 * reference::get(at(c, t), i, j)); });
+      });
+    }
+    case Kernel::gemm:
+      return check_products(dtype);
+    case Kernel::syrk:
+      for (const bool transpose : {false, true}) {
+        tiles_.clear();
+        const TilePart a = part(dtype, {n, depth}, transpose), c = part(dtype, {n, n});
+        check(call::syrk(dtype, 2.0, a, 1.0, c), [&](std::vector<Owned>& t) {
+          Owned product(dtype, {n, n}, 0);
+          reference::gemm(2.0, at(a, t), transpose, false, at(a, t), !transpose, false, 0.0, product.tile);
+          each(product.tile, [&](Index i, Index j) {
+            if (j <= i)
+              reference::set(at(c, t), i, j, reference::get(at(c, t), i, j) + reference::get(product.tile, i, j));
+          });
+        });
+      }
+      return;
+    case Kernel::convert: {
+      const Dtype other = dtype == Dtype::float32 ? Dtype::float64 : Dtype::float32;
+      const TilePart from = part(other, {m, n}), to = part(dtype, {m, n});
+      return check(call::convert(dtype, from, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, reference::get(at(from, t), i, j)); });
+      });
+    }
+    case Kernel::evaluate:
+      return check_evaluation(dtype);
+    case Kernel::join:
+    case Kernel::finish:
+      return check_states(kernel, dtype);
+    default:
+      FAIL() << name_of(kernel) << " has no naive twin here";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryKernel, testing::ValuesIn(entries()),
+                         [](const testing::TestParamInfo<Entry>& info) {
+                           return std::string(name_of(info.param.kernel)) + "_" +
+                                  std::string(name_of(info.param.dtype));
+                         });
+
+TEST(KernelTable, SaysWhatItHasNot) {
+  std::vector<Tile> none(3);
+  EXPECT_THROW(host_kernels().run(call::gemm(Dtype::int8, 1.0, {0}, {1}, 0.0, {2}), none), Error);
+  EXPECT_THROW(host_kernels().enter(Kernel::gemm, {Dtype::float32}, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace flagstone

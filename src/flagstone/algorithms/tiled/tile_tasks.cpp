@@ -1,0 +1,56 @@
+#include "flagstone/algorithms/tiled/tile_tasks.hpp"
+
+#include <optional>
+
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
+
+namespace flagstone::linalg {
+namespace {
+
+/// Whether tiles lie column by column (or may: where it makes no difference).
+bool by_columns(const Array& x) {
+  if (count(x.shape()) == 0) return false;
+  if (order_of(x) != 'C') return true;
+  if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
+  if (x.chunks() != x.shape()) return false;  // tiles of chunks are put together by rows
+  return x.store().run_bytes({1, x.shape()[1]}) < x.store().run_bytes({x.shape()[0], 1});
+}
+
+/// Elements of the conjugated copy that BLAS needs of a tile, or 0: it conjugates only what it transposes too, and seen
+/// by rows, as C is, a tile that lies by columns is transposed already; and so is all the rest where C lies by columns.
+std::size_t conjugated(const MatrixTile& x, const Array& c) {
+  const bool copied = x.op.conjugate && (!x.op.transpose || by_columns(x.array()) || order_of(c) != 'C');
+  return copied ? static_cast<std::size_t>(x.rows() * x.cols()) : 0;
+}
+
+TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
+
+}  // namespace
+
+void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
+          const MatrixTile& c, const Array* c_in) {
+  const Dtype dtype = c.array().dtype();
+  TaskSpec task;
+  task.name = "gemm";
+  const auto touch = [&](Access access) {
+    task.accesses.push_back(std::move(access));
+    return static_cast<std::uint32_t>(task.accesses.size() - 1);
+  };
+  const bool has_depth = a.cols() > 0;
+  if (has_depth) touch(read(a.region)), touch(read(b.region));
+  std::optional<std::uint32_t> old, room;
+  if (c_in) old = touch(read({*c_in, c.region.box}));
+  const std::uint32_t result = touch(c_in || beta == 0.0 ? write(c.region) : update(c.region));
+  const std::size_t copies = conjugated(a, c.array()) + conjugated(b, c.array());
+  if (copies) room = touch(scratch(copies * size_of(dtype) + 4096));
+  const double flops = 2.0 * c.rows() * c.cols() * static_cast<double>(a.cols());
+  task.cost = {is_complex(dtype) ? 4 * flops : flops, 0, real_part_of(dtype) == Dtype::float64};
+  if (old) task.calls.push_back(call::copy(dtype, {*old}, {result}));
+  task.calls.push_back(has_depth ? call::gemm(dtype, alpha, part(0, a), part(1, b), beta, {result}, room)
+                                 : call::scale(dtype, beta, {result}));
+  task.calls.back().flops = task.cost.flops;
+  graph.add(std::move(task));
+}
+
+}  // namespace flagstone::linalg

@@ -1,0 +1,40 @@
+#include "flagstone/algorithms/tiled/tiled.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "flagstone/base/grid.hpp"
+
+namespace flagstone::linalg {
+namespace {
+
+/// Of one dimension: the box that is read, and where the tile lies in it.
+struct Span {
+  Index box_start, box_extent, offset, extent;
+};
+
+Span span_of(const Cut& cut, Index i) {
+  const Index start = i * cut.tile, box_start = start / cut.box * cut.box;
+  return {box_start, std::min(cut.box, cut.extent - box_start), start - box_start,
+          std::min(cut.tile, cut.extent - start)};
+}
+
+}  // namespace
+
+MatrixTile Tiled::operator()(Index i, Index j) const {
+  Span first = span_of(rows_, i), second = span_of(cols_, j);
+  if (x_.transpose) std::swap(first, second);
+  return {{x_.array, {{first.box_start, second.box_start}, {first.box_extent, second.box_extent}}},
+          {{first.offset, second.offset}, {first.extent, second.extent}},
+          {x_.transpose, x_.conjugate}};
+}
+
+std::vector<Box> Tiled::blocks(Index rows, Index cols) const {
+  std::vector<Box> boxes;
+  if (this->rows() > 0 && this->cols() > 0)
+    for_each_box(whole({this->rows(), this->cols()}), {rows, cols}, {0, 1},
+                 [&](const Box& box) { boxes.push_back(box); });
+  return boxes;
+}
+
+}  // namespace flagstone::linalg

@@ -1,0 +1,124 @@
+#include "flagstone/runtime/graph/call.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
+
+namespace flagstone {
+namespace {
+
+constexpr std::array<std::string_view, kernel_count> names{"zero",
+                                                           "copy",
+                                                           "add",
+                                                           "scale",
+                                                           "gemm",
+                                                           "syrk",
+                                                           "convert",
+                                                           "rearrange",
+                                                           "evaluate",
+                                                           "join",
+                                                           "finish",
+                                                           "csr_multiply",
+                                                           "csr_multiply_transposed",
+                                                           "csr_gram",
+                                                           "csr_gram_matrix"};
+
+template <class T>
+void sum_into(const Tile& from, const Tile& to) {
+  const std::size_t last = from.shape.size() - 1;
+  const Index run = from.shape[last];
+  if (count(from.shape) == 0) return;
+  Shape at(last, 0);
+  do {
+    const std::byte* source = from.data;
+    std::byte* target = to.data;
+    for (std::size_t d = 0; d < last; ++d) source += at[d] * from.strides[d], target += at[d] * to.strides[d];
+    for (Index i = 0; i < run; ++i)
+      *reinterpret_cast<T*>(target + i * to.strides[last]) +=
+          *reinterpret_cast<const T*>(source + i * from.strides[last]);
+  } while (advance(at, from.shape));
+}
+
+void run_zero(const Call& call, std::span<const Tile> tiles) {
+  const TilePart& to = call.operands()[0];
+  const Tile& tile = tiles[to.access];
+  if (to.part.shape.empty()) {
+    std::memset(tile.data, 0, tile.bytes);
+    return;
+  }
+  constexpr std::byte nothing[16]{};  // of every dtype
+  fill(subtile(tile, to.part), nothing);
+}
+
+void run_copy(const Call& call, std::span<const Tile> tiles) {
+  flagstone::copy(operand(call, 0, tiles), operand(call, 1, tiles));
+}
+
+void run_add(const Call& call, std::span<const Tile> tiles) {
+  const Tile from = operand(call, 0, tiles), to = operand(call, 1, tiles);
+  visit_blas_type(from.dtype, [&](auto zero) { sum_into<decltype(zero)>(from, to); });
+}
+
+constexpr auto every_dtype = {Dtype::boolean, Dtype::int8,    Dtype::int16,     Dtype::int32,     Dtype::int64,
+                              Dtype::uint8,   Dtype::uint16,  Dtype::uint32,    Dtype::uint64,    Dtype::float16,
+                              Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+const bool entered =
+    host_kernels().enter(Kernel::zero, every_dtype, run_zero) &&
+    host_kernels().enter(Kernel::copy, every_dtype, run_copy) &&
+    host_kernels().enter(Kernel::add, {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}, run_add);
+
+}  // namespace
+
+std::string_view name_of(Kernel kernel) noexcept { return names[static_cast<std::size_t>(kernel)]; }
+
+Call::Call(Kernel kernel, Dtype dtype, std::initializer_list<TilePart> parts)
+    : kernel(kernel), dtype(dtype), count_(static_cast<std::uint8_t>(parts.size())) {
+  std::copy(parts.begin(), parts.end(), operands_.begin());
+}
+
+Tile operand(const Call& call, std::size_t i, std::span<const Tile> tiles) {
+  const TilePart& part = call.operands()[i];
+  const Tile& tile = tiles[part.access];
+  return part.part.shape.empty() ? tile : subtile(tile, part.part);
+}
+
+bool KernelTable::enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Function function) {
+  for (const Dtype dtype : dtypes) {
+    Function& place = functions_[static_cast<std::size_t>(kernel)][static_cast<std::size_t>(dtype)];
+    if (place != nullptr)
+      throw Error("kernels: " + std::string(name_of(kernel)) + " of " + std::string(name_of(dtype)) +
+                  " was entered twice; a kernel has one function in each memory.");
+    place = function;
+  }
+  return true;
+}
+
+KernelTable::Function KernelTable::find(Kernel kernel, Dtype dtype) const noexcept {
+  return functions_[static_cast<std::size_t>(kernel)][static_cast<std::size_t>(dtype)];
+}
+
+void KernelTable::run(const Call& call, std::span<const Tile> tiles) const {
+  const Function function = find(call.kernel, call.dtype);
+  if (function == nullptr)
+    throw Error("kernels: there is no " + std::string(name_of(call.kernel)) + " of " +
+                std::string(name_of(call.dtype)) + "; convert the operands.");
+  function(call, tiles);
+}
+
+KernelTable& host_kernels() {
+  static KernelTable table;
+  return table;
+}
+
+namespace call {
+
+Call zero(Dtype dtype, TilePart to) { return {Kernel::zero, dtype, {std::move(to)}}; }
+Call copy(Dtype dtype, TilePart from, TilePart to) { return {Kernel::copy, dtype, {std::move(from), std::move(to)}}; }
+Call add(Dtype dtype, TilePart from, TilePart to) { return {Kernel::add, dtype, {std::move(from), std::move(to)}}; }
+
+}  // namespace call
+
+}  // namespace flagstone

@@ -1,0 +1,112 @@
+#pragma once
+// A task's work as values: which kernel, on which parts of the task's tiles, with which scalars. What is a value can be
+// counted, planned, traced and given to another machine; what is a closure can only be called.
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "flagstone/base/shape.hpp"
+
+namespace flagstone {
+
+/// What a call runs. The verbs of elementwise expressions are kernel::Verb: a whole expression is one `evaluate`.
+enum class Kernel : std::uint8_t {
+  zero,       // to := 0
+  copy,       // to := from
+  add,        // to := to + from
+  scale,      // C := beta C
+  gemm,       // C := alpha op(A) op(B) + beta C
+  syrk,       // C := alpha op(A) op(A)ᵀ + beta C, lower triangle
+  convert,    // to := from, as another real dtype
+  rearrange,  // to := from with its dimensions in another order
+  evaluate,   // a fused expression: its values stored and folded
+  join,       // states of a fold := joined with others
+  finish,     // to := what states of a fold stand for
+  csr_multiply,
+  csr_multiply_transposed,
+  csr_gram,         // both of them, while a row is in the nearest cache
+  csr_gram_matrix,  // rows of G := G + AᵀA
+};
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::csr_gram_matrix) + 1;
+std::string_view name_of(Kernel kernel) noexcept;
+
+/// A part of one of the task's tiles, and how the kernel takes it.
+struct TilePart {
+  std::uint32_t access = 0;  // which of the task's accesses
+  bool transpose = false, conjugate = false;
+  Box part;  // counted from the tile's first element; empty: all of it
+};
+
+/// What a kernel takes beside parts and scalars: the expression of a pass, the order of dimensions. Shared by the tasks
+/// of one operation, changed by none.
+struct CallValue {
+  CallValue() = default;
+  virtual ~CallValue() = default;
+};
+
+/// One kernel call. About 300 bytes; a task without calls holds an empty vector of them, a task with one allocates
+/// once, as a closure would.
+struct Call {
+  static constexpr std::size_t most_operands = 4;
+
+  Call() = default;
+  /// Operands in the kernel's order, what it changes last.
+  Call(Kernel kernel, Dtype dtype, std::initializer_list<TilePart> parts);
+  std::span<const TilePart> operands() const { return {operands_.data(), count_}; }
+  template <class Value>
+  const Value& value_as() const {
+    return static_cast<const Value&>(*value);
+  }
+
+  Kernel kernel = Kernel::zero;
+  Dtype dtype = Dtype::float64;  // of the arithmetic
+  std::complex<double> alpha = 1, beta = 0;
+  double flops = 0;
+  std::shared_ptr<const CallValue> value;
+
+ private:
+  std::uint8_t count_ = 0;
+  std::array<TilePart, most_operands> operands_;
+};
+
+/// The tile, or the part of it, that operand i of the call names.
+Tile operand(const Call& call, std::size_t i, std::span<const Tile> tiles);
+
+/// (kernel, dtype) -> function, of one memory space. Rooms that see both kernels and calls enter their functions when
+/// the program starts, beside the functions that make the calls: whoever can make a call has its kernel.
+class KernelTable {
+ public:
+  /// `tiles`: all of the task's, in the order of its accesses.
+  using Function = void (*)(const Call& call, std::span<const Tile> tiles);
+
+  /// True, so that a namespace-scope constant may call it. Error where the place is taken.
+  bool enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Function function);
+  /// Null where this space has no such kernel.
+  Function find(Kernel kernel, Dtype dtype) const noexcept;
+  /// Error where this space has no such kernel.
+  void run(const Call& call, std::span<const Tile> tiles) const;
+
+ private:
+  static constexpr std::size_t dtype_count = static_cast<std::size_t>(Dtype::complex128) + 1;
+  std::array<std::array<Function, dtype_count>, kernel_count> functions_{};
+};
+
+/// The host's table: it has all kernels.
+KernelTable& host_kernels();
+
+/// Calls that need no kernel room: elements as they are.
+namespace call {
+
+Call zero(Dtype dtype, TilePart to);
+Call copy(Dtype dtype, TilePart from, TilePart to);
+/// float32, float64 or complex.
+Call add(Dtype dtype, TilePart from, TilePart to);
+
+}  // namespace call
+
+}  // namespace flagstone
