@@ -130,7 +130,7 @@ TEST(Stages, TilesBelongToTheSameSave) {
       Stages stages(graph, std::move(checkpoint));
       const bool same = stages.begun_with("scheme", scheme);
       EXPECT_EQ(same, expected);
-      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, "", !same);
+      const Array between = stages.array_between("between", {8}, Dtype::float64, {4}, {}, !same);
       FinishedTiles tiles = stages.tiles(between, {4}, "between");
       EXPECT_EQ(tiles.holds({{0}, {4}}), expected);
       EXPECT_FALSE(tiles.holds({{4}, {4}}));
