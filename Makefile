@@ -108,7 +108,7 @@ package: build
 
 CPP_FILES = $(shell find src python/bindings examples benchmarks -name '*.cpp' -o -name '*.hpp')
 lint: .venv/.lint-requirements layers
-	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+	@echo "clang-format --dry-run, all C++ files"; $(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

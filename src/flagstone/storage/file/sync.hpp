@@ -6,8 +6,8 @@ namespace flagstone {
 
 /// fdatasync of an open file. StorageError names `path`.
 void sync_file(int descriptor, const std::string& path);
-/// fdatasync of every file and fsync of every directory of a tree, or of one file, leaves first; links are part of their
-/// directory.
+/// fdatasync of every file and fsync of every directory of a tree, or of one file, leaves first; links are part of
+/// their directory.
 void sync_tree(const std::string& path);
 
 }  // namespace flagstone
