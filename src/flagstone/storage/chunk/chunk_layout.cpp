@@ -7,6 +7,7 @@
 #include "flagstone/base/grid.hpp"
 #include "flagstone/storage/chunk/chunk_geometry.hpp"
 #include "flagstone/storage/chunk/coalesce.hpp"
+#include "flagstone/storage/codec/encode.hpp"
 
 namespace flagstone {
 
@@ -32,6 +33,16 @@ void ChunkLayout::decode_with(const CodecChain& chain, const std::string& where)
   decode = [chain, dtype = dtype, bytes = chunk_bytes, where](const EncodedChunk& encoded, std::byte* decoded,
                                                               std::byte* scratch) {
     decode_chunk(chain, dtype, encoded, {decoded, bytes}, scratch, where);
+  };
+}
+
+void ChunkLayout::pack_with(const CodecChain& chain, const std::string& where) {
+  decode_with(chain, where);
+  if (chain.raw()) return;
+  encode_scratch = encode_scratch_bytes(chain, chunk_bytes);
+  encode = [chain, item = size_of(dtype)](std::span<const std::byte> decoded, std::span<std::byte> encoded,
+                                          std::byte* scratch) {
+    return encode_chunk(chain, decoded, item, encoded, scratch);
   };
 }
 

@@ -68,15 +68,8 @@ struct ChunkLayout {
   /// Raw chunks take align_up(chunk_bytes); packed ones a page more, so that incompressible data fits.
   std::uint64_t slot_bytes() const;
   bool covers_whole_chunks(const Box& box) const;
-  Transfer read(const Box& box, const Locate& find) const;
-  /// ArrayStore::read_joined.
-  std::vector<PartRead> read_joined(const Box& box, const Tile& to, std::size_t most_bytes, const Locate& find) const;
   /// Whether chunks are short enough to travel together.
   bool short_chunks() const;
-  /// ShapeError unless the box covers whole chunks. Without `place` the transfer is for plans: all of every slot.
-  Transfer write(const Box& box, const Place& place = {}) const;
-  /// ArrayStore::write_joined.
-  Transfer write_joined(const Box& box, const Tile& from, const Place& place) const;
   std::size_t run_bytes(const Shape& box) const;
   /// Coordinates of all chunks that a box touches, C order.
   std::vector<Shape> touched(const Box& box) const;

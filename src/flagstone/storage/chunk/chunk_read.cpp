@@ -1,4 +1,5 @@
-// Chunks on their way from the disk: found, read together where they are short and lie together, verified, unpacked.
+#include "flagstone/storage/chunk/chunk_read.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -227,41 +228,41 @@ ChunkLayout::Locate bounded(const ChunkLayout& layout, const ChunkLayout::Locate
 
 }  // namespace
 
-Transfer ChunkLayout::read(const Box& box, const Locate& find) const {
-  check_box(shape, box);
-  Geometry g = geometry_of(*this, box);
+Transfer read_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Locate& find) {
+  check_box(layout.shape, box);
+  Geometry g = geometry_of(layout, box);
   if (count(box.shape) == 0) return std::move(g.transfer);
-  const Locate locate = bounded(*this, find);
-  if (g.placing == Placing::staging) return read_staged(*this, box, std::move(g.transfer), locate);
-  return read_in_place(*this, box, std::move(g), locate);
+  const ChunkLayout::Locate locate = bounded(layout, find);
+  if (g.placing == Placing::staging) return read_staged(layout, box, std::move(g.transfer), locate);
+  return read_in_place(layout, box, std::move(g), locate);
 }
 
-std::vector<PartRead> ChunkLayout::read_joined(const Box& box, const Tile& to, std::size_t most_bytes,
-                                               const Locate& find) const {
-  check_box(shape, box);
-  const Locate locate = bounded(*this, find);
+std::vector<PartRead> read_joined_chunks(const ChunkLayout& layout, const Box& box, const Tile& to,
+                                         std::size_t most_bytes, const ChunkLayout::Locate& find) {
+  check_box(layout.shape, box);
+  const ChunkLayout::Locate locate = bounded(layout, find);
   std::vector<Piece> pieces, absent;
   std::vector<Wanted> wanted;
-  for (const Shape& chunk : touched(box)) {
-    Piece piece = piece_of(*this, box, chunk);
+  for (const Shape& chunk : layout.touched(box)) {
+    Piece piece = piece_of(layout, box, chunk);
     const StoredChunk stored = locate(chunk);
     if (stored.bytes == 0) {
       absent.push_back(std::move(piece));
       continue;
     }
-    wanted.push_back(wanted_of(*this, stored, piece));
+    wanted.push_back(wanted_of(layout, stored, piece));
     wanted.back().piece = pieces.size();
     pieces.push_back(std::move(piece));
   }
-  const auto target =
-      std::make_shared<const Target>(Target{*this, {nullptr, dtype, box.shape, to.strides, 0}, align_up(chunk_bytes)});
+  const auto target = std::make_shared<const Target>(
+      Target{layout, {nullptr, layout.dtype, box.shape, to.strides, 0}, align_up(layout.chunk_bytes)});
   std::vector<PartRead> reads;
   if (!absent.empty()) reads.push_back({box, put_together(target, std::move(absent), {})});
   for (Joined& joined : join(wanted, most_bytes)) {
     if (joined.last - joined.first == 1) {
       const Piece& alone = pieces[wanted[joined.first].piece];
-      const Box part = intersect(box, chunk_box(alone.chunk));
-      if (auto straight = read_straight(*this, part, subtile(to, alone.in_box), locate)) {
+      const Box part = intersect(box, layout.chunk_box(alone.chunk));
+      if (auto straight = read_straight(layout, part, subtile(to, alone.in_box), locate)) {
         reads.push_back({part, *std::move(straight)});
         continue;
       }

@@ -1,4 +1,5 @@
-// Chunks on their way to the disk: padded, compared with the fill value, packed, summed, and only then given a place.
+#include "flagstone/storage/chunk/chunk_write.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -153,39 +154,30 @@ void write_from_buffer(const ChunkLayout& layout, const Box& box, const Geometry
 
 }  // namespace
 
-void ChunkLayout::pack_with(const CodecChain& chain, const std::string& where) {
-  decode_with(chain, where);
-  if (chain.raw()) return;
-  encode_scratch = encode_scratch_bytes(chain, chunk_bytes);
-  encode = [chain, item = size_of(dtype)](std::span<const std::byte> decoded, std::span<std::byte> encoded,
-                                          std::byte* scratch) {
-    return encode_chunk(chain, decoded, item, encoded, scratch);
-  };
-}
-
-Transfer ChunkLayout::write(const Box& box, const Place& place) const {
-  check_box(shape, box);
-  if (count(box.shape) > 0 && !covers_whole_chunks(box))
+Transfer write_chunks(const ChunkLayout& layout, const Box& box, const ChunkLayout::Place& place) {
+  check_box(layout.shape, box);
+  if (count(box.shape) > 0 && !layout.covers_whole_chunks(box))
     throw ShapeError("write: the box " + to_string(box.shape) + " at " + to_string(box.start) + " covers chunks of " +
-                     to_string(chunks) + " in part; write whole chunks.");
-  Geometry g = geometry_of(*this, box);
+                     to_string(layout.chunks) + " in part; write whole chunks.");
+  Geometry g = geometry_of(layout, box);
   Transfer transfer = g.transfer;
   if (count(box.shape) == 0) return transfer;
-  const Leaving leaving = leaving_of(*this, box);
-  if (encode || g.placing == Placing::staging)
-    write_from_staging(*this, Assembling(*this, box, g, leaving), leaving->size(), transfer);
+  const Leaving leaving = leaving_of(layout, box);
+  if (layout.encode || g.placing == Placing::staging)
+    write_from_staging(layout, Assembling(layout, box, g, leaving), leaving->size(), transfer);
   else
-    write_from_buffer(*this, box, g, leaving, transfer);
+    write_from_buffer(layout, box, g, leaving, transfer);
   if (place) transfer.settle = [leaving, place](std::vector<Segment>& segments) { settle(*leaving, place, segments); };
   return transfer;
 }
 
-Transfer ChunkLayout::write_joined(const Box& box, const Tile& from, const Place& place) const {
+Transfer write_joined_chunks(const ChunkLayout& layout, const Box& box, const Tile& from,
+                             const ChunkLayout::Place& place) {
   Geometry g;
   g.transfer.strides = from.strides;
   Transfer transfer = g.transfer;
-  const Leaving leaving = leaving_of(*this, box);
-  write_from_staging(*this, Assembling(*this, box, g, leaving), leaving->size(), transfer);
+  const Leaving leaving = leaving_of(layout, box);
+  write_from_staging(layout, Assembling(layout, box, g, leaving), leaving->size(), transfer);
   transfer.settle = [leaving, place](std::vector<Segment>& segments) { settle(*leaving, place, segments); };
   return transfer;
 }

@@ -1,6 +1,7 @@
 #include "flagstone/storage/chunk/planned_array.hpp"
 
-#include "flagstone/storage/chunk/chunk_layout.hpp"
+#include "flagstone/storage/chunk/chunk_read.hpp"
+#include "flagstone/storage/chunk/chunk_write.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 
 namespace flagstone {
@@ -10,8 +11,8 @@ namespace {
 class PlannedStore final : public ArrayStore {
  public:
   explicit PlannedStore(ChunkLayout layout) : layout_(std::move(layout)) {}
-  Transfer read(const Box& box) const override { return layout_.read(box, slot()); }
-  Transfer write(const Box& box) override { return layout_.write(box); }
+  Transfer read(const Box& box) const override { return read_chunks(layout_, box, slot()); }
+  Transfer write(const Box& box) override { return write_chunks(layout_, box); }
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
   bool verified() const override { return true; }  // as new arrays are
 

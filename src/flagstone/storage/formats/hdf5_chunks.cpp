@@ -4,7 +4,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/chunk/chunk_layout.hpp"
+#include "flagstone/storage/chunk/chunk_read.hpp"
 
 namespace flagstone {
 namespace {
@@ -20,11 +20,11 @@ class ChunkTableStore final : public ArrayStore {
   }
 
   Transfer read(const Box& box) const override {
-    return layout_.read(box, [this](const Shape& chunk) { return locate(chunk); });
+    return read_chunks(layout_, box, [this](const Shape& chunk) { return locate(chunk); });
   }
   Shape neighbourhood() const override { return layout_.short_chunks() ? layout_.shape : Shape{}; }
   std::vector<PartRead> read_joined(const Box& box, const Tile& to, std::size_t most_bytes) const override {
-    return layout_.read_joined(box, to, most_bytes, [this](const Shape& chunk) { return locate(chunk); });
+    return read_joined_chunks(layout_, box, to, most_bytes, [this](const Shape& chunk) { return locate(chunk); });
   }
   Transfer write(const Box&) override {
     throw StorageError("write: the array is open for reading only; copy it first (fl.convert)", EROFS, file_->path());

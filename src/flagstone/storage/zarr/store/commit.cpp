@@ -10,6 +10,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/chunk/chunk_write.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/text_file.hpp"
@@ -149,17 +150,17 @@ void ZarrStore::refuse_unless_writable() const {
 
 Transfer ZarrStore::write(const Box& box) {
   refuse_unless_writable();
-  return layout_.write(box, [this](const NewChunk& chunk) { return slot(chunk); });
+  return write_chunks(layout_, box, [this](const NewChunk& chunk) { return slot(chunk); });
 }
 
 Transfer ZarrStore::write_joined(const Box& box, const Tile& from) {
   refuse_unless_writable();
-  return layout_.write_joined(box, from, [this](const NewChunk& chunk) { return slot(chunk); });
+  return write_joined_chunks(layout_, box, from, [this](const NewChunk& chunk) { return slot(chunk); });
 }
 
 Transfer ZarrStore::planned_write(const Box& box) {
   refuse_unless_writable();
-  return layout_.write(box);
+  return write_chunks(layout_, box);
 }
 
 void ZarrStore::written(const Box& box) {

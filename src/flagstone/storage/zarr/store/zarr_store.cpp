@@ -10,6 +10,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/chunk/chunk_read.hpp"
 #include "flagstone/storage/chunk/zero_copy.hpp"
 #include "flagstone/storage/codec/decode.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
@@ -269,7 +270,7 @@ std::uint64_t ZarrStore::pass_bytes() const {
 }
 
 Transfer ZarrStore::read(const Box& box) const {
-  return layout_.read(box, [this](const Shape& chunk) { return locate(chunk); });
+  return read_chunks(layout_, box, [this](const Shape& chunk) { return locate(chunk); });
 }
 
 std::optional<Transfer> ZarrStore::read_straight(const Box& box, const Tile& to) const {
@@ -281,7 +282,7 @@ Shape ZarrStore::neighbourhood() const {
 }
 
 std::vector<PartRead> ZarrStore::read_joined(const Box& box, const Tile& to, std::size_t most_bytes) const {
-  return layout_.read_joined(box, to, most_bytes, [this](const Shape& chunk) { return locate(chunk); });
+  return read_joined_chunks(layout_, box, to, most_bytes, [this](const Shape& chunk) { return locate(chunk); });
 }
 
 ZarrStore* zarr_store(const Array& array) { return array ? dynamic_cast<ZarrStore*>(&array.store()) : nullptr; }
