@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <random>
 
@@ -21,6 +20,7 @@
 #include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
+#include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::spectral {
 namespace {
@@ -95,14 +95,9 @@ class PcaTest : public ::testing::Test {
  protected:
   void SetUp() override {
     kernel::set_blas_threads(1);  // as under the Python face: workers are the parallelism
-    root_ = std::filesystem::path(::testing::TempDir()) /
-            (std::string("pca_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
-  std::string fresh() { return (root_ / std::to_string(next_++)).string(); }
+  std::string fresh() { return root_ / std::to_string(next_++); }
 
   Array stored(const Matrix& x, Dtype dtype, const std::string& kind, bool transpose = false) {
     const Shape shape = transpose ? Shape{x.cols, x.rows} : Shape{x.rows, x.cols};
@@ -157,7 +152,7 @@ class PcaTest : public ::testing::Test {
   };
 
   Outcome solve(const PcaInput& x, PcaOptions options, int workers = 2, std::uint64_t memory = 2 * GiB) {
-    Runtime runtime({.memory = memory, .workers = workers, .scratch = root_.string()});
+    Runtime runtime({.memory = memory, .workers = workers, .scratch = root_.path()});
     const Shape shape{x.rows(), options.k};
     ZarrOptions zarr;
     zarr.chunks = scores_chunks(x, options.k);
@@ -226,7 +221,7 @@ class PcaTest : public ::testing::Test {
     }
   }
 
-  std::filesystem::path root_;
+  TemporaryDirectory root_;  // of this process: two checkouts may test at once
   int next_ = 0;
   std::unique_ptr<Ring> ring_ = make_ring();
 };
@@ -338,7 +333,7 @@ TEST_F(PcaTest, SameBitsForWorkersAndLimits) {
       PcaOptions options{.k = 10, .method = method};
       Outcome first;
       for (const int workers : {1, 2, 4}) {
-        Runtime probe({.memory = 8 * GiB, .workers = workers, .scratch = root_.string()});
+        Runtime probe({.memory = 8 * GiB, .workers = workers, .scratch = root_.path()});
         PcaResult ignored;
         const std::uint64_t least = probe.least_memory([&](Graph& graph) {
           const Array to = planned_array({x.rows(), 10}, scores_dtype(x), scores_chunks(x, 10));
