@@ -54,8 +54,11 @@ KrylovResult by_krylov(Graph& graph, Source& source, const PcaOptions& options, 
   return block_krylov(graph, op, o);
 }
 
-/// Reads of X that are done when the eigenpairs are known; one is left. A Gram matrix took one.
-double share_of_passes(const KrylovResult& pairs) { return 1.0 - 1.0 / std::max(2, pairs.applications + 1); }
+/// Reads of X that are done when the eigenpairs are known; one is left. A Gram matrix took one, however often it was
+/// applied itself.
+double share_of_passes(const KrylovResult& pairs, bool gram) {
+  return 1.0 - 1.0 / std::max(2, gram ? 2 : pairs.applications + 1);
+}
 
 /// What the last pass starts from.
 LastPass last_pass(const Graph& graph, const KrylovResult& pairs, bool gram, Dtype product) {
@@ -99,7 +102,8 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
     return gram ? by_gram(graph, *source, options, stages)
                 : by_krylov(graph, *source, options, choice.block, stages, product);
   };
-  const KrylovResult pairs = stages.once("eigenpairs", eigenpairs, share_of_passes);
+  const KrylovResult pairs =
+      stages.once("eigenpairs", eigenpairs, [&](const KrylovResult& found) { return share_of_passes(found, gram); });
   LastPass pass = last_pass(graph, pairs, gram, product);
   source->finish(graph, pass, scores);
   result = {.passes = choice.passes, .method = choice.method};
