@@ -128,14 +128,16 @@ ScratchResult::ScratchResult(const std::string& scratch, const std::string& name
   prepare_scratch(scratch);
   const fs::path results = fs::path(scratch) / "results";
   for (;;) {
-    ::mkdir(results.c_str(), 0777);
+    if (::mkdir(results.c_str(), 0777) != 0 && errno != EEXIST)
+      throw StorageError("scratch: cannot make the directory", errno, results.string());
     sweep(results);
     path_ = (results / (name + "-" + scratch_names::unique() + ".zarr")).string();
     try {
       lock_ = FileLock::make(lock_of(path_), 0600);
       return;
     } catch (const StorageError& error) {
-      if (error.number != ENOENT) throw;  // another process found the folder empty and removed it
+      // Another process found the folder empty and removed it; a link stays, and leads nowhere.
+      if (std::error_code ignored; error.number != ENOENT || fs::is_symlink(results, ignored)) throw;
     }
   }
 }

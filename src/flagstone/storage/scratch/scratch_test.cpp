@@ -184,6 +184,12 @@ TEST(ScratchResult, AFolderThatWasRemovedMeanwhileIsMadeAgain) {
   EXPECT_EQ(names_in(folder).size(), 1u);
 }
 
+TEST(ScratchResult, ALinkThatLeadsNowhereIsRefused) {
+  TemporaryDirectory top;
+  fs::create_symlink("nowhere", top / "results");
+  EXPECT_THROW(ScratchResult(top.path(), "one"), StorageError);
+}
+
 TEST(Import, IsKeyedByTheFileAsItIs) {
   TemporaryDirectory top;
   std::ofstream(top / "m.npz") << "1234";
