@@ -11,13 +11,13 @@
 namespace flagstone {
 namespace {
 
-void add_copy(Graph& graph, const char* name, Region from, Region to) {
+void add_copy(Graph& graph, const char* name, Region from, Access to) {
   TaskSpec task;
   task.name = name;
-  const auto bytes = static_cast<double>(count(to.box.shape)) * static_cast<double>(size_of(to.array.dtype()));
-  task.cost.bytes_touched = 2.0 * bytes;
-  task.calls = {call::copy(to.array.dtype(), {0}, {1})};
-  task.accesses = {read(std::move(from)), write(std::move(to))};
+  const Dtype dtype = to.region.array.dtype();
+  task.cost.bytes_touched = 2.0 * static_cast<double>(count(to.region.box.shape)) * static_cast<double>(size_of(dtype));
+  task.calls = {call::copy(dtype, {0}, {1})};
+  task.accesses = {read(std::move(from)), std::move(to)};
   graph.add(std::move(task));
 }
 
@@ -56,7 +56,7 @@ std::vector<std::pair<Index, Index>> PartialTiles::open(const Box& block, Index 
       if (depth < before || finished_.holds({{row, col}, {1, 1}})) continue;
       if (depth > 0 && depth == before) {
         const Box part = part_of(found_->about, row, col);
-        add_copy(stages_.graph_, "load", {found_->sums, part}, {out_, {{row, col}, part.shape}});
+        add_copy(stages_.graph_, "load", {found_->sums, part}, again(write({out_, {{row, col}, part.shape}})));
       }
       tiles.emplace_back(i, j);
     }
@@ -137,7 +137,7 @@ void PartialTiles::begin(const Box& block, Index depth) {
       if (finished_.holds({{i, j}, {1, 1}})) continue;
       const Box part = part_of(copy.about, i, j);
       copy.parts.push_back(part);
-      add_copy(stages_.graph_, "save", {out_, {{i, j}, part.shape}}, {copy.sums, part});
+      add_copy(stages_.graph_, "save", {out_, {{i, j}, part.shape}}, write({copy.sums, part}));
     }
   pending_ = std::move(copy);
 }
