@@ -282,3 +282,12 @@ def test_what_a_refused_conversion_names_is_enough(isolated, name):
         name=name,
     )
     assert peak <= least
+
+
+@pytest.mark.parametrize("name", ["c.npy", "c.zarr", "c.mtx"])
+def test_what_is_not_stored_is_refused_and_not_computed(tmp_path, name):
+    a = fl.from_numpy(np.ones((3, 3)), tmp_path / "a.zarr")
+    for src in (a + 1, a.sum(), np.ones((3, 3))):
+        with pytest.raises(TypeError, match="a path, an Array or a SparseArray is needed"):
+            fl.convert(src, tmp_path / name)
+    assert not (tmp_path / name).exists()

@@ -233,6 +233,19 @@ def test_matrices_in_memory_of_any_strides(rng, of, wrapped):
     assert (whole[1::2] == 1).all()
 
 
+def test_a_field_of_records_is_packed(rng):
+    def field(values):  # steps of 12 bytes: no whole elements
+        records = np.zeros(values.shape, dtype=[("value", "f8"), ("weight", "f4")])
+        records["value"] = values
+        return records["value"]
+
+    x, y = rng.random((6, 5)), rng.random((5, 4))
+    np.testing.assert_allclose(np.asarray(fl.matmul(field(x), field(y))), x @ y, rtol=1e-13)
+    out = field(np.ones((6, 4)))
+    assert fl.matmul(x, y, out=out, beta=2) is out
+    np.testing.assert_allclose(out, x @ y + 2, rtol=1e-13)
+
+
 def test_long_doubles_are_refused():
     with pytest.raises(TypeError, match="longdouble|float128"):
         fl.matmul(np.ones((2, 2), np.longdouble), np.ones((2, 2)))

@@ -84,11 +84,25 @@ class Operand:
         return cls(given, _core.memory_array(values), values=values)
 
     @classmethod
+    def plain(cls, call: Call, given: Any, name: str) -> Operand:
+        """Make it as BLAS takes it: what lies otherwise in memory is packed, inside the limit.
+
+        Looked at before the core sees it, which refuses steps of parts of an element (a field of records).
+        """
+        values = given._owner._values if isinstance(given, Array) else np.asarray(given)
+        if values is None or (is_plain(values) and values.dtype.isnative):
+            return cls.of(given)
+        transposed, conjugated = (
+            (given._transposed, given._conjugated) if isinstance(given, Array) else (False, False)
+        )
+        values = packed(call, values, name)
+        return cls(given, _core.memory_array(values), transposed, conjugated, values)
+
+    @classmethod
     def matrix(cls, call: Call, given: Any, name: str) -> Operand:
         """Make it of a matrix for BLAS: one in memory that lies otherwise is packed, inside the limit."""
         if isinstance(given, Array):
             given.flush()
-            operand = cls.of(given)
         else:
             values = np.asarray(given)
             if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
@@ -96,10 +110,7 @@ class Operand:
                     f"{call.who}: {name} is {type(given).__name__} of {values.dtype}; an Array or a "
                     "NumPy matrix of numbers that can be stored is needed."
                 )
-            if not values.dtype.isnative:
-                values = packed(call, values, name)
-            operand = cls(given, _core.memory_array(values), values=values)
-        operand = operand.plain(call, name)
+        operand = cls.plain(call, given, name)
         if len(operand.core.shape) != 2:
             raise ShapeError(
                 f"{call.who}: {name} has {len(operand.core.shape)} dimensions "
@@ -107,13 +118,6 @@ class Operand:
                 "2 are needed (reshape a vector to one column)."
             )
         return operand
-
-    def plain(self, call: Call, name: str) -> Operand:
-        """Return one that BLAS takes as it lies: itself, or a copy in memory, inside the limit."""
-        if self.values is None or is_plain(self.values):
-            return self
-        values = packed(call, self.values, name)
-        return Operand(self.given, _core.memory_array(values), self.transposed, self.conjugated, values)
 
     @property
     def shape(self) -> tuple[int, ...]:

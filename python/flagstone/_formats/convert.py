@@ -88,6 +88,10 @@ class _Conversion(Streaming[None]):
         super().__init__(Call("convert", memory))
         if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
             raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
+        if not isinstance(src, (str, os.PathLike, Array, SparseArray)):
+            raise TypeError(
+                f"convert: src is {type(src).__name__}; a path, an Array or a SparseArray is needed."
+            )
         if not overwrite and os.path.lexists(place):
             raise storage_error(
                 f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place

@@ -158,7 +158,7 @@ class Place(RecordedPlace):
         """Return the elements that the result replaces, which the job reads because of `why`."""
         self._reads_old = True
         if isinstance(self.out, (Array, np.ndarray)):
-            return Operand.of(self.out).plain(self.call, "out").core
+            return Operand.plain(self.call, self.out, "out").core
         path = os.fspath(self.out)
         if not os.path.exists(path):
             raise storage_error(

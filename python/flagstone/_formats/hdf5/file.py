@@ -1,6 +1,6 @@
 """HDF5 and `.h5ad` in place: h5py reads the metadata, the engine reads the elements where they lie.
 
-`hdf5_datasets` maps one data set, `hdf5_writer` writes new files.
+`datasets` maps one data set, `writer` writes new files.
 """
 
 from __future__ import annotations

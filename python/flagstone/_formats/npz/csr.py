@@ -1,4 +1,4 @@
-"""`.npz` of SciPy, imported by streaming into scratch, once per file as it is now; NumPy's in `npz_dense`."""
+"""`.npz` of SciPy, imported by streaming into scratch, once per file as it is now; NumPy's in `dense`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// csr_gram_matrix of sparse.hpp: the lower triangle of AᵀA, scattered or through BLAS.
+// csr_gram_matrix of csr.hpp: the lower triangle of AᵀA, scattered or through BLAS.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

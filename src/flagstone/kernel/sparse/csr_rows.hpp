@@ -1,6 +1,6 @@
 #pragma once
-// The row loops of sparse.hpp, compiled once per instruction set: sparse_avx512.cpp, sparse_avx2.cpp,
-// sparse_baseline.cpp include this with their own compile flags. It therefore includes no header with inline functions:
+// The row loops of csr.hpp, compiled once per instruction set: csr_avx512.cpp, csr_avx2.cpp,
+// csr_baseline.cpp include this with their own compile flags. It therefore includes no header with inline functions:
 // the linker would keep one copy of those for the whole program, perhaps the one that this processor cannot run.
 #include <cstdint>
 
