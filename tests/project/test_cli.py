@@ -184,6 +184,13 @@ def test_json_of_an_error_keeps_stdout_clean(tmp_path):
     assert done.stdout == "" or json.loads(done.stdout)
 
 
+def test_the_demonstration_loads_by_itself(isolated):
+    """What the command imports first; the face of its data comes later."""
+    assert (
+        isolated("from flagstone._demo.demo import Cells\nresult = Cells.__module__") == "flagstone.datasets"
+    )
+
+
 @pytest.mark.parametrize("name", ["multilabel/tmc2007-500.train.X.npz", "ecrtm-20NG/test_bow.npz"])
 def test_demo_with_real_data(tmp_path, shared_data, name):
     done = run("demo", "pca", "--input", shared_data / name, folder=tmp_path, timeout=600)

@@ -45,8 +45,6 @@ class Cells:
         Rows of one block.
     """
 
-    __module__ = "flagstone.datasets"
-
     cells: int
     genes: int = 5000
     types: int = 12
@@ -134,6 +132,10 @@ class Cells:
         pointers = np.searchsorted(key, np.arange(length + 1, dtype=wide) * wide(self.genes)).astype(np.int64)
         at = np.repeat(np.arange(length, dtype=wide) * wide(self.genes), np.diff(pointers))
         return pointers, (key - at).astype(np.int32), data
+
+
+# Afterwards: a dataclass looks its module up, and nobody has imported the face when the demonstration starts.
+Cells.__module__ = "flagstone.datasets"
 
 
 def _inverse(weights: NDArray[np.float64], bits: int) -> NDArray[np.int64]:

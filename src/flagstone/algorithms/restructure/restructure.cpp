@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "flagstone/algorithms/kernels/dense.hpp"
-#include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
+#include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
+#include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::restructure {
@@ -37,6 +37,55 @@ Box relative(const Box& part, const Box& whole) {
   return moved;
 }
 
+/// A tile of the source with its dimensions in the order of the result.
+Tile turned_tile(const Source& source, const Tile& tile) {
+  Tile turned = tile;
+  turned.shape = seen(source, tile.shape);
+  turned.strides = seen(source, tile.strides);
+  return turned;
+}
+
+/// A tile of the result and the pieces that it is made of, the task's accesses before it. One value whatever their
+/// number: thin pieces come by the thousand, and a call for each would be most of what a plan holds.
+class Assembly final : public CallValue {
+ public:
+  Assembly(std::shared_ptr<const Source> source, std::shared_ptr<const Conversion> conversion, Box tile,
+           std::vector<Box> pieces)
+      : source_(std::move(source)),
+        conversion_(std::move(conversion)),
+        tile_(std::move(tile)),
+        pieces_(std::move(pieces)) {}
+
+  void run(std::span<const Tile> t) const {
+    const Tile& target = t[pieces_.size()];
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Box common = intersect(tile_, pieces_[i]);
+      const Tile from = subtile(turned_tile(*source_, t[i]), relative(common, pieces_[i]));
+      const Tile to = subtile(target, relative(common, tile_));
+      if (!conversion_) {
+        kernel::rearrange(from, to);
+        continue;
+      }
+      const kernel::StoreTarget store{conversion_->value, to};
+      kernel::evaluate(conversion_->program, common.shape, {&from, 1}, {&store, 1}, {}, t.back().data);
+    }
+  }
+
+ private:
+  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const Conversion> conversion_;  // null: elements as they are
+  Box tile_;
+  std::vector<Box> pieces_;
+};
+
+void run_assembly(const Call& call, std::span<const Tile> tiles) { call.value_as<Assembly>().run(tiles); }
+
+const bool entered = host_kernels().enter(
+    Kernel::assemble,
+    {Dtype::boolean, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64, Dtype::uint8, Dtype::uint16, Dtype::uint32,
+     Dtype::uint64, Dtype::float16, Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128},
+    run_assembly);
+
 /// Adds the tasks of one pass.
 class Builder {
  public:
@@ -51,8 +100,7 @@ class Builder {
         pass_(pass),
         lie_(lie_of(source)),
         conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)),
-        axes_(std::is_sorted(source.axes.begin(), source.axes.end()) ? nullptr
-                                                                     : std::make_shared<call::Axes>(source.axes)) {}
+        turned_(std::make_shared<const Source>(source)) {}
 
   void run() {
     if (count(to_.shape()) == 0) return;
@@ -77,23 +125,7 @@ class Builder {
     finished_.offer();
   }
 
-  /// Piece number i of `count`, into its part of the tile.
-  Call move(const Box& tile, const Box& piece, std::uint32_t i, std::uint32_t count) const {
-    const Box common = intersect(tile, piece);
-    Box from, to;  // all of a piece, all of the tile
-    if (common != piece) from = own(source_, relative(common, piece));
-    if (common != tile) to = relative(common, tile);
-    if (!conversion_) return call::rearrange(to_.dtype(), {i, false, false, from}, {count, false, false, to}, axes_);
-    auto converted = std::make_shared<call::Evaluation>();
-    converted->program = {conversion_, &conversion_->program};
-    converted->shape = common.shape;
-    converted->inputs = {{i, std::move(from), axes_ ? axes_->axes : std::vector<std::size_t>()}};
-    converted->outputs = {{count, conversion_->value, std::move(to), false}};
-    converted->scratch = count + 1;
-    return call::evaluate(std::move(converted));
-  }
-
-  void add_tile(const Box& tile, const std::vector<Box>& pieces) {
+  void add_tile(const Box& tile, std::vector<Box> pieces) {
     TaskSpec task;
     task.name = "restructure";
     for (const Box& piece : pieces) task.accesses.push_back(read({source_.array, own(source_, piece)}));
@@ -102,9 +134,9 @@ class Builder {
     const auto elements = static_cast<double>(count(tile.shape));
     task.cost.bytes_touched = elements * static_cast<double>(size_of(to_.dtype()) + lie_.item);
     if (lie_.packed) task.cost.bytes_decoded = elements * static_cast<double>(lie_.item);
-    const auto number = static_cast<std::uint32_t>(pieces.size());
-    task.calls.reserve(number);
-    for (std::uint32_t i = 0; i < number; ++i) task.calls.push_back(move(tile, pieces[i], i, number));
+    Call call(Kernel::assemble, to_.dtype(), {{static_cast<std::uint32_t>(pieces.size())}});
+    call.value = std::make_shared<Assembly>(turned_, conversion_, tile, std::move(pieces));
+    task.calls.push_back(std::move(call));
     graph_.add(std::move(task));
   }
 
@@ -116,7 +148,7 @@ class Builder {
   const Pass& pass_;
   const Lie lie_;
   const std::shared_ptr<const Conversion> conversion_;
-  const std::shared_ptr<const call::Axes> axes_;  // null: as they are
+  const std::shared_ptr<const Source> turned_;
 };
 
 /// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.

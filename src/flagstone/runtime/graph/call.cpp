@@ -10,21 +10,10 @@
 namespace flagstone {
 namespace {
 
-constexpr std::array<std::string_view, kernel_count> names{"zero",
-                                                           "copy",
-                                                           "add",
-                                                           "scale",
-                                                           "gemm",
-                                                           "syrk",
-                                                           "convert",
-                                                           "rearrange",
-                                                           "evaluate",
-                                                           "join",
-                                                           "finish",
-                                                           "csr_multiply",
-                                                           "csr_multiply_transposed",
-                                                           "csr_gram",
-                                                           "csr_gram_matrix"};
+constexpr std::array<std::string_view, kernel_count> names{
+    "zero",      "copy",           "add",      "scale", "gemm",   "syrk",         "convert",
+    "rearrange", "assemble",       "evaluate", "join",  "finish", "csr_multiply", "csr_multiply_transposed",
+    "csr_gram",  "csr_gram_matrix"};
 
 template <class T>
 void sum_into(const Tile& from, const Tile& to) {

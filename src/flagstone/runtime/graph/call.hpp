@@ -24,6 +24,7 @@ enum class Kernel : std::uint8_t {
   syrk,       // C := alpha op(A) op(A)ᵀ + beta C, lower triangle
   convert,    // to := from, as another real dtype
   rearrange,  // to := from with its dimensions in another order
+  assemble,   // to := pieces of another array, each rearranged, or converted
   evaluate,   // a fused expression: its values stored and folded
   join,       // states of a fold := joined with others
   finish,     // to := what states of a fold stand for
