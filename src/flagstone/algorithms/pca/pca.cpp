@@ -12,8 +12,6 @@
 namespace flagstone::spectral {
 namespace {
 
-double* numbers(const Array& array) { return reinterpret_cast<double*>(array.store().memory()); }
-
 /// Components and means outlive the run's arrays in plain vectors.
 Charge charge_vectors(Graph& graph, const PcaInput& x, const PcaOptions& options) {
   return graph.charge(8 * static_cast<std::uint64_t>(x.cols()) * (static_cast<std::uint64_t>(options.k) + 2));
