@@ -13,7 +13,15 @@ from typing import Any
 
 from .. import _core
 
-__all__ = ["Result", "default_directory", "import_path"]
+__all__ = [
+    "Result",
+    "default_directory",
+    "describe_import",
+    "file_system",
+    "free_bytes",
+    "import_path",
+    "prepare",
+]
 
 
 def file_system(path: Path) -> str:

@@ -32,7 +32,7 @@ from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.validation import check_columns, check_pointers
 from ..._storage.import_cache import cached
 from . import dense
-from .direct_reader import StraightReader
+from .direct_reader import DirectReader
 from .members import read_header, start
 
 __all__ = ["about", "import_to", "in_place", "open_file", "verify", "write"]
@@ -69,22 +69,22 @@ class _Member:
             raise FormatError(f"open: '{name}' of '{path}' is stored by columns; SciPy does not write that.")
         self.length = int(np.prod(self.shape, dtype=object))
         self._left = self.length
-        self._info, self._straight = archive.getinfo(f"{name}.npy"), None
+        self._info, self._direct = archive.getinfo(f"{name}.npy"), None
         if _lies_open(self._info):
-            self._straight = StraightReader(path, start(path, self._info), self._info.file_size)
-            self._straight.read(self._file.tell())  # the header, for the checksum
+            self._direct = DirectReader(path, start(path, self._info), self._info.file_size)
+            self._direct.read(self._file.tell())  # the header, for the checksum
 
     def take(self, count: int) -> NDArray[Any]:
         """Return the next `count` elements (fewer at the end), in native byte order; valid for one more."""
         count = min(count, self._left)
-        source = self._straight or self._file
+        source = self._direct or self._file
         raw = source.read(count * self.dtype.itemsize)
         if len(raw) != count * self.dtype.itemsize:
             raise FormatError(f"open: '{self.name}' of '{self.path}' is shorter than its header says.")
         self._left -= count
         if self._left == 0 and len(source.read(1)):  # reading to the end checks the archive's checksum
             raise FormatError(f"open: '{self.name}' of '{self.path}' is longer than its header says.")
-        if self._left == 0 and self._straight and self._straight.crc != self._info.CRC:
+        if self._left == 0 and self._direct and self._direct.crc != self._info.CRC:
             raise FormatError(
                 f"open: '{self.path}' is damaged: the checksum of '{self.name}' does not match; copy it "
                 "again."

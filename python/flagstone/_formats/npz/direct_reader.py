@@ -13,10 +13,10 @@ from ... import _core
 from ..._errors.classes import StorageError
 from ..._errors.messages import storage_error
 
-__all__ = ["StraightReader"]
+__all__ = ["DirectReader"]
 
 
-class StraightReader:
+class DirectReader:
     """Reads `length` bytes at `offset` of a file in order; what `read` returns is valid for one more read."""
 
     def __init__(self, path: str, offset: int, length: int) -> None:

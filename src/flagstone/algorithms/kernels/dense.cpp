@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "flagstone/kernel/dense/blas3.hpp"
-#include "flagstone/kernel/dense/rearrange.hpp"
 
 namespace flagstone::call {
 namespace {
@@ -23,30 +22,15 @@ void run_scale(const Call& call, std::span<const Tile> tiles) {
   kernel::gemm(1.0, a, {}, b, {}, call.beta, c, nullptr);
 }
 
-void run_syrk(const Call& call, std::span<const Tile> tiles) {
-  kernel::syrk(call.alpha.real(), operand(call, 0, tiles), call.operands()[0].transpose, call.beta.real(),
-               operand(call, 1, tiles));
-}
-
 void run_convert(const Call& call, std::span<const Tile> tiles) {
   kernel::convert(operand(call, 0, tiles), nullptr, operand(call, 1, tiles));
 }
 
-void run_rearrange(const Call& call, std::span<const Tile> tiles) {
-  const Tile from = operand(call, 0, tiles);
-  kernel::rearrange(call.value ? turned(from, call.value_as<Axes>().axes) : from, operand(call, 1, tiles));
-}
-
 constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 constexpr auto real_dtypes = {Dtype::float32, Dtype::float64};
-constexpr auto every_dtype = {Dtype::boolean, Dtype::int8,    Dtype::int16,     Dtype::int32,     Dtype::int64,
-                              Dtype::uint8,   Dtype::uint16,  Dtype::uint32,    Dtype::uint64,    Dtype::float16,
-                              Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 const bool entered = host_kernels().enter(Kernel::gemm, blas_dtypes, run_gemm) &&
                      host_kernels().enter(Kernel::scale, blas_dtypes, run_scale) &&
-                     host_kernels().enter(Kernel::syrk, real_dtypes, run_syrk) &&
-                     host_kernels().enter(Kernel::convert, real_dtypes, run_convert) &&
-                     host_kernels().enter(Kernel::rearrange, every_dtype, run_rearrange);
+                     host_kernels().enter(Kernel::convert, real_dtypes, run_convert);
 
 }  // namespace
 
@@ -64,12 +48,6 @@ Call scale(Dtype dtype, std::complex<double> beta, TilePart c) {
   return made;
 }
 
-Call syrk(Dtype dtype, double alpha, TilePart a, double beta, TilePart c) {
-  Call made(Kernel::syrk, dtype, {std::move(a), std::move(c)});
-  made.alpha = alpha, made.beta = beta;
-  return made;
-}
-
 Call convert(Dtype dtype, TilePart from, TilePart to) {
   return {Kernel::convert, dtype, {std::move(from), std::move(to)}};
 }
@@ -79,12 +57,6 @@ Tile turned(const Tile& tile, const std::vector<std::size_t>& axes) {
   for (std::size_t d = 0; d < axes.size(); ++d)
     seen.shape[d] = tile.shape[axes[d]], seen.strides[d] = tile.strides[axes[d]];
   return seen;
-}
-
-Call rearrange(Dtype dtype, TilePart from, TilePart to, std::shared_ptr<const Axes> axes) {
-  Call made(Kernel::rearrange, dtype, {std::move(from), std::move(to)});
-  made.value = std::move(axes);
-  return made;
 }
 
 }  // namespace flagstone::call

@@ -13,20 +13,10 @@ Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::
           std::optional<std::uint32_t> scratch = {});
 /// C := beta C: a product without depth.
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c);
-/// C := alpha op(A) op(A)ᵀ + beta C (real), lower triangle.
-Call syrk(Dtype dtype, double alpha, TilePart a, double beta, TilePart c);
 /// to := from as `dtype` (float32 or float64); `from` of any real dtype.
 Call convert(Dtype dtype, TilePart from, TilePart to);
 
-/// Dimension d of the result is dimension axes[d] of the source.
-struct Axes : CallValue {
-  explicit Axes(std::vector<std::size_t> order) : axes(std::move(order)) {}
-  std::vector<std::size_t> axes;
-};
-/// The tile with its dimensions in that order; shares memory.
+/// The tile with dimension axes[d] of it as dimension d (empty: as it is); shares memory.
 Tile turned(const Tile& tile, const std::vector<std::size_t>& axes);
-/// to := from with its dimensions in the order of `axes` (null: as they are). `from` names a part of the source as it
-/// lies. Cost: both once through memory.
-Call rearrange(Dtype dtype, TilePart from, TilePart to, std::shared_ptr<const Axes> axes = {});
 
 }  // namespace flagstone::call

@@ -62,12 +62,8 @@ void run_finish(const Call& call, std::span<const Tile> tiles) {
                         tiles[call.operands()[1].access]);
 }
 
-constexpr auto every_dtype = {Dtype::boolean, Dtype::int8,    Dtype::int16,     Dtype::int32,     Dtype::int64,
-                              Dtype::uint8,   Dtype::uint16,  Dtype::uint32,    Dtype::uint64,    Dtype::float16,
-                              Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
-const bool entered = host_kernels().enter(Kernel::evaluate, every_dtype, run_evaluate) &&
-                     host_kernels().enter(Kernel::join, every_dtype, run_join) &&
-                     host_kernels().enter(Kernel::finish, every_dtype, run_finish);
+const bool entered = host_kernels().enter(Kernel::evaluate, run_evaluate) &&
+                     host_kernels().enter(Kernel::join, run_join) && host_kernels().enter(Kernel::finish, run_finish);
 
 }  // namespace
 

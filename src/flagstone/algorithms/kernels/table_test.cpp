@@ -83,7 +83,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   }
 
   void check_products(Dtype dtype);
-  void check_moves(Kernel kernel, Dtype dtype);
+  void check_copy(Dtype dtype);
   void check_evaluation(Dtype dtype);
   void check_states(Kernel kernel, Dtype dtype);
 
@@ -108,23 +108,17 @@ void EveryKernel::check_products(Dtype dtype) {
         }
 }
 
-void EveryKernel::check_moves(Kernel kernel, Dtype dtype) {
-  const bool turns = kernel == Kernel::rearrange;
-  const TilePart from = part(dtype, {m, n}), to = part(dtype, turns ? Shape{n, m} : Shape{m, n});
-  const auto twin = [&](std::vector<Owned>& t) {
+void EveryKernel::check_copy(Dtype dtype) {
+  const TilePart from = part(dtype, {m, n}), to = part(dtype, {m, n});
+  check(call::copy(dtype, from, to), [&](std::vector<Owned>& t) {
     const Tile source = at(from, t), target = at(to, t);
     for (Index i = 0; i < m; ++i)
       for (Index j = 0; j < n; ++j)
         std::copy_n(source.data + i * source.strides[0] + j * source.strides[1], size_of(dtype),
-                    target.data + (turns ? j : i) * target.strides[0] + (turns ? i : j) * target.strides[1]);
-  };
-  if (turns)
-    check(call::rearrange(dtype, from, to, std::make_shared<call::Axes>(std::vector<std::size_t>{1, 0})), twin);
-  else
-    check(call::copy(dtype, from, to), twin);
+                    target.data + i * target.strides[0] + j * target.strides[1]);
+  });
 }
 
-/// A transposed tile, to which a row is added where the dtype has sums; in double precision it is also summed up.
 void EveryKernel::check_evaluation(Dtype dtype) {
   const bool sums = is_complex(dtype) || dtype == Dtype::float32 || dtype == Dtype::float64;
   const bool folds = dtype == Dtype::float64;
@@ -201,8 +195,7 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
       });
     }
     case Kernel::copy:
-    case Kernel::rearrange:
-      return check_moves(kernel, dtype);
+      return check_copy(dtype);
     case Kernel::add: {
       const TilePart from = part(dtype, {m, n}), to = part(dtype, {m, n});
       return check(call::add(dtype, from, to), [&](std::vector<Owned>& t) {
@@ -219,20 +212,6 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     }
     case Kernel::gemm:
       return check_products(dtype);
-    case Kernel::syrk:
-      for (const bool transpose : {false, true}) {
-        tiles_.clear();
-        const TilePart a = part(dtype, {n, depth}, transpose), c = part(dtype, {n, n});
-        check(call::syrk(dtype, 2.0, a, 1.0, c), [&](std::vector<Owned>& t) {
-          Owned product(dtype, {n, n}, 0);
-          reference::gemm(2.0, at(a, t), transpose, false, at(a, t), !transpose, false, 0.0, product.tile);
-          each(product.tile, [&](Index i, Index j) {
-            if (j <= i)
-              reference::set(at(c, t), i, j, reference::get(at(c, t), i, j) + reference::get(product.tile, i, j));
-          });
-        });
-      }
-      return;
     case Kernel::convert: {
       const Dtype other = dtype == Dtype::float32 ? Dtype::float64 : Dtype::float32;
       const TilePart from = part(other, {m, n}), to = part(dtype, {m, n});

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/dense/rearrange.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
-#include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::restructure {
@@ -37,21 +37,13 @@ Box relative(const Box& part, const Box& whole) {
   return moved;
 }
 
-/// A tile of the source with its dimensions in the order of the result.
-Tile turned_tile(const Source& source, const Tile& tile) {
-  Tile turned = tile;
-  turned.shape = seen(source, tile.shape);
-  turned.strides = seen(source, tile.strides);
-  return turned;
-}
-
 /// A tile of the result and the pieces that it is made of, the task's accesses before it. One value whatever their
 /// number: thin pieces come by the thousand, and a call for each would be most of what a plan holds.
 class Assembly final : public CallValue {
  public:
-  Assembly(std::shared_ptr<const Source> source, std::shared_ptr<const Conversion> conversion, Box tile,
+  Assembly(std::shared_ptr<const std::vector<std::size_t>> axes, std::shared_ptr<const Conversion> conversion, Box tile,
            std::vector<Box> pieces)
-      : source_(std::move(source)),
+      : axes_(std::move(axes)),
         conversion_(std::move(conversion)),
         tile_(std::move(tile)),
         pieces_(std::move(pieces)) {}
@@ -60,7 +52,7 @@ class Assembly final : public CallValue {
     const Tile& target = t[pieces_.size()];
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const Box common = intersect(tile_, pieces_[i]);
-      const Tile from = subtile(turned_tile(*source_, t[i]), relative(common, pieces_[i]));
+      const Tile from = subtile(call::turned(t[i], *axes_), relative(common, pieces_[i]));
       const Tile to = subtile(target, relative(common, tile_));
       if (!conversion_) {
         kernel::rearrange(from, to);
@@ -72,7 +64,7 @@ class Assembly final : public CallValue {
   }
 
  private:
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const std::vector<std::size_t>> axes_;
   std::shared_ptr<const Conversion> conversion_;  // null: elements as they are
   Box tile_;
   std::vector<Box> pieces_;
@@ -80,11 +72,7 @@ class Assembly final : public CallValue {
 
 void run_assembly(const Call& call, std::span<const Tile> tiles) { call.value_as<Assembly>().run(tiles); }
 
-const bool entered = host_kernels().enter(
-    Kernel::assemble,
-    {Dtype::boolean, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64, Dtype::uint8, Dtype::uint16, Dtype::uint32,
-     Dtype::uint64, Dtype::float16, Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128},
-    run_assembly);
+const bool entered = host_kernels().enter(Kernel::assemble, run_assembly);
 
 /// Adds the tasks of one pass.
 class Builder {
@@ -100,7 +88,7 @@ class Builder {
         pass_(pass),
         lie_(lie_of(source)),
         conversion_(conversion(source.array.dtype(), to.dtype(), conjugate)),
-        turned_(std::make_shared<const Source>(source)) {}
+        axes_(std::make_shared<const std::vector<std::size_t>>(source.axes)) {}
 
   void run() {
     if (count(to_.shape()) == 0) return;
@@ -135,7 +123,7 @@ class Builder {
     task.cost.bytes_touched = elements * static_cast<double>(size_of(to_.dtype()) + lie_.item);
     if (lie_.packed) task.cost.bytes_decoded = elements * static_cast<double>(lie_.item);
     Call call(Kernel::assemble, to_.dtype(), {{static_cast<std::uint32_t>(pieces.size())}});
-    call.value = std::make_shared<Assembly>(turned_, conversion_, tile, std::move(pieces));
+    call.value = std::make_shared<Assembly>(axes_, conversion_, tile, std::move(pieces));
     task.calls.push_back(std::move(call));
     graph_.add(std::move(task));
   }
@@ -148,7 +136,7 @@ class Builder {
   const Pass& pass_;
   const Lie lie_;
   const std::shared_ptr<const Conversion> conversion_;
-  const std::shared_ptr<const Source> turned_;
+  const std::shared_ptr<const std::vector<std::size_t>> axes_;
 };
 
 /// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.

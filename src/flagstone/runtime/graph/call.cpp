@@ -11,9 +11,9 @@ namespace flagstone {
 namespace {
 
 constexpr std::array<std::string_view, kernel_count> names{
-    "zero",      "copy",           "add",      "scale", "gemm",   "syrk",         "convert",
-    "rearrange", "assemble",       "evaluate", "join",  "finish", "csr_multiply", "csr_multiply_transposed",
-    "csr_gram",  "csr_gram_matrix"};
+    "zero",     "copy",           "add",  "scale",  "gemm",         "convert",
+    "assemble", "evaluate",       "join", "finish", "csr_multiply", "csr_multiply_transposed",
+    "csr_gram", "csr_gram_matrix"};
 
 template <class T>
 void sum_into(const Tile& from, const Tile& to) {
@@ -51,12 +51,8 @@ void run_add(const Call& call, std::span<const Tile> tiles) {
   visit_blas_type(from.dtype, [&](auto zero) { sum_into<decltype(zero)>(from, to); });
 }
 
-constexpr auto every_dtype = {Dtype::boolean, Dtype::int8,    Dtype::int16,     Dtype::int32,     Dtype::int64,
-                              Dtype::uint8,   Dtype::uint16,  Dtype::uint32,    Dtype::uint64,    Dtype::float16,
-                              Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 const bool entered =
-    host_kernels().enter(Kernel::zero, every_dtype, run_zero) &&
-    host_kernels().enter(Kernel::copy, every_dtype, run_copy) &&
+    host_kernels().enter(Kernel::zero, run_zero) && host_kernels().enter(Kernel::copy, run_copy) &&
     host_kernels().enter(Kernel::add, {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}, run_add);
 
 }  // namespace
@@ -82,6 +78,11 @@ bool KernelTable::enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Func
                   " was entered twice; a kernel has one function in each memory.");
     place = function;
   }
+  return true;
+}
+
+bool KernelTable::enter(Kernel kernel, Function function) {
+  for (std::size_t d = 0; d < dtype_count; ++d) enter(kernel, {static_cast<Dtype>(d)}, function);
   return true;
 }
 

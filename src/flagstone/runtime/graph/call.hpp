@@ -16,18 +16,16 @@ namespace flagstone {
 
 /// What a call runs. The verbs of elementwise expressions are kernel::Verb: a whole expression is one `evaluate`.
 enum class Kernel : std::uint8_t {
-  zero,       // to := 0
-  copy,       // to := from
-  add,        // to := to + from
-  scale,      // C := beta C
-  gemm,       // C := alpha op(A) op(B) + beta C
-  syrk,       // C := alpha op(A) op(A)ᵀ + beta C, lower triangle
-  convert,    // to := from, as another real dtype
-  rearrange,  // to := from with its dimensions in another order
-  assemble,   // to := pieces of another array, each rearranged, or converted
-  evaluate,   // a fused expression: its values stored and folded
-  join,       // states of a fold := joined with others
-  finish,     // to := what states of a fold stand for
+  zero,      // to := 0
+  copy,      // to := from
+  add,       // to := to + from
+  scale,     // C := beta C
+  gemm,      // C := alpha op(A) op(B) + beta C
+  convert,   // to := from, as another real dtype
+  assemble,  // to := pieces of another array, their dimensions in another order, or converted
+  evaluate,  // a fused expression: its values stored and folded
+  join,      // states of a fold := joined with others
+  finish,    // to := what states of a fold stand for
   csr_multiply,
   csr_multiply_transposed,
   csr_gram,         // both of them, while a row is in the nearest cache
@@ -87,6 +85,8 @@ class KernelTable {
 
   /// True, so that a namespace-scope constant may call it. Error where the place is taken.
   bool enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Function function);
+  /// Of every dtype.
+  bool enter(Kernel kernel, Function function);
   /// Null where this space has no such kernel.
   Function find(Kernel kernel, Dtype dtype) const noexcept;
   /// Error where this space has no such kernel.

@@ -135,9 +135,10 @@ void Reservation::write_down(const std::string& promises, std::uint64_t bytes) {
     process_ = ::getpid();
   }
   const std::string text = "{\"bytes\": " + std::to_string(bytes) + ", \"for\": " + json_text(entry_) + "}";
-  if (::ftruncate(lock_.descriptor(), 0) != 0 ||
-      ::pwrite(lock_.descriptor(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    throw StorageError("scratch: cannot write a promise", errno, place_);
+  const ssize_t put =
+      ::ftruncate(lock_.descriptor(), 0) == 0 ? ::pwrite(lock_.descriptor(), text.data(), text.size(), 0) : -1;
+  if (put != static_cast<ssize_t>(text.size()))  // a part of so short a text: the disk is full
+    throw StorageError("scratch: cannot write a promise", put < 0 ? errno : ENOSPC, place_);
 }
 
 void Reservation::refuse(std::uint64_t bytes, std::uint64_t others, std::uint64_t own) const {
