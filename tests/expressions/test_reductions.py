@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import hypothesis.extra.numpy as hnp
@@ -133,6 +134,9 @@ def test_sums_stay_exact_where_plain_addition_does_not():
     assert float(fl.from_numpy(x).sum()) == np.float32(x.astype(np.float64).sum())
     y = np.tile([1e16, 1.0, -1e16, 1.0], 50_000).reshape(-1, 4)
     assert fl.from_numpy(y.reshape(-1, 1)).sum(0)[0] == 100_000
+    for n in (1, 10, 1000, 200_000):  # inside a block, where lanes and blocks meet, between tiles
+        z = np.array([1e16, 1, -1e16] * n + [1.0])
+        assert float(fl.from_numpy(z).sum()) == n + 1
     far = np.random.default_rng(0).standard_normal((200_000, 3)) + 1e9  # Σx² would lose everything
     np.testing.assert_allclose(
         fl.from_numpy(far).var(0), far.astype(np.longdouble).var(0).astype(float), rtol=1e-6
@@ -142,6 +146,30 @@ def test_sums_stay_exact_where_plain_addition_does_not():
         far.astype(np.longdouble).var(0).astype(float),
         rtol=1e-6,
     )
+
+
+@examples(60)
+@given(
+    hnp.arrays(
+        "float64", st.integers(1, 9000), elements=st.floats(-1e300, 1e300), fill=st.floats(-1e18, 1e18)
+    )
+)
+def test_sums_of_float64_are_as_if_added_in_twice_the_precision(x):
+    """Sum2's bound (Ogita, Rump, Oishi 2005, 4.5): u |s| + γ² Σ|x|, γ = (n - 1) u / (1 - (n - 1) u)."""
+    exact, u = math.fsum(x), np.finfo(float).eps / 2
+    gamma = len(x) * u
+    with np.errstate(over="ignore"):
+        bound = u * abs(exact) + 2 * gamma * gamma * math.fsum(np.abs(x))
+    assert abs(float(fl.from_numpy(x).sum()) - exact) <= bound
+
+
+def test_sums_of_infinities_and_overflow_are_numpys():
+    inf = np.inf
+    for x in ([1, inf], [inf, 1, -inf], [-inf] * 40, [1e308] * 40, [np.nan] + [1.0] * 40):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wanted = np.sum(np.array(x))
+        np.testing.assert_equal(float(fl.from_numpy(np.array(x, "float64")).sum()), wanted)
 
 
 def test_reductions_inside_expressions(tmp_path):

@@ -114,6 +114,25 @@ TEST(Expression, FoldsAlongEitherDimensionAndJoinsTiles) {
   }
 }
 
+TEST(Expression, SumsOfFloat64KeepWhatRoundingTakesInEveryLane) {
+  for (const Index n : {1, 3, 15, 16, 17, 333, 4096}) {  // short runs, one block, several
+    std::vector<double> x;
+    for (Index i = 0; i < n; ++i) x.insert(x.end(), {1e16, 1.0, -1e16});
+    const auto count = static_cast<Index>(x.size());
+    Program program;
+    const int value = program.input(Dtype::float64);
+    std::vector<double> state(state_words(Fold::sum, Dtype::float64));
+    auto* words = reinterpret_cast<std::byte*>(state.data());
+    fold_nothing(Fold::sum, Dtype::float64, 1, words);
+    const Tile tile{reinterpret_cast<std::byte*>(x.data()), Dtype::float64, {count}, {8}, 0};
+    run(program, {count}, {tile}, {}, {{Fold::sum, value, words, 1, {0}, 0, {}}});
+    double found = 0;
+    finish_states({Fold::sum, Finish::value, Dtype::float64, 1, 0}, 1, words,
+                  {reinterpret_cast<std::byte*>(&found), Dtype::float64, {}, {}, 0});
+    EXPECT_EQ(found, static_cast<double>(n)) << n;
+  }
+}
+
 TEST(Expression, SmallIntegersWrapAndAreNotPromoted) {
   Program program;
   const int a = program.input(Dtype::int8), b = program.input(Dtype::int8);
