@@ -209,18 +209,67 @@ def test_runs_that_disagree_make_a_quick_probe_stale(tmp_path):
     machine.save(tmp_path, taken)
     for ratio in (3.0, 1.1, 2.0):
         assert machine.kept(tmp_path).fresh()
-        machine.learn(taken, [tmp_path], ratio)
+        machine.learn(taken, [tmp_path], ratio, {})
     assert machine.kept(tmp_path).ratios == [3.0, 1.1, 2.0]
     assert not machine.kept(tmp_path).fresh()
     measured = profile(tmp_path)
     machine.save(tmp_path, measured)
+    rates = dict(measured.rates)
     for ratio in (0.3, 0.4, 0.2):
-        machine.learn(measured, [tmp_path], ratio)
+        machine.learn(measured, [tmp_path], ratio, {"flops_float32": 1.0})
+    assert measured.rates == rates  # `calibrate` knows better than one run
     assert machine.kept(tmp_path).fresh()
     assert "runs take 0.3 x their plans" in machine.kept(tmp_path).label
     for _ in range(3):
-        machine.learn(measured, [tmp_path], 1.0)
+        machine.learn(measured, [tmp_path], 1.0, {})
     assert "runs take" not in machine.kept(tmp_path).label
+
+
+def test_a_run_corrects_the_rates_that_bounded_it(tmp_path):
+    taken = profile(tmp_path, "quick probe", flops_float32=1e11, decode_bytes_per_second=1e9)
+    assert "±50 %" in taken.label
+    machine.learn(taken, [tmp_path], 4.0, {"flops_float32": 0.75, "decode_bytes_per_second": 0.25})
+    assert "±50 %" not in taken.label
+    assert taken.rates["flops_float32"] == pytest.approx(1e11 / 4 ** (0.75 / 2))
+    assert taken.rates["decode_bytes_per_second"] == pytest.approx(1e9 / 4 ** (0.25 / 2))
+    assert taken.rates["read_bytes_per_second"] == machine.default().rates["read_bytes_per_second"]
+    far = profile(tmp_path, "quick probe", flops_float32=1e11)
+    machine.learn(far, [tmp_path], 1000.0, {"flops_float32": 1.0})
+    assert far.rates["flops_float32"] == pytest.approx(5e10)  # a disturbed run moves it by 2 at most
+
+
+def test_a_slow_probe_comes_right_by_running(tmp_path):
+    """1 Gflop/s: planned for a minute, done in a second or some; each such run doubles the rate."""
+    machine.save(tmp_path, profile(tmp_path, "quick probe", flops_float32=1e9))
+    x = np.ones((3000, 3000), "float32")
+    a, out = fl.from_numpy(x, str(tmp_path / "a.zarr")), str(tmp_path / "c.zarr")
+    for expected in (2e9, 4e9):
+        assert fl.matmul.plan(a, a, out=out).seconds > 6
+        fl.matmul(a, a, out=out)
+        assert machine.kept(tmp_path).rates["flops_float32"] == pytest.approx(expected, rel=0.1)
+
+
+def test_the_probe_measures_every_worker_in_a_process_of_its_own(tmp_path, monkeypatch):
+    load = machine.Load()
+    rates = machine._rates_of_all_workers(load)
+    assert set(rates) == set(machine.PROCESSOR_RATES)
+    assert machine.bounded(rates | machine._disk_rates(tmp_path, "auto")).items() >= rates.items()
+    assert load.shares
+    monkeypatch.setattr(machine.sys, "executable", "/nowhere/python")  # a program that embeds Python
+    assert machine._rates_of_all_workers(machine.Load()) == {}
+    assert set(machine.probe(tmp_path).rates) == set(machine.BOUNDS)
+
+
+def test_what_disturbs_a_measurement_does_not_count():
+    class Rate:
+        elapsed = 1.0
+
+        def __init__(self, busy):
+            self.busy = busy
+
+    found = iter([0.02, 0.03, 2.0, 0.02, 2.1])
+    assert machine.Load().rate(lambda: Rate(next(found))) == 2.0
+    assert next(found, None) is None
 
 
 def test_a_run_is_compared_with_its_plan(tmp_path, monkeypatch):
@@ -243,13 +292,14 @@ def test_rates_change_seconds_and_nothing_else(tmp_path):
     x = fl.from_numpy(rng.random((4000, 60)), str(tmp_path / "x.zarr"))
     a, b = product(tmp_path)
     seen = []
-    for factor in (1e-2, 1e2):
+    for factor in (1e-2, 10):  # within the bounds: else a probe would be taken
         rates = {
             name: value * (factor if name.endswith("second") or "flops" in name else 1)
             for name, value in machine.default().rates.items()
         }
         machine.save(tmp_path, profile(tmp_path, **rates))
         plans = [fl.matmul.plan(a, b), fl.pca.plan(x, 3)]
+        assert all(plan.rates.startswith("measured") for plan in plans)
         result = fl.pca(x, 3)
         bits = (fl.matmul(a, b)[...].tobytes(), result.components.tobytes(), result.scores[...].tobytes())
         seen.append((bits, [(p.bytes_read, p.flops, p.method, p.passes) for p in plans], plans))

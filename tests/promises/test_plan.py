@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -132,6 +133,39 @@ def test_plan_names_the_method_and_why(tmp_path, rng):
     assert fl.pca.plan(a, 5, method="krylov").passes >= 2
     assert fl.pca.plan(a, 5, method="gram").passes in (1, 2, 3)
     assert isinstance(np.asarray(fl.pca.plan(a, 5).passes).item(), int)
+
+
+def test_a_plan_gives_the_seconds_of_every_spectrum(tmp_path):
+    """Low rank, what falls like a power, noise: passes and seconds of each, in this order."""
+    x = np.random.default_rng(0).standard_normal((3000, 2000), dtype="float32")
+    X = fl.from_numpy(x, str(tmp_path / "x.zarr"))
+    plan = fl.pca.plan(X, 5, method="krylov")
+    assert 0 < plan.least_seconds < plan.seconds < plan.most_seconds
+    assert plan.most_seconds / plan.seconds == pytest.approx(plan.most_passes / plan.passes)
+    assert "by its spectrum" in str(plan)
+    fl.pca(X, 5, method="krylov")
+    assert fl.stats().passes <= plan.most_passes  # the worst spectrum that is known
+    certain = fl.pca.plan(X, 5, method="gram")
+    assert (certain.least_seconds, certain.most_seconds) == (0, 0)
+    assert "spectrum" not in str(certain)
+
+
+def test_a_plan_says_what_more_memory_buys(tmp_path):
+    x = np.ones((6000, 6000), "float32")
+    X = fl.from_numpy(x, str(tmp_path / "x.zarr"))
+    with fl.Runtime(workers=4):
+        least = fl.matmul.plan(X, X).least_memory
+        tight, roomy = (fl.matmul.plan(X, X, memory=limit) for limit in (least, 4 << 30))
+    assert roomy.advice == ""
+    found = re.fullmatch(
+        r"workers stand idle \d+% of the time for want of memory; ([0-9.]+) MiB more: ([0-9.]+) x faster",
+        tight.advice,
+    )
+    assert found, str(tight)
+    assert tight.advice in str(tight)
+    with fl.Runtime(workers=4):
+        more = fl.matmul.plan(X, X, memory=least + round(float(found[1]) * 2**20))
+    assert tight.seconds / more.seconds == pytest.approx(float(found[2]), rel=0.1)
 
 
 if __name__ == "__main__":

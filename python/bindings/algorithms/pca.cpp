@@ -61,6 +61,7 @@ void bind_pca(nb::module_& m) {
       .def_ro("method", &PcaChoice::method)
       .def_ro("block", &PcaChoice::block)
       .def_ro("passes", &PcaChoice::passes)
+      .def_ro("least_passes", &PcaChoice::least_passes)
       .def_ro("most_passes", &PcaChoice::most_passes)
       .def_ro("note", &PcaChoice::note);
   const auto shares = nb::rv_policy::automatic;  // the arrays have an owner: a property's default policy refuses that

@@ -169,6 +169,12 @@ PackReport pack(Engine& engine, const std::string& source, const std::string& de
 }
 
 void bind_statistics(nb::module_& m) {
+  nb::class_<RateSeconds>(m, "RateSeconds")
+      .def_ro("flops_float32", &RateSeconds::flops_float32)
+      .def_ro("flops_float64", &RateSeconds::flops_float64)
+      .def_ro("memory_bytes_per_second", &RateSeconds::memory)
+      .def_ro("decode_bytes_per_second", &RateSeconds::decode);
+
   nb::class_<Statistics>(m, "Statistics")
       .def_ro("bytes_read", &Statistics::bytes_read)
       .def_ro("bytes_written", &Statistics::bytes_written)
@@ -183,6 +189,7 @@ void bind_statistics(nb::module_& m) {
       .def_ro("peak_budget", &Statistics::peak_budget)
       .def_ro("resident_at_entry", &Statistics::resident_at_entry)
       .def_ro("peak_memory", &Statistics::peak_memory)
+      .def_ro("by_rate", &Statistics::by_rate)
       .def_ro("io", &Statistics::io);
 
   nb::class_<MachineProfile>(m, "MachineProfile")

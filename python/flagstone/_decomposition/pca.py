@@ -124,7 +124,7 @@ class Pca(Routine[PcaResult]):
     def how(self, job: _core.PcaJob) -> How:
         choice = job.choice
         method = str(choice.method) + (f", block {choice.block}" if choice.block > 1 else "")
-        return How(method, job.passes or choice.passes, choice.note, choice.most_passes)
+        return How(method, job.passes or choice.passes, choice.note, choice.most_passes, choice.least_passes)
 
     def arguments(self) -> dict[str, Any]:
         return {"x": identity(self.X), "members": sorted(self.members)} | self.asked

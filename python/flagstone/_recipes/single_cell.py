@@ -137,12 +137,15 @@ class _SingleCell(Routine[SingleCell]):
         """Count the steps."""
         least = self.check()
         parts = [step.plan() for step in self._steps()]
+        before = sum(part.seconds for part in parts[:-1])
         return dataclasses.replace(
             parts[-1],
             what=self.what,
             peak_memory=max(parts[0].peak_memory, *(p.peak_memory + self.beside for p in parts[1:])),
             least_memory=least,
             most_passes=parts[-1].most_passes and parts[-1].most_passes + 2,
+            least_seconds=parts[-1].least_seconds and parts[-1].least_seconds + before,
+            most_seconds=parts[-1].most_seconds and parts[-1].most_seconds + before,
             **_sums(parts),
         )
 

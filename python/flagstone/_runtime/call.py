@@ -131,6 +131,12 @@ class Call:
         self.use_profile()
         return self.engine.plan(job)
 
+    def plan_at(self, job: _core.Job, memory: int) -> _core.Statistics:
+        """Count a job under another limit."""
+        other = self.runtime.another_engine(memory)
+        other.profile = self.use_profile().core
+        return other.plan(job)
+
     def as_plan(self, job: _core.Job, what: str, method: str, passes: int, note: str = "") -> Plan:
         """Return the plan of a job whose method is known."""
         return self.to_plan(self.plan(job), self.least_memory(job), what, method, passes, note)
@@ -155,7 +161,7 @@ class Call:
             counted.peak_memory, least, seconds, self.memory, note, most_passes, rated.label,
             sum(self.scratch_bytes.values()), self.runtime.scratch_quota or 0,
         )  # fmt: skip
-        self.runtime.planned = plan, rated, self.places
+        self.runtime.planned = plan, rated, self.places, counted
         return plan
 
     def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
@@ -182,11 +188,23 @@ class Call:
         """Tell the profile how a run compares with its plan; runs below a second say little."""
         if self.runtime.planned is None:
             return
-        plan, rated, places = self.runtime.planned
+        plan, rated, places, counted = self.runtime.planned
         same = (plan.what, plan.method, plan.memory) == (done.what, done.method, done.memory)
         if same and min(plan.seconds, done.seconds) > 0 and max(plan.seconds, done.seconds) > 1:
             per_pass = max(plan.passes, 1) / max(done.passes, 1)
-            profile.learn(rated, places, done.seconds / plan.seconds * per_pass)
+            profile.learn(rated, places, done.seconds / plan.seconds * per_pass, self._what_took(counted))
+
+    def _what_took(self, counted: _core.Statistics) -> dict[str, float]:
+        """Return the share of each rate in the time of what bounds a plan, the disk or the workers."""
+        if counted.ring_busy_seconds * self.runtime.workers > counted.worker_busy_seconds:
+            moved = max(1, counted.bytes_read + counted.bytes_written)
+            return {
+                "read_bytes_per_second": counted.bytes_read / moved,
+                "write_bytes_per_second": counted.bytes_written / moved,
+            }
+        seconds = {name: getattr(counted.by_rate, name) for name in profile.PROCESSOR_RATES}
+        whole = sum(seconds.values())
+        return {name: part / whole for name, part in seconds.items() if whole > 0}
 
     @contextlib.contextmanager
     def measured(self, what: str, method: str) -> Iterator[Moved]:

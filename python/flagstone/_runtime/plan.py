@@ -52,7 +52,10 @@ class _Costs:
         ]
         if self.least_memory:
             rows.append(("least memory", _core.format_bytes(self.least_memory)))
-        return [*rows, ("time", format_seconds(self.seconds))]
+        return [*rows, ("time", format_seconds(self.seconds) + self._range())]
+
+    def _range(self) -> str:
+        return ""
 
     def _more_passes(self) -> str:
         if self.most_passes <= self.passes:
@@ -86,8 +89,10 @@ class Plan(_Costs):
         Reads of the input. Where the count depends on the data: what a spectrum that falls like a power
         needs.
     most_passes : int
-        Reads of an input that is noise without any structure; a model, not a bound. 0 where the count is
+        Reads of an input that is noise without any structure, the worst spectrum known. 0 where the count is
         certain.
+    least_seconds, most_seconds : float
+        Of an input of low rank, and of `most_passes`; 0 where the count of passes is certain.
     bytes_read, bytes_written : int
         Bytes submitted to the disk.
     flops : float
@@ -103,6 +108,8 @@ class Plan(_Costs):
         count as long as they can be.
     scratch_quota : int
         What may lie there, of all calls together; 0: no quota.
+    advice : str
+        What the next budget buys, where workers wait for memory; else "".
     """
 
     __module__ = "flagstone"
@@ -110,12 +117,24 @@ class Plan(_Costs):
     rates: str = ""
     scratch_bytes: int = 0
     scratch_quota: int = 0
+    least_seconds: float = 0.0
+    most_seconds: float = 0.0
+    advice: str = ""
+
+    def _range(self) -> str:
+        if self.most_seconds <= self.seconds:
+            return ""
+        return (
+            f"; {format_seconds(self.least_seconds)} to {format_seconds(self.most_seconds)} by its spectrum"
+        )
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
         if self.scratch_bytes:
             most = f", quota {_core.format_bytes(self.scratch_quota)}" if self.scratch_quota else ""
             rows.append(("scratch", _core.format_bytes(self.scratch_bytes) + most))
+        if self.advice:
+            rows.append(("memory", self.advice))
         return [*rows, ("rates", self.rates)] if self.rates else rows
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 from .. import _core
@@ -60,6 +61,7 @@ class How(NamedTuple):
     passes: int = 1
     note: str = ""
     most_passes: int = 0
+    least_passes: int = 0
     tiles: str = ""  #: what plans say in place of a note
     between: int = 0  #: bytes of scratch between two passes
 
@@ -131,8 +133,30 @@ class Routine(Generic[R_co]):
         how = self.how(job)
         if how.between:
             self.call.scratch_bytes["between passes"] = how.between
-        note = how.note or how.tiles
-        return self.call.to_plan(counted, least, self.what, how.method, how.passes, note, how.most_passes)
+        plan = self.call.to_plan(
+            counted, least, self.what, how.method, how.passes, how.note or how.tiles, how.most_passes
+        )
+        if how.most_passes > how.passes:
+            each = plan.seconds / how.passes
+            plan = replace(plan, least_seconds=each * how.least_passes, most_seconds=each * how.most_passes)
+        return replace(plan, advice=self._advice(counted))
+
+    def _advice(self, counted: _core.Statistics) -> str:
+        """Say what the next budget buys, where the limit and not the disk leaves workers idle."""
+        workers = self.call.runtime.workers
+        waits = counted.seconds > 1 and counted.ring_busy_seconds < 0.8 * counted.seconds
+        if not waits or counted.worker_busy_seconds > 0.75 * workers * counted.seconds:
+            return ""
+        idle = 1 - counted.worker_busy_seconds / (workers * counted.seconds)
+        for share in (0.25, 0.5, 1.0, 2.0, 4.0):
+            more = int(self.call.memory * share) >> 20 << 20
+            gain = counted.seconds / self.call.plan_at(self.planned(), self.call.memory + more).seconds
+            if gain >= 1.2:
+                return (
+                    f"workers stand idle {idle:.0%} of the time for want of memory; "
+                    f"{_core.format_bytes(more)} more: {gain:.1f} x faster"
+                )
+        return ""
 
     # The run ----------------------------------------------------------------------------------------------
 

@@ -77,7 +77,8 @@ class Runtime:
         self.io = io
         self.progress = progress
         self.last: Stats | None = None
-        self.planned: tuple[Plan, profile.Profile, list[Path]] | None = None  # the last one
+        #: the last plan, its rates, whose they are, and what it counted
+        self.planned: tuple[Plan, profile.Profile, list[Path], _core.Statistics] | None = None
         self._quota = None if scratch_quota is None else quota_bytes(scratch_quota)
         self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
         if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
@@ -120,6 +121,10 @@ class Runtime:
                     limit, self.workers, self.threads_per_task, str(self.scratch), self.io
                 )
             return self._engines[limit]
+
+    def another_engine(self, memory: int) -> _core.Engine:
+        """Return an engine for a plan under another limit; it is not kept."""
+        return _core.Engine(memory, self.workers, self.threads_per_task, str(self.scratch), self.io)
 
     def __enter__(self) -> Runtime:
         _stack().append(self)

@@ -64,6 +64,7 @@ void Simulator::start() {
       jobs_.pop_front();
       --idle_workers_;
       stats_.worker_busy_seconds += seconds;
+      stats_.by_rate.memory += seconds;
       at(now_ + seconds, [this, then = std::move(then)] {
         ++idle_workers_;
         then();
@@ -75,6 +76,7 @@ void Simulator::start() {
     --idle_workers_;
     const double seconds = seconds_of(task->spec.cost);
     stats_.worker_busy_seconds += seconds;
+    count_by_rate(task->spec.cost);
     stats_.flops += task->spec.cost.flops;
     at(now_ + seconds, [this, task] {
       ++idle_workers_;
@@ -87,6 +89,14 @@ double Simulator::seconds_of(const Cost& cost) const {
   const double rate = cost.float64 ? profile_.flops_float64 : profile_.flops_float32;
   return cost.flops / rate + cost.bytes_touched / profile_.memory_bytes_per_second +
          cost.bytes_decoded / profile_.decode_bytes_per_second;
+}
+
+void Simulator::count_by_rate(const Cost& cost) {
+  RateSeconds& sum = stats_.by_rate;
+  (cost.float64 ? sum.flops_float64 : sum.flops_float32) +=
+      cost.flops / (cost.float64 ? profile_.flops_float64 : profile_.flops_float32);
+  sum.memory += cost.bytes_touched / profile_.memory_bytes_per_second;
+  sum.decode += cost.bytes_decoded / profile_.decode_bytes_per_second;
 }
 
 /// The disk serves one request after the other at its rate; latency hides behind the queue. While requests of the

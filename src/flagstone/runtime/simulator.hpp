@@ -54,6 +54,7 @@ class Simulator final : public RunningGraph, private Machine {
   double transfer_end(const Transfer& transfer, bool write);
   void convert(const Transfer& transfer, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
+  void count_by_rate(const Cost& cost);
   void start();
   template <class Ready>
   void advance_until(Ready ready);

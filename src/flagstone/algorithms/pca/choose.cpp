@@ -146,14 +146,17 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   const bool krylov = choice.method == "krylov";
   const int at_most = krylov_steps_of_noise(options.k, block, side, options.tol);
   choice.passes = (krylov ? steps + 1 : 2) + (foreign ? 1 : 0);
+  choice.least_passes = std::min(choice.passes, (krylov ? 3 : 2) + (foreign ? 1 : 0));
   choice.most_passes = choice.passes + (krylov ? at_most - steps : 0);
   char text[200];
-  std::snprintf(text, sizeof text, "Gram matrix of %lld columns: about %.3g s and %s%s; block Krylov: about %.3g s",
-                static_cast<long long>(side), costs.gram, format_bytes(costs.gram_bytes).c_str(),
+  // A ratio: seconds of the nominal machine beside those of this one would contradict them.
+  std::snprintf(text, sizeof text,
+                "Gram matrix of %lld columns: %s%s; block Krylov takes %.2g x its time by nominal rates",
+                static_cast<long long>(side), format_bytes(costs.gram_bytes).c_str(),
                 !exact ? " (its digits would cancel)"
                 : fits ? ""
                        : " (too much here)",
-                costs.krylov);
+                costs.krylov / costs.gram);
   choice.note = text;
   return choice;
 }

@@ -33,9 +33,10 @@ struct PcaOptions {
 struct PcaChoice {
   std::string method;  // "gram" | "krylov"
   Index block = 0;
-  int passes = 0;       // reads of X: for krylov what a spectrum that falls like a power needs
-  int most_passes = 0;  // what noise without any structure needs (equal where the count is certain)
-  std::string note;     // the two costs that were compared
+  int passes = 0;        // reads of X: for krylov what a spectrum that falls like a power needs
+  int least_passes = 0;  // what a matrix of low rank needs
+  int most_passes = 0;   // what noise without any structure needs (all three equal where the count is certain)
+  std::string note;      // the two costs that were compared
 };
 
 struct PcaResult {

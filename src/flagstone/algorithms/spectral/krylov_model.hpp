@@ -14,8 +14,8 @@ Index krylov_block(Index k, Index n);
 /// added, because k often reaches into noise, whose tail is flatter than that.
 int krylov_steps(Index k, Index block, Index n, double tol);
 /// The same where nothing falls: the edge of the spectrum of independent noise, where the first two applications leave
-/// 0.5. Held against Marchenko and Pastur's law for square X in krylov_test; a model, no proof: other spectra may need
-/// more, up to krylov_most_steps.
+/// 0.5, and a quarter more. Held against Marchenko and Pastur's law for square X in krylov_test; no spectrum was found
+/// that needs more, but it is no proof: the iteration itself ends at krylov_most_steps.
 int krylov_steps_of_noise(Index k, Index block, Index n, double tol);
 
 /// Blocks that a basis has at most.

@@ -15,6 +15,11 @@ struct KernelStatistics {
   double seconds = 0;  // of a worker: measured, or planned
 };
 
+/// Seconds of workers by the rate that they are counted with.
+struct RateSeconds {
+  double flops_float32 = 0, flops_float64 = 0, memory = 0, decode = 0;
+};
+
 struct Statistics {
   std::uint64_t bytes_read = 0, bytes_written = 0;  // submitted to the ring (aligned)
   double flops = 0;
@@ -27,6 +32,7 @@ struct Statistics {
   std::uint64_t resident_at_entry = 0;
   std::uint64_t peak_memory = 0;   // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
   std::uint64_t least_memory = 0;  // plan only
+  RateSeconds by_rate;             // plan only
   std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
   std::array<KernelStatistics, kernel_count> kernels{};  // by Kernel
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
