@@ -416,8 +416,8 @@ def learn(profile: Profile, directories: list[Path], ratio: float, shares: dict[
 
     `shares`: of each rate in the planned time of what bounded the run. The rates of a quick probe are
     corrected by them half way (in logarithms: the run may have been disturbed): a plan that was off by 2 is
-    off by 1.4 the next time. Three runs that are off by 1.6 in their middle make a quick probe stale; with a measured
-    one the plan says that calibrating would help.
+    off by 1.4 the next time. Three runs that are off by 1.6 in their middle make a quick probe stale; with a
+    measured one the plan says that calibrating would help.
     """
     profile.ratios.append(float(f"{ratio:.3g}"))
     del profile.ratios[:-_RUNS]
