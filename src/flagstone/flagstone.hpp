@@ -43,6 +43,7 @@
 #include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/repair.hpp"
+#include "flagstone/storage/open/open.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/ring/ring.hpp"
