@@ -1,8 +1,10 @@
 #pragma once
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
+#include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"
+#include "flagstone/algorithms/restructure/rechunk.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/algorithms/sparse/transform.hpp"
 #include "flagstone/algorithms/tiled/operand.hpp"
