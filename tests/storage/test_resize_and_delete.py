@@ -112,8 +112,8 @@ def test_a_resize_that_fails_after_its_commit_says_so(tmp_path, monkeypatch):
         def __getattr__(self, name):
             return getattr(self.engine, name)
 
-        def resize(self, path, extents, staging):
-            self.engine.resize(path, extents, staging)
+        def resize(self, path, extents):
+            self.engine.resize(path, extents)
             raise fl.StorageError("storage: cannot write", errno.ENOSPC, path, 0)
 
     class Call(resize.Call):

@@ -33,6 +33,8 @@ std::shared_ptr<nb::object> shared_object(nb::object object);
 
 /// Where results that nobody looks at any more are kept (pages.cpp), for the buffers of reads.
 BufferShelf shelf_of_reads();
+/// Gives them back to the system; so many bytes.
+std::size_t release_kept_pages();
 
 /// Whether the calling thread, which holds Python's lock, is inside a task's function.
 bool inside_task();

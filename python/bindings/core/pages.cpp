@@ -1,5 +1,4 @@
 // Memory for the results of reads.
-#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -135,6 +134,8 @@ BufferShelf shelf_of_reads() {
           .give = [](Buffer buffer) { shelf().give(std::move(buffer)); }};
 }
 
+std::size_t release_kept_pages() { return shelf().clear(); }
+
 void bind_pages(nb::module_& m) {
   m.def("pages", [](std::size_t bytes) {
     auto* memory = [&] {
@@ -145,12 +146,7 @@ void bind_pages(nb::module_& m) {
     return nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory->data(), {memory->size()}, owner);
   });
   m.def("kept_pages", [](std::size_t bytes) { return shelf().has(align_up(bytes)) ? bytes : 0; });
-  m.def("release_pages", [] { return shelf().clear(); });
-  m.def("trim", [] {  // what codecs freed, and the allocator keeps for every thread that unpacked
-#ifdef __GLIBC__
-    ::malloc_trim(0);
-#endif
-  });
+  m.def("release_pages", &release_kept_pages);
   m.def("pages_of_job", [](bool begins) { shelf().job(begins); });
 }
 

@@ -3,32 +3,26 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <mutex>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/graph/options.hpp"
-#include "flagstone/storage/box/thread_pool.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
 #include "flagstone/storage/maintenance/resize.hpp"
-#include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone::python {
 namespace {
 
-/// A runtime, and what read_box and write_box have to themselves: a ring (the runtime's own has its reaper), and a pool
-/// of threads for packed chunks, from the first request with several (the runtime's workers live as long as a run).
+/// A runtime whose ring for boxes is there from the beginning: what cannot be had is said at once.
 struct Engine {
-  explicit Engine(const RuntimeOptions& options) : runtime(options), ring(make_ring({.kind = options.io})) {}
+  explicit Engine(const RuntimeOptions& options) : runtime(options) { runtime.boxes(); }
 
   Runtime runtime;
-  std::unique_ptr<Ring> ring;
-  std::unique_ptr<ThreadPool> pool;
-  std::mutex running, transferring;  // one run and one box at a time
+  std::mutex running;  // one run at a time
 };
 
 /// Called by the runtime on the calling thread: Ctrl-C and the progress bar.
@@ -83,28 +77,19 @@ std::uint64_t least_memory(Engine& engine, const Job& job) {
   return engine.runtime.least_memory(job.build, heartbeat({}));
 }
 
-/// What a box needs beside its memory. Ctrl-C is looked at while it travels.
-BoxOptions box_options(std::size_t staging) {
-  return {.staging = staging, .pulse = [] {
-            nb::gil_scoped_acquire lock;
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
-          }};
+/// Ctrl-C is looked at while boxes travel.
+void look_at_signals() {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// The same, `transferring` being held. Packed chunks are worked on by as many threads as the limit has room for beside
-/// `asked` bytes that are yet to be touched; the first one has been asked for.
-BoxOptions box_options(Engine& engine, const Array& array, std::size_t staging, std::uint64_t asked) {
-  BoxOptions options = box_options(staging);
-  const std::uint64_t each = std::max(array.store().unpack_bytes(), array.store().pack_bytes());
-  if (each == 0) return options;
-  const auto workers = static_cast<std::uint64_t>(engine.runtime.options().workers);
-  const std::uint64_t held = resident_bytes() + asked + each, memory = engine.runtime.options().memory;
-  const std::uint64_t left = memory > held ? memory - held : 0;
-  options.staging = std::min<std::uint64_t>(staging, left);
-  options.hands = std::min(workers, 1 + (left - options.staging) / each);
-  if (options.hands > 1 && !engine.pool) engine.pool = std::make_unique<ThreadPool>(workers, workers);
-  options.pool = engine.pool.get();
-  return options;
+/// The same, and `progress` hears the bytes so far.
+std::function<void(std::uint64_t)> told(nb::handle progress) {
+  return [progress](std::uint64_t bytes) {
+    nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!progress.is_none()) progress(bytes);
+  };
 }
 
 std::vector<BoxTile> box_tiles(const std::vector<std::pair<Shape, nb::ndarray<nb::ro>>>& boxes) {
@@ -123,49 +108,47 @@ void read(Engine& engine, const Array& array, const Boxes& boxes, std::size_t st
   ConstBoxes seen;
   for (const auto& [start, memory] : boxes) seen.emplace_back(start, nb::ndarray<nb::ro>(memory));
   const auto tiles = box_tiles(seen);
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  std::uint64_t asked = 0;
+  std::uint64_t asked = 0;  // memory that is made for them: nobody has touched it
   for (const auto& [start, memory] : boxes) asked += memory.nbytes();
-  BoxOptions options = box_options(engine, array, staging, asked);
-  options.shelf = shelf_of_reads();
-  read_boxes(*engine.ring, array, tiles, options);
+  nb::gil_scoped_release unlocked;
+  engine.runtime.boxes().read(
+      array, tiles, {.untouched = asked, .staging = staging, .shelf = shelf_of_reads(), .pulse = look_at_signals});
 }
 
 void write(Engine& engine, const Array& array, const ConstBoxes& boxes, std::size_t staging) {
   const auto tiles = box_tiles(boxes);
   nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  write_boxes(*engine.ring, array, tiles, box_options(engine, array, staging, 0));
+  engine.runtime.boxes().write(array, tiles, {.staging = staging, .pulse = look_at_signals});
+}
+
+void check_room(Engine& engine, const std::string& who, const std::string& what, std::uint64_t bytes,
+                std::uint64_t kept) {
+  engine.runtime.boxes().check_room({who, what, bytes, kept, release_kept_pages});
 }
 
 /// Reads a Zarr array; `progress` hears the bytes read so far.
-CheckReport check(Engine& engine, const std::string& directory, std::size_t staging, nb::handle progress) {
+CheckReport check(Engine& engine, const std::string& directory, nb::handle progress) {
   nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  return check_array(*engine.ring, directory, staging, [progress](std::uint64_t bytes) {
-    nb::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (!progress.is_none()) progress(bytes);
+  CheckReport report;
+  engine.runtime.boxes().lend([&](Ring& ring) { report = check_array(ring, directory, box_staging, told(progress)); });
+  return report;
+}
+
+void resize(Engine& engine, const std::string& directory, const Shape& shape) {
+  nb::gil_scoped_release unlocked;
+  engine.runtime.boxes().lend([&](Ring& ring) {
+    resize_array(ring, directory, shape, BoxOptions{.staging = box_staging, .pulse = look_at_signals});
   });
 }
 
-void resize(Engine& engine, const std::string& directory, const Shape& shape, std::size_t staging) {
-  nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  resize_array(*engine.ring, directory, shape, box_options(staging));
-}
-
 PackReport pack(Engine& engine, const std::string& source, const std::string& destination, const std::string& codec,
-                bool checksum, std::size_t staging, nb::handle progress) {
+                bool checksum, nb::handle progress) {
   nb::gil_scoped_release unlocked;
-  std::lock_guard one(engine.transferring);
-  return pack_array(*engine.ring, source, destination, {.codec = codec, .checksum = checksum}, staging,
-                    [progress](std::uint64_t bytes) {
-                      nb::gil_scoped_acquire lock;
-                      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-                      if (!progress.is_none()) progress(bytes);
-                    });
+  PackReport report;
+  engine.runtime.boxes().lend([&](Ring& ring) {
+    report = pack_array(ring, source, destination, {.codec = codec, .checksum = checksum}, box_staging, told(progress));
+  });
+  return report;
 }
 
 void bind_statistics(nb::module_& m) {
@@ -206,6 +189,25 @@ void bind_statistics(nb::module_& m) {
       .def_rw("decode_bytes_per_second", &MachineProfile::decode_bytes_per_second);
 }
 
+/// A ValueError where the environment holds no size.
+std::uint64_t limit_by_default() {
+  try {
+    return default_memory();
+  } catch (const Error& error) {
+    throw nb::value_error(error.what());
+  }
+}
+
+void bind_limits(nb::module_& m) {
+  m.def("default_memory", &limit_by_default);
+  m.def("limit_for", &limit_for, nb::arg("least"));
+  m.def("check_least", &check_least, nb::arg("who"), nb::arg("least"), nb::arg("memory"));
+  m.def("bytes_beside_read", &bytes_beside_read, nb::arg("array"), nb::arg("box_bytes"));
+  m.def("bytes_beside_write", &bytes_beside_write, nb::arg("array"), nb::arg("box_bytes"), nb::arg("copied"));
+  m.attr("box_staging") = box_staging;
+  m.attr("box_piece") = box_piece;
+}
+
 }  // namespace
 
 void bind_runtime(nb::module_& m) {
@@ -228,7 +230,7 @@ void bind_runtime(nb::module_& m) {
       .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
       .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })
       .def_prop_ro("scratch", [](const Engine& e) { return e.runtime.options().scratch; })
-      .def_prop_ro("io", [](const Engine& e) { return e.ring->describe(); })
+      .def_prop_ro("io", [](Engine& e) { return e.runtime.boxes().describe(); })
       .def_prop_ro("reserve", [](const Engine& e) { return e.runtime.reserve(); })
       .def_prop_rw(
           "profile", [](Engine& e) { return e.runtime.profile(); },
@@ -236,13 +238,14 @@ void bind_runtime(nb::module_& m) {
       .def("run", &run, nb::arg("job"), nb::arg("progress").none())
       .def("plan", &plan)
       .def("least_memory", &least_memory)
-      .def("check", &check, nb::arg("directory"), nb::arg("staging"), nb::arg("progress") = nb::none())
-      .def("resize", &resize, nb::arg("directory"), nb::arg("shape"), nb::arg("staging"))
+      .def("check", &check, nb::arg("directory"), nb::arg("progress") = nb::none())
+      .def("resize", &resize, nb::arg("directory"), nb::arg("shape"))
       .def("pack", &pack, nb::arg("source"), nb::arg("destination"), nb::arg("codec"), nb::arg("checksum"),
-           nb::arg("staging"), nb::arg("progress") = nb::none())
-      .def_prop_ro_static("allowed_drift", [](nb::handle) { return Runtime::allowed_drift; })
-      .def("read_boxes", &read, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"))
-      .def("write_boxes", &write, nb::arg("array"), nb::arg("boxes"), nb::arg("staging"));
+           nb::arg("progress") = nb::none())
+      .def("check_room", &check_room, nb::arg("who"), nb::arg("what"), nb::arg("bytes"), nb::arg("kept") = 0)
+      .def("read_boxes", &read, nb::arg("array"), nb::arg("boxes"), nb::arg("staging") = box_staging)
+      .def("write_boxes", &write, nb::arg("array"), nb::arg("boxes"), nb::arg("staging") = box_staging);
+  bind_limits(m);
 }
 
 }  // namespace flagstone::python

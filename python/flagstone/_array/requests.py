@@ -22,8 +22,8 @@ from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
 __all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take"]
 
-STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
-PIECE = 32 << 20  # of what cannot be read into its place
+STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
+PIECE: int = _core.box_piece  # of what cannot be read into its place
 PAGES = 1 << 16  # results from so many bytes on begin at a page: chunks are read straight into them
 GAP = 128 << 10  # raw bytes between two elements that are cheaper to skip than to read
 BOXES = 1024  # of one transfer
@@ -89,7 +89,7 @@ def take(array: Array, call: Call, key: Key | OrthogonalIndexer, what: str = "")
         call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
     if nbytes > PAGES or array._core.unpack_bytes:
-        needed = nbytes + min(nbytes, STAGING) + array._core.unpack_bytes
+        needed = nbytes + _core.bytes_beside_read(array._core, nbytes)
         call.room(what or "a part", needed, _core.kept_pages(nbytes))
     out = empty(chosen.kept, array.dtype)
     if nbytes:
@@ -104,7 +104,7 @@ def read(array: Array, call: Call, boxes: Given) -> None:
     given = boxes
     if array._transposed:
         given = [(start[::-1], to.T) for start, to in boxes]
-    call.engine.read_boxes(array._core, given, STAGING)
+    call.engine.read_boxes(array._core, given)
     if (waiting := pending_writes.of(array._core)) is not None:
         waiting.overlay(given)
     if array._conjugated:
@@ -198,7 +198,7 @@ def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayL
     source = source.reshape(chosen.shape)
     if chosen.flips:
         source = source[chosen.flips]
-    call.room("the transfer", min(2 * nbytes, PIECE + STAGING) + _chunk_bytes(array))
+    call.room("the transfer", _core.bytes_beside_write(array._core, nbytes, True))
     with array._updating():
         if source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated:
             write(array, call, [(chosen.start, source)])
@@ -262,7 +262,7 @@ def write(array: Array, call: Call, boxes: Given) -> None:
     if (waiting := array._waiting()) is not None:
         waiting.write(call.engine, given)
     else:
-        call.engine.write_boxes(array._core, given, STAGING)
+        call.engine.write_boxes(array._core, given)
 
 
 def _checked(value: Any, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -99,7 +99,8 @@ def _svm_text(head: bytes) -> bool:
 
 _SVM = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
-#: In the order in which they are asked; text last.
+#: In the order in which they are asked; text last. What C++ programs are told of the same files:
+#: src/flagstone/storage/open/foreign.cpp.
 FORMATS = (
     Format("npy", (".npy",), _npy, lambda head: head[:6] == b"\x93NUMPY"),
     Format("npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True, True),

@@ -26,7 +26,7 @@ from .._sparse.validation import check_columns
 
 __all__ = ["CheckReport", "Damage", "RepairReport", "check", "repair"]
 
-_PIECE = 16 << 20
+_PIECE: int = _core.box_staging
 #: What the core says of arrays of text, which may be whole: there are no numbers to look at.
 _TEXT = re.compile(
     r"dtype '([|<>]?[OSU]\d*)' is not supported|data_type .*(string|utf|bytes).* is not supported"
@@ -191,7 +191,7 @@ def _arrays(place: str, report: CheckReport) -> Iterator[str]:
 def _check_array(call: Call, folder: str, report: CheckReport) -> None:
     before = report.nbytes
     try:
-        found = call.engine.check(folder, _PIECE, None)
+        found = call.engine.check(folder, None)
     except MemoryError:
         raise
     except (Error, OSError) as error:

@@ -27,7 +27,7 @@ from .._runtime.streaming import Reported
 
 __all__ = ["Packed", "pack"]
 
-_STAGING = 16 << 20
+_STAGING: int = _core.box_staging
 _METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 
 
@@ -256,7 +256,7 @@ def _sampled(call: Call, array: _core.Array, codec: str) -> tuple[float, float, 
         start = [p.start for p in part]
         shape = [min(p.stop, n) - p.start for p, n in zip(part, array.shape, strict=True)]
         values = np.empty(shape, dtype)
-        call.engine.read_boxes(array, [(start, values)], _STAGING)
+        call.engine.read_boxes(array, [(start, values)])
         return values
 
     for values in samples(array.shape, array.chunks, dtype, take):
@@ -301,7 +301,7 @@ class _Copying:
         self.call.room("chunks as they are and packed", room + 2 * _STAGING)
         before = self.report.bytes_read
         done = self.call.engine.pack(
-            source, target, given.codec, given.checksum, _STAGING, lambda read: self.told.at(before + read)
+            source, target, given.codec, given.checksum, lambda read: self.told.at(before + read)
         )
         self.report.chunks += done.chunks
         self.report.stored += done.stored

@@ -123,8 +123,7 @@ class _SingleCell(Routine[SingleCell]):
             moments.least(beside),
             pca.least(beside),
         )
-        if needed > self.call.memory + self.call.engine.allowed_drift:
-            self.call.refuse(needed)
+        self.call.check_least(needed)
         return self.call.rounded(needed)
 
     @property

@@ -36,9 +36,7 @@ def memory_bytes(memory: int | str | None) -> int:
     """Return a limit in bytes; None: $FLAGSTONE_MEMORY, else 60 % of what is allowed."""
     if memory is not None:
         return size_bytes("memory", memory)
-    if said := os.environ.get("FLAGSTONE_MEMORY"):
-        return size_bytes("FLAGSTONE_MEMORY", said)
-    return int(0.6 * _core.allowed_memory())
+    return _core.default_memory()
 
 
 def quota_bytes(quota: int | str | None) -> int | None:

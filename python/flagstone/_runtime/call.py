@@ -10,10 +10,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from .. import _core
-from .._errors.classes import BudgetError
 from .._errors.messages import storage_error
 from .._scratch import builds, quota, scratch
 from . import profile
@@ -24,7 +22,6 @@ from .runtime import current, remember
 
 __all__ = ["Call", "Moved"]
 
-_MiB = 1 << 20
 _MOST = (1 << 64) - 1  # bytes that can be named
 
 
@@ -77,42 +74,24 @@ class Call:
 
         What is named works where the process has grown by some MiB since, by modules loaded late for example.
         """
-        least = _core.resident_bytes() + nbytes - kept
-        if least > self.memory:
-            _core.release_pages()
-            _core.trim()
-            least = _core.resident_bytes() + nbytes
-        if least > self.memory:
-            least += self.engine.allowed_drift
-            part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
-            raise BudgetError(
-                f"{self.who}: needs at least {_whole(least)}{part}; memory is "
-                f"{_core.format_bytes(self.memory)}. Raise memory= or ask for less.",
-                _rounded(least),
-            )
+        self.engine.check_room(self.who, what, min(nbytes, _MOST), kept)
 
     def least_memory(self, job: _core.Job) -> int:
         """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
-        return _rounded(self.engine.least_memory(job))
+        return self.rounded(self.engine.least_memory(job))
 
     def check_memory(self, job: _core.Job, beside: int = 0) -> None:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
-        least = self.engine.least_memory(job) + beside
-        if least > self.memory + self.engine.allowed_drift:
-            self.refuse(least)
+        self.check_least(self.engine.least_memory(job) + beside)
 
-    def refuse(self, least: int) -> NoReturn:
-        """Say how many bytes are needed, where that is more than the limit."""
-        raise BudgetError(
-            f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
-            "Raise memory=.",
-            _rounded(least),
-        )
+    def check_least(self, least: int) -> None:
+        """Refuse where so many bytes are needed and the limit is lower, give or take what drifts."""
+        _core.check_least(self.who, min(least, _MOST), self.memory)
 
     @staticmethod
     def rounded(least: int) -> int:
         """Return the limit to name for a need: whole MiB with one to spare for drift."""
-        return _rounded(least)
+        return _core.limit_for(min(least, _MOST))
 
     def run(self, job: _core.Job) -> _core.Statistics:
         """Execute a job; Ctrl-C cancels it cleanly."""
@@ -237,11 +216,3 @@ class Call:
             if (most := self.runtime.scratch_quota) is not None:
                 place.promise = quota.promise(self.who, directory, most, nbytes, Path(place.path))
         return place
-
-
-def _rounded(least: int) -> int:
-    return (least // _MiB + 2) * _MiB
-
-
-def _whole(least: int) -> str:
-    return f"{_rounded(least) // _MiB} MiB"

@@ -16,7 +16,7 @@ from .. import _core
 __all__ = ["WriteCombiner", "flush_all", "of"]
 
 MOST = 256 << 20  # bytes of one array that wait
-STAGING = 16 << 20
+STAGING: int = _core.box_staging
 
 Boxes = Sequence[tuple[Sequence[int], NDArray[Any]]]
 _waiting: dict[int, WriteCombiner] = {}  # by the id of the array
@@ -65,7 +65,7 @@ class WriteCombiner:
             for start, values in boxes:
                 for chunk, inside, outside in self._touched(start, values.shape):
                     self._take(chunk, inside, values[outside], whole, engine, limit)
-            engine.write_boxes(self._array, whole, STAGING)
+            engine.write_boxes(self._array, whole)
 
     def _take(
         self, chunk: tuple[int, ...], inside: tuple[slice, ...], part: NDArray[Any],
@@ -83,7 +83,7 @@ class WriteCombiner:
                 self._spill(engine, max(0, limit - needed))
             if needed > limit:  # no chunk fits: it is changed on the disk
                 engine.write_boxes(
-                    self._array, [([a + s.start for a, s in zip(start, inside, strict=True)], part)], STAGING
+                    self._array, [([a + s.start for a, s in zip(start, inside, strict=True)], part)]
                 )
                 return
             held = _Chunk(np.empty(shape, part.dtype), np.zeros(shape, bool), int(np.prod(shape)))
@@ -114,10 +114,10 @@ class WriteCombiner:
             for chunk in chunks:
                 start, shape = self._box(chunk)
                 boxes.append((start, np.empty(shape, self._held[chunk].values.dtype)))
-            engine.read_boxes(self._array, boxes, STAGING)
+            engine.read_boxes(self._array, boxes)
             for chunk, (_, values) in zip(chunks, boxes, strict=True):
                 np.copyto(values, self._held[chunk].values, where=self._held[chunk].given)
-            engine.write_boxes(self._array, boxes, STAGING)
+            engine.write_boxes(self._array, boxes)
             for chunk in chunks:
                 self._drop(chunk)
 

@@ -47,7 +47,7 @@ def resize(array: Array, shape: Any, memory: Any) -> None:
         array.flush()
         forget_consolidated(path)
         try:
-            call.engine.resize(path, list(extents), STAGING)
+            call.engine.resize(path, list(extents))
         except BaseException as failed:  # it has one shape or the other
             exchange(owner, open_core(path, "r+"))
             if not isinstance(failed, StorageError) or tuple(owner._core.shape) != tuple(extents):

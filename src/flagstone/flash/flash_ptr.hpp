@@ -6,33 +6,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "flagstone/base/element_type.hpp"
 #include "flagstone/flash/flash_file.hpp"
 #include "flagstone/runtime/runtime.hpp"
 
 namespace flagstone {
-
-/// The run-time dtype of a C++ element type.
-template <class T>
-constexpr Dtype dtype_of() {
-  using E = std::remove_const_t<T>;
-  if constexpr (std::is_same_v<E, bool>)
-    return Dtype::boolean;
-  else if constexpr (std::is_same_v<E, float>)
-    return Dtype::float32;
-  else if constexpr (std::is_same_v<E, double>)
-    return Dtype::float64;
-  else if constexpr (std::is_same_v<E, std::complex<float>>)
-    return Dtype::complex64;
-  else if constexpr (std::is_same_v<E, std::complex<double>>)
-    return Dtype::complex128;
-  else {
-    static_assert(std::is_integral_v<E>, "elements are bool, integers, float, double or std::complex of those");
-    constexpr Dtype with_sign[] = {Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64};
-    constexpr Dtype without[] = {Dtype::uint8, Dtype::uint16, Dtype::uint32, Dtype::uint64};
-    constexpr int log2 = sizeof(E) == 1 ? 0 : sizeof(E) == 2 ? 1 : sizeof(E) == 4 ? 2 : 3;
-    return std::is_signed_v<E> ? with_sign[log2] : without[log2];
-  }
-}
 
 /// Points at an element in a flat file. Copies share the file. Arithmetic counts elements and is not checked; every use
 /// is (ShapeError beyond the file's end, Error after unmap_file or flash_free).

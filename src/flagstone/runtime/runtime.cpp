@@ -1,6 +1,7 @@
 #include "flagstone/runtime/runtime.hpp"
 
 #include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,9 +13,11 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
 
@@ -47,12 +50,44 @@ RuntimeOptions completed(RuntimeOptions options) {
   }
   options.threads_per_task = std::max(1, options.threads_per_task);
   options.lookahead = std::max(2, options.lookahead);
-  if (options.memory == 0) {
-    const char* given = std::getenv("FLAGSTONE_MEMORY");
-    options.memory = given && *given ? parse_bytes(given) : allowed_memory() / 10 * 6;
-  }
+  if (options.memory == 0) options.memory = default_memory();
   if (options.scratch.empty()) options.scratch = default_scratch();
   return options;
+}
+
+std::uint64_t bytes_of(const Box& box, const Array& array) {
+  return static_cast<std::uint64_t>(count(box.shape)) * size_of(array.dtype());
+}
+
+std::string part_text(const Box& box, const Array& array) {
+  return to_string(box.shape) + " of " + std::string(name_of(array.dtype()));
+}
+
+/// Bytes of this memory that have no pages yet: what touching all of it would add to VmRSS.
+std::uint64_t untouched_bytes(const std::byte* data, std::size_t bytes) {
+  constexpr std::size_t step = 16 * MiB;
+  unsigned char there[step / page_bytes];
+  const auto first = align_down(reinterpret_cast<std::uintptr_t>(data));
+  const auto end = align_up(reinterpret_cast<std::uintptr_t>(data) + bytes);
+  std::uint64_t untouched = 0;
+  for (auto at = first; at < end; at += step) {
+    const std::size_t length = std::min<std::size_t>(step, end - at);
+    if (::mincore(reinterpret_cast<void*>(at), length, there) != 0) return bytes;
+    for (std::size_t page = 0; page < length / page_bytes; ++page)
+      if ((there[page] & 1) == 0) untouched += page_bytes;
+  }
+  return std::min<std::uint64_t>(untouched, bytes);
+}
+
+/// Of the stretch from a tile's first byte to its last.
+std::uint64_t untouched_bytes(const Tile& tile) {
+  std::size_t before = 0, bytes = size_of(tile.dtype);
+  for (std::size_t d = 0; d < tile.shape.size(); ++d) {
+    if (tile.shape[d] == 0) return 0;
+    const Index reach = (tile.shape[d] - 1) * tile.strides[d];
+    (reach < 0 ? before : bytes) += static_cast<std::size_t>(std::abs(reach));
+  }
+  return untouched_bytes(tile.data - before, before + bytes);
 }
 
 }  // namespace
@@ -64,6 +99,8 @@ struct Runtime::Impl {
   pid_t pid = ::getpid();
   std::string failure;
   std::mutex running;
+  std::once_flag boxes_made;
+  std::unique_ptr<BoxIo> boxes;
 
   void check_alive() const {
     if (pid != ::getpid()) throw Error("Runtime: it belongs to the process that forked; make a new one in the child.");
@@ -74,8 +111,9 @@ Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>()) {
   impl_->options = completed(std::move(options));
 }
 Runtime::~Runtime() {
-  if (impl_->pid != ::getpid())
-    impl_->ring.release();  // the parent's ring: closing it here would disturb nobody but us
+  if (impl_->pid == ::getpid()) return;
+  impl_->ring.release();  // the parent's ring: closing it here would disturb nobody but us
+  impl_->boxes.release();
 }
 
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
@@ -86,6 +124,36 @@ Ring& Runtime::ring() {
   impl_->check_alive();
   if (!impl_->ring) impl_->ring = make_ring({impl_->options.io, 32});
   return *impl_->ring;
+}
+
+BoxIo& Runtime::boxes() {
+  impl_->check_alive();
+  std::call_once(impl_->boxes_made, [this] { impl_->boxes = std::make_unique<BoxIo>(impl_->options); });
+  return *impl_->boxes;
+}
+
+void Runtime::read(const Array& array, const Box& box, const Tile& to) {
+  check_box(array.shape(), box);
+  const std::uint64_t untouched = untouched_bytes(to), bytes = bytes_of(box, array);
+  boxes().check_room({"read", part_text(box, array), untouched + bytes_beside_read(array, bytes)});
+  const BoxTile one{box, to};
+  boxes().read(array, {&one, 1}, {.untouched = untouched});
+}
+
+Array Runtime::read(const Array& array, const Box& box) {
+  check_box(array.shape(), box);
+  const std::uint64_t bytes = bytes_of(box, array);
+  boxes().check_room({"read", part_text(box, array), bytes + bytes_beside_read(array, bytes)});
+  const Array made = memory_array(box.shape, array.dtype());
+  read(array, box, {made.store().memory(), array.dtype(), box.shape, made.store().memory_strides(), bytes});
+  return made;
+}
+
+void Runtime::write(const Array& array, const Box& box, const Tile& from) {
+  check_box(array.shape(), box);
+  boxes().check_room({"write", part_text(box, array), bytes_beside_write(array, bytes_of(box, array))});
+  const BoxTile one{box, from};
+  boxes().write(array, {&one, 1});
 }
 
 std::uint64_t Runtime::reserve() const {

@@ -11,6 +11,7 @@
 
 namespace flagstone {
 
+class BoxIo;
 class Ring;
 
 class Runtime {
@@ -34,6 +35,18 @@ class Runtime {
   /// What the process may have grown by between a refusal and the next try (a first plan's probe, first BLAS calls):
   /// least_memory() adds it, and a limit is refused when it is smaller than the least of now by more than this.
   static constexpr std::uint64_t allowed_drift = std::uint64_t{5} << 20;
+
+  /// Reads a box into `to` (any strides), beside runs and inside the limit: memory of `to` that has no pages yet,
+  /// staging and what unpacks chunks count. BudgetError before anything is read. Raw chunks go straight into their
+  /// place; packed ones are worked on by as many threads as the limit has room for. One at a time.
+  void read(const Array& array, const Box& box, const Tile& to);
+  /// The same into new memory: elements_of<T>(result).
+  Array read(const Array& array, const Box& box);
+  /// Writes a box; chunks that it covers in part are read, changed and written. Others see it after store().flush(), of
+  /// an array in a Transaction after its commit.
+  void write(const Array& array, const Box& box, const Tile& from);
+  /// What read and write go through; made at their first use.
+  BoxIo& boxes();
 
   const RuntimeOptions& options() const;
   MachineProfile& profile();

@@ -1,8 +1,12 @@
+#include "flagstone/storage/array/memory_array.hpp"
+
 #include <algorithm>
+#include <string>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/array.hpp"
-#include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone {
 namespace {
@@ -55,6 +59,25 @@ Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape
   Tile whole{data ? data : nothing, dtype, shape, strides_bytes, 0};
   if (strides_bytes.size() != shape.size()) whole.strides = c_strides(shape, size_of(dtype));
   return Array(shape, dtype, shape, std::make_shared<MemoryStore>(std::move(whole), std::move(owner)));
+}
+
+Array memory_array(const Shape& shape, Dtype dtype) {
+  for (const Index extent : shape)
+    if (extent < 0) throw ShapeError("memory_array: shape " + to_string(shape) + "; extents must not be negative.");
+  const auto pages = std::make_shared<Buffer>(static_cast<std::size_t>(count(shape)) * size_of(dtype));
+  return memory_array(pages->data(), shape, dtype, c_strides(shape, size_of(dtype)), pages);
+}
+
+void check_elements_of(const Array& array, Dtype dtype) {
+  if (!array.in_memory())
+    throw ShapeError("elements_of: the array lies on disk; read a part of it first (Runtime::read).");
+  if (array.dtype() != dtype)
+    throw ShapeError("elements_of: the array holds " + std::string(name_of(array.dtype())) + " and " +
+                     std::string(name_of(dtype)) + " was asked for; they must agree.");
+  const Shape strides = array.store().memory_strides(), plain = c_strides(array.shape(), size_of(dtype));
+  for (std::size_t d = 0; d < plain.size(); ++d)
+    if (array.shape()[d] > 1 && strides[d] != plain[d])
+      throw ShapeError("elements_of: the array's elements are not in C order; read them into memory of your own.");
 }
 
 }  // namespace flagstone

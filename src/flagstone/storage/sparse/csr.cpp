@@ -37,9 +37,11 @@ std::string text_in(const Json& object, const char* name) {
                                                                                  : std::string();
 }
 
-bool says_csr(const Json& attributes) {
-  return text_in(attributes, "encoding-type") == "csr_matrix" || text_in(descriptor_of(attributes), "format") == "CSR";
+bool says(const Json& attributes, const std::string& kind, const char* format) {
+  return text_in(attributes, "encoding-type") == kind + "_matrix" ||
+         text_in(descriptor_of(attributes), "format") == format;
 }
+bool says_csr(const Json& attributes) { return says(attributes, "csr", "CSR"); }
 
 void shape_of(const std::string& directory, const Json& attributes, CsrMatrix& matrix) {
   const Json descriptor = descriptor_of(attributes);
@@ -132,6 +134,14 @@ std::vector<Index> read_integers(const Array& array, Index first, Index n) {
 bool is_csr_group(const std::string& directory) {
   try {
     return says_csr(attributes_of(directory));
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool is_csc_group(const std::string& directory) {
+  try {
+    return says(attributes_of(directory), "csc", "CSC");
   } catch (const std::exception&) {
     return false;
   }

@@ -49,6 +49,8 @@ struct CsrMatrix {
 };
 
 bool is_csr_group(const std::string& directory);
+/// Of a matrix in columns: AnnData's or binsparse's.
+bool is_csc_group(const std::string& directory);
 /// Opens ours and peers' (anndata-written) groups. FormatError names what does not fit.
 CsrMatrix open_csr(const std::string& directory);
 /// From arrays of any storage (a file of HDF5): rows, cols, the three arrays and path are given. FormatError as above.

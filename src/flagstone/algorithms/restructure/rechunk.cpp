@@ -1,0 +1,125 @@
+#include "flagstone/algorithms/restructure/rechunk.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "flagstone/algorithms/restructure/restructure.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/runtime/box_io.hpp"
+#include "flagstone/storage/chunk/planned_array.hpp"
+#include "flagstone/storage/output/output.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
+
+namespace flagstone::restructure {
+namespace {
+
+/// As given, or as they are. ShapeError unless they are a permutation.
+std::vector<std::size_t> axes_of(const RechunkOptions& options, std::size_t ndim) {
+  std::vector<std::size_t> axes(ndim);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (options.axes.empty()) return axes;
+  if (!std::is_permutation(options.axes.begin(), options.axes.end(), axes.begin(), axes.end()))
+    throw ShapeError("rechunk: the axes are no permutation of the array's " + std::to_string(ndim) +
+                     " dimensions; name each once.");
+  return options.axes;
+}
+
+RechunkOptions reversed(RechunkOptions options, std::size_t ndim) {
+  if (options.axes.empty())
+    for (std::size_t d = ndim; d-- > 0;) options.axes.push_back(d);
+  return options;
+}
+
+RechunkOptions complete(RechunkOptions options, const Runtime& runtime) {
+  if (options.scratch.directory.empty()) options.scratch.directory = runtime.options().scratch;
+  return options;
+}
+
+Job job_of(const Array& from, const Array& to, const RechunkOptions& options) {
+  Job job{{from, axes_of(options, from.ndim())}, options.conjugate, to, options.scratch, options.checkpoint};
+  if (job.scratch.directory.empty()) job.scratch.directory = default_scratch();
+  if (job.scratch.who.empty()) job.scratch.who = "rechunk";
+  check(job);
+  return job;
+}
+
+Scheme add(Graph& graph, const Job& job) {
+  Scheme scheme = choose(job, graph.budget(), graph.workers());
+  if (scheme.second && !graph.planning()) prepare_scratch(job.scratch.directory);
+  run(graph, job, scheme);
+  return scheme;
+}
+
+/// The result as a plan sees it.
+Array planned(const Array& from, const RechunkTo& to, const RechunkOptions& options) {
+  const Shape shape = seen({from, axes_of(options, from.ndim())}, from.shape());
+  const Dtype dtype = to.dtype.value_or(from.dtype());
+  if (!to.stored.chunks.empty() && to.stored.chunks.size() != shape.size())
+    throw ShapeError("rechunk: chunks of " + to_string(to.stored.chunks) + " do not fit a result of " +
+                     to_string(shape) + "; give one extent for each dimension.");
+  const Shape chunks = to.stored.chunks.empty() ? default_chunks(shape, dtype) : to.stored.chunks;
+  return planned_array(shape, dtype, chunks, to.stored.codec, to.stored.column_major);
+}
+
+/// Adds the tasks, and tells how they go about it.
+std::function<void(Graph&)> builder(const Array& from, const Array& to, const RechunkOptions& options,
+                                    RechunkReport& report) {
+  return [&from, &to, &options, &report](Graph& graph) {
+    const Job job = job_of(from, to, options);
+    const Scheme scheme = add(graph, job);
+    report.passes = scheme.passes();
+    report.why = scheme.why;
+    report.scratch_bytes = scratch_bytes(job, scheme);
+  };
+}
+
+}  // namespace
+
+void rechunk(Graph& graph, const Array& from, const Array& to, const RechunkOptions& options) {
+  add(graph, job_of(from, to, options));
+}
+
+void transpose(Graph& graph, const Array& from, const Array& to, RechunkOptions options) {
+  rechunk(graph, from, to, reversed(std::move(options), from.ndim()));
+}
+
+RechunkReport plan_rechunk(Runtime& runtime, const Array& from, const RechunkTo& to, const RechunkOptions& options) {
+  const RechunkOptions how = complete(options, runtime);
+  const Array result = planned(from, to, how);
+  RechunkReport report;
+  report.statistics = runtime.plan(builder(from, result, how, report));
+  return report;
+}
+
+RechunkReport plan_transpose(Runtime& runtime, const Array& from, const RechunkTo& to, RechunkOptions options) {
+  return plan_rechunk(runtime, from, to, reversed(std::move(options), from.ndim()));
+}
+
+Array rechunk(Runtime& runtime, const Array& from, const RechunkTo& to, const RechunkOptions& options,
+              RechunkReport* report) {
+  const RechunkOptions how = complete(options, runtime);
+  if (how.checkpoint)
+    throw Error(
+        "rechunk: a checkpoint notes the chunks of one output, and this call makes a new one; add the tasks to a "
+        "graph of yours: rechunk(graph, from, to, options).");
+  RechunkReport told;
+  const Array result = planned(from, to, how);
+  check_least("rechunk", runtime.least_memory(builder(from, result, how, told)), runtime.options().memory);
+  Output output(to.path, to.replace, to.stored.codec == "raw" ? result.nbytes() : 0);
+  const Array made = create_zarr_array(output.directory(), result.shape(), result.dtype(), to.stored);
+  made.store().reserve();
+  told.statistics = runtime.run(builder(from, made, how, told));
+  made.store().flush();
+  output.publish();
+  if (report) *report = std::move(told);
+  return open_zarr_array(to.path);
+}
+
+Array transpose(Runtime& runtime, const Array& from, const RechunkTo& to, RechunkOptions options,
+                RechunkReport* report) {
+  return rechunk(runtime, from, to, reversed(std::move(options), from.ndim()), report);
+}
+
+}  // namespace flagstone::restructure
