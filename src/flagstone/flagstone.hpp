@@ -16,6 +16,7 @@
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/gemm.hpp"
 #include "flagstone/flash/map.hpp"
+#include "flagstone/gauge/profile.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/elementwise/verbs.hpp"
 #include "flagstone/kernel/sparse/csr.hpp"
