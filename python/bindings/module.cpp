@@ -1,9 +1,10 @@
 #include "bindings/core/bindings.hpp"
+#include "flagstone/base/version.hpp"
 
 NB_MODULE(_core, m) {
   using namespace flagstone::python;
   nanobind::set_leak_warnings(false);  // the library never prints
-  m.attr("__version__") = FLAGSTONE_VERSION;
+  m.attr("__version__") = flagstone::version();
   bind_errors(m);
   bind_base(m);
   bind_pages(m);
@@ -11,6 +12,7 @@ NB_MODULE(_core, m) {
   bind_files(m);
   bind_scratch(m);
   bind_checkpoint(m);
+  bind_record(m);
   bind_text(m);
   bind_csr(m);
   bind_gauge(m);

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,8 @@ import scipy.sparse as sp
 import flagstone as fl
 from flagstone._resume import identity
 from flagstone._resume.openers import OPENERS
-from tests.support.killed_calls import left_at
+from tests.support.error_sentences import fails
+from tests.support.killed_calls import cpp_example, left_at
 
 # The product ------------------------------------------------------------------------------------------------
 
@@ -312,9 +316,6 @@ fl.matmul(fl.open("a.zarr"), fl.open("b.zarr").T, out="c.zarr", memory="160MiB")
 
 
 def test_command_line(process, factors):
-    import subprocess
-    import sys
-
     def flagstone(*arguments):
         place = os.path.join(os.path.dirname(sys.executable), "flagstone")
         return subprocess.run([place, *arguments], cwd=factors, capture_output=True, text=True, check=False)
@@ -337,6 +338,49 @@ def test_command_line(process, factors):
     process(_PRODUCT, kill=2, memory="160MiB", workers=1)
     assert "Deleted" in flagstone("scratch", "--clear", "--all").stdout
     assert not left_at(factors / "c.zarr")
+
+
+def test_what_a_killed_cpp_program_left_is_listed_and_named(tmp_path):
+    """One scratch, one listing for both languages; only the program itself can go on."""
+    program = cpp_example("long_program")
+    always = {**os.environ, "FLAGSTONE_CHECKPOINT_SECONDS": "0"}
+
+    def run(*arguments):
+        return subprocess.run([program, str(tmp_path), *arguments], env=always, check=False).returncode
+
+    def flagstone(*arguments):
+        place = os.path.join(os.path.dirname(sys.executable), "flagstone")
+        return subprocess.run([place, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    def listed():
+        begun = json.loads(flagstone("scratch", "--json").stdout)["begun"]
+        return [one for one in begun if one["path"] == str(tmp_path / "centred.zarr")]
+
+    assert run("9") == -signal.SIGKILL
+    (told,) = listed()
+    assert (told["operation"], told["checkpoints"], told["done"]) == ("centring", 9, 0.75)
+    assert told["resumable"]
+    assert not told["running"]
+    assert "centred.zarr, centring 75% done" in flagstone("scratch").stdout
+    wanted = (
+        r"resume: '.*centred\.zarr' is computed by a C\+\+ program \(centring\); start that program again: "
+        r"it goes on at 75%\.$"
+    )
+    with fails(fl.Error, wanted):
+        fl.resume(tmp_path / "centred.zarr")
+    refused = flagstone("resume", "centred.zarr")
+    assert refused.returncode == 1
+    assert re.search(wanted, refused.stderr.strip())
+    assert "Traceback" not in refused.stderr
+    assert run() == 0
+    assert not listed()
+    x = np.fromfile(tmp_path / "x.bin").reshape(4096, 512)
+    centred = np.asarray(fl.open(tmp_path / "centred.zarr"))
+    assert np.max(np.abs(centred - (x - x.mean(axis=0)))) <= 4096 * np.finfo(float).eps * np.abs(x).max()
+    assert run("3") == -signal.SIGKILL  # Python's call with the same out= says what it throws away
+    with pytest.warns(fl.LeftoverWarning, match="a centring that was 56% done is thrown away"):
+        fl.from_numpy(np.ones((2, 2)), tmp_path / "centred.zarr", overwrite=True)
+    assert not listed()
 
 
 # Inside a superblock ----------------------------------------------------------------------------------------

@@ -172,17 +172,16 @@ def test_age_and_processors(tmp_path):
 
 
 def test_one_file_for_each_device(tmp_path, monkeypatch):
-    here = machine.cache_file(tmp_path)
+    here, device = machine.cache_file(tmp_path), machine.device_of(tmp_path)
     assert machine.cache_file(tmp_path / "not" / "there" / "yet") == here
-    real = os.stat
-
-    def moved(path, **options):
-        found = list(real(path, **options))
-        found[2] += 1  # st_dev
-        return os.stat_result(found)
-
-    monkeypatch.setattr(os, "stat", moved)
-    assert machine.cache_file(tmp_path) != here
+    number = os.stat(tmp_path).st_dev
+    assert device["number"] == f"{os.major(number)}:{os.minor(number)}"
+    assert (device["machine"], device["processors"]) == (os.uname().nodename, len(os.sched_getaffinity(0)))
+    assert machine.cache_file(machine.Path("/proc")) != here  # a file system of its own
+    monkeypatch.setattr(machine, "device_of", lambda _: device | {"number": "7:77"})
+    assert machine.cache_file(tmp_path) == here.with_name(
+        here.name.replace(device["number"].replace(":", "-"), "7-77")
+    )
 
 
 def test_the_disk_of_the_operands_counts_first(tmp_path, monkeypatch):

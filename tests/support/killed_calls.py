@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from flagstone._resume.leftovers import Leftover, leftovers
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Checkpoints at every opportunity; `kill` ends the process (as kill -9 does) after so many.
 PROLOGUE = """
@@ -32,3 +38,12 @@ def told():
 
 def left_at(path) -> list[Leftover]:
     return leftovers(str(path))
+
+
+def cpp_example(name: str) -> str:
+    """A program of examples/cpp, of the newest build; `make test` builds them first."""
+    places = [*ROOT.glob(f"build/*/examples/cpp/{name}"), ROOT / "build" / "examples-cpp" / name]
+    built = [path for path in places if path.is_file() and not {"asan", "tsan"} & set(path.parts)]
+    if not built:
+        pytest.skip(f"examples/cpp/{name} is not built; 'make ctest' builds it")
+    return str(max(built, key=lambda path: path.stat().st_mtime))

@@ -49,6 +49,7 @@ void bind_storage(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_scratch(nb::module_& m);
 void bind_checkpoint(nb::module_& m);
+void bind_record(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);

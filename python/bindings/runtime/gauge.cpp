@@ -1,12 +1,37 @@
 // What calibrate and the quick probe measure with.
 #include "flagstone/gauge/disk.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/gauge/processor.hpp"
+#include "flagstone/gauge/profile.hpp"
 
 namespace flagstone::python {
+namespace {
+
+nb::dict facts_of(const gauge::Device& device) {
+  nb::dict facts;
+  facts["machine"] = device.machine;
+  facts["file_system"] = device.file_system;
+  facts["number"] = device.number;
+  facts["processor"] = device.processor;
+  facts["processors"] = device.processors;
+  return facts;
+}
+
+gauge::Device device_of(const nb::dict& facts) {
+  return {.machine = nb::cast<std::string>(facts["machine"]),
+          .file_system = nb::cast<std::string>(facts["file_system"]),
+          .number = nb::cast<std::string>(facts["number"])};
+}
+
+}  // namespace
 
 void bind_gauge(nb::module_& m) {
   using unlocked = nb::call_guard<nb::gil_scoped_release>;
@@ -65,6 +90,19 @@ void bind_gauge(nb::module_& m) {
         return gauge::decode_rate({workers, seconds});
       },
       nb::arg("workers"), nb::arg("seconds"), unlocked());
+
+  m.attr("profile_version") = gauge::profile_version;
+  m.def("rate_bounds", [] {
+    std::vector<std::tuple<std::string, double, double>> rows;
+    for (const gauge::RateBounds& one : gauge::rate_bounds()) rows.emplace_back(one.name, one.low, one.high);
+    return rows;
+  });
+  m.def("profile_device", [](const std::string& directory) { return facts_of(gauge::device_of(directory)); });
+  m.def("profile_file", [](const nb::dict& device) { return gauge::profile_file(device_of(device)); });
+  m.def("read_profile", [](const std::string& file) {
+    const auto found = gauge::read_profile(file);
+    return found ? std::optional(found->text) : std::nullopt;
+  });
 }
 
 }  // namespace flagstone::python

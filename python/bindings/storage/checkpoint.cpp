@@ -15,9 +15,9 @@ namespace {
 std::shared_ptr<Checkpoint> make(const std::string& directory, double every, nb::object saved) {
   std::function<void(int)> hear;
   if (!saved.is_none())
-    hear = [saved = std::move(saved)](int number) {
+    hear = [saved = shared_object(std::move(saved))](int number) {
       nb::gil_scoped_acquire lock;
-      saved(number);
+      (*saved)(number);
     };
   nb::gil_scoped_release unlocked;  // reads what is there
   return std::make_shared<Checkpoint>(directory, every, std::move(hear));

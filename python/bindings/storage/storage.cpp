@@ -22,7 +22,6 @@
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
 #include "flagstone/storage/maintenance/repair.hpp"
-#include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/transaction/epoch_ring.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
@@ -285,15 +284,6 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("notes", &Output::notes)
       .def("leave", &Output::leave)
       .def("publish", &Output::publish, unlocked());
-  const auto fields = [](const std::vector<Leftover>& found) {
-    std::vector<std::tuple<std::string, std::string, std::string, std::string, std::uint64_t, bool>> rows;
-    for (const Leftover& one : found)
-      rows.emplace_back(one.path, one.build, one.notes, one.record, one.bytes, one.live);
-    return rows;
-  };
-  m.def("leftovers", [fields](const std::string& directory) { return fields(leftovers(directory)); });
-  m.def("leftovers_of", [fields](const std::string& path) { return fields(leftovers_of(path)); });
-  m.def("sweep_leftovers", &sweep_leftovers, unlocked());
 }
 
 }  // namespace flagstone::python

@@ -2,7 +2,8 @@
 
 A call that may take long gives its output a record: the operation, its operands as they are now (path, inode,
 size, time; the elements' hash where they are in memory) and every option that changes bits. The limit and the
-number of workers are not among them. A later call with the same record goes on with what is there.
+number of workers are not among them. A later call with the same record goes on with what is there. The record
+and its checkpoints are the core's; what a call is, and what is left of it when it fails, is said here.
 """
 
 from __future__ import annotations
@@ -13,18 +14,13 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from .. import _core
 from .._errors.classes import BudgetError, Error, FormatError, StorageError
-from .leftovers import LeftoverWarning, announce, leftovers, register
+from .leftovers import LeftoverWarning
 
 __all__ = ["UNRECORDED", "Record", "expecting", "seconds_of", "sync_folder", "sync_tree"]
-
-FORMAT = 2  # operands are opened again by name
-_EVERY = 30.0  # seconds between two checkpoints at least
-_WORTH = 1 / 3  # of that: shorter calls are begun again
 
 #: For tests: hears the number of every checkpoint of this process.
 saved: Callable[[int], None] | None = None
@@ -43,18 +39,14 @@ def expecting(text: str) -> Iterator[None]:
         _expected.reset(token)
 
 
-def interval() -> float:
-    """Return the least seconds between checkpoints: $FLAGSTONE_CHECKPOINT_SECONDS, else 30; 0: always."""
-    given = os.environ.get("FLAGSTONE_CHECKPOINT_SECONDS")
-    try:
-        return max(0.0, float(given)) if given else _EVERY
-    except ValueError:
-        return _EVERY
-
-
 def seconds_of(flops: float, nbytes: float) -> float:
     """Return roughly how long work takes, on one nominal machine: only for what is worth a record."""
-    return flops / 1e11 + nbytes / 1e9
+    return _core.nominal_seconds(flops, nbytes)
+
+
+def _warn(text: str) -> None:
+    """Say what is thrown away, or begun again."""
+    warnings.warn(text, LeftoverWarning, stacklevel=2)
 
 
 class Record:
@@ -78,47 +70,26 @@ class Record:
     ) -> None:  # fmt: skip
         self.operation, self.text = operation, ""
         expected = _expected.get()
-        if expected or (seconds >= 0 and seconds >= _WORTH * interval()):
-            about = {"format": FORMAT, "version": _core.__version__, "operation": operation}
-            about["threads_per_task"] = getattr(runtime, "threads_per_task", 1)
-            self.text = json.dumps(about | {"arguments": arguments()}, sort_keys=True)
+        if expected or _core.worth_a_record(seconds):
+            threads = getattr(runtime, "threads_per_task", 1)
+            self.text = _core.record_text(operation, json.dumps(arguments(), sort_keys=True), threads)
             if expected and self.text != expected:
                 raise Error(f"resume: the {operation} of the record cannot be asked for again as it was.")
-        self._scratch: Path | None = getattr(runtime, "scratch", None)
+        self._scratch = str(getattr(runtime, "scratch", None) or "")
         self.checkpoint: _core.Checkpoint | None = None
         self.resumed = False
         self.done = 0.0  # where this call began
 
     def output(self, path: str, replace: bool, nbytes: int) -> _core.Output:
         """Open the output, with what a killed call with the same record had built."""
-        announce(path, self.text)
-        if self.text:
-            self._drop_useless(path)
-        output = _core.Output(path, replace, nbytes, self.text)
-        if self.text:
-            register(self._scratch, path)
-            self.checkpoint = _core.Checkpoint(output.notes, interval(), saved)
-            self.resumed, self.done = output.adopted, self.checkpoint.done
+        record = _core.Record(self.operation, self.text, self._scratch, _warn, saved)
+        output = record.output(path, replace, nbytes)
+        self.checkpoint, self.resumed, self.done = record.checkpoint, record.resumed, record.done
         return output
-
-    def _drop_useless(self, path: str) -> None:
-        """Remove what has our record and cannot be gone on with: no checkpoint yet, or a damaged one."""
-        if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
-            return
-        for one in leftovers(path):
-            if one.live or one.record != self.text:
-                continue
-            try:
-                useless = _core.Checkpoint(one.notes, 0).saves == 0
-            except FormatError as error:
-                self.begin_again(path, error)
-                useless = True
-            if useless:
-                _core.sweep_leftovers(os.path.realpath(path))
 
     def begin_again(self, path: str, error: Exception) -> None:
         """Say that what was left is damaged."""
-        warnings.warn(f"'{path}': it is begun again: {error}", LeftoverWarning, stacklevel=2)
+        _core.Record(self.operation, self.text, warn=_warn).begin_again(path, str(error))
 
     @property
     def where(self) -> str:

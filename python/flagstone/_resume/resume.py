@@ -14,7 +14,7 @@ from .._runtime.runtime import current
 from .calls import CALLS
 from .leftovers import MEMBER, Leftover, leftovers
 from .openers import UnknownOpener
-from .record import FORMAT, expecting
+from .record import expecting
 
 __all__ = ["resume"]
 
@@ -24,8 +24,7 @@ def find(path: str | os.PathLike[str]) -> Leftover:
     place = path_text("resume", path)
     found: list[Leftover] = []
     for one in (place, f"{place}/{MEMBER}"):  # an existing array that was the out= lies in its group
-        if os.path.isdir(os.path.dirname(os.path.realpath(one))):
-            found += leftovers(one)
+        found += leftovers(one)
     live = [one for one in found if one.live]
     if live:
         who = f"process {live[0].process}" if live[0].process else "another process"
@@ -48,12 +47,17 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
     try:
         about = json.loads(left.record)
         told, version, operation = about["arguments"], about["version"], about["operation"]
-        kind, threads = about["format"], about["threads_per_task"]
+        kind, threads, language = about["format"], about["threads_per_task"], about.get("language")
     except (ValueError, KeyError, TypeError):
         raise FormatError(
             f"resume: the record of '{left.path}' ({left.notes}/record.json) is damaged; make the call again."
         ) from None
-    if kind != FORMAT or version != _core.__version__ or operation not in CALLS:
+    if language:
+        raise Error(
+            f"resume: '{left.path}' is computed by a {language} program ({operation}); start that program "
+            f"again: it goes on at {left.done:.0%}."
+        )
+    if kind != _core.record_format or version != _core.__version__ or operation not in CALLS:
         raise Error(
             f"resume: '{left.path}' was begun by version {version} and this is {_core.__version__}; go on "
             "with that version, or make the call again, which starts anew."

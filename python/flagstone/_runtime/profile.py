@@ -8,7 +8,6 @@ and, for a quick probe, completed runs that took much longer or shorter than the
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import math
@@ -22,14 +21,12 @@ from typing import Any
 
 from .. import _core
 from .._errors.classes import Error
-from .._scratch import scratch
 
 __all__ = [
     "PROCESSOR_RATES", "Profile", "bounded", "cache_file", "default", "kept", "learn", "lookup", "probe",
     "save", "tell_processor_rates",
 ]  # fmt: skip
 
-_VERSION = 2
 _MiB = 1 << 20
 _QUICK_AGE = datetime.timedelta(days=7)
 _LOADED_SECONDS = 600.0  # how long a probe that was taken under load is believed, by its process alone
@@ -39,18 +36,7 @@ _FILE = 32 * _MiB
 _SHORT = 704, 0.03  # side of a tile, seconds of one measurement
 
 #: What a rate may be; beyond it the probe was disturbed or the device is none that we know.
-BOUNDS: dict[str, tuple[float, float]] = {
-    "read_bytes_per_second": (1e6, 1e11),
-    "write_bytes_per_second": (1e6, 1e11),
-    "request_seconds": (1e-7, 1.0),
-    "request_overhead_seconds": (1e-8, 0.05),
-    "mixed_penalty": (0.3, 5.0),
-    "sync_seconds": (1e-7, 10.0),
-    "flops_float32": (1e8, 1e13),
-    "flops_float64": (1e8, 1e13),
-    "memory_bytes_per_second": (1e8, 1e12),
-    "decode_bytes_per_second": (1e7, 1e11),
-}
+BOUNDS: dict[str, tuple[float, float]] = {name: (low, high) for name, low, high in _core.rate_bounds()}
 
 
 @dataclass(frozen=True)
@@ -134,7 +120,8 @@ class Profile:
 
     def fresh(self) -> bool:
         """Say whether it still holds for this machine."""
-        if any(self.device.get(key) != value for key, value in _processors().items()):
+        here = device_of(Path("/"))
+        if any(self.device.get(key) != here[key] for key in ("processor", "processors")):
             return False
         if self.source == "measured":
             return True
@@ -175,52 +162,27 @@ def _quantity(name: str, value: float) -> str:
 # Where it is kept -------------------------------------------------------------------------------------------
 
 
-def _existing(directory: Path) -> Path:
-    directory = directory.absolute()
-    while not directory.exists() and directory != directory.parent:
-        directory = directory.parent
-    return directory
-
-
-def _processors() -> dict[str, Any]:
-    model = ""
-    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
-        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return {"processor": model, "processors": len(os.sched_getaffinity(0))}
-
-
 def device_of(directory: Path) -> dict[str, Any]:
     """Return what identifies the device that holds a directory, and the processors beside it."""
-    place = _existing(directory)
-    number = os.stat(place).st_dev
-    return {
-        "machine": os.uname().nodename,
-        "file_system": scratch.file_system(place),
-        "number": f"{os.major(number)}:{os.minor(number)}",
-        **_processors(),
-    }
+    return _core.profile_device(str(directory))
 
 
 def cache_file(directory: Path) -> Path:
     """Return the file that keeps the profile of the device that holds a directory."""
-    device = device_of(directory)
-    name = f"{device['machine']}-{device['file_system'] or 'unknown'}-{device['number'].replace(':', '-')}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flagstone"
-    return cache / f"machine-{name.replace('/', '_')}.json"
+    return Path(_core.profile_file(device_of(directory)))
 
 
 def kept(directory: Path) -> Profile | None:
     """Return the profile that is kept for the device of a directory; a damaged one is none."""
     try:
-        stored = json.loads(cache_file(directory).read_text())
-        if stored.pop("version") != _VERSION:
+        stored = json.loads(_core.read_profile(str(cache_file(directory))) or "null")
+        if stored is None:
             return None
+        del stored["version"]
         profile = Profile(**stored)
         datetime.datetime.fromisoformat(profile.date)
-        if set(profile.rates) != set(BOUNDS) or bounded(profile.rates) != profile.rates:
-            return None
         return profile
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError):
         return None
 
 
@@ -232,7 +194,7 @@ def save(directory: Path, profile: Profile) -> Path | None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=".machine-", delete=False) as aside:
-            aside.write(json.dumps({"version": _VERSION, **asdict(profile)}, indent=1) + "\n")
+            aside.write(json.dumps({"version": _core.profile_version, **asdict(profile)}, indent=1) + "\n")
         os.replace(aside.name, file)
     except OSError:
         return None

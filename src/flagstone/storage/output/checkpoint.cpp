@@ -1,6 +1,7 @@
 #include "flagstone/storage/output/checkpoint.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,6 +52,15 @@ std::size_t read_all(int file, std::byte* to, std::size_t bytes, std::size_t off
   return done;
 }
 
+/// The first line of an open file, and more; empty where it has none.
+std::string head_of(int file, const std::string& path) {
+  std::string head(most_head, '\0');
+  head.resize(read_all(file, reinterpret_cast<std::byte*>(head.data()), head.size(), 0, path));
+  const std::size_t end = head.find('\n');
+  head.resize(end == std::string::npos || end <= crc_digits + 1 || head[crc_digits] != ' ' ? 0 : end);
+  return head;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(std::string directory, double every, std::function<void(int)> saved)
@@ -67,17 +77,15 @@ void Checkpoint::open() {
   const Descriptor file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
   if (file < 0 && errno == ENOENT) return;
   if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
-  std::string head(most_head, '\0');
-  head.resize(read_all(file, reinterpret_cast<std::byte*>(head.data()), head.size(), 0, path()));
-  const std::size_t end = head.find('\n');
-  if (end == std::string::npos || end <= crc_digits + 1 || head[crc_digits] != ' ') throw_damaged("it has no head");
-  const std::string text = head.substr(crc_digits + 1, end - crc_digits - 1);
+  const std::string head = head_of(file, path());
+  if (head.empty()) throw_damaged("it has no head");
+  const std::string text = head.substr(crc_digits + 1);
   if (head.substr(0, crc_digits) != hex(crc32c(text.data(), text.size()))) throw_damaged("its head");
   try {
     const Json about = Json::parse(text);
     done_ = about.at("done").get<double>();
     saves_ = about.at("saves").get<int>();
-    std::size_t offset = end + 1;
+    std::size_t offset = head.size() + 1;
     for (const Json& one : about.at("parts").elements()) {
       entries_.push_back({one.at("name").get<std::string>(), one.at("bytes").get<std::uint64_t>(), offset,
                           one.at("crc").get<std::uint32_t>()});
@@ -166,6 +174,22 @@ void Checkpoint::load(const std::string& name, void* to, std::size_t bytes) cons
   if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
   if (read_all(file, static_cast<std::byte*>(to), bytes, entry->offset, path()) != bytes)
     throw_damaged("it ends too early");
+}
+
+LastSave last_save(const std::string& directory) try {
+  const std::string path = directory + "/state";
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status;
+  if (file < 0 || ::fstat(file, &status) != 0) return {};
+  const std::string head = head_of(file, path);
+  if (head.empty()) return {};
+  const Json about = Json::parse(head.substr(crc_digits + 1));
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  const double then = static_cast<double>(status.st_mtim.tv_sec) + 1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  return {about.at("done").get<double>(), about.at("saves").get<int>(), about.at("process").get<int>(),
+          std::max(0.0, now.count() - then)};
+} catch (const std::exception&) {
+  return {};
 }
 
 }  // namespace flagstone

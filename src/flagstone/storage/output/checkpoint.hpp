@@ -89,4 +89,12 @@ class Checkpoint {
   Clock::time_point last_ = Clock::now(), began_ = last_;
 };
 
+/// What the last save in a directory says of itself, for listings: nothing is verified; zeros where there is none.
+struct LastSave {
+  double done = 0;
+  int saves = 0, process = 0;
+  double age = 0;  // seconds
+};
+LastSave last_save(const std::string& directory);
+
 }  // namespace flagstone

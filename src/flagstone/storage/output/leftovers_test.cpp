@@ -12,6 +12,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/text_file.hpp"
+#include "flagstone/storage/output/build_notes.hpp"
 #include "flagstone/storage/output/output.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/testing/temporary_directory.hpp"

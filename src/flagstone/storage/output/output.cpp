@@ -18,7 +18,7 @@
 #include "flagstone/storage/file/space.hpp"
 #include "flagstone/storage/file/sync.hpp"
 #include "flagstone/storage/file/text_file.hpp"
-#include "flagstone/storage/output/leftovers.hpp"
+#include "flagstone/storage/output/build_notes.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 
 namespace flagstone {

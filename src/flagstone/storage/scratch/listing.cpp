@@ -8,7 +8,7 @@
 #include "flagstone/storage/file/lock.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/scratch/names.hpp"
-#include "flagstone/storage/zarr/metadata/plain_json.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
@@ -26,7 +26,7 @@ std::string beside(const std::string& place, const char* suffix) {
 
 std::string source_of_import(const std::string& place) {
   try {
-    return json_text_member(read_text(beside(place, ".json"), 1 << 20), "source").value_or("unknown");
+    return Json::parse(read_text(beside(place, ".json"), 1 << 20)).at("source").get<std::string>();
   } catch (const std::exception&) {
     return "unknown";
   }

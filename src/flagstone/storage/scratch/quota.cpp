@@ -15,7 +15,7 @@
 #include "flagstone/storage/scratch/listing.hpp"
 #include "flagstone/storage/scratch/names.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
-#include "flagstone/storage/zarr/metadata/plain_json.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
@@ -50,11 +50,9 @@ std::vector<Promise> promised(const std::string& promises, const std::string& ow
       continue;
     }
     try {
-      const std::string text = read_text(file, 1 << 20);
-      const auto entry = json_text_member(text, "for");
-      const auto bytes = json_count_member(text, "bytes");
-      if (entry && bytes) found.push_back({*entry, *bytes});
-    } catch (const Error&) {  // it is being written, or has gone
+      const Json told = Json::parse(read_text(file, 1 << 20));
+      found.push_back({told.at("for").get<std::string>(), told.at("bytes").get<std::uint64_t>()});
+    } catch (const std::exception&) {  // it is being written, or has gone
     }
   }
   return found;
@@ -134,7 +132,7 @@ void Reservation::write_down(const std::string& promises, std::uint64_t bytes) {
     lock_ = FileLock::make(place_);
     process_ = ::getpid();
   }
-  const std::string text = "{\"bytes\": " + std::to_string(bytes) + ", \"for\": " + json_text(entry_) + "}";
+  const std::string text = "{\"bytes\": " + std::to_string(bytes) + ", \"for\": " + Json(entry_).dump_ascii() + "}";
   const ssize_t put =
       ::ftruncate(lock_.descriptor(), 0) == 0 ? ::pwrite(lock_.descriptor(), text.data(), text.size(), 0) : -1;
   if (put != static_cast<ssize_t>(text.size()))  // a part of so short a text: the disk is full

@@ -15,7 +15,7 @@
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/storage/scratch/names.hpp"
-#include "flagstone/storage/zarr/metadata/plain_json.hpp"
+#include "flagstone/storage/zarr/metadata/json.hpp"
 
 namespace flagstone {
 namespace {
@@ -34,13 +34,13 @@ std::string home() {
   return user && user->pw_dir ? user->pw_dir : "";
 }
 
+}  // namespace
+
 std::string user_cache() {
   if (const char* given = std::getenv("XDG_CACHE_HOME"); given && *given) return given;
   const std::string place = home();
   return place.empty() ? "" : (fs::path(place) / ".cache").string();
 }
-
-}  // namespace
 
 ScratchError::ScratchError(std::string sentence, int error_number, std::string file)
     : StorageError("", error_number, std::move(file)), sentence_(std::move(sentence)) {}
@@ -173,8 +173,8 @@ std::string import_path(const std::string& scratch, const std::string& source) {
 }
 
 void describe_import(const std::string& place, const std::string& source, double seconds) {
-  const std::string text = "{\"source\": " + json_text(fs::absolute(source).string()) +
-                           ", \"seconds\": " + json_number(std::round(seconds * 1000) / 1000) + "}";
+  const std::string text = "{\"source\": " + Json(fs::absolute(source).string()).dump_ascii() +
+                           ", \"seconds\": " + Json(std::round(seconds * 1000) / 1000).dump() + "}";
   write_text(fs::path(place).replace_extension(".json").string(), text);
 }
 

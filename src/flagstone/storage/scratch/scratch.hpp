@@ -18,6 +18,8 @@ struct ScratchError : StorageError {
 
 /// The type of the file system that holds a path (its nearest parent that exists); empty where nobody says.
 std::string file_system(const std::string& path);
+/// $XDG_CACHE_HOME, else ~/.cache; empty where the user has no home.
+std::string user_cache();
 /// $FLAGSTONE_SCRATCH; else a directory of the user's cache ($XDG_CACHE_HOME, ~/.cache), else of /var/tmp: the first
 /// that does not lie in memory. ScratchError (ENODEV) where both do.
 std::string default_scratch();
