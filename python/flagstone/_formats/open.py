@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import warnings
 from typing import Literal, overload
 
 from .. import _core
 from .._array.array import Array
 from .._array.handle import derived, opened_by
 from .._errors.classes import FormatError
-from .._errors.messages import path_text, storage_error
+from .._errors.messages import key_text, path_text, storage_error, warn_once
 from .._expression.cf import packing_of
 from .._expression.expression import Expression
 from .._resume.openers import opener
@@ -84,26 +83,18 @@ def open_path(
     if decode and mode == "r+":
         raise ValueError("open: decode=True gives values that are computed; use mode='r' with it.")
     place = path_text("open", path)
-    opened = _opened(place, key, mode, verify)
+    opened = _opened(place, key_text("open", key), mode, verify)
     packing = None if decode is False else packing_of(opened)
     if packing is None or not isinstance(opened, Array):
         return opened
-    where = f"{place}/{key}" if key else place
+    where = os.path.abspath(f"{place}/{key}" if key else place)
     if decode:
         return packing.decode(opened, where)
-    if (said := f"{os.path.abspath(where)}: {packing.told}") not in _warned:
-        _warned.add(said)
-        warnings.warn(
-            f"open: '{where}' is packed by the CF conventions ({packing.told}), and its elements are the "
-            "stored numbers; pass decode=True for the true values, or decode=False for no warning.",
-            UserWarning,
-            stacklevel=2,
-        )
+    warn_once(
+        f"open: '{where}' is packed by the CF conventions ({packing.told}), and its elements are the stored "
+        "numbers; pass decode=True for the true values, or decode=False for no warning."
+    )
     return opened
-
-
-#: Packed arrays that were warned of: once in a process.
-_warned: set[str] = set()
 
 
 def _opened(place: str, key: str | None, mode: str, verify: bool) -> Array | SparseArray:
