@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
+import warnings
 from typing import Any
 
 from .. import _core
@@ -21,7 +23,7 @@ from .classes import (
     StorageError,
 )
 
-__all__ = ["path_text", "storage_error", "with_advice"]
+__all__ = ["key_text", "path_text", "storage_error", "warn_once", "with_advice"]
 
 
 _BY_ERRNO = {
@@ -76,6 +78,30 @@ def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
     if "\0" in place:
         raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
     return place
+
+
+def key_text(who: str, key: Any) -> str | None:
+    """Return the name of a member, or say why it is none."""
+    if key is not None and not isinstance(key, str):
+        raise TypeError(
+            f"{who}: key is {key!r}; one text is needed (of Parquet and Arrow names with commas: 'a,b')."
+        )
+    return key
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__))
+_said: set[str] = set()
+
+
+def warn_once(text: str) -> None:
+    """Warn whoever called the package of this, once in a process."""
+    if text in _said:
+        return
+    _said.add(text)
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def _translate(kind: str, message: str, detail: Any) -> Error:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._errors.messages import storage_error
+from .._errors.messages import key_text, storage_error
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite
@@ -96,6 +96,7 @@ class _Conversion(Streaming[None]):
             raise storage_error(
                 f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
             )
+        key_text("convert", key)
         one = for_writing(place)
         _check_options(options, one)
         check_overwrite("convert", place, one is not None)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Literal, overload
 
 from .. import _core
 from .._array.array import Array
-from .._array.handle import opened_by
+from .._array.handle import derived, opened_by
 from .._errors.classes import FormatError
-from .._errors.messages import path_text, storage_error
+from .._errors.messages import key_text, path_text, storage_error, warn_once
+from .._expression.cf import packing_of
+from .._expression.expression import Expression
 from .._resume.openers import opener
 from .._sparse.array import SparseArray
 from .raw import behind_user_block, check_regular
@@ -19,10 +22,33 @@ from .zarr.groups import open_directory
 __all__ = ["head_of", "open_path"]
 
 
+@overload
+def open_path(
+    path: str | os.PathLike[str],
+    key: str | None = None,
+    mode: str = "r",
+    *,
+    verify: bool = False,
+    decode: Literal[False] | None = None,
+) -> Array | SparseArray: ...
+@overload
+def open_path(
+    path: str | os.PathLike[str],
+    key: str | None = None,
+    mode: str = "r",
+    *,
+    verify: bool = False,
+    decode: bool | None,
+) -> Array | SparseArray | Expression: ...
 @opener("path")
 def open_path(
-    path: str | os.PathLike[str], key: str | None = None, mode: str = "r", *, verify: bool = False
-) -> Array | SparseArray:
+    path: str | os.PathLike[str],
+    key: str | None = None,
+    mode: str = "r",
+    *,
+    verify: bool = False,
+    decode: bool | None = None,
+) -> Array | SparseArray | Expression:
     """Open an array or a sparse matrix; nothing is loaded.
 
     Parameters
@@ -40,15 +66,38 @@ def open_path(
         Verify parts too: of a Zarr array every chunk that a request touches is read whole and compared with
         its checksum, which costs the rest of the chunk. Without it chunks are verified where all of a chunk
         is asked for.
+    decode : bool, optional
+        Of variables packed by the CF conventions (`scale_factor`, `add_offset`, `_FillValue`,
+        `missing_value`, `_Unsigned`; netCDF 4, xarray): True gives the true values, lazily, with NaN for what
+        is missing; False the stored numbers. By default the stored numbers too, and a warning, once for an
+        array. Nothing changes for what is not packed.
 
     Returns
     -------
-    Array or SparseArray
-        A CSC matrix is the transpose of a CSR one: products take it, `fl.convert` turns it round.
+    Array, SparseArray or Expression
+        A CSC matrix is the transpose of a CSR one: products take it, `fl.convert` turns it round. An
+        Expression where `decode` had something to do.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
+    if decode and mode == "r+":
+        raise ValueError("open: decode=True gives values that are computed; use mode='r' with it.")
     place = path_text("open", path)
+    opened = _opened(place, key_text("open", key), mode, verify)
+    packing = None if decode is False else packing_of(opened)
+    if packing is None or not isinstance(opened, Array):
+        return opened
+    where = os.path.abspath(f"{place}/{key}" if key else place)
+    if decode:
+        return packing.decode(opened, where)
+    warn_once(
+        f"open: '{where}' is packed by the CF conventions ({packing.told}), and its elements are the stored "
+        "numbers; pass decode=True for the true values, or decode=False for no warning."
+    )
+    return opened
+
+
+def _opened(place: str, key: str | None, mode: str, verify: bool) -> Array | SparseArray:
     if not os.path.exists(place):
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
@@ -77,7 +126,9 @@ def _verified(opened: Array | SparseArray, mode: str) -> Array:
             "verified, anyway."
         )
     path = os.path.abspath(opened.path)
-    return _verified_again(path) if mode == "r" else Array(_core.open_zarr(path, True, True), mode)
+    again = _verified_again(path) if mode == "r" else Array(_core.open_zarr(path, True, True), mode)
+    derived(again).update(derived(opened))
+    return again
 
 
 @opener("verified")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,13 +15,14 @@ from .._array.array import Array, shape_text
 from .._array.handle import built_aside
 from .._array.requests import assign
 from .._errors.classes import Error, FormatError
-from .._errors.messages import storage_error
+from .._errors.messages import storage_error, warn_once
 from .._output.destination import Destination
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
 from .._scratch.builds import whole_or_nothing
 from .._sparse.to_csr import dense_blocks
 from .._storage.import_cache import cached
+from .zarr.groups import attributes
 
 __all__ = ["about", "import_to", "open_file", "write"]
 
@@ -28,6 +30,7 @@ _ROWS = 1 << 16
 _GROUP = 8 << 20  # bytes of a row group that is written
 _FOOTER = 500  # bytes that the footer of Parquet holds of one column of one row group, until it is written
 _COLUMN = 4000  # bytes of one column's writer
+_LEFT_OUT = "left_out"  # among the attributes of an import: names of columns that hold no numbers
 
 
 def _arrow(who: str) -> Any:
@@ -77,6 +80,11 @@ class _Table:
             self.schema = self._file.schema
             self.rows = sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
 
+    def left_out(self) -> list[str]:
+        """Names of the columns that hold something else: text, dates, lists."""
+        numeric = set(self.numeric())
+        return [name for name in self.schema.names if name not in numeric]
+
     def numeric(self) -> list[str]:
         """Names of the columns that hold plain numbers."""
         t = self._arrow.types
@@ -110,7 +118,7 @@ class _Table:
         for name in names:
             field = self.schema.field(name)
             kind = np.dtype(field.type.to_pandas_dtype())
-            kinds.append(np.dtype(np.float64) if kind.kind in "iu" and self._has_nulls(name) else kind)
+            kinds.append(np.dtype(np.float64) if kind.kind in "iub" and self._has_nulls(name) else kind)
         return np.result_type(*kinds)
 
     def _has_nulls(self, name: str) -> bool:
@@ -123,10 +131,34 @@ class _Table:
             for i in range(metadata.num_columns):
                 column = metadata.row_group(group).column(i)
                 if column.path_in_schema == name:
-                    known = column.statistics is not None and column.statistics.has_null_count
-                    if not known or column.statistics.null_count:
-                        return bool(self.schema.field(name).nullable)
+                    if column.statistics is None or not column.statistics.has_null_count:
+                        return any(batch.column(0).null_count for batch in self.batches([name]))
+                    if column.statistics.null_count:
+                        return True
         return False
+
+    def column(self, batch: Any, j: int, dtype: np.dtype[Any]) -> Any:
+        """Return one column of a batch, which the dtype of all columns must hold; nulls become NaN."""
+        column, t = batch.column(j), self._arrow.types
+        if t.is_integer(column.type) and dtype.kind == "f":
+            self._check_exact(column, batch.schema.names[j], dtype)
+        if column.null_count and not t.is_floating(column.type):
+            column = column.cast(self._arrow.float64(), safe=False)
+        return column.to_numpy(zero_copy_only=False)
+
+    def _check_exact(self, column: Any, name: str, dtype: np.dtype[Any]) -> None:
+        """Refuse an integer that the dtype of all columns rounds: it would become another number."""
+        there = (column.drop_null() if column.null_count else column).to_numpy(zero_copy_only=False)
+        most = 2 ** (np.finfo(dtype).nmant + 1)
+        if not len(there) or (-most <= int(there.min()) and int(there.max()) <= most):
+            return
+        bad = next((n for n in map(int, there) if abs(n) > most and int(dtype.type(n)) != n), None)
+        if bad is not None:
+            way = "fill its gaps, or leave it out" if column.null_count else f"open it alone (key='{name}')"
+            raise FormatError(
+                f"open: the column '{name}' of '{self.path}' holds {bad}, which {dtype.name}, the type of "
+                f"all columns together, cannot hold; {way}."
+            )
 
     def room(self, call: Call, names: list[str]) -> None:
         """Refuse a file whose largest row group (or batch) does not fit beside what is held."""
@@ -166,7 +198,12 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
     dtype = table.dtype(names)
     table.room(call, names)
     report = Reported(call, table.rows * len(names) * dtype.itemsize)
-    destination = Destination("open", target, (table.rows, len(names)), dtype.name, None, replace)
+    others = table.left_out() if key is None else []
+    about = json.dumps({"flagstone": {_LEFT_OUT: others}}) if others else "{}"
+    destination = Destination(
+        "open", target, (table.rows, len(names)), dtype.name, None, replace, about=about
+    )
+    _warn(path, others)
     out, at = built_aside(destination.core), 0
     with whole_or_nothing(destination):
         for batch in table.batches(names):
@@ -174,7 +211,7 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
                 raise FormatError(f"open: '{path}' has more rows than it says ({table.rows}); it is damaged.")
             block = np.empty((batch.num_rows, len(names)), dtype)
             for j in range(len(names)):
-                block[:, j] = batch.column(j).to_numpy(zero_copy_only=False)
+                block[:, j] = table.column(batch, j, dtype)
             assign(out, call, np.s_[at : at + len(block)], block)
             at += len(block)
             report.at(at * len(names) * dtype.itemsize)
@@ -190,19 +227,31 @@ def open_file(place: str, key: str | None, mode: str) -> Array:
 
     Notes
     -----
-    Reads the columns once and writes them once; holds the largest row group twice. Nulls become NaN.
+    Reads the columns once and writes them once; holds the largest row group twice. Nulls become NaN. Columns
+    that are left out, because they hold no numbers, are named in a warning.
     """
     imported = cached(place, key or "", lambda call, target: import_to(call, place, target, key=key))
     assert isinstance(imported, Array)
+    if key is None:  # an import that was there says it too
+        made = attributes(os.path.dirname(imported.path or "")).get("flagstone")
+        _warn(place, made.get(_LEFT_OUT, []) if isinstance(made, dict) else [])
     return imported
+
+
+def _warn(place: str, others: list[str]) -> None:
+    if others:
+        named = ", ".join(others[:12]) + (f" and {len(others) - 12} more" if len(others) > 12 else "")
+        warn_once(
+            f"open: '{os.path.abspath(place)}' has columns that hold no numbers and are left out: {named}; "
+            "name the columns that you want with key='a,b' for no warning."
+        )
 
 
 def about(place: str, key: str | None) -> dict[str, Any]:
     """Return the columns of a file, with those that are left out."""
     with _judged(place):
         table = _Table(place)
-        numeric = table.numeric()
-        others = [name for name in table.schema.names if name not in numeric]
+        numeric, others = table.numeric(), table.left_out()
     facts: dict[str, Any] = {"rows": table.rows, "numeric_columns": ", ".join(numeric[:20]) or "none"}
     return facts | ({"other_columns": ", ".join(others[:20])} if others else {})
 

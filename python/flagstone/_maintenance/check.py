@@ -215,7 +215,7 @@ def _damage(damage: _core.Damage) -> Damage:
 def _check_sparse(call: Call, place: str, report: CheckReport) -> None:
     """Look at the structure of a matrix whose chunks are whole: its pointers and its indices."""
     try:
-        opened = open_path(place)
+        opened = open_path(place, decode=False)
         assert isinstance(opened, SparseArray)
         opened = opened.T if is_transposed(opened) else opened
         opened.operand()  # looks at all row pointers
@@ -236,7 +236,7 @@ def _check_file(call: Call, place: str, key: str | None, report: CheckReport) ->
             report.nbytes = verify(place)
             report.notes.append("every member equals the archive's checksum")
             return
-        report.nbytes = read_all(call, open_path(place, key))
+        report.nbytes = read_all(call, open_path(place, key, decode=False))
     except MemoryError:
         raise
     except (Error, OSError) as error:

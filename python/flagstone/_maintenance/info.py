@@ -8,6 +8,7 @@ from typing import Any
 from .._array.array import Array
 from .._array.handle import is_transposed
 from .._errors.classes import Error, FormatError
+from .._expression.cf import packing_of
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
 from .._formats.zarr.groups import about as about_group
@@ -65,7 +66,7 @@ def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> 
     if key is None and (several or "note" in facts) and "member" not in facts:
         facts.setdefault("note", "it has several members; name one with --key to hear more of it")
         return
-    opened = open_path(path, key)
+    opened = open_path(path, key, decode=False)
     told = _of_opened(opened)
     if imports:  # what it takes in scratch is not what the file takes
         told = {name: value for name, value in told.items() if name not in ("kind", "packed")}
@@ -83,7 +84,7 @@ def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool
         if check:
             facts["checked"] = _verified(path, key)
         return
-    opened = open_path(path, key)
+    opened = open_path(path, key, decode=False)
     facts |= _of_opened(opened) | {"opened": "in place"} | about_group(opened)
     if check:
         facts["checked"] = _verified(path, key)
@@ -116,11 +117,16 @@ def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
             "bytes_of_one_read": opened.stored_bytes, "packed": _ratio(opened.nbytes, opened.stored_bytes),
         }  # fmt: skip
     stored = int(opened._core.stored_bytes)
-    return {
+    facts: dict[str, Any] = {
         "kind": "array", "shape": list(opened.shape), "dtype": opened.dtype.name, "bytes": opened.nbytes,
         "chunks": list(opened.chunks), "tiles": list(opened.tiles), "bytes_of_one_read": stored,
         "packed": _ratio(opened.nbytes, stored),
     }  # fmt: skip
+    if (packing := packing_of(opened)) is not None:
+        facts["conventions"] = (
+            f"packed as CF has it ({packing.told}); decode=True opens the true values, {packing.dtype.name}"
+        )
+    return facts
 
 
 def _ratio(unpacked: int, stored: int) -> str:

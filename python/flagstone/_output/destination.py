@@ -37,10 +37,12 @@ class Destination:
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
         record: Record | None = None, codec: str | Choice | None = None,
+        about: str = "{}",
     ) -> None:  # fmt: skip
         """`like`: whose attributes, names of dimensions and (codec None) codec and order the array gets.
 
-        `record`: of a call that can be resumed; `core` then holds what a killed one had finished.
+        `record`: of a call that can be resumed; `core` then holds what a killed one had finished. `about`:
+        attributes, as JSON, of the group that is made around it.
         """
         if checksum not in CHECKSUMS:
             raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
@@ -71,7 +73,7 @@ class Destination:
                     record.begin_again(self.path, error)
                     self._output = None
                     self._output = record.output(self.path, replace, taken)
-            self._make(shape, dtype, chunks, member, dims, like, checksum, chosen)
+            self._make(shape, dtype, chunks, member, dims, like, checksum, chosen, about)
             self._reserve(size)
             if record is not None and record.text:
                 sync_tree(self._output.directory)
@@ -82,6 +84,7 @@ class Destination:
     def _make(
         self, shape: tuple[int, ...], dtype: str, chunks: tuple[int, ...] | None, member: bool,
         dims: Sequence[str] | None, like: Array | None, checksum: str, chosen: Choice,
+        about: str,
     ) -> None:  # fmt: skip
         assert self._output is not None
         built = self._output.directory
@@ -89,7 +92,7 @@ class Destination:
             self.core = _core.create_npy(built, list(shape), dtype)
             return
         if not member:
-            _core.write_group(built, "{}")
+            _core.write_group(built, about)
             built = f"{built}/{MEMBER}"
         kept, old = _kept(like)
         if chosen.why:

@@ -24,6 +24,7 @@ from .._runtime.runtime import current
 from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
+from .validation import check_extents
 
 __all__ = ["CsrBuilder", "from_blocks", "value_dtype"]
 
@@ -32,9 +33,16 @@ def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], ND
     """Return (columns, indptr, indices, data) of a block: SciPy, 2-d ndarray or tuple."""
     if isinstance(block, tuple) and len(block) == 4:
         data, indices, indptr, cols = block
+        check_extents(0, int(cols), f"{who}: a block")
         return int(cols), np.asarray(indptr), np.asarray(indices), np.asarray(data)
     if hasattr(block, "tocsr"):
         block = block.tocsr()
+        check_extents(block.shape[0], block.shape[1], f"{who}: a block")
+        if len(block.indptr) and block.indptr[0] != 0:
+            raise FormatError(
+                f"{who}: the pointers of a block (indptr) begin at {block.indptr[0]}, and 0 is needed; its "
+                "first stored values would belong to no row."
+            )
         return int(block.shape[1]), block.indptr, block.indices, block.data
     dense = np.asarray(block)
     if dense.ndim != 2 or dense.dtype.kind not in "biuf":

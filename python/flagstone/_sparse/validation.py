@@ -12,9 +12,21 @@ from numpy.typing import NDArray
 
 from .._errors.classes import FormatError
 
-__all__ = ["check_columns", "check_pointers"]
+__all__ = ["check_columns", "check_extents", "check_pointers"]
 
+#: Pointers of 8 bytes, by rows or by columns, fill the 47 bits of address that a process has.
+_MOST_EXTENT = 1 << 44
 _DAMAGED = "the file is damaged, write or copy it again."
+
+
+def check_extents(rows: int, cols: int, what: str) -> None:
+    """Refuse extents that no matrix has: negative ones, and those whose pointers fit into no memory."""
+    if min(rows, cols) < 0 or max(rows, cols) >= _MOST_EXTENT:
+        why = (
+            "extents must not be negative" if min(rows, cols) < 0
+            else "no memory holds pointers of so many rows or columns"
+        )  # fmt: skip
+        raise FormatError(f"{what} has the shape {rows} x {cols}, and {why}; write or copy it again.")
 
 
 def check_columns(columns: NDArray[Any], cols: int, first: int, place: str) -> None:

@@ -23,12 +23,18 @@ struct Half {
   }
 };
 
-/// Calls f(T{}) with the C++ type of a real dtype (bool: uint8, as it is stored). ShapeError for a complex one.
+/// A boolean as it is stored. Every byte but 0 is true, as NumPy has it: masks are saved as 0 and 255 too.
+struct Truth {
+  std::uint8_t byte;
+  operator std::uint8_t() const { return byte != 0; }
+};
+
+/// Calls f(T{}) with the C++ type of a real dtype. ShapeError for a complex one.
 template <class F>
 decltype(auto) visit_real_type(Dtype dtype, F&& f) {
   switch (dtype) {
     case Dtype::boolean:
-      return f(std::uint8_t{});
+      return f(Truth{});
     case Dtype::int8:
       return f(std::int8_t{});
     case Dtype::int16:

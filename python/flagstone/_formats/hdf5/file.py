@@ -16,6 +16,7 @@ from ..._array.array import Array, shape_text
 from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
+from ..._expression.cf import ATTRIBUTES, note_packing
 from ..._sparse.array import SparseArray
 from ..zarr.groups import PARTS, binsparse_of
 from .datasets import FILTERS, OTHER_FILTERS, by_library, core_array, h5py_module, text
@@ -127,6 +128,15 @@ def _node(h5py: Any, file: Any, place: str, key: str) -> Any:
     return node
 
 
+def _cf_attributes(node: Any) -> dict[str, Any]:
+    """Return the attributes of the CF conventions that a data set has and that h5py can read."""
+    found = {}
+    for name in ATTRIBUTES:
+        with contextlib.suppress(OSError, RuntimeError, KeyError, ValueError, TypeError):
+            found[name] = node.attrs[name]
+    return found
+
+
 # Opening ----------------------------------------------------------------------------------------------------
 
 
@@ -137,7 +147,8 @@ def stored(place: str, key: str) -> Array | SparseArray:
         node = _node(h5py, file, place, key)
         again = ("hdf5", os.path.abspath(place), key)
         if isinstance(node, h5py.Dataset):
-            return opened_by(*again, handle=Array(core_array(h5py, node, place)))
+            array = opened_by(*again, handle=Array(core_array(h5py, node, place)))
+            return note_packing(array, _cf_attributes(node))
         shape = [int(n) for n in node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))]
         shape = shape or [n for n in _binsparse(node).get("shape", ()) if isinstance(n, int) and n >= 0]
         if len(shape) != 2:

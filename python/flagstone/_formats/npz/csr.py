@@ -29,7 +29,7 @@ from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
-from ..._sparse.validation import check_columns, check_pointers
+from ..._sparse.validation import check_columns, check_extents, check_pointers
 from ..._storage.import_cache import cached
 from . import dense
 from .direct_reader import DirectReader
@@ -106,8 +106,9 @@ def _format_and_shape(archive: zipfile.ZipFile, path: str) -> tuple[str, int, in
     tag = _Member(archive, "format", path).whole()
     kind = tag[0].decode("ascii", "replace") if tag.dtype.kind == "S" else str(tag[0])
     shape = _Member(archive, "shape", path).whole()
-    if len(shape) != 2 or shape.dtype.kind not in "iu" or int(min(shape)) < 0:
+    if len(shape) != 2 or shape.dtype.kind not in "iu":
         raise FormatError(f"open: the shape in '{path}' is {shape.tolist()}; two extents are needed.")
+    check_extents(int(shape[0]), int(shape[1]), f"open: '{path}'")
     return kind, int(shape[0]), int(shape[1])
 
 

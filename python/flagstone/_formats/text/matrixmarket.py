@@ -194,6 +194,11 @@ def _import_array(
 ) -> Array:
     """Columns one after the other are a `.npy` in Fortran order; a triangle is mirrored block by block."""
     item = header.dtype.itemsize
+    if header.rows * header.cols * item >= 1 << 63:
+        raise FormatError(
+            f"open: '{lines.path}' says that it is {header.rows} x {header.cols}, which no file holds; it is "
+            "damaged, write or copy it again."
+        )
     call.room("a block of values", (16 << 20) + 3 * item * STEP)
     quota.needs(target, header.rows * header.cols * item)
     output: _core.Output | None = _core.Output(target, replace, header.rows * header.cols * item)

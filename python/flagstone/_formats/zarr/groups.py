@@ -13,11 +13,13 @@ from ..._array.array import Array, open_array, shape_text
 from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
+from ..._expression.cf import ATTRIBUTES, note_packing
 from ..._resume.openers import opener
 from ..._sparse.array import SparseArray, matrix_of
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
+_DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's names of dimensions in Zarr v2
 _REPLACED = 20  #: times that a directory may be replaced while it is opened
 
 
@@ -108,7 +110,7 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
     if _core.is_csr_group(place):
         return SparseArray(_core.open_csr(place))
     if _core.is_zarr_array(place):
-        return open_array(place, mode)
+        return _array(place, mode)
     if not _core.is_zarr_group(place):
         if os.path.exists(f"{place}/zarr.json"):
             return open_array(place, mode)  # says what is wrong with it
@@ -129,10 +131,32 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
         open_array(f"{place}/{name}", mode)  # says what is wrong with it
     _, arrays, groups = _core.open_group(place)
     if len(arrays) == 1 and not groups:
-        return open_array(f"{place}/{arrays[0]}", mode)
+        return _array(f"{place}/{arrays[0]}", mode)
     if len(groups) == 1 and not arrays:
         return _open(f"{place}/{groups[0]}", None, mode)
     raise FormatError(f"open: '{place}' is a group{_members(place)}; name one with key=.")
+
+
+def _array(place: str, mode: str) -> Array:
+    return note_packing(open_array(place, mode), _cf_attributes(place))
+
+
+def _cf_attributes(place: str) -> dict[str, Any]:
+    """Return the attributes of an array, where those of the CF conventions may be among them."""
+    version = 3 if os.path.isfile(f"{place}/zarr.json") else 2
+    try:
+        with open(f"{place}/zarr.json" if version == 3 else f"{place}/.zattrs", "rb") as file:
+            text = file.read()
+        if not any(name.encode() in text for name in (*ATTRIBUTES, _DIMENSIONS)):
+            return {}  # the usual case costs no parsing
+        root = json.loads(text)
+        attributes = root.get("attributes", {}) if version == 3 else root
+        if version == 2 and _DIMENSIONS in attributes:  # xarray's: the fill value is what is missing
+            with open(f"{place}/.zarray", "rb") as file:
+                attributes["_FillValue"] = json.loads(file.read()).get("fill_value")
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def damaged(place: str) -> list[str]:

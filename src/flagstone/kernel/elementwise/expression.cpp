@@ -192,6 +192,11 @@ void move_block(Dtype dtype, std::byte* far, Index row_step, Index step, Index r
   }
 }
 
+/// Booleans as the loops count on them. Every byte but 0 is true, as NumPy has it: masks are saved as 0 and 255 too.
+void make_zero_or_one(const std::byte* from, Index n, std::byte* to) {
+  for (Index i = 0; i < n; ++i) to[i] = std::byte{from[i] != std::byte{}};
+}
+
 }  // namespace
 
 /// One evaluation: the walk over the elements, and where each value of the program lies meanwhile.
@@ -280,6 +285,7 @@ class Evaluation {
         now_[v] = from;
       else
         move_block<true>(value.dtype, from, step(walker, 1), step(walker, 0), rows, cols, now_[v] = places_[v]);
+      if (value.dtype == Dtype::boolean) make_zero_or_one(now_[v], n, places_[v]), now_[v] = places_[v];
     }
     walker = static_cast<std::size_t>(program_.inputs_);
     // A result that is stored densely is computed where it goes.

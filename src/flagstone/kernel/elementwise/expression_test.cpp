@@ -149,6 +149,36 @@ TEST(Expression, SmallIntegersWrapAndAreNotPromoted) {
   EXPECT_EQ(out, (std::vector<std::int8_t>{-128, 63, -4, -3, 0}));
 }
 
+TEST(Expression, EveryByteOfABooleanButZeroIsTrue) {
+  std::vector<std::uint8_t> x(256), turned(256), as_int(256), is_equal(256);
+  std::iota(x.begin(), x.end(), std::uint8_t{0});
+  const auto view = [](std::vector<std::uint8_t>& v, Dtype dtype) {
+    return Tile{reinterpret_cast<std::byte*>(v.data()), dtype, {256}, {1}, 256};
+  };
+  const bool yes = true;
+  Program program;
+  const int a = program.input(Dtype::boolean);
+  const int one = program.constant(Dtype::boolean, &yes);
+  std::vector<std::byte> words(8 * static_cast<std::size_t>(state_words(Fold::sum, Dtype::int64)));
+  fold_nothing(Fold::sum, Dtype::int64, 1, words.data());
+  const FoldTarget sum{
+      .fold = Fold::sum, .value = program.cast(a, Dtype::int64), .words = words.data(), .results = 1, .strides = {0}};
+  run(program, {256}, {view(x, Dtype::boolean)},
+      {{program.apply(Verb::invert, a), view(turned, Dtype::boolean)},
+       {program.cast(a, Dtype::uint8), view(as_int, Dtype::uint8)},
+       {program.apply(Verb::equal, a, one), view(is_equal, Dtype::boolean)}},
+      {sum});
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(turned[i], i == 0) << i;
+    EXPECT_EQ(as_int[i], i != 0) << i;
+    EXPECT_EQ(is_equal[i], i != 0) << i;
+  }
+  std::int64_t total = 0;
+  Tile to{reinterpret_cast<std::byte*>(&total), Dtype::int64, {1}, {8}, 8};
+  finish_states({.fold = Fold::sum, .finish = Finish::value, .dtype = Dtype::int64, .count = 256}, 1, words.data(), to);
+  EXPECT_EQ(total, 255);
+}
+
 TEST(Expression, RefusesWhatIsNotDefined) {
   Program program;
   const int b = program.input(Dtype::boolean), c = program.input(Dtype::complex64), f = program.input(Dtype::float32);

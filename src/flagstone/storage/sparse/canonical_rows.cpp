@@ -17,8 +17,8 @@ namespace {
 template <class F>
 decltype(auto) visit_value(Dtype dtype, F&& f) {
   return visit_real_type(dtype, [&](auto value) -> decltype(auto) {
-    if constexpr (std::is_same_v<decltype(value), Half>)
-      return f(std::uint8_t{});  // never: no CSR value
+    if constexpr (std::is_same_v<decltype(value), Half> || std::is_same_v<decltype(value), Truth>)
+      return f(std::uint8_t{});  // of Half never: no CSR value
     else
       return f(value);
   });
@@ -160,7 +160,8 @@ bool make_canonical(ColumnsView columns, const std::byte* values, Dtype dtype, I
     using V = decltype(zero);
     std::vector<V> sums;
     for (Index i : order) {
-      const V value = value_at<V>(values, i);
+      V value = value_at<V>(values, i);
+      if (dtype == Dtype::boolean) value = value != V{};
       if (row.columns.empty() || row.columns.back() != columns[i]) {
         row.columns.push_back(columns[i]);
         sums.push_back(value);

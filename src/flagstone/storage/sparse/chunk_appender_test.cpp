@@ -131,7 +131,7 @@ TEST(Csr, EveryValueTypeIsKept) {
   CsrWriter writer(directory / "g", 4, Dtype::boolean);
   const Index pointers[] = {0, 3};
   const std::int32_t columns[] = {2, 0, 2};
-  const bool values[] = {true, true, true};
+  const std::uint8_t values[] = {255, 2, 1};  // every byte but 0 is true
   writer.append(1, pointers, columns, values);
   const CsrMatrix matrix = writer.finish();
   EXPECT_EQ(matrix.data.dtype(), Dtype::uint8);

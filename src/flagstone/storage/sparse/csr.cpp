@@ -64,10 +64,17 @@ std::uint64_t pass_bytes(const Array& array) {
   return stored > 0 ? stored : align_up(array.nbytes());
 }
 
+/// Pointers of 8 bytes, by rows or by columns, fill the 47 bits of address that a process has.
+constexpr Index most_extent = Index{1} << 44;
+
 void check(const std::string& directory, const CsrMatrix& matrix) {
   const auto refuse = [&](const std::string& what) {
     throw FormatError("open: " + directory + ": " + what + "; the group is damaged or no CSR matrix.");
   };
+  const std::string shape = "its shape is " + to_string(Shape{matrix.rows, matrix.cols});
+  if (matrix.rows < 0 || matrix.cols < 0) refuse(shape + ", and extents must not be negative");
+  if (std::max(matrix.rows, matrix.cols) >= most_extent)
+    refuse(shape + ", and no memory holds pointers of so many rows or columns");
   if (matrix.data.ndim() != 1 || matrix.indices.ndim() != 1 || matrix.indptr.ndim() != 1)
     refuse("data, indices and indptr must be one-dimensional");
   if (matrix.data.shape() != matrix.indices.shape())
@@ -79,6 +86,8 @@ void check(const std::string& directory, const CsrMatrix& matrix) {
     refuse("indices and indptr must be integers");
   if (is_complex(matrix.data.dtype()))
     refuse("values are " + std::string(name_of(matrix.data.dtype())) + ", real ones are needed");
+  const Index first = read_integers(matrix.indptr, 0, 1)[0];
+  if (first != 0) refuse("indptr begins at " + std::to_string(first) + ", 0 is needed");
   const Index last = read_integers(matrix.indptr, matrix.rows, 1)[0];
   if (last != matrix.nnz)
     refuse("indptr ends at " + std::to_string(last) + " and there are " + std::to_string(matrix.nnz) + " values");

@@ -214,7 +214,10 @@ void CsrWriter::Impl::hand_over() {
 /// At most data.room() values.
 void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
   if (narrow && !narrow_values(values, exact, n, data.next())) widen();
-  if (!narrow) std::memcpy(data.next(), values, static_cast<std::size_t>(n) * size_of(exact));
+  if (given == Dtype::boolean)
+    std::transform(values, values + n, data.next(), [](std::byte b) { return std::byte{b != std::byte{}}; });
+  else if (!narrow)
+    std::memcpy(data.next(), values, static_cast<std::size_t>(n) * size_of(exact));
   data.advance(n);
 }
 

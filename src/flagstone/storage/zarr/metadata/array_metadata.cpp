@@ -29,6 +29,10 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
   if (member(root, "zarr_format", file) != 3) refuse(file, "only zarr_format 3 is read.");
   const std::string kind = name_in(root, "node_type", file);
   if (kind != "array") refuse(file, "it holds a " + kind + ", not an array; name the array inside it (key=).");
+  check_known(root,
+              {"zarr_format", "node_type", "shape", "data_type", "chunk_grid", "chunk_key_encoding", "fill_value",
+               "codecs", "attributes", "dimension_names", "storage_transformers"},
+              file);
   metadata.shape = extents_in(root, "shape", 0, file);
   if (!member(root, "data_type", file).is_string())
     refuse(file, "data_type " + root["data_type"].dump() + " is not supported; use a plain number type.");

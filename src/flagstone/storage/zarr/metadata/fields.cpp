@@ -1,5 +1,6 @@
 #include "flagstone/storage/zarr/metadata/fields.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -36,6 +37,18 @@ Shape extents_in(const Json& object, const char* name, Index least, const std::s
   }
   if (shape.size() > 64) refuse(file, std::string("'") + name + "' has more than 64 dimensions.");
   return shape;
+}
+
+void check_known(const Json& root, std::initializer_list<std::string_view> known, const std::string& file) {
+  for (const std::string& name : root.names()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const Json value = root[name.c_str()];
+    const Json must = value.is_object() ? value.value("must_understand", Json()) : Json();
+    if (!must.is_boolean() || must.get<bool>())
+      refuse(file, "'" + name +
+                       "' is not known here and does not say must_understand: false; open it with the program that "
+                       "wrote it.");
+  }
 }
 
 /// Bytes of an array of this shape; refuses what 63 bits cannot count.

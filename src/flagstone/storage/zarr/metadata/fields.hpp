@@ -12,6 +12,9 @@ namespace flagstone::metadata_json {
 Json member(const Json& object, const char* name, const std::string& file);
 std::string name_in(const Json& object, const char* name, const std::string& file);
 Shape extents_in(const Json& object, const char* name, Index least, const std::string& file);
+/// Refuses members beside `known` that do not say that a reader need not understand them, as the standard of Zarr v3
+/// asks: they may change what the elements are.
+void check_known(const Json& root, std::initializer_list<std::string_view> known, const std::string& file);
 /// Refuses what 63 bits cannot count in bytes.
 void check_size(const Shape& shape, Dtype dtype, const char* what, const std::string& file);
 /// One element; null is zero.

@@ -10,6 +10,7 @@
 #include "flagstone/storage/file/file.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
+#include "flagstone/storage/zarr/metadata/fields.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/metadata/json.hpp"
 
@@ -50,8 +51,10 @@ namespace {
 /// Attributes of a group as JSON text: inside zarr.json, or in .zattrs beside .zgroup.
 std::string group_attributes(const Json& root, const std::string& directory, const std::string& file) {
   const int version = root.is_object() ? root.value("zarr_format", 0) : 0;
-  if (version == 3 && root.value("node_type", std::string()) == "group")
+  if (version == 3 && root.value("node_type", std::string()) == "group") {
+    metadata_json::check_known(root, {"zarr_format", "node_type", "attributes"}, file);
     return root.contains("attributes") ? root["attributes"].dump() : "{}";
+  }
   if (version != 2) throw FormatError("open: " + file + ": it is not the metadata of a Zarr group.");
   const std::string attributes = directory + "/.zattrs";
   return is_file(attributes) ? Json::parse(read_text(attributes)).dump() : "{}";

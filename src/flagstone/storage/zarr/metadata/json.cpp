@@ -111,6 +111,11 @@ Json Json::nth(std::size_t element) const {
   return told([&] { return part((*node_)[element]); });
 }
 bool Json::contains(const char* name) const { return node_->contains(name); }
+std::vector<std::string> Json::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : node_->items()) names.push_back(name);
+  return names;
+}
 Json Json::operator[](const char* name) const {
   return told([&] { return part((*node_)[name]); });
 }

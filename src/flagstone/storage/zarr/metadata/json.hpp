@@ -61,6 +61,7 @@ class Json {
     return nth(static_cast<std::size_t>(element));
   }
   bool contains(const char* name) const;
+  std::vector<std::string> names() const;  // of the members
   /// The member of that name; null, and added, where there is none.
   Json operator[](const char* name) const;
   /// JsonError where there is none.
