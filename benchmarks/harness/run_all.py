@@ -28,6 +28,7 @@ SCRIPTS = {
     "pca": "sparse",
     "sparse_stream": "sparse",
     "elementwise": "elementwise",
+    "layouts": "elementwise",
     "rechunk": "storage",
     "limits": "runtime",
     "plan": "runtime",

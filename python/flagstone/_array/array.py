@@ -25,6 +25,7 @@ from .linear_operator import LinearOperator
 from .pickling import check_stamp, stamp
 from .regions import Tiles
 from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
+from .rows import rows
 from .segments import segments
 from .transactions import Inside, combined_in, join, one_call, wait_for_end, within_block
 
@@ -143,6 +144,12 @@ class Array(LinearOperator, Elementwise):
         """
         out = take(self, Call("getitem", light=True), key)
         return out[()] if not out.shape else out
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give ``A[0]``, ``A[1]``, ...: every chunk is read once, a stripe of them is held meanwhile."""
+        if not self.shape:
+            raise TypeError("iter: the array has no dimensions to go along; A[()] is its element.")
+        return rows(self)
 
     @property
     def oindex(self) -> OrthogonalIndex:

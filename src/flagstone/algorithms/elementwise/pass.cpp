@@ -44,9 +44,11 @@ Shape chunks_of(const Operand& operand, std::size_t dims) {
   return chunks;
 }
 
-/// Multiplies the box by whole units, last dimension first, while it stays within `limit` bytes.
-void grow(Shape& box, const Shape& unit, const Shape& shape, std::size_t item, std::uint64_t limit) {
-  for (std::size_t d = shape.size(); d-- > 0;) {
+/// Multiplies the box by whole units, the dimension that lies closest in storage first, while it stays within `limit`
+/// bytes.
+void grow(Shape& box, const Shape& unit, const Shape& shape, std::size_t item, std::uint64_t limit, bool backward) {
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::size_t d = backward ? i : shape.size() - 1 - i;
     if (box[d] >= shape[d]) continue;
     const Index fits = static_cast<Index>(limit / std::max<std::uint64_t>(1, bytes_of(box, item)));
     if (fits <= 1) return;
@@ -56,6 +58,40 @@ void grow(Shape& box, const Shape& unit, const Shape& shape, std::size_t item, s
       return;
     }
   }
+}
+
+/// Whether the first dimension of a flat array is the one that lies closest in its file, not the last.
+bool column_major(const Array& array) {
+  const Shape& shape = array.shape();
+  const auto longer = [](Index extent) { return extent > 1; };
+  const auto first = std::find_if(shape.begin(), shape.end(), longer);
+  if (std::count_if(first, shape.end(), longer) < 2) return false;
+  Shape two(shape.size(), 1);
+  two[static_cast<std::size_t>(first - shape.begin())] = 2;
+  return array.store().run_bytes(two) > size_of(array.dtype());
+}
+
+/// Whether an operand is repeated along a dimension of the pass.
+bool broadcast(const Operand& operand, const Pass& pass) {
+  const Shape own = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
+  const std::size_t missing = pass.shape.size() - own.size();
+  for (std::size_t d = 0; d < pass.shape.size(); ++d)
+    if (pass.shape[d] > 1 && (d < missing || own[d - missing] == 1)) return true;
+  return false;
+}
+
+/// Whether all flat files of the pass lie with its first dimension closest (Fortran order, or C order transposed):
+/// tiles are slabs of columns then. Where some lie one way and some the other, rows as in C order.
+bool lies_backward(const Pass& pass) {
+  bool backward = false;
+  for (const Store& store : pass.stores)
+    if (!store.array.in_memory()) return false;
+  for (const Operand& operand : pass.operands) {
+    if (operand.array.in_memory() || broadcast(operand, pass)) continue;
+    if (column_major(operand.array) == operand.transpose) return false;
+    backward = true;
+  }
+  return backward;
 }
 
 /// The array whose layout decides: what is written to disk, else the largest operand on disk, else none.
@@ -95,7 +131,7 @@ Shape choose_tile(const Pass& pass) {
   Shape unit = lead.chunks, box(dims, 1);
   for (std::size_t d = 0; d < dims; ++d)
     unit[d] = std::min(std::max<Index>(unit[d], 1), std::max<Index>(pass.shape[d], 1)), box[d] = unit[d];
-  grow(box, unit, pass.shape, item, tile_bytes);
+  grow(box, unit, pass.shape, item, tile_bytes, lead.flat && lies_backward(pass));
   // Whole rows for operands whose layout has short runs otherwise (.npy).
   for (const Operand& operand : pass.operands) {
     if (operand.array.in_memory() || box.empty()) continue;

@@ -58,7 +58,8 @@ struct Pass {
 };
 
 /// The box of one task: whole chunks of the stored outputs, else of the largest operand, about 4 MiB of the widest
-/// value; whole rows where an operand's layout would make short requests. A function of shapes, dtypes and layouts.
+/// value; whole rows where an operand's layout would make short requests, slabs of columns where all flat operands lie
+/// in Fortran order. A function of shapes, dtypes and layouts.
 Shape choose_tile(const Pass& pass);
 
 /// Adds the tasks. Reads each operand once (a broadcast one stays in the cache), writes each output once; a reduction
