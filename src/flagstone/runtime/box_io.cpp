@@ -89,7 +89,9 @@ BoxIo::~BoxIo() {
 std::string BoxIo::describe() const { return impl_->ring->describe(); }
 
 BoxOptions BoxIo::options_of(const Array& array, const BoxCall& call) {
-  const BoxShare share = share_of_limit(impl_->options, array, sum(resident_bytes(), call.untouched), call.staging);
+  // What is resident costs as much to know as a small box to read, and decides nothing where chunks are raw.
+  const std::uint64_t held = codec_bytes(array) > 0 ? sum(resident_bytes(), call.untouched) : 0;
+  const BoxShare share = share_of_limit(impl_->options, array, held, call.staging);
   const auto workers = static_cast<std::size_t>(impl_->options.workers);
   if (share.hands > 1 && !impl_->pool) impl_->pool = std::make_unique<ThreadPool>(workers, workers);
   return {.staging = share.staging,

@@ -8,9 +8,12 @@
 #include "flagstone/algorithms/restructure/restructure.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/runtime/box_io.hpp"
+#include "flagstone/runtime/resume/zarr_output.hpp"
 #include "flagstone/storage/chunk/planned_array.hpp"
 #include "flagstone/storage/output/output.hpp"
+#include "flagstone/storage/output/record.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
+#include "flagstone/storage/zarr/metadata/group.hpp"
 
 namespace flagstone::restructure {
 namespace {
@@ -75,6 +78,27 @@ std::function<void(Graph&)> builder(const Array& from, const Array& to, const Re
   };
 }
 
+/// Of a long call whose source can be named: a flat file's path says not where in it the elements lie.
+Record record_of(const Runtime& runtime, const Array& from, const RechunkTo& to, const RechunkOptions& options,
+                 const Array& result) {
+  RecordOptions heard = to.record;
+  if (heard.scratch.empty()) heard.scratch = runtime.options().scratch;
+  heard.threads_per_task = runtime.options().threads_per_task;
+  const double bytes = static_cast<double>(from.nbytes() + result.nbytes());
+  if (from.path().empty() || !is_zarr_array(from.path()) || !worth_a_record(nominal_seconds(0, bytes)))
+    return Record::written("rechunk", "", std::move(heard));
+  std::string axes, names;
+  for (const std::size_t axis : axes_of(options, from.ndim())) axes += std::to_string(axis) + " ";
+  for (const std::string& name : to.stored.dimension_names) names += name + "\n";
+  RecordArguments arguments;
+  arguments.file("from", from.path()).value("axes", axes).value("conjugate", options.conjugate);
+  arguments.value("dtype", std::string(name_of(result.dtype()))).value("chunks", to_string(result.chunks()));
+  arguments.value("codec", to.stored.codec).value("column_major", to.stored.column_major);
+  arguments.value("checksum", to.stored.checksum).value("attributes", to.stored.attributes);
+  arguments.value("dimension_names", names);
+  return Record("rechunk", arguments, std::move(heard));
+}
+
 }  // namespace
 
 void rechunk(Graph& graph, const Array& from, const Array& to, const RechunkOptions& options) {
@@ -99,20 +123,24 @@ RechunkReport plan_transpose(Runtime& runtime, const Array& from, const RechunkT
 
 Array rechunk(Runtime& runtime, const Array& from, const RechunkTo& to, const RechunkOptions& options,
               RechunkReport* report) {
-  const RechunkOptions how = complete(options, runtime);
+  RechunkOptions how = complete(options, runtime);
   if (how.checkpoint)
     throw Error(
-        "rechunk: a checkpoint notes the chunks of one output, and this call makes a new one; add the tasks to a "
-        "graph of yours: rechunk(graph, from, to, options).");
+        "rechunk: a checkpoint is of one output, and this call makes its own; add the tasks to a graph of yours: "
+        "rechunk(graph, from, to, options).");
   RechunkReport told;
   const Array result = planned(from, to, how);
   check_least("rechunk", runtime.least_memory(builder(from, result, how, told)), runtime.options().memory);
-  Output output(to.path, to.replace, to.stored.codec == "raw" ? result.nbytes() : 0);
-  const Array made = create_zarr_array(output.directory(), result.shape(), result.dtype(), to.stored);
-  made.store().reserve();
-  told.statistics = runtime.run(builder(from, made, how, told));
-  made.store().flush();
-  output.publish();
+  Record record = record_of(runtime, from, to, how, result);
+  const auto fill = [&](const Output& output) {
+    const Array made = zarr_output(output, result.shape(), result.dtype(), to.stored);
+    if (!output.adopted()) made.store().reserve();
+    how.checkpoint = record.checkpoint();
+    told.statistics = runtime.run(builder(from, made, how, told));
+    made.store().flush();
+  };
+  record.build(to.path, to.replace, fill, to.stored.codec == "raw" ? result.nbytes() : 0);
+  told.resumed = record.resumed();
   if (report) *report = std::move(told);
   return open_zarr_array(to.path);
 }

@@ -7,7 +7,7 @@
 
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/storage/output/checkpoint.hpp"
+#include "flagstone/storage/output/record.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
@@ -18,7 +18,7 @@ struct RechunkOptions {
   bool conjugate = false;
   /// What lies between two passes, and under which quota. No directory: the runtime's, else default_scratch().
   ScratchSpace scratch = {};
-  /// Where finished chunks are noted; what a dead process finished is not written again.
+  /// Of an output with a Record: where finished chunks are noted; what a dead process finished is not written again.
   std::shared_ptr<Checkpoint> checkpoint = nullptr;
 };
 
@@ -36,6 +36,7 @@ struct RechunkTo {
   ZarrOptions stored = {};          // chunks (empty: default_chunks), codec, order in chunks, checksums
   std::optional<Dtype> dtype = {};  // of the source
   bool replace = false;             // what is there, at once and whole
+  RecordOptions record = {};        // who hears of checkpoints, and of progress that is thrown away
 };
 
 /// What such a call does, or would do.
@@ -44,10 +45,12 @@ struct RechunkReport {
   int passes = 0;
   std::string why;                  // of one pass or two
   std::uint64_t scratch_bytes = 0;  // between two passes
+  bool resumed = false;             // with what a killed process had finished
 };
 
-/// Writes a new array, which appears whole or not at all, and opens it. StorageError where something is there (EEXIST)
-/// or the disk is too small (ENOSPC), before anything is moved; BudgetError names the least limit.
+/// Writes a new array, which appears whole or not at all, and opens it. A long one from a Zarr array has a Record: when
+/// the process was killed, the same call goes on with what it had finished. StorageError where something is there
+/// (EEXIST) or the disk is too small (ENOSPC), before anything is moved; BudgetError names the least limit.
 Array rechunk(Runtime& runtime, const Array& from, const RechunkTo& to, const RechunkOptions& options = {},
               RechunkReport* report = nullptr);
 Array transpose(Runtime& runtime, const Array& from, const RechunkTo& to, RechunkOptions options = {},

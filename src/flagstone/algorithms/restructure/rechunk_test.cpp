@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 
@@ -12,6 +15,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/output/leftovers.hpp"
 #include "flagstone/testing/array_io.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
@@ -109,6 +113,39 @@ TEST_F(RechunkTest, TwoPassesGoThroughTheRuntimesScratch) {
   RechunkOptions quota{.scratch = {.who = "columns", .quota = 1 * MiB}};
   EXPECT_THROW(rechunk(small, from, {.path = folder_ / "q.zarr", .stored = {.chunks = {n, 4}}}, quota), StorageError);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "q.zarr"));
+}
+
+TEST_F(RechunkTest, TheSameCallGoesOnWhereAKilledOneStopped) {
+  ASSERT_EQ(::setenv("FLAGSTONE_CHECKPOINT_SECONDS", "0", 1), 0);  // short calls have records too
+  const Array from = stored(400, 300);
+  RechunkTo to{.path = folder_ / "to.zarr", .stored = {.chunks = {20, 300}}, .replace = true};
+  const Array whole_one = rechunk(runtime_, from, {.path = folder_ / "expected.zarr", .stored = to.stored});
+  RechunkReport report;
+  for (const int last : {1, 3}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      to.record.saved = [last](int checkpoint) {
+        if (checkpoint == last) ::_exit(9);
+      };
+      Runtime runtime(options(1 * GiB));
+      rechunk(runtime, from, to);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(WEXITSTATUS(status), 9) << "it ended before checkpoint " << last;
+    EXPECT_EQ(registered_outputs(folder_ / "scratch").size(), 1u);
+    const Array made = rechunk(runtime_, from, to, {}, &report);
+    EXPECT_TRUE(report.resumed);
+    EXPECT_LT(report.statistics.tasks, 20u);
+    const Box all = whole(from.shape());
+    EXPECT_EQ(test::read_elements(made, all), test::read_elements(whole_one, all));
+  }
+  to.record.warn = [](const std::string&) { FAIL(); };
+  rechunk(runtime_, from, to, {}, &report);
+  EXPECT_FALSE(report.resumed);
+  EXPECT_EQ(report.statistics.tasks, 20u);
+  ::unsetenv("FLAGSTONE_CHECKPOINT_SECONDS");
 }
 
 TEST_F(RechunkTest, WhatIsThereIsReplacedOnlyWhereThatIsSaid) {
