@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import signal
 import subprocess
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse
 
 import flagstone as fl
+from flagstone._errors.messages import writing
 
 CHUNK = 2 << 20  # bytes: of 512 x 512 float64
 
@@ -158,3 +162,70 @@ def test_what_is_given_up_is_punched_of_every_kind_of_array(tmp_path, codec, che
     assert taken(path) <= held + (64 << 10)
     assert np.array_equal(a[...], values)
     assert fl.check(path).ok
+
+
+# Files of other formats -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def little_room(small_disk):
+    """A disk with 2 MiB left."""
+    with open(small_disk / "other", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free(small_disk) - CHUNK)
+    return small_disk
+
+
+def refused(place: Path, call) -> str:
+    """What a call says that finds no room in `place`, where it leaves nothing."""
+    there, before = sorted(os.listdir(place)), free(place)
+    with pytest.raises(fl.StorageError) as caught:
+        call()
+    assert caught.value.errno == errno.ENOSPC
+    assert sorted(os.listdir(place)) == there
+    assert free(place) >= before - 4096
+    return str(caught.value)
+
+
+def test_every_writer_of_a_file_says_that_the_disk_is_full(little_room, tmp_path):
+    """Dense and sparse: which file, how much is free, what to do; none leaves a part of it."""
+    dense = fl.from_numpy(np.random.default_rng(3).standard_normal((1000, 1000)))
+    sparse = fl.from_blocks([scipy.sparse.random(1000, 1000, 0.5, "csr", rng=4)], tmp_path / "s.zarr")
+    kinds = ["npz", "mtx", "mtx.gz", "svm", "svm.gz", "h5", "npy", "zarr"]
+    if importlib.util.find_spec("pyarrow"):
+        kinds += ["parquet", "arrow"]
+    for kind in kinds:
+        for source in (dense, sparse):
+            if source is sparse and kind in ("parquet", "arrow", "npy", "h5"):
+                continue
+            text = refused(little_room, lambda k=kind, s=source: fl.convert(s, little_room / f"o.{k}"))
+            assert f"o.{kind}" in text, text
+            assert "free" in text, text
+            assert "\n" not in text
+    fl.convert(fl.from_numpy(dense[:100]), little_room / "o.npz")
+    assert np.array_equal(np.load(little_room / "o.npz")["arr_0"], dense[:100])
+
+
+def test_an_import_that_finds_no_room_in_scratch(little_room, tmp_path):
+    values = np.random.default_rng(5).standard_normal((1000, 1000))
+    np.savez_compressed(tmp_path / "a.npz", values)
+    scipy.io.mmwrite(tmp_path / "a.mtx", values)
+    with fl.Runtime(scratch=little_room):
+        (little_room / "imports").mkdir()
+        (little_room / "promises").mkdir()
+        (little_room / "promises" / "gate").touch()
+        for name in ("a.npz", "a.mtx"):
+            assert "free" in refused(little_room / "imports", lambda n=name: fl.open(tmp_path / n))
+
+
+def test_errors_about_other_files_stay_what_they_are(tmp_path):
+    """Only what is written is called so: not a source that has gone."""
+    with pytest.raises(FileNotFoundError, match="gone"):
+        fl.convert(fl.from_numpy(np.ones((3, 3))), tmp_path / "a.svm", labels=tmp_path / "gone.npy")
+    with pytest.raises(OSError, match="other") as caught, writing("convert", "here"):
+        raise PermissionError(errno.EACCES, "other", "there")
+    assert not isinstance(caught.value, fl.StorageError)
+    with (
+        pytest.raises(fl.StorageError, match="convert: cannot write 'here': Input/output error."),
+        writing("convert", "here"),
+    ):
+        raise OSError("unable to close the file, errno = 5, error message = '...'")
