@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import sys
+import traceback
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
@@ -23,7 +26,7 @@ from .classes import (
     StorageError,
 )
 
-__all__ = ["key_text", "path_text", "storage_error", "warn_once", "with_advice"]
+__all__ = ["key_text", "path_text", "storage_error", "warn_once", "with_advice", "writing"]
 
 
 _BY_ERRNO = {
@@ -63,6 +66,42 @@ def with_advice(message: str, number: int, filename: str) -> str:
             "elsewhere, and make the call again."
         )
     return f"{message} ({free}); free some space or write elsewhere, and make the call again."
+
+
+@contextlib.contextmanager
+def writing(who: str, path: str, target: str | None = None) -> Iterator[None]:
+    """Say, of a system that refuses what the body writes to the file `path`, which file, where and why.
+
+    Who writes there knows no names: Python's own files, `zipfile`, `gzip`, pyarrow, HDF5. Errors about other
+    files stay what they are. `target`: what the caller calls the file. Whatever the body had open is closed
+    then: a traceback that somebody keeps would keep the file, which has gone, on the disk.
+    """
+    try:
+        yield
+    except Error as error:
+        _let_go(error)
+        raise
+    except OSError as error:
+        _let_go(error)
+        number = error.errno or _number_in(str(error))
+        if not number or (error.filename is not None and os.fspath(error.filename) != path):
+            raise
+        told = with_advice(f"{who}: cannot write '{target or path}': {os.strerror(number)}", number, path)
+        raise storage_error(told if told.endswith(".") else f"{told}.", number, target or path) from None
+
+
+def _let_go(error: BaseException) -> None:
+    """Clear the calls that an error has left, and those that it came from."""
+    one: BaseException | None = error
+    while one is not None:
+        traceback.clear_frames(one.__traceback__)
+        one = one.__context__
+
+
+def _number_in(text: str) -> int:
+    """Return the error number that a library says in words only: HDF5 where a file is closed."""
+    found = re.search(r"errno = (\d+)", text)
+    return int(found[1]) if found else 0
 
 
 def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:

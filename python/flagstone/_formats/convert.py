@@ -11,7 +11,7 @@ import numpy as np
 
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._errors.messages import key_text, storage_error
+from .._errors.messages import key_text, storage_error, writing
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite
@@ -142,7 +142,8 @@ class _Conversion(Streaming[None]):
         target = PathPlace(self.call, self.place, self.overwrite, known)
         built = target.open(stack)
         report = Reported(self.call, opened.nbytes)
-        one.offers("write")(self.call, opened, built, _flavour(self.place), report, **self.options)
+        with writing("convert", built, self.place):
+            one.offers("write")(self.call, opened, built, _flavour(self.place), report, **self.options)
         target.close()
         moved.bytes_written = os.path.getsize(self.place)
 

@@ -289,7 +289,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
     kind = pa.from_numpy_dtype(source.dtype)
     schema = pa.schema([pa.field(f"c{j}", kind, nullable=False) for j in range(cols)])
     moved = 0
-    with _judged_writing(built, pa), _writer(pa, built, schema, form) as put:
+    with _judged_writing(pa), _writer(pa, built, schema, form) as put:
         for _, block in dense_blocks(call, source, _GROUP):
             by_columns = np.ascontiguousarray(block.reshape(len(block), cols).T)
             batch = pa.record_batch([pa.array(column, kind) for column in by_columns], schema=schema)
@@ -311,12 +311,9 @@ def _writer(pa: Any, built: str, schema: Any, form: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _judged_writing(built: str, pa: Any) -> Iterator[None]:
+def _judged_writing(pa: Any) -> Iterator[None]:
+    """Let what pyarrow raises while it writes be an error of the system."""
     try:
         yield
-    except Error:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        number = error.errno if isinstance(error, OSError) and error.errno else errno.EIO
-        reason = " ".join(str(error).split())[:200]
-        raise storage_error(f"convert: '{built}' cannot be written ({reason}).", number, built) from None
+    except pa.ArrowException as error:
+        raise OSError(errno.EIO, " ".join(str(error).split())[:200]) from None

@@ -13,7 +13,7 @@ from ... import _core
 from ..._array.array import Array, open_core
 from ..._array.handle import opened_by
 from ..._errors.classes import FormatError
-from ..._errors.messages import storage_error
+from ..._errors.messages import storage_error, writing
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
 from ..._sparse.to_csr import dense_blocks
@@ -96,7 +96,8 @@ def _unpack(call: Call, path: str, name: str, target: str) -> Array:
         output: _core.Output | None = _core.Output(target, False, info.file_size)
         try:
             assert output is not None
-            with archive.open(info) as source, open(output.directory, "wb") as file:
+            built = output.directory
+            with archive.open(info) as source, writing("open", built), open(built, "wb") as file:
                 while piece := source.read(_PIECE):  # to the end: that looks at the archive's checksum
                     file.write(piece)
                     moved += len(piece)

@@ -16,6 +16,7 @@ from ..._array.array import Array, open_core
 from ..._array.handle import built_aside, is_transposed
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError
+from ..._errors.messages import writing
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
 from ..._runtime.streaming import STEP, Block, Reported
@@ -222,7 +223,7 @@ def _write_columns(lines: Lines, header: _Header, path: str, report: Reported) -
     def parse(text: NDArray[Any]) -> _core.ParsedText:
         return _core.parse_values(text, header.kind, values[: min(STEP, header.entries - got)])
 
-    with open(path, "wb") as file:
+    with writing(f"open: '{lines.path}'", path), open(path, "wb") as file:
         descr = npy_format.dtype_to_descr(header.dtype)
         shape = (header.rows, header.cols)
         npy_format.write_array_header_1_0(file, {"descr": descr, "fortran_order": True, "shape": shape})

@@ -44,8 +44,8 @@ class Repairing {
   RepairReport run() {
     if (!metadata_.sharded) return {};
     const auto place = std::make_shared<const Directory>(directory_);
-    const WriterLock lock(*place);  // until all of it is written
-    mend_journal(place);
+    WriterLock lock(*place);  // until all of it is written
+    mend_journal(place, lock);
     metadata();
     had_sums_ = sums_->there();
     const ChunkLayout shards(metadata_.shape, metadata_.shards, metadata_.dtype);
@@ -58,6 +58,7 @@ class Repairing {
         missing(shard, path);
     }
     sums_->sync();
+    if (report_.lost.empty()) give_back_free_slots(*place);  // else they may be the last copy of something
     return std::move(report_);
   }
 
@@ -68,9 +69,9 @@ class Repairing {
   };
 
   /// What was committed is finished; a journal that cannot be read goes.
-  void mend_journal(const std::shared_ptr<const Directory>& place) {
+  void mend_journal(const std::shared_ptr<const Directory>& place, WriterLock& lock) {
     try {
-      for (const std::string& left : recover(place))
+      for (const std::string& left : recover(place, lock))
         report_.lost.push_back({left,
                                 {},
                                 "its part of the last commit: it was replaced or moved since, and is left as "

@@ -226,7 +226,7 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
   if (Journal(*place).head().state == JournalHead::State::writing)
     throw StorageError("resize: this array is the next one of a ring of epochs; resize it after they have ended", EBUSY,
                        directory);
-  recover(place);
+  recover(place, *lock);
   const std::string file = place->file("zarr.json");
   const std::string text = read_text(file);
   const ArrayMetadata old = parse_array_metadata(text, directory + "/zarr.json");

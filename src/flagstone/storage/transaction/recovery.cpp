@@ -1,12 +1,16 @@
 #include "flagstone/storage/transaction/recovery.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/transaction/writer_lock.hpp"
 #include "flagstone/storage/zarr/shard/commit_journal.hpp"
+#include "flagstone/storage/zarr/shard/free_slots.hpp"
 #include "flagstone/storage/zarr/shard/shard_index.hpp"
+#include "flagstone/storage/zarr/shard/shard_list.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
@@ -64,6 +68,16 @@ void clear(const Directory& directory) {
   Journal(directory).clear();
 }
 
+/// The next writer does it again where it fails, or its process dies.
+void settle(const Directory& directory, WriterLock& lock) {
+  if (!lock.inherited()) return;
+  try {
+    give_back_free_slots(directory);
+    lock.settled();
+  } catch (const Error&) {  // only space
+  }
+}
+
 }  // namespace
 
 void finish(const Committed& found, const std::vector<Place>& places) {
@@ -74,26 +88,51 @@ void finish(const Committed& found, const std::vector<Place>& places) {
     if (place) clear(*place);
 }
 
-std::vector<std::string> recover(const Place& directory) {
+std::vector<std::string> recover(const Place& directory, WriterLock& lock) {
   std::optional<Committed> found = committed(directory);
   if (!found) {
     clear(*directory);  // it points to what was never committed
+    settle(*directory, lock);
     return {};
   }
-  std::vector<std::unique_ptr<WriterLock>> locks;
+  std::vector<std::unique_ptr<WriterLock>> locks;  // of the other arrays
+  std::vector<Place> locked;
   std::vector<Place> places;
   std::vector<std::string> left;
   for (const ArrayRecord& array : found->record) {
     Place place = found->holder->at(array.path);
     const bool own = place && place->same(*found->holder);
     if (place && !own && !points_to(*place, *found)) place = nullptr;
-    if (place && !place->same(*directory)) locks.push_back(std::make_unique<WriterLock>(*place));
+    if (place && !place->same(*directory)) {
+      locks.push_back(std::make_unique<WriterLock>(*place));
+      locked.push_back(place);
+    }
     if (!place) left.push_back((fs::path(found->holder->path()) / array.path).lexically_normal().string());
     places.push_back(std::move(place));
   }
   const std::optional<Committed> again = committed(directory);  // another one may have finished it before the locks
   if (again && again->id == found->id) finish(*found, places);
+  settle(*directory, lock);
+  for (std::size_t i = 0; i < locks.size(); ++i) settle(*locked[i], *locks[i]);
   return left;
+}
+
+void give_back_free_slots(const Directory& directory) {
+  if (Journal(directory).head().state != JournalHead::State::idle) return;  // of a ring of epochs
+  const Array array = open_zarr_array(directory.self());
+  const ZarrStore& store = *zarr_store(array);
+  const ArrayMetadata& metadata = store.metadata();
+  if (!metadata.sharded) return;
+  commit_step("give back");
+  ::unlinkat(directory.descriptor(), "__flagstone/shard", 0);  // one that was being made
+  for_existing_shards(directory, metadata, {}, [&](const std::string&, const std::vector<Shape>& shards) {
+    for (const Shape& shard : shards) try {
+        const auto file = File::open(directory.file(metadata.key(shard)), File::Mode::update);
+        punch_free_slots(*file, metadata, store.layout().slot_bytes());
+      } catch (const StorageError& error) {
+        if (error.number != ENOENT) throw;
+      }
+  });
 }
 
 }  // namespace flagstone

@@ -58,7 +58,7 @@ bool Transaction::add_locked(const Array& array, std::shared_ptr<WriterLock> tak
   if (Journal(*place).head().state == JournalHead::State::writing)
     throw StorageError("write: this array is the next one of a ring of epochs; write it through fl.epochs", EBUSY,
                        place->path());
-  recover(place);
+  recover(place, *part.lock);
   store->begin();
   parts_.push_back(std::move(part));
   return true;
@@ -83,16 +83,16 @@ void Transaction::commit() {
     try {
       finish(fresh, places);
     } catch (const StorageError& error) {
-      end();
+      end(false);
       throw StorageError(
           "commit: the update is stored and every reader sees it, but tidying up failed; the next writer does that",
           error.number, places[0]->path());
     } catch (...) {
-      end();
+      end(false);
       throw;
     }
   }
-  end();
+  end(true);
 }
 
 /// Writes the record, which commits it; where that fails nothing is committed, or it is said that nobody knows.
@@ -101,7 +101,7 @@ void Transaction::record(const Committed& fresh) {
     Journal(*fresh.holder).commit(Journal(*fresh.holder).head(), fresh.id, fresh.record);
   } catch (const std::exception& error) {
     if (take_back(*fresh.holder, fresh.id)) throw;
-    end();  // nothing is taken away: the disk may say that it is committed
+    end(false);  // nothing is taken away: the disk may say that it is committed
     const auto* storage = dynamic_cast<const StorageError*>(&error);
     throw StorageError(
         "commit: the journal could be neither written nor cleared, so the update may be stored, all of it or nothing; "
@@ -110,14 +110,14 @@ void Transaction::record(const Committed& fresh) {
   }
 }
 
-void Transaction::end() {
-  for (Part& part : parts_) part.store->end(true);
+void Transaction::end(bool whole) {
+  for (Part& part : parts_) part.store->end(whole ? ZarrStore::End::committed : ZarrStore::End::unknown);
   parts_.clear();
 }
 
 void Transaction::rollback() noexcept {
   for (Part& part : parts_) try {
-      part.store->end(false);
+      part.store->end(ZarrStore::End::given_up);
     } catch (...) {
     }
   parts_.clear();

@@ -42,7 +42,7 @@ class Transaction {
     std::shared_ptr<const Directory> place;
   };
   void record(const Committed& fresh);
-  void end();
+  void end(bool whole);  // false: of what is on the disk nobody can be certain
   std::mutex mutex_;
   std::vector<Part> parts_;
 };

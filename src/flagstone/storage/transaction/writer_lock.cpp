@@ -52,6 +52,8 @@ WriterLock::WriterLock(const Directory& place) : process_(::getpid()) {
     throw StorageError("write: the file system has no locks, so the array cannot be changed in place; copy it", number,
                        directory);
   }
+  char first;
+  inherited_ = ::pread(file_, &first, 1, 0) == 1;
   const std::string text = about_us();
   if (::pwrite(file_, text.data(), text.size(), 0) < 0) {
   }  // the lock is what counts; the text is for messages
@@ -63,7 +65,7 @@ WriterLock::~WriterLock() {
     ::close(file_);
     return;
   }
-  if (::ftruncate(file_, 0) != 0) {
+  if (!inherited_ && ::ftruncate(file_, 0) != 0) {
   }                         // a name that has gone is only misleading
   ::flock(file_, LOCK_UN);  // closing does not give it back while a forked child has the descriptor
   ::close(file_);

@@ -234,11 +234,11 @@ void ChunkSums::invalidate_all() {
   for (std::size_t shard = 0; shard < blocks_; ++shard) invalidate(shard);
 }
 
-void ChunkSums::growing(std::size_t shard, std::uint64_t bytes) {
+void ChunkSums::growing(std::size_t shard, std::uint64_t from, std::uint64_t to) {
   if (!open_existing(true)) return;
   BlockHead head{};
   if (!read_at(file_, &head, sizeof head, place(shard), path_) || !head.known) return;
-  head.before = std::exchange(head.bytes, bytes);
+  head.bytes = to, head.before = from;
   head.crc = crc32c(&head, sizeof head - sizeof head.crc);
   write_at(file_, &head, sizeof head, place(shard), path_);
 }

@@ -62,8 +62,8 @@ class ChunkSums {
   /// Marks a shard's checksums unknown before it is overwritten.
   void invalidate(std::size_t shard);
   void invalidate_all();
-  /// The shard's file is about to become longer, its index stays.
-  void growing(std::size_t shard, std::uint64_t bytes);
+  /// The shard's file is about to become longer, its index stays: both lengths count.
+  void growing(std::size_t shard, std::uint64_t from, std::uint64_t to);
   /// Writes a block: the list first, its head last. StorageError.
   void save(std::size_t shard, const ShardSums& sums);
   /// For an array that is about to get another shape: the same sums in a second file, where blocks lie as that shape

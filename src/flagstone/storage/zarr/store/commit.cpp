@@ -314,7 +314,7 @@ void ZarrStore::unmake(const Shape& shard, std::uint64_t inode) const {
     ::unlinkat(opened_, key.c_str(), 0);
 }
 
-void ZarrStore::end(bool committed) {
+void ZarrStore::end(End how) {
   std::lock_guard lock(mutex_);
   for (auto at = shards_.begin(); at != shards_.end();) {
     Shard& shard = at->second;
@@ -322,11 +322,12 @@ void ZarrStore::end(bool committed) {
       ++at;
       continue;
     }
-    if (!committed && shard.made != 0) unmake(at->first, shard.made);
-    if (committed && shard.unsynced) try {
-        punch(at->first, shard, left_by_fill(shard));
-      } catch (const StorageError&) {
-      }  // only space
+    if (how == End::given_up && shard.made != 0)
+      unmake(at->first, shard.made);
+    else if (how == End::given_up)
+      give_back(at->first, shard, shard.before, given_up(shard));
+    else if (how == End::committed)
+      give_back(at->first, shard, shard.entries, left_over(shard));
     std::erase(open_, at->first);
     at = shards_.erase(at);
   }

@@ -88,14 +88,7 @@ void ZarrStore::make_aside(const std::string& here, const std::string& path, con
 }
 
 void ZarrStore::check_layout(const Shape& shard, const Shard& loaded) const {
-  const std::uint64_t slot = layout_.slot_bytes();
-  bool ours = loaded.file_bytes % page_bytes == 0 && loaded.file_bytes / slot < nowhere;
-  std::set<std::uint64_t> taken;
-  for (std::size_t i = 0; ours && i < loaded.entries.size(); ++i) {
-    const ShardEntry& entry = loaded.entries[i];
-    ours = entry.absent() || (entry.offset % slot == 0 && entry.bytes <= slot && taken.insert(entry.offset).second);
-  }
-  if (!ours)
+  if (!lie_in_slots(loaded.entries, loaded.file_bytes, layout_.slot_bytes()))
     throw FormatError("write: " + path_of(shard) +
                       ": its chunks do not lie in slots (fl.pack or another program wrote it), so it cannot be written "
                       "in place; make a copy that can, with fl.convert(path, copy), and write into that.");
@@ -114,14 +107,11 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
     loaded.sums.chunks.resize(loaded.entries.size());
     ++loaded.sums.epoch;
   }
-  const std::uint64_t slot = layout_.slot_bytes();
   loaded.before = loaded.entries;
+  loaded.bytes_before = loaded.file_bytes;
   loaded.placed.assign(loaded.entries.size(), nowhere);
-  loaded.free.clear();
-  const auto slots = static_cast<std::uint32_t>((loaded.file_bytes - metadata_.index_bytes()) / slot);
-  for (std::uint32_t i = 0; i < slots; ++i) loaded.free.insert(loaded.free.end(), i);
-  for (const ShardEntry& entry : loaded.entries)
-    if (!entry.absent()) loaded.free.erase(static_cast<std::uint32_t>(entry.offset / slot));
+  loaded.free = unused(loaded);
+  loaded.taken.clear();
   struct stat status;
   loaded.inode = ::fstat(loaded.file->buffered(), &status) == 0 ? status.st_ino : 0;
   loaded.unsynced = true;
@@ -130,7 +120,7 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
 /// Spare slots behind the old index, which stays where it is until nobody reads it: the file gets a copy of it at its
 /// new end, and holes in between. Costs nothing on the disk before they are written. In a transaction the journal
 /// says meanwhile what the index of the longer file is: a file may be longer after a power failure, and what should be
-/// at its end not there. Cost: four syncs, for every quarter that a shard grows.
+/// at its end not there. Cost: five syncs, for every quarter that a shard grows.
 void ZarrStore::grow(const Shape& shard, Shard& loaded) {
   const std::uint64_t slot = layout_.slot_bytes();
   const auto first =
@@ -151,11 +141,12 @@ void ZarrStore::grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t 
   ShardRecord record{shard, bytes, loaded.before, loaded.sums_before.epoch, loaded.sums_before.chunks};
   try {
     journal.commit(journal.head(), new_transaction_id(), {{".", {std::move(record)}}});
-    if (keeps_sums_) sums_.growing(sums_.number_of(shard), bytes);
+    if (keeps_sums_) sums_.growing(sums_.number_of(shard), loaded.file_bytes, bytes);
     commit_step("grow index");
     write_shard_index(*loaded.file, loaded.before, bytes);
     commit_step("grow sync");
     loaded.file->sync();
+    sums_.sync();  // or a power failure would leave those of the shorter file, which count for nothing
   } catch (...) {
     try {
       loaded.file->truncate(loaded.file_bytes);
@@ -179,6 +170,7 @@ std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t en
   const auto own = loaded.free.find(static_cast<std::uint32_t>(entry));
   const auto at = own != loaded.free.end() ? own : loaded.free.begin();
   placed = *at;
+  loaded.taken.insert(placed);
   loaded.free.erase(at);
   return placed;
 }
@@ -212,24 +204,16 @@ void ZarrStore::vacate(Shard& loaded, std::size_t entry) {
   loaded.before[entry] = {};
 }
 
-/// Gives slots back to the file system, neighbours together.
-void ZarrStore::punch(const Shape& shard, Shard& loaded, const std::set<std::uint32_t>& slots) {
-  const std::uint64_t slot = layout_.slot_bytes();
-  for (auto at = slots.begin(); at != slots.end();) {
-    const std::uint32_t first = *at;
-    std::uint32_t end = first;
-    while (at != slots.end() && *at == end) ++at, ++end;
-    hold(shard, loaded);
-    const std::uint64_t begin = first * slot;
-    const std::uint64_t bytes = std::min(end * slot, align_down(loaded.file_bytes - metadata_.index_bytes())) - begin;
-    ::fallocate(loaded.file->buffered(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-                static_cast<off_t>(bytes));
-  }
+void ZarrStore::punch(const Shape& shard, Shard& loaded, const Slots& slots) {
+  if (slots.empty()) return;
+  hold(shard, loaded);
+  punch_slots(*loaded.file, slots, layout_.slot_bytes());
 }
 
-/// Slots of chunks that were stored and are fill value by now: who still reads them finds the new elements there.
-std::set<std::uint32_t> ZarrStore::left_by_fill(const Shard& shard) const {
-  std::set<std::uint32_t> slots;
+/// What a transaction leaves that nobody needs: slots of chunks that were stored and are fill value by now (who still
+/// reads them finds the new elements there), and those that it took for what it did not store in the end.
+Slots ZarrStore::left_over(const Shard& shard) const {
+  Slots slots = shard.taken;
   for (std::size_t i = 0; i < shard.before.size(); ++i)
     if (!shard.before[i].absent() && shard.entries[i].absent())
       slots.insert(static_cast<std::uint32_t>(shard.before[i].offset / layout_.slot_bytes()));
@@ -238,16 +222,34 @@ std::set<std::uint32_t> ZarrStore::left_by_fill(const Shard& shard) const {
   return slots;
 }
 
-/// Slots of no chunk, when nothing is on its way.
-std::set<std::uint32_t> ZarrStore::unused(const Shard& shard) const {
-  const std::uint64_t slot = layout_.slot_bytes();
-  const auto slots = static_cast<std::uint32_t>((shard.file_bytes - metadata_.index_bytes()) / slot);
-  std::set<std::uint32_t> found;
-  for (std::uint32_t i = 0; i < slots; ++i) found.insert(found.end(), i);
-  for (const ShardEntry& entry : shard.entries)
-    if (!entry.absent()) found.erase(static_cast<std::uint32_t>(entry.offset / slot));
-  return found;
+/// What a transaction that is given up had taken: slots, and all that a shard grew by but the index at its end, which
+/// stays (a shorter file would be one more order of steps, and holes cost nothing).
+Slots ZarrStore::given_up(const Shard& shard) const {
+  Slots slots = shard.taken;
+  if (shard.file_bytes > shard.bytes_before) {
+    const auto first =
+        static_cast<std::uint32_t>((shard.bytes_before - metadata_.index_bytes()) / layout_.slot_bytes());
+    for (const std::uint32_t slot : unused(shard))
+      if (slot >= first) slots.insert(slot);
+  }
+  return slots;
 }
+
+/// Slots of no chunk, when nothing is on its way.
+Slots ZarrStore::unused(const Shard& shard) const {
+  return free_slots(shard.entries, shard.file_bytes, metadata_.index_bytes(), layout_.slot_bytes());
+}
+
+/// Of a shard that still is what a transaction wrote to, whose index on the disk is `entries`: another program may have
+/// put something else there.
+void ZarrStore::give_back(const Shape& shard, Shard& loaded, const std::vector<ShardEntry>& entries,
+                          const Slots& slots) noexcept try {
+  if (slots.empty()) return;
+  hold(shard, loaded);
+  check_in_place(shard, loaded);
+  if (read_shard_index(*loaded.file, metadata_) == entries) punch(shard, loaded, slots);
+} catch (const std::exception&) {
+}  // only space: the next writer of these slots, or repair
 
 /// A shard that was made and holds nothing needs no file.
 bool ZarrStore::drop_empty(const Shape& shard, Shard& made) {

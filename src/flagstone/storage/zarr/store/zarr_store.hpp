@@ -15,6 +15,7 @@
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/storage/zarr/shard/chunk_checksums.hpp"
 #include "flagstone/storage/zarr/shard/commit_journal.hpp"
+#include "flagstone/storage/zarr/shard/free_slots.hpp"
 #include "flagstone/storage/zarr/shard/shard_index.hpp"
 
 namespace flagstone {
@@ -70,8 +71,10 @@ class ZarrStore final : public ArrayStore, public Located {
   void begin();
   /// Syncs what was written since begin(); the new index of every shard that was written to.
   ArrayRecord prepare();
-  /// Forgets what was written, or what is on the disk by now.
-  void end(bool committed);
+  /// How a transaction ended; unknown: nobody can say what is on the disk.
+  enum class End { committed, given_up, unknown };
+  /// Forgets what was written, or what is on the disk by now. What no index needs goes back to the file system.
+  void end(End how);
   bool transacting() const { return transacting_; }
   /// FormatError where a shard is there and another program laid it out.
   void check_ours(const Shape& shard);
@@ -110,7 +113,8 @@ class ZarrStore final : public ArrayStore, public Located {
     std::vector<ShardEntry> before;     // the index on the disk
     ShardSums sums_before;              // and the checksums
     std::vector<std::uint32_t> placed;  // slot of every chunk that is written, or `nowhere`
-    std::set<std::uint32_t> free;       // slots
+    std::uint64_t bytes_before = 0;     // the length of the file
+    Slots free, taken;                  // by chunks that this transaction wrote
   };
   static constexpr std::uint32_t nowhere = 0xFFFFFFFFu;
   struct Place {
@@ -144,9 +148,12 @@ class ZarrStore final : public ArrayStore, public Located {
   void touch(const Shape& shard, Shard& loaded);  // before the first write to it
   std::uint32_t place(const Shape& shard, Shard& loaded, std::size_t entry);
   void vacate(Shard& loaded, std::size_t entry);
-  void punch(const Shape& shard, Shard& loaded, const std::set<std::uint32_t>& slots);
-  std::set<std::uint32_t> left_by_fill(const Shard& shard) const;
-  std::set<std::uint32_t> unused(const Shard& shard) const;
+  void punch(const Shape& shard, Shard& loaded, const Slots& slots);
+  Slots left_over(const Shard& shard) const;
+  Slots given_up(const Shard& shard) const;
+  Slots unused(const Shard& shard) const;
+  void give_back(const Shape& shard, Shard& loaded, const std::vector<ShardEntry>& entries,
+                 const Slots& slots) noexcept;
   bool drop_empty(const Shape& shard, Shard& made);
   void flush(bool last);
   void grow(const Shape& shard, Shard& loaded);
