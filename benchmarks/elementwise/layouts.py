@@ -6,6 +6,7 @@ second round; the best of the rounds.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
 from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 
 def make(folder: str, side: int, stripe: int) -> dict:
@@ -27,6 +29,7 @@ def make(folder: str, side: int, stripe: int) -> dict:
     np.save(f"{folder}/f.npy", np.asfortranarray(values))
     for name, chunks, codec in (
         ("rows", (stripe, side), "raw"),
+        ("columns", (side, stripe), "raw"),
         ("packed", (side // 12, side // 12), "zstd:1"),
     ):
         array = fl.create(f"{folder}/{name}.zarr", (side, side), "f4", chunks, codec=codec, overwrite=True)
@@ -62,6 +65,91 @@ def reductions(folder: str, rounds: int) -> dict:
     return result
 
 
+def mixed(folder: str, what: str, memory: int, rounds: int) -> dict:
+    """Bytes and the best seconds of `R + R.T`, of the same through fl.transpose, or of four layouts."""
+    import numpy as np
+
+    import flagstone as fl
+
+    rows = fl.open(f"{folder}/rows.zarr")
+    side, out = rows.shape[0], f"{folder}/out.zarr"
+    values = np.load(f"{folder}/c.npy", mmap_mode="r")
+
+    def through() -> Any:
+        return fl.compute(rows + fl.transpose(rows, chunks=rows.chunks, memory=memory), **where)
+
+    where: dict[str, Any] = {"out": out, "memory": memory}
+    if what == "four":
+        others = [fl.open(f"{folder}/{name}") for name in ("f.npy", "rows.zarr", "columns.zarr")]
+        total = fl.open(f"{folder}/c.npy") + others[0] + others[1] + others[2]
+        jobs: dict[str, Callable[[], Any]] = {"ours": lambda: fl.compute(total, **where)}
+    else:
+        jobs = {"ours": lambda: fl.compute(rows + rows.T, **where)}
+        if rounds > 1:
+            jobs["transpose"] = through
+    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    moved = 0
+    for turn in range(rounds):
+        for name in list(jobs)[:: 1 if turn % 2 else -1]:
+            with harness.measured() as run:
+                result = jobs[name]()
+            taken[name].append(run.seconds)
+            if name == "ours":
+                moved = fl.stats().bytes_read + fl.stats().bytes_written
+            for i in (0, side // 3, side - 1):
+                row = values[i]
+                wanted = row + row + row + row if what == "four" else row + values[:, i]
+                assert np.array_equal(result[i], wanted), f"{name}: row {i} is wrong"
+    once = side * side * 4
+    return {"bytes": moved, "once": once, **{name: min(times) for name, times in taken.items()}}
+
+
+def mixed_rows(found: dict, judged: bool) -> list[harness.Row]:
+    rows = []
+    for what, target in (("all fits", "<= 1.1"), ("a quarter + 160 MiB", "<= 3.2")):
+        one = found[what]
+        shown = f"{one['bytes'] >> 20} MiB", f"{2 * one['once'] >> 20} MiB"
+        value = one["bytes"] / one["once"] / 2
+        rows.append(
+            harness.figure(
+                f"R + R.T, stripes of rows, {what}: bytes ÷ (2 × array)", *shown, value, target, judged
+            )
+        )
+    one = found["all fits"]
+    rows.append(
+        harness.figure(
+            "the same, all fits: time ÷ through fl.transpose", f"{one['ours']:.2f} s",
+            f"{one['transpose']:.2f} s", one["ours"] / one["transpose"], "<= 1.05", judged,
+        )
+    )  # fmt: skip
+    one = found["four"]
+    disk = one["disk"]
+    rows.append(
+        harness.figure(
+            "four operands in four layouts, 512 MiB: time ÷ (bytes ÷ the disk's rate)",
+            f"{one['ours']:.2f} s", f"{disk:.2f} s", one["ours"] / disk, "<= 2.5", judged,
+        )
+    )  # fmt: skip
+    return rows
+
+
+def mixed_layouts(folder: Path, timeout: float, rounds: int, memory: str, four_memory: str) -> dict:
+    child = partial(harness.child, __file__, mixed, timeout, folder=folder)
+    once = (folder / "c.npy").stat().st_size
+    found = {
+        "all fits": child(what="turned", memory=harness.parse_bytes(memory), rounds=rounds),
+        "a quarter + 160 MiB": child(what="turned", memory=once // 4 + (160 << 20), rounds=1),
+        "four": child(what="four", memory=harness.parse_bytes(four_memory), rounds=rounds),
+    }
+    gib = max(1 / 64, once / 2**30)
+    fio = partial(
+        ring.fio, file=folder / "fio", gib=gib, block="1m", depth="16", engine=ring.fio_engine(folder)
+    )
+    rates = {verb: max(fio(verb, timeout=timeout)["rate"] for _ in range(3)) for verb in ("write", "read")}
+    found["four"]["disk"] = 4 * once / rates["read"] + once / rates["write"]
+    return found
+
+
 def reduction_rows(found: dict, judged: bool) -> list[harness.Row]:
     rows = []
     for name, (mine, theirs) in found.items():
@@ -71,19 +159,36 @@ def reduction_rows(found: dict, judged: bool) -> list[harness.Row]:
 
 
 def run() -> int:
-    args = harness.options(__doc__, side=(6144, 768), stripe=(64, 8), rounds=(25, 3), only=("all", "all"))
-    parts: dict[str, tuple[Callable[..., dict], dict[str, Any], Callable[..., list[harness.Row]]]] = {
-        "reductions": (reductions, {"rounds": args.rounds}, reduction_rows),
+    args = harness.options(
+        __doc__,
+        side=(6144, 768),
+        stripe=(64, 8),
+        rounds=(25, 3),
+        pairs=(7, 2),
+        memory=("1GiB", "512MiB"),
+        four_memory=("512MiB", "256MiB"),
+        only=("all", "all"),
+    )
+    if not shutil.which("fio"):
+        harness.note("layouts: fio was not found; install it (apt-get install fio).")
+        return 3
+    folder = args.data / "layouts"
+    alone = partial(harness.child, __file__, timeout=args.timeout, folder=folder)
+    parts: dict[str, tuple[Callable[[], dict], Callable[[dict, bool], list[harness.Row]]]] = {
+        "reductions": (partial(alone, reductions, rounds=args.rounds), reduction_rows),
+        "mixed": (
+            partial(mixed_layouts, folder, args.timeout, args.pairs, args.memory, args.four_memory),
+            mixed_rows,
+        ),
     }
     wanted = list(parts) if args.only == "all" else args.only.split(",")
-    folder = args.data / "layouts"
     folder.mkdir(exist_ok=True)
     found, rows = {}, []
     try:
         harness.child(__file__, make, args.timeout, folder=folder, side=args.side, stripe=args.stripe)
         for name in wanted:
-            part, options, as_rows = parts[name]
-            found[name] = harness.child(__file__, part, args.timeout, folder=folder, **options)
+            measure, as_rows = parts[name]
+            found[name] = measure()
             rows += as_rows(found[name], args.full_size)
     finally:
         harness.remove(*([] if args.keep else [folder]))
@@ -91,4 +196,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    harness.main(__file__, run, make, reductions)
+    harness.main(__file__, run, make, reductions, mixed)

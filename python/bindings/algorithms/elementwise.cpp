@@ -1,15 +1,40 @@
 // Programs of fused element-wise expressions, and passes that run them.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <mutex>
+
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/elementwise/pass.hpp"
+#include "flagstone/algorithms/elementwise/reading.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::python {
 namespace {
 
-using elementwise::Pass;
+/// A pass, and how operands came to it when its last graph was built: by then the budget is known.
+struct Pass : elementwise::Pass {
+  struct Last {
+    std::mutex mutex;
+    elementwise::Scheme scheme;
+  };
+  std::shared_ptr<Last> last = std::make_shared<Last>();
+
+  elementwise::Scheme scheme() const {
+    std::lock_guard lock(last->mutex);
+    return last->scheme;
+  }
+};
+
+Job job_of(const Pass& pass) {
+  return {[pass](Graph& graph) {
+    elementwise::Scheme scheme;
+    elementwise::run(graph, pass, scheme);
+    std::lock_guard lock(pass.last->mutex);
+    pass.last->scheme = std::move(scheme);
+  }};
+}
 
 int constant(kernel::Program& program, const nb::ndarray<nb::ro>& value) {
   const Tile tile = tile_of(value);
@@ -58,7 +83,7 @@ void bind_elementwise(nb::module_& m) {
       .def("__init__",
            [](Pass* self, const kernel::Program& program, const Shape& start, const Shape& shape,
               const std::string& scratch) {
-             new (self) Pass{.program = program, .start = start, .shape = shape, .scratch = scratch};
+             new (self) Pass{{.program = program, .start = start, .shape = shape, .scratch = scratch}};
            })
       .def("operand",
            [](Pass& pass, const Array& array, bool transpose) {
@@ -85,7 +110,16 @@ void bind_elementwise(nb::module_& m) {
            })
       .def("cut", [](Pass& pass, const Shape& tile) { pass.tile = tile; })
       .def("tile", [](const Pass& pass) { return pass.tile.empty() ? elementwise::choose_tile(pass) : pass.tile; })
-      .def("job", [](const Pass& pass) { return Job{[pass](Graph& graph) { elementwise::run(graph, pass); }}; });
+      .def(
+          "between",
+          [](Pass& pass, const std::string& directory, const std::string& who, std::optional<std::uint64_t> quota) {
+            pass.between = {directory, who, quota};
+          },
+          nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
+      .def("job", &job_of)
+      .def_prop_ro("passes", [](const Pass& pass) { return pass.scheme().passes(); })
+      .def_prop_ro("why", [](const Pass& pass) { return pass.scheme().why; })
+      .def_prop_ro("scratch_bytes", [](const Pass& pass) { return pass.scheme().scratch_bytes; });
 }
 
 }  // namespace flagstone::python

@@ -23,7 +23,7 @@ from .._scratch.scratch import prepare
 from .expression import Expression, as_expression, leaves, lower
 from .reductions import Reduced
 
-__all__ = ["Pass", "compute"]
+__all__ = ["Pass", "compute", "how_of"]
 
 _LEAST_CHUNK, _MOST_CHUNK = 256 << 10, 64 << 20
 
@@ -54,6 +54,7 @@ class Pass(Routine[None]):
         program, operands, values = lower(roots)
         directory = str(prepare(self.call.runtime.scratch))
         built = _core.Pass(program, self.start, list(self.shape), directory)
+        built.between(directory, self.call.who, self.call.runtime.scratch_quota)
         for array, transposed in operands:
             built.operand(array, transposed)
         numbers = iter(values)
@@ -70,7 +71,7 @@ class Pass(Routine[None]):
                     at(place),
                     reduction.keepdims,
                 )
-        self.tile = tuple(built.tile())
+        self.core, self.tile = built, tuple(built.tile())
         return built.job()
 
     @property
@@ -82,12 +83,20 @@ class Pass(Routine[None]):
 
     def how(self, job: Any) -> How:
         """Say how it is computed."""
-        return How("one pass", tiles=f"tiles of {shape_text(self.tile)}")
+        return how_of(self.core, f"tiles of {shape_text(self.tile)}")
 
     def result(self, job: Any = None) -> None:
         """Publish what was stored."""
         for place in self.places:
             place.close()
+
+
+def how_of(built: _core.Pass, tiles: str) -> How:
+    """Say how a pass whose graph was built reads its operands, where that is not once as they lie."""
+    if not built.why:
+        return How("one pass", tiles=tiles)
+    method = "one pass" if built.passes == 1 else "two passes through scratch"
+    return How(method, built.passes, f"{tiles}; {built.why}", between=built.scratch_bytes)
 
 
 def _chunks_for(given: Expression) -> list[int]:

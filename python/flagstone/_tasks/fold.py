@@ -17,6 +17,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.transactions import Inside
 from .._errors.classes import ShapeError
+from .._expression.compute import how_of
 from .._expression.expression import Expression, as_expression, leaves, lower
 from .._expression.reductions import axes_of
 from .._runtime.arguments import byte_count
@@ -129,21 +130,22 @@ class _Fold(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the kernel's pass as a job; its blocks go to `visit`."""
         program, operands, values = lower(self.sources)
-        built = _core.Pass(
-            program, [0] * len(self.shape), list(self.shape), str(prepare(self.call.runtime.scratch))
-        )
+        runtime = self.call.runtime
+        directory = str(prepare(runtime.scratch))
+        built = _core.Pass(program, [0] * len(self.shape), list(self.shape), directory)
+        built.between(directory, self.call.who, runtime.scratch_quota)
         for array, transposed in operands:
             built.operand(array, transposed)
         if self.block is not None:
             built.cut(list(self.block))
-        self.tile = tuple(built.tile())
+        self.core, self.tile = built, tuple(built.tile())
         built.visit(values, self.visit, self.reduced if self.arrays else [], TOUCHES)
         built.visit_needs(*self._needs(self.tile))
         return built.job()
 
     def how(self, job: Any) -> How:
         """Say how it is computed."""
-        return How("one pass", tiles=f"blocks of {shape_text(self.tile)}")
+        return how_of(self.core, f"blocks of {shape_text(self.tile)}")
 
     def _needs(self, tile: tuple[int, ...]) -> tuple[int, int]:
         """Bytes of a call of the function, and of all partials that wait for others."""

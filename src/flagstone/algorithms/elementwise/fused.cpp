@@ -262,6 +262,7 @@ void Fused::operator()(Graph& graph) const {
   if (state_->pass.operands.empty()) throw ShapeError("Fused: no array was given; read at least one.");
   Pass pass = state_->pass;
   if (pass.scratch.empty()) pass.scratch = default_scratch();
+  pass.between = {pass.scratch, "Fused", {}};
   if (!pass.reductions.empty() && !graph.planning()) prepare_scratch(pass.scratch);
   if (state_->made == 0) return run(graph, pass);
   const Charge results = graph.charge(state_->made);

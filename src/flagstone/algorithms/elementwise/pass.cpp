@@ -1,13 +1,18 @@
 #include "flagstone/algorithms/elementwise/pass.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <numeric>
 
+#include "flagstone/algorithms/elementwise/operand.hpp"
+#include "flagstone/algorithms/elementwise/reading.hpp"
 #include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::elementwise {
 namespace {
@@ -15,24 +20,6 @@ namespace {
 constexpr std::uint64_t tile_bytes = 4 * MiB;  // of the widest array: one request of this size fills a disk
 constexpr std::uint64_t most_bytes = 32 * MiB;
 constexpr std::size_t short_run = 256 * KiB;  // requests below it cost more than their bytes
-
-Shape reversed(Shape shape) {
-  std::reverse(shape.begin(), shape.end());
-  return shape;
-}
-
-std::uint64_t bytes_of(const Shape& box, std::size_t item) { return static_cast<std::uint64_t>(count(box)) * item; }
-
-/// The part of an operand that a box of the pass needs, in the operand's own order of dimensions.
-Box box_of(const Operand& operand, const Box& box) {
-  const Shape shape = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
-  const std::size_t missing = box.shape.size() - shape.size();
-  Box part{Shape(shape.size(), 0), Shape(shape.size(), 1)};
-  for (std::size_t d = 0; d < shape.size(); ++d)
-    if (shape[d] != 1) part.start[d] = box.start[missing + d], part.shape[d] = box.shape[missing + d];
-  if (operand.transpose) part = {reversed(part.start), reversed(part.shape)};
-  return part;
-}
 
 /// Chunks of an operand along the pass's dimensions; 0: it does not say.
 Shape chunks_of(const Operand& operand, std::size_t dims) {
@@ -69,15 +56,6 @@ bool column_major(const Array& array) {
   Shape two(shape.size(), 1);
   two[static_cast<std::size_t>(first - shape.begin())] = 2;
   return array.store().run_bytes(two) > size_of(array.dtype());
-}
-
-/// Whether an operand is repeated along a dimension of the pass.
-bool broadcast(const Operand& operand, const Pass& pass) {
-  const Shape own = operand.transpose ? reversed(operand.array.shape()) : operand.array.shape();
-  const std::size_t missing = pass.shape.size() - own.size();
-  for (std::size_t d = 0; d < pass.shape.size(); ++d)
-    if (pass.shape[d] > 1 && (d < missing || own[d - missing] == 1)) return true;
-  return false;
 }
 
 /// Whether all flat files of the pass lie with its first dimension closest (Fortran order, or C order transposed):
@@ -157,17 +135,51 @@ class Builder {
  public:
   Builder(Graph& graph, const Pass& pass) : graph_(graph), pass_(std::make_shared<const Pass>(pass)) { check(); }
 
-  void run() {
-    if (count(pass_->shape) == 0) return;
+  Scheme run() {
+    if (count(pass_->shape) == 0) return {};
     graph_.trust_order(true);
     tile_ = pass_->tile.empty() ? choose_tile(*pass_) : pass_->tile;
+    scheme_ = choose(*pass_, tile_, order_, graph_.budget(), graph_.workers());
+    order_ = scheme_.order;
+    for (std::size_t i = 0; i < pass_->operands.size(); ++i) sources_.push_back(source_of(i));
+    if (scheme_.look_ahead > 0) graph_.look_ahead(scheme_.look_ahead);
     const Charge held = pass_->visit.held != 0 ? graph_.charge(pass_->visit.held) : Charge();
     for (std::size_t r = 0; r < pass_->reductions.size(); ++r) states_.push_back(make_states(pass_->reductions[r]));
     for_each_box(whole(pass_->shape), tile_, order_, [this](const Box& box) { add_tile(box); });
     if (pass_->visit.held != 0) graph_.barrier();  // as long as it is charged
+    return scheme_;
   }
 
  private:
+  /// What tasks read of an operand: its boxes, or pieces of it or of its copy.
+  struct Source {
+    Array array;
+    std::shared_ptr<const restructure::Pieces> pieces;  // null: boxes
+  };
+
+  /// Makes the copy where there is one to be made.
+  Source source_of(std::size_t i) {
+    const Array& array = pass_->operands[i].array;
+    if (scheme_.readings.empty() || scheme_.readings[i].piece.empty()) return {array, nullptr};
+    const Reading& reading = scheme_.readings[i];
+    restructure::Source from{array, std::vector<std::size_t>(array.ndim())};
+    std::iota(from.axes.begin(), from.axes.end(), 0);
+    restructure::Lie lie = restructure::lie_of(from);
+    Array read = array;
+    if (reading.copy) {
+      Array& copy = copies_[array.id()];
+      if (!copy) {
+        copy = temporary_array(array.shape(), array.dtype(), reading.piece, pass_->between);
+        if (!graph_.planning()) prepare_scratch(pass_->between.directory), copy.store().reserve();
+        restructure::run(graph_, from, copy, *reading.copy);
+        graph_.barrier();
+      }
+      read = copy;
+      lie.chunks = reading.piece, lie.free = false;
+    }
+    return {read, std::make_shared<const restructure::Pieces>(lie, reading.piece, false, whole(array.shape()))};
+  }
+
   /// Partial results of one reduction: slot 0 and up, each the states of one tile's results.
   struct States {
     Array partials;
@@ -228,8 +240,10 @@ class Builder {
     task.name = "elementwise";
     Box shifted = box;
     for (std::size_t d = 0; d < box.start.size(); ++d) shifted.start[d] += pass.start[d];
-    for (const Operand& operand : pass.operands)
-      task.accesses.push_back(read({operand.array, box_of(operand, shifted)}));
+    auto evaluation = std::make_shared<call::Evaluation>();
+    for (std::size_t i = 0; i < pass.operands.size(); ++i)
+      evaluation->inputs.push_back(add_input(i, box_of(pass.operands[i], shifted), task));
+    const auto first = static_cast<std::uint32_t>(task.accesses.size());
     for (const Store& store : pass.stores) task.accesses.push_back(write({store.array, box}));
     std::vector<Index> slots;
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) {
@@ -250,7 +264,7 @@ class Builder {
     for (const int value : pass.visit.values)
       task.cost.bytes_touched +=
           pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
-    auto evaluation = evaluation_of(box);
+    complete(*evaluation, box, first);
     if (pass.visit.body)
       task.body = [pass = pass_, box, evaluation = std::move(evaluation)](std::span<const Tile> tiles) {
         host_kernels().run(call::evaluate(evaluation), tiles);
@@ -265,23 +279,63 @@ class Builder {
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
   }
 
-  /// The program over the tiles of one task, in the order in which add_tile names them.
-  std::shared_ptr<call::Evaluation> evaluation_of(const Box& box) const {
-    const Pass& pass = *pass_;
-    auto made = std::make_shared<call::Evaluation>();
-    made->program = {pass_, &pass.program};
-    made->shape = box.shape;
-    std::uint32_t next = 0;
-    for (const Operand& operand : pass.operands) {
-      std::vector<std::size_t> axes;
-      for (std::size_t d = operand.array.ndim(); operand.transpose && d-- > 0;) axes.push_back(d);
-      made->inputs.push_back({next++, {}, std::move(axes)});
+  /// The reads of one operand, and how the program takes them.
+  call::Evaluation::Input add_input(std::size_t i, const Box& part, TaskSpec& task) const {
+    const Operand& operand = pass_->operands[i];
+    call::Evaluation::Input input;
+    input.access = static_cast<std::uint32_t>(task.accesses.size());
+    for (std::size_t d = operand.array.ndim(); operand.transpose && d-- > 0;) input.axes.push_back(d);
+    const Source& source = sources_[i];
+    const std::vector<Box> pieces = source.pieces ? source.pieces->over(part) : std::vector<Box>{part};
+    if (pieces.size() == 1 && pieces[0].start == part.start && pieces[0].shape == part.shape && as_read(i)) {
+      task.accesses.push_back(read({source.array, part}));
+      return input;
     }
-    for (const Store& store : pass.stores) made->outputs.push_back({next++, store.value, {}, false});
-    for (const Reduction& reduction : pass.reductions) made->folds.push_back({next++, target_of(reduction, box)});
-    made->scratch = next++;
-    for (const int value : pass.visit.values) made->outputs.push_back({next++, value, {}, true});
-    return made;
+    input.together = together(operand, part);
+    task.accesses.push_back(scratch(input.together.bytes));
+    for (const Box& piece : pieces) {
+      const Box common = intersect(part, piece);
+      Box from = common;
+      Shape to = common.start;
+      for (std::size_t d = 0; d < to.size(); ++d) from.start[d] -= piece.start[d], to[d] -= part.start[d];
+      input.pieces.push_back({static_cast<std::uint32_t>(task.accesses.size()), std::move(from), std::move(to)});
+      task.accesses.push_back(read({source.array, piece}));
+    }
+    task.cost.bytes_touched += 2.0 * static_cast<double>(count(part.shape)) * size_of(operand.array.dtype());
+    return input;
+  }
+
+  /// Whether a tile of the operand lies in memory as the file's boxes do: what folds go by.
+  bool as_read(std::size_t i) const {
+    return !sources_[i].pieces || pass_->reductions.empty() || !scheme_.readings[i].copy;
+  }
+
+  /// How a box lies that is put together: where values are folded as if it had been read at once, because the order of
+  /// additions follows memory; else as the pass goes over it.
+  Tile together(const Operand& operand, const Box& part) const {
+    const std::size_t item = size_of(operand.array.dtype());
+    Tile tile{nullptr, operand.array.dtype(), part.shape, c_strides(part.shape, item),
+              static_cast<std::size_t>(count(part.shape)) * item};
+    if (!pass_->reductions.empty()) {
+      tile.strides = operand.array.store().read(part).strides;
+      tile.bytes = item;
+      for (std::size_t d = 0; d < part.shape.size(); ++d)
+        tile.bytes += static_cast<std::size_t>((part.shape[d] - 1) * tile.strides[d]);
+    } else if (operand.transpose) {
+      tile.strides = reversed(c_strides(reversed(part.shape), item));
+    }
+    return tile;
+  }
+
+  /// The program over the tiles of one task, in the order in which add_tile names them; `next` is the first store's.
+  void complete(call::Evaluation& made, const Box& box, std::uint32_t next) const {
+    const Pass& pass = *pass_;
+    made.program = {pass_, &pass.program};
+    made.shape = box.shape;
+    for (const Store& store : pass.stores) made.outputs.push_back({next++, store.value, {}, false});
+    for (const Reduction& reduction : pass.reductions) made.folds.push_back({next++, target_of(reduction, box)});
+    made.scratch = next++;
+    for (const int value : pass.visit.values) made.outputs.push_back({next++, value, {}, true});
   }
 
   static Index results_of(const Reduction& reduction, const Shape& box) {
@@ -369,11 +423,16 @@ class Builder {
   std::shared_ptr<const Pass> pass_;
   Shape tile_;
   std::vector<std::size_t> order_;  // dimensions, slowest first
+  Scheme scheme_;
+  std::vector<Source> sources_;          // of each operand
+  std::map<const void*, Array> copies_;  // by the array's id
   std::vector<States> states_;
 };
 
 }  // namespace
 
 void run(Graph& graph, const Pass& pass) { Builder(graph, pass).run(); }
+
+void run(Graph& graph, const Pass& pass, Scheme& scheme) { scheme = Builder(graph, pass).run(); }
 
 }  // namespace flagstone::elementwise

@@ -8,6 +8,7 @@
 
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::elementwise {
 
@@ -52,10 +53,13 @@ struct Pass {
   std::vector<Store> stores;
   std::vector<Reduction> reductions;
   Visit visit;
-  Shape tile;           // the box of one task; empty: choose_tile
-  Shape start, shape;   // which part of the operands' common (broadcast) index space
-  std::string scratch;  // directory where partial results may spill
+  Shape tile;            // the box of one task; empty: choose_tile
+  Shape start, shape;    // which part of the operands' common (broadcast) index space
+  std::string scratch;   // directory where partial results may spill
+  ScratchSpace between;  // where copies of operands lie that are better read in another layout
 };
+
+struct Scheme;
 
 /// The box of one task: whole chunks of the stored outputs, else of the largest operand, about 4 MiB of the widest
 /// value; whole rows where an operand's layout would make short requests, slabs of columns where all flat operands lie
@@ -66,6 +70,9 @@ Shape choose_tile(const Pass& pass);
 /// also holds one state for each result of the tiles under way. A tile's values fold in a fixed order, tiles join in
 /// program order, sums are compensated: neither the limit nor the workers change bits.
 /// Throws ShapeError when the pass does not fit together.
+/// How operands come is chosen for the graph's budget (reading.hpp).
 void run(Graph& graph, const Pass& pass);
+/// The same, and `scheme` says how they come.
+void run(Graph& graph, const Pass& pass, Scheme& scheme);
 
 }  // namespace flagstone::elementwise

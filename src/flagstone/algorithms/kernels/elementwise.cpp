@@ -3,13 +3,22 @@
 #include <utility>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/kernel/dense/rearrange.hpp"
 
 namespace flagstone::call {
 namespace {
 
-/// The input as the program sees it: strides of 0 where it is broadcast, and in dimensions that it has not.
+/// The input as the program sees it, put together where it comes in pieces: strides of 0 where it is broadcast, and in
+/// dimensions that it has not.
 Tile input_tile(const Evaluation::Input& input, const Shape& shape, std::span<const Tile> tiles) {
-  const Tile& tile = tiles[input.access];
+  Tile tile = tiles[input.access];
+  if (!input.pieces.empty()) {
+    std::byte* const memory = tile.data;
+    tile = input.together;
+    tile.data = memory;
+    for (const Evaluation::Piece& piece : input.pieces)
+      kernel::rearrange(subtile(tiles[piece.access], piece.part), subtile(tile, {piece.to, piece.part.shape}));
+  }
   const Tile own = turned(input.part.shape.empty() ? tile : subtile(tile, input.part), input.axes);
   Tile view = own;
   view.shape = shape;

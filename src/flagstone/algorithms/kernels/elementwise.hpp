@@ -10,11 +10,20 @@ namespace flagstone::call {
 
 /// A program over tiles of one task, and where its values go.
 struct Evaluation : CallValue {
+  /// A part of another access, and where it goes.
+  struct Piece {
+    std::uint32_t access = 0;
+    Box part;
+    Shape to;
+  };
   /// A part of a tile with its dimensions in another order (empty: as they are); extents of 1 are broadcast.
   struct Input {
     std::uint32_t access = 0;
     Box part;  // empty: all of it
     std::vector<std::size_t> axes;
+    /// Where it comes in pieces: `access` is scratch, in which they are put together as a tile first.
+    std::vector<Piece> pieces;
+    Tile together;  // its dtype, shape and strides; memory where the scratch begins
   };
   struct Output {
     std::uint32_t access = 0;

@@ -222,4 +222,10 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   Builder(graph, between, job.to, *scheme.second, false, finished, finished).run();
 }
 
+void run(Graph& graph, const Source& source, const Array& to, const Pass& pass) {
+  Stages stages(graph, nullptr);
+  FinishedTiles finished = stages.tiles(to, pass.tile);
+  Builder(graph, source, to, pass, false, finished, finished).run();
+}
+
 }  // namespace flagstone::restructure

@@ -215,4 +215,10 @@ Scheme choose(const Lie& source, const Target& target, std::uint64_t budget, int
   return scheme;
 }
 
+std::optional<Pass> one_pass(const Lie& source, const Target& target, std::uint64_t budget, int workers) {
+  const Chooser chooser(source, target, workers);
+  const std::uint64_t beside = chooser.beside(target.tile);
+  return budget > beside ? chooser.within(budget - beside) : std::nullopt;
+}
+
 }  // namespace flagstone::restructure

@@ -43,4 +43,7 @@ struct Target {
 /// A function of its arguments alone. budget 0: the scheme that takes the least memory.
 Scheme choose(const Lie& source, const Target& target, std::uint64_t budget, int workers);
 
+/// The cheapest single pass that fits; none where nothing does.
+std::optional<Pass> one_pass(const Lie& source, const Target& target, std::uint64_t budget, int workers);
+
 }  // namespace flagstone::restructure
