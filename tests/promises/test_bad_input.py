@@ -76,6 +76,14 @@ def test_memory_that_is_no_size(memory):
         fl.matmul(np.zeros((4, 4)), np.zeros((4, 4)), memory=memory)
 
 
+@pytest.mark.parametrize("said", ["much", "0", "-1", "1e30"])
+def test_an_environment_that_holds_no_size(monkeypatch, said):
+    monkeypatch.setenv("FLAGSTONE_MEMORY", said)
+    sentence = f'FLAGSTONE_MEMORY: \'{said}\' is no size; give bytes or text such as "512MiB" or "4GiB".'
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        fl.Runtime()
+
+
 @pytest.mark.parametrize(
     "arguments", [{"method": "magic"}, {"tol": -1}, {"tol": 0}, {"tol": float("nan")}, {"seed": -1}]
 )

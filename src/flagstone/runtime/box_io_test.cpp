@@ -168,6 +168,13 @@ TEST_F(BoxIoTest, WhatDoesNotFitIsRefusedBeforeItIsRead) {
   EXPECT_LE(peak_resident_bytes(), limit);
 }
 
+TEST_F(BoxIoTest, NoMemoryIsTakenBeforeARefusal) {
+  const Array vast = create_zarr_array(folder_ / "vast.zarr", {Index{1} << 22, Index{1} << 22}, Dtype::float64);
+  Runtime runtime(options_);
+  EXPECT_THROW(runtime.read(vast, whole(vast.shape())), BudgetError);  // 128 TiB: not bad_alloc
+  EXPECT_EQ(elements_of<double>(runtime.read(vast, {{7, 7}, {1, 1}}))[0], 0.0);
+}
+
 TEST_F(BoxIoTest, PagesOfTheCallersMemoryCountOnce) {
   const Array array = stored("raw");
   const Buffer fresh(256 * MiB);

@@ -31,6 +31,9 @@ constexpr std::uint64_t reserve_once = 10 * MiB;
 
 constexpr int most_workers = 4096;  // threads that a run starts
 
+// A read of so little is not weighed against the limit: to know what is resident takes as long as the read.
+constexpr std::uint64_t never_asked_for = 128 * KiB;
+
 void make_directory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -61,6 +64,11 @@ std::uint64_t bytes_of(const Box& box, const Array& array) {
 
 std::string part_text(const Box& box, const Array& array) {
   return to_string(box.shape) + " of " + std::string(name_of(array.dtype()));
+}
+
+void ask_to_read(const BoxIo& boxes, const Array& array, const Box& box, std::uint64_t untouched) {
+  const std::uint64_t needed = untouched + bytes_beside_read(array, bytes_of(box, array));
+  if (needed > never_asked_for) boxes.check_room({"read", part_text(box, array), needed});
 }
 
 /// Bytes of this memory that have no pages yet: what touching all of it would add to VmRSS.
@@ -134,8 +142,8 @@ BoxIo& Runtime::boxes() {
 
 void Runtime::read(const Array& array, const Box& box, const Tile& to) {
   check_box(array.shape(), box);
-  const std::uint64_t untouched = untouched_bytes(to), bytes = bytes_of(box, array);
-  boxes().check_room({"read", part_text(box, array), untouched + bytes_beside_read(array, bytes)});
+  const std::uint64_t untouched = untouched_bytes(to);
+  ask_to_read(boxes(), array, box, untouched);
   const BoxTile one{box, to};
   boxes().read(array, {&one, 1}, {.untouched = untouched});
 }
@@ -143,9 +151,10 @@ void Runtime::read(const Array& array, const Box& box, const Tile& to) {
 Array Runtime::read(const Array& array, const Box& box) {
   check_box(array.shape(), box);
   const std::uint64_t bytes = bytes_of(box, array);
-  boxes().check_room({"read", part_text(box, array), bytes + bytes_beside_read(array, bytes)});
+  ask_to_read(boxes(), array, box, bytes);
   const Array made = memory_array(box.shape, array.dtype());
-  read(array, box, {made.store().memory(), array.dtype(), box.shape, made.store().memory_strides(), bytes});
+  const BoxTile one{box, {made.store().memory(), array.dtype(), box.shape, made.store().memory_strides(), bytes}};
+  boxes().read(array, {&one, 1}, {.untouched = bytes});
   return made;
 }
 
