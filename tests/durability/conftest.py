@@ -1,4 +1,4 @@
-"""Disks of our own."""
+"""Disks of our own, and the interposer of the crash harness."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import shutil
 import subprocess
 
 import pytest
+
+from tests.durability.harness import file_steps
 
 
 @pytest.fixture(params=["tmpfs", "ext4"])
@@ -28,3 +30,12 @@ def small_disk(request, tmp_path):
         pytest.skip(f"mounting is not permitted here: {done.stderr.strip()}")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)  # arrays may still be open
+
+
+@pytest.fixture(scope="session")
+def with_steps(tmp_path_factory) -> dict[str, str]:
+    """The environment of the harness's programs: the interposer is built once, not by each of them."""
+    environment = file_steps.environment(tmp_path_factory.mktemp("steps"))
+    if environment is None:
+        pytest.skip("file_steps: a C++ compiler is needed")
+    return environment

@@ -17,11 +17,11 @@ HARNESS = Path(__file__).with_name("harness")
 TOOLS_MISSING = 3
 
 
-def interleavings(tmp_path: Path, *options: str) -> tuple[int, dict, str]:
+def interleavings(tmp_path: Path, environment: dict[str, str], *options: str) -> tuple[int, dict, str]:
     result = tmp_path / "result.json"
     script = str(HARNESS / "interleavings.py")
     command = [sys.executable, script, "--json", str(result), "--data", str(tmp_path), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode == TOOLS_MISSING:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     return (
@@ -31,14 +31,16 @@ def interleavings(tmp_path: Path, *options: str) -> tuple[int, dict, str]:
     )
 
 
-def test_interleavings_agree_with_the_model(tmp_path):
-    code, told, printed = interleavings(tmp_path, "--examples", "35", "--steps", "40", "--seed", "7")
+@pytest.mark.parametrize("examples", [16, pytest.param(35, marks=pytest.mark.slow)])
+def test_interleavings_agree_with_the_model(tmp_path, with_steps, examples):
+    some = ["--examples", str(examples), "--steps", "40", "--seed", "7"]
+    code, told, printed = interleavings(tmp_path, with_steps, *some)
     assert code == 0, printed[-8000:]
     assert told["operations"] > 300
     assert min(told["deaths"], told["stops"], told["errors"], told["reads"]) > 5, told
 
 
-def test_updates_that_are_not_atomic_are_found_out(tmp_path):
+def test_updates_that_are_not_atomic_are_found_out(tmp_path, with_steps):
     """The model can disagree: where a transaction is several, a state is found that was never committed."""
     script = tmp_path / "script"
     lines = [
@@ -47,12 +49,12 @@ def test_updates_that_are_not_atomic_are_found_out(tmp_path):
         ("perform", ("block", (("A", ((0, 6, 1),), 1), ("B", ((0, 6, 1),), 2)), True), 0, None),
     ]
     script.write_text(repr(lines))
-    code, _, printed = interleavings(tmp_path, "--replay", str(script))
+    code, _, printed = interleavings(tmp_path, with_steps, "--replay", str(script))
     assert code == 0, printed[-4000:]
     for step in range(10, 60, 5):
         lines[2] = (*lines[2][:3], ("die", step, False, 0))
         script.write_text(repr(lines))
-        code, _, printed = interleavings(tmp_path, "--torn", "--replay", str(script))
+        code, _, printed = interleavings(tmp_path, with_steps, "--torn", "--replay", str(script))
         if code:
             break
     assert "what is stored is none of 2 states" in printed

@@ -99,6 +99,12 @@ h5ad("counts.h5ad", counts_of(500, 300))
 genes = np.arange(0, 300, 2)
 V, U = rng.random((150, 3)), rng.random((500, 3))
 """),
+    "docs/guide/formats.md": Page("""
+import h5py
+with h5py.File("sst.nc", "w") as file:
+    sst = file.create_dataset("analysed_sst", data=rng.integers(0, 900, (40, 50), dtype="i2"))
+    sst.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": np.int16(7)})
+"""),
     "docs/guide/memory.md": Page("""
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
 X = store("x.zarr", 300, 90)

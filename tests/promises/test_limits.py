@@ -87,7 +87,7 @@ def test_every_routine_under_every_limit(operands, name, workers):
 def matmul_bytes(name: str, budget: int) -> float:
     """The docstring's formula: s mnk (1/rows + 1/cols) + compulsory, superblocks of √(budget/s)."""
     # Chunks travel whole: 4500 x 4200 lies in 5 x 5 chunks of 1024².
-    m, k, n, s = (2560, 2560, 2560, 16) if "complex" in name else (5120, 5120, 5120, 4)
+    m, k, n, s = (2048, 2560, 2048, 16) if "complex" in name else (5120, 5120, 3072, 4)
     side = (budget / s) ** 0.5
     return s * (2 * m * n * k / side + m * k + k * n + m * n)
 

@@ -15,20 +15,27 @@ TOOLS_MISSING = 3
 _loaded = "FLAGSTONE_FILE_STEPS"
 
 
+def environment(folder: str | Path) -> dict[str, str] | None:
+    """Build the interposer in a folder; what a program with it has in its environment (None: no compiler)."""
+    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
+    if compiler is None:
+        return None
+    library = f"{folder}/file_steps.so"
+    command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, str(SOURCE), "-ldl"]
+    subprocess.run(command, check=True)
+    return {**os.environ, "LD_PRELOAD": library, _loaded: library, "OMP_NUM_THREADS": "1"}
+
+
 def again_with_steps() -> None:
     """Run this program once more with the interposer preloaded; returns in that one only."""
     if os.environ.get(_loaded):
         return
-    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
-    if compiler is None:
-        print("file_steps: a C++ compiler is needed", file=sys.stderr)
-        sys.exit(TOOLS_MISSING)
     with tempfile.TemporaryDirectory(prefix="flagstone-steps-") as folder:
-        library = f"{folder}/file_steps.so"
-        command = [compiler, "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library, str(SOURCE), "-ldl"]
-        subprocess.run(command, check=True)
-        environment = {**os.environ, "LD_PRELOAD": library, _loaded: library, "OMP_NUM_THREADS": "1"}
-        sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode)
+        with_steps = environment(folder)
+        if with_steps is None:
+            print("file_steps: a C++ compiler is needed", file=sys.stderr)
+            sys.exit(TOOLS_MISSING)
+        sys.exit(subprocess.run([sys.executable, *sys.argv], env=with_steps, check=False).returncode)
 
 
 class Steps:
