@@ -1,0 +1,99 @@
+"""Runs cases of one entry in a process of its own and prints what each held: ``measure.py NAME CASES``."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import pkgutil
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import flagstone as fl
+from tests.support.processes import peak_memory, reset_peak
+from tests.support.register import ENTRIES
+
+MiB = 1 << 20
+#: What calls load late: their pages would count as what a call holds.
+LATE = (
+    "gzip",
+    "h5py",
+    "numpy.lib.format",
+    "numpy.ma",
+    "pyarrow.parquet",
+    "scipy.sparse",
+    "scipy.sparse.linalg",
+)
+
+
+def load_modules() -> None:
+    """Import what a first call would import."""
+    for name in LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for module in pkgutil.walk_packages(fl.__path__, "flagstone."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def field(file: str, name: str) -> int:
+    """A number of /proc/self."""
+    lines = Path(f"/proc/self/{file}").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
+
+
+def settled() -> int:
+    """Resident bytes without what is kept for the next result, which any call that needs room takes back."""
+    gc.collect()
+    fl._core.release_pages()
+    return field("status", "VmRSS") << 10
+
+
+def moved() -> int:
+    """Bytes of files: read past the page cache and through it, and written."""
+    return sum(field("io", name) for name in ("rchar", "wchar"))
+
+
+def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any]:
+    """Makes the case, calls it under the limit, and says what the process held and moved."""
+    call = ENTRIES[name].make(variant)
+    entry = settled()
+    told: dict[str, Any] = {"case": variant, "limit": limit, "workers": workers, "entry": entry}
+    disk = field("io", "read_bytes") + field("io", "write_bytes")
+    through = moved()
+    reset_peak()
+    try:
+        with fl.Runtime(memory=limit, workers=workers):
+            result = call()
+    except fl.BudgetError as error:
+        told |= {"least": error.least, "message": str(error)}
+        error.__traceback__ = None
+    else:
+        del result
+    told["peak"] = peak_memory()
+    told["moved"] = moved() - through
+    told["disk"] = field("io", "read_bytes") + field("io", "write_bytes") - disk
+    del call
+    told["after"] = settled()
+    return told
+
+
+def cases(name: str, variant: str, workers: int, steps: list[int | None]) -> list[dict[str, Any]]:
+    """A limit that is too small, then the least and so many 2 MiB more (None: twice the least)."""
+    first = measured(name, variant, MiB, workers)
+    refused = measured(name, variant, MiB, workers)  # again: nothing is loaded for the first time
+    told = [first, refused]
+    least = refused.get("least", 2 * refused["entry"])
+    for step in steps:
+        limit = 2 * least if step is None else min(least + step * 2 * MiB, 2 * least)
+        told.append(measured(name, variant, limit, workers))
+    return told
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    load_modules()
+    print(json.dumps([one for case in json.loads(sys.argv[2]) for one in cases(sys.argv[1], *case)]))
