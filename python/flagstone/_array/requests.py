@@ -20,7 +20,7 @@ from .._runtime.call import Call
 from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
-__all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take"]
+__all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take", "transfer_bytes"]
 
 STAGING = 16 << 20  # bytes beyond the box that a transfer may hold
 PIECE = 32 << 20  # of what cannot be read into its place
@@ -198,13 +198,20 @@ def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayL
     source = source.reshape(chosen.shape)
     if chosen.flips:
         source = source[chosen.flips]
-    call.room("the transfer", min(2 * nbytes, PIECE + STAGING) + _chunk_bytes(array))
+    call.room("the transfer", transfer_bytes(array, nbytes, source.dtype))
     with array._updating():
         if source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated:
             write(array, call, [(chosen.start, source)])
             return
         for start, _, place, _ in chosen.pieces(_piece_rows(array, chosen)):
             write(array, call, [(start, source[place])])
+
+
+def transfer_bytes(array: Array, nbytes: int, dtype: np.dtype[Any]) -> int:
+    """Return what assigning a box of so many bytes holds beside it: staging, and the box in other words."""
+    if dtype == array.dtype and not array._conjugated:
+        return min(nbytes, STAGING) + _chunk_bytes(array)
+    return min(2 * nbytes, PIECE + STAGING) + _chunk_bytes(array)
 
 
 def _chunk_bytes(array: Array) -> int:

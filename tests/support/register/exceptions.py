@@ -34,6 +34,7 @@ EXCEPTIONS = {
     "SparseArray.__array__": "refuses: to_scipy is what loads a sparse matrix",
     "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",
     "SparseArray.__getitem__": "gives a lazy choice of columns",
+    "Expression.__*matmul__": "refuses, and says to store the expression first",
     "Reduced.combine": "puts together what the parts of a reduction gave, in memory",
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",

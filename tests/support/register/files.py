@@ -27,12 +27,14 @@ def open_raw():
     return lambda: fl.open_raw("a.bin", "float32", (SIDE, SIDE))[:100]
 
 
-DENSE = ("npy", "zarr", "npz", "mtx", "mtx.gz", "svm", "h5", "h5ad", "parquet", "arrow")
+DENSE = ("npy", "zarr", "npz", "mtx", "svm", "h5", "h5ad", "parquet", "arrow")
 SPARSE = ("zarr", "npz", "mtx", "mtx.gz", "svm", "h5", "h5ad")
 
 
 @entry(
-    "convert dense", "convert", variants=(*(f"tall.npy {e}" for e in DENSE), "a.zarr mtx", "packed.zarr npy")
+    "convert dense",
+    "convert",
+    variants=(*(f"tall.npy {e}" for e in DENSE), "short.npy mtx.gz", "stripes.zarr mtx", "packed.zarr npy"),
 )
 def convert_dense(case):
     name, ending = case.split()
@@ -51,7 +53,7 @@ def convert_sparse(case):
 ))  # fmt: skip
 def imports(name):
     os.utime(name)
-    return lambda: fl.convert(name, "imported.zarr", overwrite=True)
+    return lambda: fl.convert(name, f"imported-{name}.zarr", overwrite=True)
 
 
 @entry("write_obsm", "write_obsm")

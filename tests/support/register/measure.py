@@ -17,6 +17,7 @@ from tests.support.processes import peak_memory, reset_peak
 from tests.support.register import ENTRIES
 
 MiB = 1 << 20
+STEP = 2 * MiB
 #: What calls load late: their pages would count as what a call holds.
 LATE = (
     "gzip",
@@ -81,19 +82,18 @@ def measured(name: str, variant: str, limit: int, workers: int) -> dict[str, Any
     return told
 
 
-def cases(name: str, variant: str, workers: int, steps: list[int | None]) -> list[dict[str, Any]]:
-    """A limit that is too small, then the least and so many 2 MiB more (None: twice the least)."""
+def cases(name: str, variant: str, workers: int, steps: list[int] | str) -> list[dict[str, Any]]:
+    """A limit that is too small, twice; then so many steps of 2 MiB above the least, up to twice that."""
     first = measured(name, variant, MiB, workers)
     refused = measured(name, variant, MiB, workers)  # again: nothing is loaded for the first time
-    told = [first, refused]
     least = refused.get("least", 2 * refused["entry"])
-    for step in steps:
-        limit = 2 * least if step is None else min(least + step * 2 * MiB, 2 * least)
-        told.append(measured(name, variant, limit, workers))
-    return told
+    grid = range(0, least // STEP + 1) if steps == "all" else steps
+    runs = [measured(name, variant, min(least + int(k) * STEP, 2 * least), workers) for k in grid]
+    return [first, refused, *runs]
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     load_modules()
-    print(json.dumps([one for case in json.loads(sys.argv[2]) for one in cases(sys.argv[1], *case)]))
+    for case in json.loads(sys.argv[2]):
+        print(json.dumps(cases(sys.argv[1], *case)), flush=True)
