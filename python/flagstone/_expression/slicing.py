@@ -42,7 +42,7 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
             leaf.payload.flush()
     item = _pass(call, given, start, shape)
     item.run()
-    found: NDArray[Any] = item.places[0].result
+    found: NDArray[Any] = item.stores[0][1].result
     return found
 
 
@@ -78,7 +78,7 @@ def assign(target: Array, key: Key, value: Any) -> None:
 
 
 def _rows(call: Call, target: Array, given: Expression, box: BasicIndexer) -> int:
-    """Return how many rows are computed at a time: PIECE bytes in whole chunks, fewer where the limit is less.
+    """Return how many rows are computed at a time: PIECE bytes in whole chunks, fewer under a low limit.
 
     Looked at before any is computed: they must fit while they are computed, and while they are written.
     """

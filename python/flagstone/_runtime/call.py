@@ -53,6 +53,7 @@ class Call:
         self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self._prepared_peak = 0
+        self.entry = 0  # resident bytes when it began; 0: nobody looked
         if not light:
             self.begin()
 
@@ -60,6 +61,7 @@ class Call:
         """Measure the peak from here on: what is prepared before the run counts."""
         _core.release_pages()
         _core.reset_peak_resident()
+        self.entry = _core.resident_bytes()
         builds.unreserved.set(False)
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
@@ -74,26 +76,30 @@ class Call:
             self.engine.profile = self.profile.core
         return self.profile
 
-    def room(self, what: str, nbytes: int, kept: int = 0) -> None:
-        """Refuse `nbytes` of ordinary memory that would go beyond the limit; `kept` of them are held already.
+    def room(self, what: str, nbytes: int, kept: int = 0) -> int:
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit; return what is left then.
 
-        What is named works where the process has grown by some MiB since, by modules loaded late for example.
+        `kept` of them are held already. What is named works where the process has grown by some MiB since, by
+        modules loaded late for example.
         """
         least = _core.resident_bytes() + nbytes - kept
         if least > self.memory:
             self.tidy()
             least = _core.resident_bytes() + nbytes
         if least > self.memory:
+            held = _core.format_bytes(self.entry or least - nbytes)
             least += self.engine.allowed_drift
             part = f" ({_core.format_bytes(min(nbytes, _MOST))} of them for {what})" if nbytes else ""
             raise BudgetError(
                 f"{self.who}: needs at least {_whole(least)}{part}; memory is "
-                f"{_core.format_bytes(self.memory)}. Raise memory= or ask for less.",
+                f"{_core.format_bytes(self.memory)}, and {held} were resident before the call. Raise memory= "
+                "or ask for less.",
                 _rounded(least),
             )
+        return self.memory - least
 
     def share(self, what: str, each: int, most: int, *, fixed: int = 0, least: int = 1) -> int:
-        """Return how many things of `each` bytes are held at a time: `most`, fewer where the limit leaves less.
+        """Return how many things of `each` bytes are held at a time: `most`, fewer under a low limit.
 
         Refuses a limit that has no room for `least` of them beside `fixed` bytes.
         """
@@ -124,9 +130,10 @@ class Call:
 
     def refuse(self, least: int) -> NoReturn:
         """Say how many bytes are needed, where that is more than the limit."""
+        held = _core.format_bytes(self.entry or _core.resident_bytes())
         raise BudgetError(
-            f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}. "
-            "Raise memory=.",
+            f"{self.who}: needs at least {_whole(least)}; memory is {_core.format_bytes(self.memory)}, and "
+            f"{held} were resident before the call. Raise memory=.",
             _rounded(least),
         )
 

@@ -24,13 +24,15 @@ class Entry:
     variants: tuple[str, ...]
     #: Why a limit that is too small is noticed after data were read; "": it is refused before.
     refused_late: str = ""
+    #: MiB beside what was resident at entry that looking at headers takes, and a call that is refused.
+    headers: int = 4
 
 
 ENTRIES: dict[str, Entry] = {}
 
 
 def entry(
-    name: str, *covers: str, variants: tuple[str, ...] = (), refused_late: str = ""
+    name: str, *covers: str, variants: tuple[str, ...] = (), refused_late: str = "", headers: int = 4
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Enter a function that prepares a case and returns the call.
 
@@ -42,7 +44,7 @@ def entry(
         assert name not in ENTRIES, name
         public = tuple(one.format(v) for one in covers for v in (variants if "{}" in one else ("",)))
         prepared = make if variants else lambda variant: make()
-        ENTRIES[name] = Entry(name, prepared, public, variants or ("",), refused_late)
+        ENTRIES[name] = Entry(name, prepared, public, variants or ("",), refused_late, headers)
         return make
 
     return enter

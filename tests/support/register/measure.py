@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import io
 import json
 import pkgutil
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import flagstone as fl
 from tests.support.processes import peak_memory, reset_peak
@@ -35,9 +38,24 @@ def load_modules() -> None:
     for name in LATE:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    warm_up()
     for module in pkgutil.walk_packages(fl.__path__, "flagstone."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+
+
+def warm_up() -> None:
+    """Let libraries make what they keep: thread pools, packing buffers of BLAS, the code that they run."""
+    for dtype in ("float32", "float64"):
+        np.ones((60_000, 96), dtype) @ np.ones((96, 5), dtype)
+    with contextlib.suppress(ImportError):
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.table({f"c{i}": np.ones(50_000, "float32") for i in range(96)})
+        place = io.BytesIO()
+        pyarrow.parquet.write_table(table, place, use_dictionary=False, row_group_size=20_000)
+        pyarrow.parquet.read_table(io.BytesIO(place.getvalue()))
 
 
 def field(file: str, name: str) -> int:

@@ -58,7 +58,7 @@ def resize(codec):
     return lambda: a.resize((SIDE - 5, SIDE + 3))
 
 
-@entry("pack", "pack", variants=("zstd:1", "raw", "auto"))
+@entry("pack", "pack", variants=("zstd:1", "raw"))
 def pack(codec):
     source = "packed.zarr" if codec == "raw" else "a.zarr"
     return lambda: fl.pack(source, "packed-copy.zarr", codec=codec, overwrite=True)
