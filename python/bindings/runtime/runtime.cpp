@@ -121,9 +121,9 @@ void write(Engine& engine, const Array& array, const ConstBoxes& boxes, std::siz
   engine.runtime.boxes().write(array, tiles, {.staging = staging, .pulse = look_at_signals});
 }
 
-void check_room(Engine& engine, const std::string& who, const std::string& what, std::uint64_t bytes,
-                std::uint64_t kept) {
-  engine.runtime.boxes().check_room({who, what, bytes, kept, release_kept_pages});
+std::uint64_t check_room(Engine& engine, const std::string& who, const std::string& what, std::uint64_t bytes,
+                         std::uint64_t kept, std::uint64_t resident_at_entry) {
+  return engine.runtime.boxes().check_room({who, what, bytes, kept, resident_at_entry, release_kept_pages});
 }
 
 /// Reads a Zarr array; `progress` hears the bytes read so far.
@@ -201,9 +201,12 @@ std::uint64_t limit_by_default() {
 void bind_limits(nb::module_& m) {
   m.def("default_memory", &limit_by_default);
   m.def("limit_for", &limit_for, nb::arg("least"));
-  m.def("check_least", &check_least, nb::arg("who"), nb::arg("least"), nb::arg("memory"));
+  m.def("check_least", &check_least, nb::arg("who"), nb::arg("least"), nb::arg("memory"),
+        nb::arg("resident_at_entry") = 0);
   m.def("bytes_beside_read", &bytes_beside_read, nb::arg("array"), nb::arg("box_bytes"));
   m.def("bytes_beside_write", &bytes_beside_write, nb::arg("array"), nb::arg("box_bytes"), nb::arg("copied"));
+  m.def("trim", &trim_heap);
+  m.attr("allowed_drift") = Runtime::allowed_drift;
   m.attr("box_staging") = box_staging;
   m.attr("box_piece") = box_piece;
 }
@@ -242,7 +245,8 @@ void bind_runtime(nb::module_& m) {
       .def("resize", &resize, nb::arg("directory"), nb::arg("shape"))
       .def("pack", &pack, nb::arg("source"), nb::arg("destination"), nb::arg("codec"), nb::arg("checksum"),
            nb::arg("progress") = nb::none())
-      .def("check_room", &check_room, nb::arg("who"), nb::arg("what"), nb::arg("bytes"), nb::arg("kept") = 0)
+      .def("check_room", &check_room, nb::arg("who"), nb::arg("what"), nb::arg("bytes"), nb::arg("kept") = 0,
+           nb::arg("resident_at_entry") = 0)
       .def("read_boxes", &read, nb::arg("array"), nb::arg("boxes"), nb::arg("staging") = box_staging)
       .def("write_boxes", &write, nb::arg("array"), nb::arg("boxes"), nb::arg("staging") = box_staging);
   bind_limits(m);

@@ -22,6 +22,7 @@ from .basic_index import Key
 from .dispatch import dispatch
 from .elementwise import Elementwise
 from .linear_operator import LinearOperator
+from .memory_map import is_mapped
 from .pickling import check_stamp, stamp
 from .regions import Tiles
 from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
@@ -226,7 +227,7 @@ class Array(LinearOperator, Elementwise):
         of it or nothing, and on the disk when this returns (`flagstone.transaction` groups several); a flat
         file is changed in place and dirty until `flush()`.
         """
-        if isinstance(value, Elementwise):
+        if isinstance(value, Elementwise) or is_mapped(value):
             dispatch().assign(self, key, value)
             return
         assign(self, Call("setitem"), key, value)

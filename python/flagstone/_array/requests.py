@@ -20,13 +20,16 @@ from .._runtime.call import Call
 from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
-__all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take"]
+__all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take", "transfer_bytes"]
 
 STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
 PIECE: int = _core.box_piece  # of what cannot be read into its place
 PAGES = 1 << 16  # results from so many bytes on begin at a page: chunks are read straight into them
 GAP = 128 << 10  # raw bytes between two elements that are cheaper to skip than to read
 BOXES = 1024  # of one transfer
+_RUNS = 1 << 13  # of a flat array, of one transfer
+_RUN = 512  # bytes that are known of one
+_TRIMMED = 4 << 20  # bytes of parts from which on the heap gives back what they took
 
 Given = list[tuple[list[int], NDArray[Any]]]
 
@@ -88,23 +91,47 @@ def take(array: Array, call: Call, key: Key | OrthogonalIndexer, what: str = "")
     if isinstance(chosen, OrthogonalIndexer):
         call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
-    if nbytes > PAGES or array._core.unpack_bytes:
-        needed = nbytes + _core.bytes_beside_read(array._core, nbytes)
-        call.room(what or "a part", needed, _core.kept_pages(nbytes))
+    staging, gaps = 16 * PAGES, _gaps(array, chosen)
+    if nbytes > PAGES or array._core.unpack_bytes or gaps:
+        needed = nbytes + _core.bytes_beside_read(array._core, nbytes) + (_RUNS * _RUN if gaps else 0)
+        left = call.room(what or "a part", needed, _core.kept_pages(nbytes))
+        staging = min(STAGING, nbytes + left)
     out = empty(chosen.kept, array.dtype)
     if nbytes:
-        read(array, call, [(chosen.start, out.reshape(chosen.shape))])
+        boxes = [(chosen.start, out.reshape(chosen.shape))]
+        for box in _short(boxes[0], array._transposed) if gaps else boxes:
+            read(array, call, [box], staging)
     if chosen.flips:
         out = out.reshape(chosen.shape)[chosen.flips].reshape(chosen.kept)
     return out
 
 
-def read(array: Array, call: Call, boxes: Given) -> None:
+def _gaps(array: Array, box: BasicIndexer) -> bool:
+    """Say whether runs of a flat array are read with what lies between them."""
+    if len(box.shape) < 2 or box.count == 0 or not _flat(array):
+        return False
+    inner = box.shape[:-1] if array._transposed else box.shape[1:]
+    whole = array.shape[:-1] if array._transposed else array.shape[1:]
+    return tuple(inner) != tuple(whole)
+
+
+def _short(box: tuple[list[int], NDArray[Any]], transposed: bool) -> Iterator[tuple[list[int], NDArray[Any]]]:
+    """Yield parts of a box of so few runs that what is known of each takes little."""
+    start, out = box
+    axis = out.ndim - 1 if transposed else 0
+    step = max(1, _RUNS // max(1, math.prod(out.shape[1:-1])))
+    for first in range(0, out.shape[axis], step):
+        part = [slice(None)] * out.ndim
+        part[axis] = slice(first, first + step)
+        yield [n + first if d == axis else n for d, n in enumerate(start)], out[tuple(part)]
+
+
+def read(array: Array, call: Call, boxes: Given, staging: int = STAGING) -> None:
     """Read boxes, together; the memory of each has its shape."""
     given = boxes
     if array._transposed:
         given = [(start[::-1], to.T) for start, to in boxes]
-    call.engine.read_boxes(array._core, given)
+    call.engine.read_boxes(array._core, given, staging)
     if (waiting := pending_writes.of(array._core)) is not None:
         waiting.overlay(given)
     if array._conjugated:
@@ -115,15 +142,19 @@ def read(array: Array, call: Call, boxes: Given) -> None:
 def _gather(array: Array, call: Call, chosen: OrthogonalIndexer) -> NDArray[Any]:
     dense = empty(chosen.shape, array.dtype)
     cells, gaps = _cells(array)
+    item_bytes = 0
     for _ in range(20):
         before = array._core.look()
         for batch in _batches(chosen.pieces(cells, gaps), array.dtype.itemsize):
             parts = [dense[p.place] if p.dense else empty(p.shape, array.dtype) for p in batch]
+            item_bytes += sum(part.nbytes for p, part in zip(batch, parts, strict=True) if not p.dense)
             read(array, call, [(p.start, part) for p, part in zip(batch, parts, strict=True)])
             for piece, part in zip(batch, parts, strict=True):
                 if not piece.dense:
                     dense[crossed(piece.place, dense.shape)] = piece.pick(part)
         if array._core.look() == before:  # all of one moment
+            if item_bytes > _TRIMMED:
+                call.tidy()  # parts that are smaller than pages come from the heap, which keeps them
             return dense
     raise storage_error(
         f"getitem: '{array.path}' is changed faster than it can be read; ask for smaller parts.",
@@ -198,13 +229,18 @@ def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayL
     source = source.reshape(chosen.shape)
     if chosen.flips:
         source = source[chosen.flips]
-    call.room("the transfer", _core.bytes_beside_write(array._core, nbytes, True))
+    call.room("the transfer", transfer_bytes(array, nbytes, source.dtype))
     with array._updating():
         if source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated:
             write(array, call, [(chosen.start, source)])
             return
         for start, _, place, _ in chosen.pieces(_piece_rows(array, chosen)):
             write(array, call, [(start, source[place])])
+
+
+def transfer_bytes(array: Array, nbytes: int, dtype: np.dtype[Any]) -> int:
+    """Return what assigning a box of so many bytes holds beside it: staging, and the box in other words."""
+    return _core.bytes_beside_write(array._core, nbytes, dtype != array.dtype or array._conjugated)
 
 
 def _chunk_bytes(array: Array) -> int:

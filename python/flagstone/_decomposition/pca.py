@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
+from .._array.mapped import off_the_map
 from .._errors.classes import Error, ShapeError
 from .._expression.expression import Expression
 from .._output.create import from_numpy
@@ -49,7 +50,8 @@ class Pca(Routine[PcaResult]):
             raise ShapeError(f"pca: seed is {seed}; an integer of 0 or more is needed.")
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
-        self.X = self._operand(X)
+        call = Call("pca", memory, light=True)
+        self.X = self._operand(off_the_map(call, X))
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
@@ -63,7 +65,8 @@ class Pca(Routine[PcaResult]):
             # What is turned into scratch goes with the process: such a call is begun again.
             self.operation = "" if is_transposed(self.X) else "pca"
             self.X = sparse_by_rows("pca", "X", self.X, memory)
-        super().__init__(Call("pca", memory))
+        super().__init__(call)
+        call.begin()
         self.call.on(self.X.path)
         self.call.outputs = 1 + len(SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))

@@ -23,6 +23,9 @@ from .._sparse.to_csr import sparse_by_rows
 
 __all__ = ["project"]
 
+_MOST = 64 << 20  # bytes of rows at a time
+_PACKED = 24 << 20  # that NumPy's BLAS packs, on all processors
+
 
 def project(
     Y: Any, components: NDArray[Any], mean: NDArray[Any], out: str | os.PathLike[str] | None,
@@ -46,9 +49,26 @@ def project(
         return _of_dense(Y, components, mean, out, memory)
     if hasattr(Y, "tocsr"):
         return np.asarray(Y @ components.T) - mean @ components.T
-    values = np.asarray(Y)
-    result = (values - mean) @ components.T
-    return result.astype(np.float32) if values.dtype == np.float32 else result
+    return _of_memory(np.asarray(Y), components, mean, memory)
+
+
+def _of_memory(
+    values: NDArray[Any], components: NDArray[Any], mean: NDArray[Any], memory: Any
+) -> NDArray[Any]:
+    """Row blocks of a matrix in memory: centred, they take twice the room of float32."""
+    call = Call("transform", memory)
+    (m, n), k = values.shape, len(components)
+    axes = components.T
+    dtype = np.float32 if values.dtype == np.float32 else np.result_type(values, mean, components)
+    kept = m * k * np.dtype(dtype).itemsize
+    per_row, fixed = 16 * n + 24 * k, kept + min(_PACKED, 96 * m * n)
+    rows = call.share("the result and rows of it", per_row, max(1, min(m, _MOST // per_row)), fixed=fixed)
+    result = np.empty((m, k), dtype)
+    with call.measured(f"transform {shape_text((m, n))}", "row blocks"):
+        for first in range(0, m, rows):
+            part = slice(first, first + rows)
+            result[part] = (values[part] - mean) @ axes
+    return result
 
 
 class _OfSparse(Routine[Array]):
@@ -89,17 +109,19 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
     dtype = "float32" if Y.dtype.itemsize <= 4 else "float64"
     shape = (Y.shape[0], k)
     axes = np.ascontiguousarray(components.T)
-    # A row as read, centred and projected; beside the rows, what the transfers stage.
-    per_row, staged = (Y.dtype.itemsize + 8) * n + 40 * k, 40 << 20
-    call.room("one row and the transfers", per_row + staged)
-    free = min(64 << 20, call.memory - _core.resident_bytes() - staged)
-    rows = max(1, min(Y.shape[0], free // per_row))
+    # A row as read, staged, centred and projected; beside the rows what BLAS packs, and a chunk.
+    per_row = 2 * Y.dtype.itemsize * n + 8 * n + 40 * k
+    fixed = min(_PACKED, 4 * Y.shape[0] * per_row) + Y._core.unpack_bytes
+    rows = call.share("rows and the transfers", per_row, min(Y.shape[0], _MOST // per_row), fixed=fixed)
     place = Place(call, shape, np.dtype(dtype), out, None)
     label = f"transform {shape_text(Y.shape)}"
     with call.measured(label, "row blocks") as done, contextlib.ExitStack() as stack:
         target = built_aside(place.open(stack))
         for first in range(0, Y.shape[0], rows):
-            block = take(Y, call, np.s_[first : first + rows])
-            assign(target, call, np.s_[first : first + rows], (block - mean) @ axes)
+            part = np.s_[first : first + rows]
+            centred = take(Y, call, part) - mean
+            scores = (centred @ axes).astype(dtype, copy=False)
+            del centred  # before the next rows come
+            assign(target, call, part, scores)
         done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
         return place.close()  # type: ignore[no-any-return]

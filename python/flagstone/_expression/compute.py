@@ -51,7 +51,7 @@ class Pass(Routine[None]):
     def job(self, at: At) -> _core.Job:
         """Return the kernel's pass as a job."""
         roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
-        program, operands, values = lower(roots)
+        program, operands, values = lower(roots, self.call)
         directory = str(prepare(self.call.runtime.scratch))
         built = _core.Pass(program, self.start, list(self.shape), directory)
         built.between(directory, self.call.who, self.call.runtime.scratch_quota)

@@ -18,8 +18,10 @@ from .._array.basic_index import BasicIndexer, Key
 from .._array.dispatch import dispatch
 from .._array.elementwise import Elementwise
 from .._array.handle import is_conjugated, is_transposed
+from .._array.mapped import in_place, off_the_map
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
+from .._runtime.call import Call
 
 __all__ = ["Expression", "as_expression", "cast", "constant", "from_ufunc"]
 
@@ -111,7 +113,10 @@ def as_expression(given: Any, who: str) -> Expression:
         raise TypeError(
             f"{who}: {type(given).__name__} was given; an Array, a NumPy array or a number is needed."
         )
-    values = np.asarray(unmasked(who, given))
+    given = in_place(unmasked(who, given))
+    if isinstance(given, Array):
+        return Expression("leaf", (), given.dtype, given.shape, given)
+    values = np.asarray(given)
     if values.dtype.kind not in "biufc" or values.dtype.itemsize > 16 or values.dtype.char in "gG":
         raise TypeError(f"{who}: dtype {values.dtype} is not possible here; convert it with astype first.")
     values = values.astype(values.dtype.newbyteorder("="), copy=False)
@@ -352,7 +357,9 @@ def leaves(*roots: Expression) -> list[Expression]:
     return [item for item in ordered(*roots) if item.verb == "leaf"]
 
 
-def lower(roots: list[Expression]) -> tuple[_core.Program, list[tuple[_core.Array, bool]], list[int]]:
+def lower(
+    roots: list[Expression], call: Call
+) -> tuple[_core.Program, list[tuple[_core.Array, bool]], list[int]]:
     """Return the kernel's program, its operands (array, transposed), and the values of `roots`."""
     program = _core.Program()
     nodes = ordered(*roots)
@@ -362,7 +369,7 @@ def lower(roots: list[Expression]) -> tuple[_core.Program, list[tuple[_core.Arra
     for item in nodes:  # inputs first: the program numbers them so
         if item.verb != "leaf":
             continue
-        leaf = item.payload
+        leaf = off_the_map(call, item.payload)
         core = leaf._core if isinstance(leaf, Array) else _core.memory_array(leaf)
         turned = isinstance(leaf, Array) and is_transposed(leaf)
         key = (core.id, turned) if isinstance(leaf, Array) else id(leaf)

@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _core
 from .._array import requests
 from .._array.array import PIECE, Array, updating
 from .._array.basic_index import BasicIndexer, Key
 from .._array.handle import is_transposed
+from .._array.mapped import off_the_map
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .compute import Pass, compute
 from .expression import Expression, as_expression, leaves
 
 __all__ = ["assign", "part"]
+
+_SECOND = 10 << 20  # that the first run leaves resident, of what is held back: code, rings, stacks
 
 
 def part(given: Expression, box: BasicIndexer, who: str) -> Any:
@@ -36,19 +40,23 @@ def _box(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, 
     for leaf in leaves(given):
         if isinstance(leaf.payload, Array):
             leaf.payload.flush()
+    item = _pass(call, given, start, shape)
+    item.run()
+    found: NDArray[Any] = item.stores[0][1].result
+    return found
+
+
+def _pass(call: Call, given: Expression, start: Sequence[int], shape: tuple[int, ...]) -> Pass:
     item = Pass(call, shape)
     item.start = list(start)
-    place = Place(call, shape, given.dtype, IN_MEMORY, None)
-    item.store(given, place)
-    item.run()
-    found: NDArray[Any] = place.result
-    return found
+    item.store(given, Place(call, shape, given.dtype, IN_MEMORY, None))
+    return item
 
 
 def assign(target: Array, key: Key, value: Any) -> None:
     """Store an expression into part of an Array, by pieces; whole first where the two overlap otherwise."""
-    given = as_expression(value, "setitem")
     call = Call("setitem")
+    given = as_expression(off_the_map(call, value), "setitem")
     box = BasicIndexer(key, target.shape)
     simple = box.kept == box.shape and not box.flips and given.shape == box.kept and box.count > 0
     same = [
@@ -61,13 +69,35 @@ def assign(target: Array, key: Key, value: Any) -> None:
     ):
         given = as_expression(compute(given), "setitem")
     if not simple:
+        call.room("the value and the transfer", given.nbytes + 2 * PIECE + requests.STAGING)
         requests.assign(target, call, key, np.asarray(given))
         return
-    rows = max(1, PIECE // max(1, box.bounding_row * target.dtype.itemsize))
-    chunk = target.chunks[0] if target.chunks else 1
-    rows = max(chunk, rows // chunk * chunk) if chunk < target.shape[0] else rows
+    rows = _rows(call, target, given, box)
     with updating([target]):
         _store(call, target, given, box, rows)
+
+
+def _rows(call: Call, target: Array, given: Expression, box: BasicIndexer) -> int:
+    """Return how many rows are computed at a time: PIECE bytes in whole chunks, fewer under a low limit.
+
+    Looked at before any is computed: they must fit while they are computed, and while they are written.
+    """
+    chunk = target.chunks[0] if target.chunks and target.chunks[0] < target.shape[0] else 1
+    row = max(1, given.nbytes // box.shape[0])
+    rows = max(1, PIECE // max(1, box.bounding_row * target.dtype.itemsize))
+    rows = min(max(chunk, rows // chunk * chunk), box.shape[0])
+    while True:
+        computed = _pass(call, given, [0] * given.ndim, (rows, *given.shape[1:])).least()
+        written = (
+            _core.resident_bytes() + rows * row + requests.transfer_bytes(target, rows * row, given.dtype)
+        )
+        again = _SECOND if rows < box.shape[0] else 0
+        least = max(computed, written + _core.allowed_drift) + again
+        if rows <= chunk:
+            call.check_least(least)
+        if rows <= chunk or least <= call.memory + _core.allowed_drift:
+            return rows
+        rows = max(chunk, rows // 2 // chunk * chunk)
 
 
 def _store(call: Call, target: Array, given: Expression, box: BasicIndexer, rows: int) -> None:
@@ -81,3 +111,4 @@ def _store(call: Call, target: Array, given: Expression, box: BasicIndexer, rows
             for s, n, step in zip(box.start[1:], box.shape[1:], box.step[1:], strict=True)
         ]
         requests.assign(target, call, (head, *tail), values)
+        del values  # before the next are computed

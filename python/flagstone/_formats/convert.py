@@ -77,6 +77,9 @@ def convert(
     _Conversion(src, dst, key, overwrite, memory, options).run()
 
 
+_BESIDE = 48  # bytes of an entry: a second block, columns of 64 bits, and what the writer orders
+
+
 class _Conversion(Streaming[None]):
     """The checked arguments of one call."""
 
@@ -184,14 +187,18 @@ class _Conversion(Streaming[None]):
             moved.bytes_written, moved.where = _stored(built), record.where
             return
         kept = value_dtype(opened.dtype, "convert")
+        # The block that is written, as 64-bit columns too, and the next one, which another thread reads.
         builder = CsrBuilder(
-            call, self.place, opened.shape[1], kept, overwrite, beside=rows_bytes(opened), record=record
-        )
+            call, self.place, opened.shape[1], kept, overwrite, record=record, entries=opened.nnz,
+            beside=rows_bytes(opened, _BESIDE),
+        )  # fmt: skip
         done = 0
         builder.rows = builder.held
         stack.enter_context(whole_or_nothing(builder))
         stack.enter_context(record.kept(builder))
-        for _, pointers, columns, values in ahead(row_blocks(call, opened, builder.held)):
+        for _, pointers, columns, values in ahead(
+            row_blocks(call, opened, builder.held, beside=_BESIDE, fixed=builder.bytes)
+        ):
             builder.append(pointers, columns.astype(np.int64), values)
             done += values.nbytes
             report.at(done)

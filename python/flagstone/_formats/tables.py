@@ -285,17 +285,18 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
     pa = _arrow("convert")
     groups = max(1, -(-source.nbytes // _GROUP))
     footer = groups * cols * _FOOTER if form == "Parquet" else 0
-    call.room("row groups and the footer", 4 * _GROUP + footer + cols * _COLUMN + (48 << 20))
+    library = footer + cols * _COLUMN + (16 << 20) + min(48 << 20, 8 * source.nbytes)
     kind = pa.from_numpy_dtype(source.dtype)
     schema = pa.schema([pa.field(f"c{j}", kind, nullable=False) for j in range(cols)])
     moved = 0
     with _judged_writing(pa), _writer(pa, built, schema, form) as put:
-        for _, block in dense_blocks(call, source, _GROUP):
+        for _, block in dense_blocks(call, source, _GROUP, beside=3, fixed=library):
             by_columns = np.ascontiguousarray(block.reshape(len(block), cols).T)
             batch = pa.record_batch([pa.array(column, kind) for column in by_columns], schema=schema)
             put(batch)
             moved += block.nbytes
             report.at(moved)
+    pa.default_memory_pool().release_unused()
 
 
 @contextlib.contextmanager
@@ -306,7 +307,9 @@ def _writer(pa: Any, built: str, schema: Any, form: str) -> Iterator[Any]:
             yield writer.write_batch
         return
     # No dictionaries: they would hold the values of a row group once more, and numbers rarely repeat.
-    with pa.parquet.ParquetWriter(built, schema, use_dictionary=False) as writer:
+    with pa.parquet.ParquetWriter(
+        built, schema, use_dictionary=False, memory_pool=pa.system_memory_pool()
+    ) as writer:
         yield lambda batch: writer.write_batch(batch, max(1, batch.num_rows))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
+from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._output.codec_choice import Choice
@@ -32,7 +33,7 @@ class _Matmul(Routine[Any]):
     operation = "matmul"
 
     def __init__(self, call: Call, a: Any, b: Any, out: Any, alpha: complex, beta: complex) -> None:
-        a, b = promoted(call, a, b)
+        a, b = promoted(call, off_the_map(call, a), off_the_map(call, b))
         self.a, self.b = _matrix(call, a, "A"), _matrix(call, b, "B")
         self.alpha, self.beta = complex(alpha), complex(beta)
         _core.check_matmul(self.a.factor, self.b.factor, None)

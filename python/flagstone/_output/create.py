@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from .. import _core
 from .._array.array import PIECE, STAGING, Array, from_memory, shape_text
 from .._array.handle import built_aside
-from .._array.requests import assign
+from .._array.mapped import off_the_map
+from .._array.requests import assign, take
 from .._errors.messages import path_text
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
@@ -105,10 +107,12 @@ def from_numpy(
     Array
         Open for assignment. Without a path it shares the memory of an ndarray that can be assigned to.
     """
+    call = Call("from_numpy")
+    mapped = a if path is None else off_the_map(call, unmasked("from_numpy", a))
     values = np.asarray(unmasked("from_numpy", a))
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
-    values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    call = Call("from_numpy")
+    if not isinstance(mapped, Array):
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
     call.room("the transfer", 0 if path is None else PIECE + STAGING)
     with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
         if path is None:
@@ -125,6 +129,24 @@ def from_numpy(
         )  # fmt: skip
         built = built_aside(destination.core)
         with whole_or_nothing(destination):
-            assign(built, call, ..., values)
+            if isinstance(mapped, Array):
+                _copy(call, mapped, built)
+            else:
+                assign(built, call, ..., values)
             done.bytes_written = values.nbytes
             return destination.publish()
+
+
+def _copy(call: Call, source: Array, target: Array) -> None:
+    """Copy an array box by box: whole chunks of the target, 8 MiB where they are not larger."""
+    call.ready()
+    shape, item = source.shape, source.dtype.itemsize
+    step = [max(1, min(c, n)) for c, n in zip(target.chunks, shape, strict=True)]
+    if target.chunks == shape:  # a flat file
+        step = [1] * len(shape)
+    for d in reversed(range(len(step))):
+        while step[d] < shape[d] and 2 * math.prod(step) * item <= PIECE // 4:
+            step[d] = min(2 * step[d], shape[d])
+    for first in np.ndindex(*(-(-n // s) for n, s in zip(shape, step, strict=True))):
+        box = tuple(slice(i * s, min((i + 1) * s, n)) for i, s, n in zip(first, step, shape, strict=True))
+        assign(target, call, box, take(source, call, box))

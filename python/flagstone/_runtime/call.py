@@ -7,9 +7,10 @@ import dataclasses
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import _core
 from .._errors.messages import storage_error
@@ -47,7 +48,10 @@ class Call:
         self.outputs = 0  # arrays that appear on disk at the end
         self.scratch_bytes: dict[str, int] = {}  # what it puts into scratch, for its plan
         self.profile: profile.Profile | None = None
+        self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
+        self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self._prepared_peak = 0
+        self.entry = 0  # resident bytes when it began; 0: nobody looked
         if not light:
             self.begin()
 
@@ -55,6 +59,7 @@ class Call:
         """Measure the peak from here on: what is prepared before the run counts."""
         _core.release_pages()
         _core.reset_peak_resident()
+        self.entry = _core.resident_bytes()
         builds.unreserved.set(False)
 
     def on(self, *paths: str | os.PathLike[str] | None) -> None:
@@ -69,12 +74,30 @@ class Call:
             self.engine.profile = self.profile.core
         return self.profile
 
-    def room(self, what: str, nbytes: int, kept: int = 0) -> None:
-        """Refuse `nbytes` of ordinary memory that would go beyond the limit; `kept` of them are held already.
+    def room(self, what: str, nbytes: int, kept: int = 0) -> int:
+        """Refuse `nbytes` of ordinary memory that would go beyond the limit; return what is left then.
 
-        What is named works where the process has grown by some MiB since, by modules loaded late for example.
+        `kept` of them are held already. What is named works where the process has grown by some MiB since, by
+        modules loaded late for example.
         """
-        self.engine.check_room(self.who, what, min(nbytes, _MOST), kept)
+        return self.engine.check_room(self.who, what, min(nbytes, _MOST), kept, self.entry)
+
+    def share(self, what: str, each: int, most: int, *, fixed: int = 0, least: int = 1) -> int:
+        """Return how many things of `each` bytes are held at a time: `most`, fewer under a low limit.
+
+        Refuses a limit that has no room for `least` of them beside `fixed` bytes.
+        """
+        each, least = max(1, each), max(1, min(least, most))
+        self.room(what, fixed + least * each)
+        self.tidy()
+        left = self.memory - _core.resident_bytes() - fixed
+        return max(least, min(most, left * 9 // 10 // each))
+
+    @staticmethod
+    def tidy() -> None:
+        """Give back what was freed, and what is kept for the next results."""
+        _core.release_pages()
+        _core.trim()
 
     def least_memory(self, job: _core.Job) -> int:
         """Return the least limit that works, rounded up to whole MiB with one to spare for drift."""
@@ -82,11 +105,15 @@ class Call:
 
     def check_memory(self, job: _core.Job, beside: int = 0) -> None:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
-        self.check_least(self.engine.least_memory(job) + beside)
+        least = self.engine.least_memory(job) + beside
+        if least > self.memory:
+            self.tidy()  # what was freed counts as resident until it is given back
+            least = self.engine.least_memory(job) + beside
+        self.check_least(least)
 
     def check_least(self, least: int) -> None:
         """Refuse where so many bytes are needed and the limit is lower, give or take what drifts."""
-        _core.check_least(self.who, min(least, _MOST), self.memory)
+        _core.check_least(self.who, min(least, _MOST), self.memory, self.entry)
 
     @staticmethod
     def rounded(least: int) -> int:
@@ -98,12 +125,18 @@ class Call:
         flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
         _core.release_pages()
         self.check_memory(job)
+        self.ready()
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)
         try:
             return self.engine.run(job, self.runtime.progress)
         finally:
             _core.pages_of_job(False)
+
+    def ready(self) -> None:
+        """Do what waited until the limit was found to be enough."""
+        while self.before_run:
+            self.before_run.pop(0)()
 
     def plan(self, job: _core.Job) -> _core.Statistics:
         """Count a job on a virtual clock."""
@@ -191,7 +224,10 @@ class Call:
         moved, entry = Moved(), _core.resident_bytes()
         _core.reset_peak_resident()
         start = time.perf_counter()
-        yield moved
+        try:
+            yield moved
+        finally:
+            self.tidy()
         seconds, peak = time.perf_counter() - start, _core.peak_resident_bytes()
         done = Stats(
             what + moved.where, method, 1, moved.bytes_read, moved.bytes_written, 0.0, peak, 0, seconds,

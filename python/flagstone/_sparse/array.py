@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, shape_text
+from .._array.array import STAGING, Array, shape_text
 from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
+from .._array.requests import take
 from .._errors.classes import ShapeError
 from .._resume.identity import identity
 from .._resume.openers import OPENERS, opener
@@ -175,21 +177,33 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         from scipy import sparse
 
         call = Call("to_scipy")
-        call.room(f"the whole matrix ({self.stored_values:,} stored values)", self.nbytes)
         index = np.dtype(np.int32 if max(self.stored_values, *self.shape) < 2**31 else np.int64)
         stored = self._stored
-        parts = [Array(part)[...] for part in (stored.data, stored.indices, stored.indptr)]
-        check_columns(parts[1], stored.cols, 0, self.path)
-        check_pointers(parts[2].astype(np.int64, copy=False), 0, stored.rows, stored.nnz, self.path)
-        data, indices, indptr = (
-            parts[0].astype(self.dtype, copy=False),
-            parts[1].astype(index, copy=False),
-            parts[2].astype(index, copy=False),
-        )
+        parts = (stored.indptr, index), (stored.indices, index), (stored.data, np.dtype(stored.value_dtype))
+        call.room(f"the whole matrix ({self.stored_values:,} stored values)", self._loading(parts))
+        indptr = take(Array(stored.indptr), call, ...)
+        check_pointers(indptr.astype(np.int64, copy=False), 0, stored.rows, stored.nnz, self.path)
+        indptr = indptr.astype(index, copy=False)
+        indices = take(Array(stored.indices), call, ...)
+        check_columns(indices, stored.cols, 0, self.path)
+        indices = indices.astype(index, copy=False)
+        data = take(Array(stored.data), call, ...).astype(stored.value_dtype, copy=False)
         matrix = sparse.csr_matrix((data, indices, indptr), (stored.rows, stored.cols), copy=False)
         if self.lazy:
             matrix = self._apply_to_scipy(matrix)
         return matrix.T if self._transposed else matrix
+
+    def _loading(self, parts: Sequence[tuple[_core.Array, np.dtype[Any]]]) -> int:
+        """Return the most that is held while parts are read one after the other into their dtypes."""
+        most = kept = 0
+        for part, dtype in parts:
+            count, item = part.shape[0], np.dtype(part.dtype).itemsize
+            converted = count * dtype.itemsize if np.dtype(part.dtype) != dtype else 0
+            # As stored, staged or converted; pointers are looked at in differences.
+            beside = max(min(STAGING, count * item), converted, 17 * count if part is parts[0][0] else 0)
+            most = max(most, kept + count * item + beside + part.unpack_bytes)
+            kept += count * dtype.itemsize
+        return 3 * kept if self.lazy else most
 
     # Products -----------------------------------------------------------------------------------------------
 

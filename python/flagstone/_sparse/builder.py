@@ -68,10 +68,7 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
 
 
-#: What the writer of a matrix holds, before its dtypes are known (more with many cores: asked again then).
-_WRITER = 32 << 20
-#: What making the blocks may take, temporaries included.
-_BLOCKS = 128 << 20
+_CHUNK = 1 << 19  # entries of one chunk: buffers of the writer are as long
 
 
 class CsrBuilder:
@@ -89,11 +86,18 @@ class CsrBuilder:
         narrow: bool = False,
         record: Record = UNRECORDED,
         output: _core.Output | None = None,
+        entries: int = _CHUNK,
     ) -> None:
-        """`record`: of a call that can be resumed (not narrow); `output`: what it opened already."""
+        """Refuse a limit in which the writer has no room.
+
+        `record`: of a call that can be resumed (not narrow); `output`: what it opened already; `entries`: at
+        most so many come, of whose chunks fewer pages are touched.
+        """
         self.path, self.rows = path, 0
         self._call, self._dtype = call, dtype
         held = _core.CsrWriter.memory_bytes(cols, dtype.name)
+        held = held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK
+        self.bytes = held + 64 * max(cols, 0)  #: that the writer holds once its chunks are full
         state = held + 64 * max(cols, 0) if record.text else 0  # as bytes, copied twice on their way
         call.room("the writer", held + 64 * max(cols, 0) + beside + state)
         self._output: _core.Output | None = output or record.output(path, replace, 0)
@@ -139,11 +143,14 @@ class CsrBuilder:
         if left > 0:
             first = int(indptr[left] - indptr[0])
             indptr, indices, data = indptr[left:], indices[first:], data[first:]
-        self._call.room("a block of rows", data.nbytes // 2)
         pointers = np.ascontiguousarray(indptr, np.int64)
         if len(pointers) and pointers[0] != 0:
             pointers = pointers - pointers[0]
         wide = np.int32 if indices.dtype == np.int32 else np.int64
+        copied = indices.nbytes if indices.dtype != wide else 0
+        copied += data.size * self._dtype.itemsize if data.dtype != self._dtype else 0
+        if copied:
+            self._call.room("a block of rows", copied)
         if self._writer is not None:
             quota.wrote(data.nbytes + indices.nbytes)
             self._writer.append(
@@ -197,8 +204,8 @@ def from_blocks(
 
     Notes
     -----
-    Writes about 3 to 8 bytes a stored value (packed). Holds some 20 MiB and the block at hand; a limit must
-    leave 160 MiB, 128 of them for what makes the blocks.
+    Writes about 3 to 8 bytes a stored value (packed). Holds some 30 MiB (two processors) beside
+    the block at hand; what the iterator takes to make it is the iterator's, and counts as resident.
     """
     who = "from_blocks"
     place = scratch.Result(current().scratch, "matrix") if path is None else None
@@ -211,7 +218,7 @@ def from_blocks(
         check_overwrite(who, target)
         in_group(who, target)
     call = Call(who)
-    call.room("making the blocks", _WRITER + _BLOCKS)
+    call.room("the writer", _core.CsrWriter.memory_bytes(0, "float64"))
     counted: Any = contextlib.nullcontext()
     if place is not None:
         runtime = call.runtime

@@ -91,6 +91,9 @@ def check_range(block: Block, rows: int, cols: int, path: str) -> None:
         )
 
 
+_BUCKET = STEP // 4  # entries of one file, at least
+
+
 class _Buckets:
     """Entries in files, one for each stretch of rows that fits into memory: an external counting sort.
 
@@ -112,7 +115,7 @@ class _Buckets:
         for block in triplets.blocks(work):
             check_range(block, rows, cols, path)
             counts += np.bincount(block[0] // self.coarse, minlength=len(counts))
-        per_bucket = max(2 * STEP, int(counts.sum()) // 400)
+        per_bucket = max(_BUCKET, int(counts.sum()) // 400)
         _, self.bucket_of = np.unique((np.cumsum(counts) - counts) // per_bucket, return_inverse=True)
         try:
             with spilling(self._who, work.folder):
@@ -200,7 +203,9 @@ class _Buckets:
 
 def _held(triplets: Triplets, kept: np.dtype[Any]) -> int:
     """Bytes that blocks, a bucket and its sorting take."""
-    return (3 * (16 + kept.itemsize) + 32) * (max(2 * STEP, triplets.nnz // 400) + 2 * STEP)
+    bucket = min(triplets.nnz, max(2 * _BUCKET, triplets.nnz // 400))
+    blocks = min(2 * STEP, 2 * triplets.nnz)
+    return (3 * (16 + kept.itemsize) + 32) * (bucket + blocks) + 16 * min(_ROWS, triplets.rows)
 
 
 @contextlib.contextmanager
@@ -223,8 +228,9 @@ def build_csr(
     kept = value_dtype(triplets.dtype, f"open: '{path}'")
     check_rows(triplets.rows, path, target)
     builder = CsrBuilder(
-        call, target, triplets.cols, kept, replace, beside=_held(triplets, kept), narrow=narrow, record=record
-    )
+        call, target, triplets.cols, kept, replace, beside=_held(triplets, kept), narrow=narrow,
+        record=record, entries=triplets.nnz,
+    )  # fmt: skip
     with whole_or_nothing(builder), record.kept(builder), _work(target, builder) as work:
         buckets = _Buckets(call, path, triplets, kept, work)
         with contextlib.closing(buckets):
@@ -239,7 +245,8 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
     """Sort entries by row into a dense array (complex matrices: CSR groups hold real numbers only)."""
     shape, row = (triplets.rows, triplets.cols), max(1, triplets.cols * triplets.dtype.itemsize)
     most = max(1, (32 << 20) // row)
-    call.room("rows and entries", _held(triplets, triplets.dtype) + max(row, 32 << 20))
+    widest = min(max(row, 32 << 20), row * max(1, triplets.rows))
+    call.room("rows and entries", _held(triplets, triplets.dtype) + widest)
     destination = Destination("open", target, shape, triplets.dtype.name, None, replace)
     out = built_aside(destination.core)
     with whole_or_nothing(destination), beside(target) as folder:

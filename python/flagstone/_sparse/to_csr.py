@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
 from .._array.array import PIECE, STAGING, Array
 from .._array.handle import derived, is_transposed
 from .._array.requests import take
@@ -25,7 +24,7 @@ from .row_blocks import row_blocks
 
 __all__ = ["by_rows", "csc_to_csr", "dense_blocks", "sparse_by_rows", "to_csr"]
 
-_SMALL = 4 << 20  # bytes of dense rows that are looked through at a time
+_SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
 
 
 def csc_to_csr(
@@ -51,22 +50,25 @@ def csc_to_csr(
     return build_csr(call, matrix.path, entries, target, replace, narrow, record)
 
 
-def dense_blocks(call: Call, array: Array, most: int = PIECE) -> Iterator[tuple[int, NDArray[Any]]]:
+def dense_blocks(
+    call: Call, array: Array, most: int = PIECE, *, beside: int = 0, fixed: int = 0
+) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (first row, rows) of an array, some `most` bytes at a time, at least one row.
 
-    Whole rows of chunks where a sixth of the memory left holds them, else a chunk is read more than once.
+    Whole rows of chunks where the memory left holds them, else a chunk is read more than once. `beside`: how
+    many times the caller holds a block in other words; `fixed`: bytes that it has yet to touch.
     """
-    row = max(1, array.nbytes // max(1, array.shape[0]))
-    height = max(1, most // row)
-    tall = array.chunks[0] if array.chunks else 1
-    if tall < array.shape[0]:
-        if height < tall and tall * row <= (call.memory - _core.resident_bytes()) // 6:
-            height = tall
-        height -= height % tall if height > tall else 0
-    for first in range(0, array.shape[0], height):
-        rows = min(height, array.shape[0] - first)
-        call.room("a block of rows", rows * row + STAGING)
-        yield first, take(array, call, np.s_[first : first + rows])
+    rows, row = array.shape[0], max(1, array.nbytes // max(1, array.shape[0]))
+    tall = array.chunks[0] if array.chunks and array.chunks[0] < rows else 1
+    wanted = min(rows, max(tall, most // row))
+    # Two blocks, the one that the caller lets go last, and what is staged of one.
+    each = (2 + beside) * row + min(row, STAGING)
+    fixed += array._core.unpack_bytes
+    height = call.share("a block of rows", each, wanted, fixed=fixed)
+    if height > tall:
+        height -= height % tall
+    for first in range(0, rows, height):
+        yield first, take(array, call, np.s_[first : first + height])
 
 
 def to_csr(call: Call, source: Array | SparseArray, report: Reported) -> SparseArray:
@@ -89,15 +91,19 @@ def to_csr(call: Call, source: Array | SparseArray, report: Reported) -> SparseA
 
 def _packed(call: Call, source: Array, target: str, report: Reported) -> SparseArray:
     kept = value_dtype(source.dtype, call.who)
-    builder = CsrBuilder(call, target, source.shape[1], kept, False, beside=2 * (16 << 20), narrow=True)
     item = source.dtype.itemsize
     step = max(1, _SMALL // max(1, source.shape[1] * item))
+    # Where all is stored: row, column, mask and value of every element, as they are and as they are written.
+    parts = min(step, source.shape[0]) * source.shape[1] * (3 * item + 80)
+    rows = 3 * source.nbytes // max(1, source.shape[0]) + source._core.unpack_bytes
+    size = source.nbytes // item
+    builder = CsrBuilder(
+        call, target, source.shape[1], kept, False, beside=parts + rows, narrow=True, entries=size
+    )
     with whole_or_nothing(builder):
-        for first, block in dense_blocks(call, source):
+        for first, block in dense_blocks(call, source, fixed=parts + builder.bytes):
             for start in range(0, len(block), step):
                 part = block[start : start + step]
-                # Where all is stored: row, column, mask and value of every element.
-                call.room("the stored values of a block of rows", part.size * (3 * item + 24))
                 _, pointers, columns, values = csr_parts(part, call.who)
                 builder.append(pointers, columns, values)
             report.at((first + len(block)) * source.shape[1] * item)

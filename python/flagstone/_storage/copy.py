@@ -11,7 +11,7 @@ from .._array.requests import assign, take
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
 
-__all__ = ["copy"]
+__all__ = ["copy", "room_to_copy"]
 
 
 def _step(source: Array, target: _core.Array) -> list[int]:
@@ -31,6 +31,13 @@ def _step(source: Array, target: _core.Array) -> list[int]:
     return step
 
 
+def room_to_copy(call: Call, source: Array) -> None:
+    """Refuse a limit in which `copy` has no room."""
+    size = source.nbytes
+    held = 2 * min(PIECE, size) + min(STAGING, size) + source._core.unpack_bytes
+    call.room("two boxes and the transfers", held)
+
+
 def copy(
     call: Call, source: Array, target: _core.Array, report: Reported,
     checkpoint: _core.Checkpoint | None = None, flat: bool = False,
@@ -42,9 +49,7 @@ def copy(
     """
     out = built_aside(target)
     step, shape, moved = _step(source, target), source.shape, 0
-    call.room(
-        "two boxes and the transfers", 2 * min(PIECE, source.nbytes) + STAGING + source._core.unpack_bytes
-    )
+    room_to_copy(call, source)
     grid = [range(0, n, s) for n, s in zip(shape, step, strict=True)]
     numbers = [len(g) for g in grid]
     boxes = int(np.prod(numbers, dtype=object))

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
+from .._array.mapped import off_the_map
 from .._array.requests import take
 from .._errors.classes import FormatError, ShapeError
 from .._expression.expression import Expression
@@ -37,6 +38,7 @@ class _Restructure(Routine[Any]):
     def __init__(self, who: str, given: Any, axes: Sequence[int] | None, out: Any, memory: Any) -> None:
         super().__init__(Call(who, memory))
         self.operation = who
+        given = off_the_map(self.call, given)
         self.array = given if isinstance(given, Array) else None
         if self.array is not None:
             self.array.flush()

@@ -129,7 +129,7 @@ class _Fold(Routine[Any]):
 
     def job(self, at: At) -> _core.Job:
         """Return the kernel's pass as a job; its blocks go to `visit`."""
-        program, operands, values = lower(self.sources)
+        program, operands, values = lower(self.sources, self.call)
         runtime = self.call.runtime
         directory = str(prepare(runtime.scratch))
         built = _core.Pass(program, [0] * len(self.shape), list(self.shape), directory)

@@ -24,6 +24,10 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) { return a > ~std::uint64_t{
 
 std::string whole_mib(std::uint64_t least) { return std::to_string(limit_for(least) / MiB) + " MiB"; }
 
+std::string resident_text(std::uint64_t at_entry) {
+  return ", and " + format_bytes(at_entry > 0 ? at_entry : resident_bytes()) + " were resident before the call";
+}
+
 std::uint64_t codec_bytes(const Array& array) {
   return std::max(array.store().unpack_bytes(), array.store().pack_bytes());
 }
@@ -47,11 +51,17 @@ std::uint64_t default_memory() {
 
 std::uint64_t limit_for(std::uint64_t least) { return sum(align_down(least, MiB), 2 * MiB) / MiB * MiB; }
 
-void check_least(const std::string& who, std::uint64_t least, std::uint64_t memory) {
+void check_least(const std::string& who, std::uint64_t least, std::uint64_t memory, std::uint64_t resident_at_entry) {
   if (least <= sum(memory, Runtime::allowed_drift)) return;
-  throw BudgetError(
-      who + ": needs at least " + whole_mib(least) + "; memory is " + format_bytes(memory) + ". Raise memory=.",
-      limit_for(least));
+  throw BudgetError(who + ": needs at least " + whole_mib(least) + "; memory is " + format_bytes(memory) +
+                        resident_text(resident_at_entry) + ". Raise memory=.",
+                    limit_for(least));
+}
+
+void trim_heap() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 BoxShare share_of_limit(const RuntimeOptions& options, const Array& array, std::uint64_t held, std::size_t most) {
@@ -116,23 +126,21 @@ void BoxIo::lend(const std::function<void(Ring&)>& use) {
   use(*impl_->ring);
 }
 
-void BoxIo::check_room(const RoomAsked& asked) const {
+std::uint64_t BoxIo::check_room(const RoomAsked& asked) const {
   const std::uint64_t memory = impl_->options.memory;
   std::uint64_t least = sum(resident_bytes(), asked.bytes) - asked.kept;
   if (least > memory) {
     if (asked.give_back) asked.give_back();
-#ifdef __GLIBC__
-    ::malloc_trim(0);  // what codecs freed, and the allocator keeps for every thread that unpacked
-#endif
+    trim_heap();
     least = sum(resident_bytes(), asked.bytes);
   }
-  if (least <= memory) return;
+  if (least <= memory) return memory - least;
   // What is named works where the process has grown by some MiB since.
   least = sum(least, Runtime::allowed_drift);
   const std::string part =
       asked.bytes > 0 ? " (" + format_bytes(asked.bytes) + " of them for " + asked.what + ")" : std::string();
   throw BudgetError(asked.who + ": needs at least " + whole_mib(least) + part + "; memory is " + format_bytes(memory) +
-                        ". Raise memory= or ask for less.",
+                        resident_text(asked.resident_at_entry) + ". Raise memory= or ask for less.",
                     limit_for(least));
 }
 

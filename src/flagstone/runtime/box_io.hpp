@@ -19,7 +19,9 @@ std::uint64_t default_memory();
 /// The limit to name for a need: whole MiB with one to spare, for what the process grows by until then.
 std::uint64_t limit_for(std::uint64_t least);
 /// BudgetError of `who` where the limit is below `least` by more than Runtime::allowed_drift.
-void check_least(const std::string& who, std::uint64_t least, std::uint64_t memory);
+/// `resident_at_entry`: of the process when the call began, for the sentence; 0: what is now.
+void check_least(const std::string& who, std::uint64_t least, std::uint64_t memory,
+                 std::uint64_t resident_at_entry = 0);
 
 inline constexpr std::size_t box_staging = 16 * MiB;  // most bytes that a transfer holds beside its boxes
 inline constexpr std::size_t box_piece = 32 * MiB;    // of values that take a copy on their way: so many at once
@@ -30,6 +32,7 @@ struct RoomAsked {
   std::string what;  // "256 x 256 of float64"
   std::uint64_t bytes = 0;
   std::uint64_t kept = 0;                // of them: held already, for this
+  std::uint64_t resident_at_entry = 0;   // of the process when the call began, for the refusal; 0: what is now
   std::function<void()> give_back = {};  // lets go of what the caller keeps for later; asked before a refusal
 };
 
@@ -50,6 +53,9 @@ struct BoxShare {
 /// workers. Raw chunks take none, and all of `most` bytes of staging.
 BoxShare share_of_limit(const RuntimeOptions& options, const Array& array, std::uint64_t held, std::size_t most);
 
+/// Gives what was freed back to the system: codecs free, and the allocator keeps for every thread that unpacked.
+void trim_heap();
+
 /// Beside its box of so many bytes, a read takes staging and what unpacks one chunk.
 std::uint64_t bytes_beside_read(const Array& array, std::uint64_t box_bytes);
 /// The same for a write, which changes chunks that it covers in part; `copied`: values go through pieces in the array's
@@ -67,8 +73,9 @@ class BoxIo {
 
   void read(const Array& array, std::span<const BoxTile> boxes, const BoxCall& call = {});
   void write(const Array& array, std::span<const BoxTile> boxes, const BoxCall& call = {});
-  /// BudgetError where resident memory would go beyond the limit, all that can be given back being given back.
-  void check_room(const RoomAsked& asked) const;
+  /// BudgetError where resident memory would go beyond the limit, all that can be given back being given back; returns
+  /// what is left beside.
+  std::uint64_t check_room(const RoomAsked& asked) const;
   /// The ring for something else that travels beside runs, none of the others being under way.
   void lend(const std::function<void(Ring&)>& use);
   /// How the disk is talked to.

@@ -29,6 +29,19 @@ namespace {
 constexpr std::uint64_t reserve_per_worker = 6 * MiB;
 constexpr std::uint64_t reserve_once = 10 * MiB;
 
+constexpr std::uint64_t kept_by_the_least = 8 * MiB;  // of tiles: some thousand are known at a time
+
+/// A machine without time: where there is room without end, tiles would queue up before a disk by the hundred thousand.
+MachineProfile at_once() {
+  constexpr double rate = 1e30;
+  MachineProfile profile;
+  profile.read_bytes_per_second = profile.write_bytes_per_second = rate;
+  profile.flops_float32 = profile.flops_float64 = rate;
+  profile.memory_bytes_per_second = profile.decode_bytes_per_second = rate;
+  profile.request_seconds = profile.request_overhead_seconds = profile.sync_seconds = 0;
+  return profile;
+}
+
 constexpr int most_workers = 4096;  // threads that a run starts
 
 // A read of so little is not weighed against the limit: to know what is resident takes as long as the read.
@@ -243,7 +256,9 @@ std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder,
 
 std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const std::function<void(Graph&)>& builder,
                                     const std::function<void(const Statistics&)>& heartbeat) {
-  Simulator simulator(impl_->options, impl_->profile, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
+  const MachineProfile instant = at_once();
+  Simulator simulator(impl_->options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
+  simulator.keep_idle(kept_by_the_least);
   simulator.run(builder);
   return align_up(resident.value_or(resident_bytes()) + reserve() + simulator.least_capacity() + allowed_drift, MiB);
 }

@@ -22,6 +22,7 @@ class Simulator final : public RunningGraph, private Machine {
   void run(const std::function<void(Graph&)>& builder);
   Statistics statistics() const;
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
+  void keep_idle(std::uint64_t bytes) { scheduler_.keep_idle(bytes); }
 
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;

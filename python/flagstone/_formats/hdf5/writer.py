@@ -13,8 +13,8 @@ from ..._errors.classes import FormatError
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
 from ..._sparse.array import SparseArray, matrix_of
-from ..._sparse.row_blocks import row_blocks
-from ..._storage.copy import copy
+from ..._sparse.row_blocks import row_blocks, rows_bytes
+from ..._storage.copy import copy, room_to_copy
 from .datasets import h5py_module
 
 __all__ = ["write"]
@@ -67,6 +67,11 @@ def _annotated(h5py: Any, built: str, shape: tuple[int, ...]) -> None:
             file.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
 
 
+def _beside(source: SparseArray) -> int:
+    """Return what writing an entry holds beside it."""
+    return 2 * source.dtype.itemsize + 24
+
+
 def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
     """Write one array (X) to the new file `built`, contiguous; sparse, and `key` "h5ad", as AnnData does."""
     h5py = h5py_module("convert")
@@ -76,6 +81,10 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         )
     name = "X"
     sparse = isinstance(source, SparseArray)
+    if sparse:
+        call.room("rows of the matrix", rows_bytes(source, _beside(source)))
+    else:
+        room_to_copy(call, source)
     parts = _sparse_parts(source) if sparse else {name: (tuple(source.shape), source.dtype)}
     with h5py.File(built, "x", libver="earliest") as file:
         node: Any = file
@@ -101,7 +110,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
 def _write_sparse(call: Call, source: SparseArray, targets: dict[str, _core.Array], report: Reported) -> None:
     out = {part: built_aside(target) for part, target in targets.items()}
     at = 0
-    for row, pointers, columns, values in row_blocks(call, source):
+    for row, pointers, columns, values in row_blocks(call, source, beside=_beside(source)):
         end = at + len(values)
         if len(values):
             assign(out["data"], call, np.s_[at:end], values)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from ..._array.array import STAGING, Array
+from ..._array.array import Array
 from ..._array.handle import is_transposed
 from ..._array.requests import take
 from ..._errors.classes import Error, FormatError
@@ -181,7 +181,10 @@ def _import_csr(
     indices, data = _integers(archive, "indices", path), _Member(archive, "data", path)
     _check_data(data, nnz, path)
     kept = value_dtype(data.dtype, f"open: '{path}'")
-    builder = CsrBuilder(call, target, cols, kept, replace, beside=96 * _STEP, narrow=narrow, record=record)
+    builder = CsrBuilder(
+        call, target, cols, kept, replace, beside=96 * min(_STEP, max(nnz, rows, 1)),
+        narrow=narrow, record=record, entries=nnz,
+    )  # fmt: skip
     report, moved = Reported(call, os.path.getsize(path)), 0
     with whole_or_nothing(builder), record.kept(builder):
         for block in ahead(_rows(runs, indices, data)):  # what is held is read again, and not packed again
@@ -364,7 +367,9 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         "indices": (core.indices, index),
         "data": (core.data, source.dtype),
     }
-    call.room("pieces of the matrix", 32 * _STEP + 2 * STAGING)
+    unpacked = max(part.unpack_bytes for part, _ in parts.values())
+    most = max(1, min(_STEP, max(part.shape[0] for part, _ in parts.values())))
+    step = call.share("pieces of the matrix", 64, most, fixed=unpacked, least=1 << 15)
     moved = 0
     with zipfile.ZipFile(built, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, (stored, dtype) in parts.items():
@@ -373,14 +378,14 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
                 descr = npy_format.dtype_to_descr(dtype)
                 header = {"descr": descr, "fortran_order": False, "shape": (length,)}
                 npy_format.write_array_header_1_0(file, header)
-                for first in range(0, length, _STEP):
-                    taken = take(part, call, np.s_[first : first + _STEP + (name == "indptr")])
+                for first in range(0, length, step):
+                    taken = take(part, call, np.s_[first : first + step + (name == "indptr")])
                     if name == "indices":
                         check_columns(taken, core.cols, first, source.path)
                     if name == "indptr":
                         wide = taken.astype(np.int64, copy=False)
                         check_pointers(wide, first, core.rows, core.nnz, source.path)
-                    values = np.ascontiguousarray(taken[:_STEP], dtype)
+                    values = np.ascontiguousarray(taken[:step], dtype)
                     file.write(values.data)
                     moved += values.nbytes if name == "data" else 0
                     report.at(moved)

@@ -135,7 +135,7 @@ def write(call: Call, source: Array, built: str, report: Reported) -> None:
         descr = npy_format.dtype_to_descr(source.dtype)
         header = {"descr": descr, "fortran_order": False, "shape": tuple(source.shape)}
         npy_format.write_array_header_1_0(file, header)
-        blocks = dense_blocks(call, source) if source.shape else [(0, np.asarray(source[...]))]
+        blocks = dense_blocks(call, source, beside=1) if source.shape else [(0, np.asarray(source[...]))]
         for _, block in blocks:
             values = np.ascontiguousarray(block)
             file.write(values.data if values.size else b"")

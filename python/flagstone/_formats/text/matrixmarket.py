@@ -12,7 +12,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ... import _core
-from ..._array.array import Array, open_core
+from ..._array.array import STAGING, Array, open_core
 from ..._array.handle import built_aside, is_transposed
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError
@@ -306,6 +306,10 @@ def about(place: str, key: str | None) -> dict[str, Any]:
 # Writing ----------------------------------------------------------------------------------------------------
 
 
+_TEXT = 160  # bytes of an entry: row and column of 64 bits, the value, its text twice
+_LEAST = 1 << 15  # values at a time
+
+
 def _field(dtype: np.dtype[Any]) -> tuple[str, np.dtype[Any]]:
     if dtype.kind == "c":
         return "complex", np.dtype(np.complex128)
@@ -342,7 +346,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
 def _sparse_text(
     call: Call, source: SparseArray, field: str, wide: np.dtype[Any]
 ) -> Iterator[tuple[bytes, int]]:
-    for first, pointers, columns, values in row_blocks(call, source):
+    for first, pointers, columns, values in row_blocks(call, source, beside=_TEXT):
         major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
         minor = columns.astype(np.int64)
         row, column = (minor, major) if is_transposed(source) else (major, minor)
@@ -351,8 +355,11 @@ def _sparse_text(
 
 def _dense_text(call: Call, source: Array, field: str, wide: np.dtype[Any]) -> Iterator[tuple[bytes, int]]:
     rows, cols = source.shape
-    height = min(rows, STEP)
-    width = max(1, min(cols, STEP // max(1, rows)))
+    each = 2 * source.dtype.itemsize + 2 * wide.itemsize + _TEXT * wide.itemsize // 16
+    unpacked = source._core.unpack_bytes + min(STAGING, source.nbytes)
+    step = call.share("values as text", each, min(STEP, max(1, rows * cols)), fixed=unpacked, least=_LEAST)
+    height = min(rows, step)
+    width = max(1, min(cols, step // max(1, rows)))
     for j in range(0, cols, width):
         for i in range(0, rows, max(1, height)):
             part = take(source, call, np.s_[i : i + height, j : j + width])

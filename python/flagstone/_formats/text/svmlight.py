@@ -38,21 +38,28 @@ OPTIONS = ("labels", "zero_based")  #: of `write`
 _ROWS = 1 << 16
 
 
+def _most_values(path: str) -> int:
+    """Return how many values at a time, at most: one takes four bytes of text, packed ones who knows."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return STEP if packed else min(STEP, os.path.getsize(path) // 4 + _ROWS)
+
+
 class _Rows:
     """Buffers that the core's parser fills."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, path: str) -> None:
         self._call = call
-        self._make(STEP)
+        self._make(STEP, _most_values(path))
 
-    def _make(self, values: int) -> None:
-        self._call.room("rows of text", 32 * values + (24 << 20))
+    def _make(self, values: int, touched: int) -> None:
+        self._call.room("rows of text", 32 * touched + min(24 << 20, 64 * touched))
         self.labels, self.pointers = np.empty(_ROWS), np.empty(_ROWS + 1, np.int64)
         self.columns, self.values = np.empty(values, np.int64), np.empty(values)
 
     def grow(self) -> None:
         """Make room for a longer row."""
-        self._make(2 * len(self.values))
+        self._make(2 * len(self.values), 2 * len(self.values))
 
     def parse(self, text: NDArray[Any]) -> _core.ParsedText:
         """Parse a block of text."""
@@ -69,7 +76,7 @@ def _blocks(
     with Lines(path, call) as lines:
         if begin is not None:
             lines.skip(begin["offset"], begin["lines"])
-        rows, report = _Rows(call), Reported(call, 2 * lines.nbytes)
+        rows, report = _Rows(call, path), Reported(call, 2 * lines.nbytes)
         for done in lines.parsed(rows.parse, rows.grow, report):
             if one_label and done.several:
                 raise FormatError(
@@ -124,9 +131,10 @@ def import_to(
         sync_folder(os.path.dirname(output.directory))
         checkpoint.save(0.4, notes)
     shift = 0 if extent["smallest"] == 0 else 1  # as scikit-learn decides
+    most = _most_values(path)
     builder = CsrBuilder(
         call, target, extent["largest"] + 1 - shift, np.dtype(np.float64), replace,
-        beside=64 * STEP, narrow=narrow, record=record, output=output,
+        beside=64 * most, entries=most, narrow=narrow, record=record, output=output,
     )  # fmt: skip
     output = None  # the builder's: it goes with that
     begin = json.loads(checkpoint.load("text")) if checkpoint is not None and builder.held else None
@@ -186,9 +194,8 @@ def write(
     plain: IO[bytes] = open(built, "wb")  # noqa: SIM115
     moved = 0
     with plain, gzip.GzipFile("", "wb", 6, plain) if key == "gz" else plain as file:
-        for first, pointers, columns, values in row_blocks(call, matrix):
+        for first, pointers, columns, values in row_blocks(call, matrix, beside=120):
             rows = len(pointers) - 1
-            call.room("rows as text", 40 * len(values) + 60 * rows)
             told = np.zeros(rows) if given is None else _some(call, given, first, first + rows)
             file.write(
                 _core.format_svmlight(

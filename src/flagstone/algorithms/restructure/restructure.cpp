@@ -98,6 +98,9 @@ class Builder {
       tiles *= static_cast<double>(ceil_div(std::min(pass_.box[d], to_.shape()[d]), pass_.tile[d]));
     graph_.look_ahead(
         static_cast<std::size_t>(std::min(2 * tiles + 16, 1e6)));  // the next box's pieces are needed again
+    // Less than a page is in the reserve.
+    if (const std::uint64_t known = align_down(known_bytes(pass_.box, pass_.tile, to_.shape())))
+      known_ = graph_.charge(known);
     for_each_box(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
   }
 
@@ -137,6 +140,7 @@ class Builder {
   const Lie lie_;
   const std::shared_ptr<const Conversion> conversion_;
   const std::shared_ptr<const std::vector<std::size_t>> axes_;
+  Charge known_;  // what the graph knows of the tasks in sight
 };
 
 /// The tile that must be written at once: a chunk; of a flat file a slab that is contiguous.
@@ -209,7 +213,11 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   if (count(job.to.shape()) == 0) return;
   Stages stages(graph, job.checkpoint);
   FinishedTiles finished = stages.tiles(job.to, target_of(job.to).tile);
-  if (!scheme.second) return Builder(graph, job.source, job.to, scheme.first, job.conjugate, finished, finished).run();
+  if (!scheme.second) {
+    Builder only(graph, job.source, job.to, scheme.first, job.conjugate, finished, finished);
+    only.run();
+    return graph.barrier();
+  }
   const bool same = stages.begun_with("scheme", Begun{scheme.budget, static_cast<std::uint64_t>(scheme.workers)});
   Source between{
       stages.array_between("between", job.to.shape(), between_dtype(job), scheme.first.tile, job.scratch, !same),
@@ -217,9 +225,14 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
   std::iota(between.axes.begin(), between.axes.end(), 0);
   if (!graph.planning()) between.array.store().reserve();
   FinishedTiles first = stages.tiles(between.array, scheme.first.tile, "between");
-  Builder(graph, job.source, between.array, scheme.first, job.conjugate, finished, first).run();
+  {
+    Builder one(graph, job.source, between.array, scheme.first, job.conjugate, finished, first);
+    one.run();
+    graph.barrier();
+  }
+  Builder two(graph, between, job.to, *scheme.second, false, finished, finished);
+  two.run();
   graph.barrier();
-  Builder(graph, between, job.to, *scheme.second, false, finished, finished).run();
 }
 
 void run(Graph& graph, const Source& source, const Array& to, const Pass& pass) {

@@ -3,6 +3,7 @@
 // real one (executor) or one with a virtual clock (simulator), and reports back. The caller holds the lock.
 #include <atomic>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <queue>
 #include <set>
@@ -86,6 +87,9 @@ class Scheduler {
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }
+  /// Drop clean tiles that nobody in sight needs beyond so many bytes, however much room there is: what is known of a
+  /// tile is memory too, and whoever only asks for the least capacity gives room without end.
+  void keep_idle(std::uint64_t bytes) { most_idle_ = bytes; }
   /// What reserve() holds now.
   std::uint64_t charged() const { return charged_; }
   /// Where owners of reserved memory put back what they held, from any thread and without the lock (their
@@ -138,7 +142,7 @@ class Scheduler {
   std::uint64_t admitted_ = 0;                     // admitted or running
   std::uint64_t in_flight_ = 0;                    // loads and stores
   std::uint64_t loading_bytes_ = 0;
-  std::uint64_t charged_ = 0, least_capacity_ = 0;
+  std::uint64_t charged_ = 0, least_capacity_ = 0, most_idle_ = std::numeric_limits<std::uint64_t>::max();
   std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 

@@ -1,0 +1,35 @@
+"""The verbs of the command line, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+
+from flagstone._cli import cli
+from flagstone._runtime.runtime import current
+
+from .entry import entry
+
+VERBS = {
+    "info": ("a.zarr",),
+    "check": ("a.zarr",),
+    "repair": ("a.zarr",),
+    "pack": ("a.zarr", "packed-by-verb.zarr", "--codec", "zstd:1", "--overwrite"),
+    "convert": ("tall.npy", "converted-by-verb.zarr", "--overwrite"),
+    "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr"),
+    "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
+    "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr"),
+    "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr"),
+    "scratch": (),
+}
+LIMITED = ("pack", "convert", "matmul", "rechunk", "pca", "recipe single-cell")  # those that take --memory
+
+
+@entry("verbs", "flagstone {}", variants=tuple(VERBS))
+def verbs(verb):
+    def run():
+        memory = ("--memory", str(current().memory)) if verb in LIMITED else ()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cli.main([*verb.split(), *VERBS[verb], *memory], "flagstone", standalone_mode=False)
+
+    return run

@@ -1,0 +1,55 @@
+"""Public names without an entry of their own, each with its reason; patterns as of fnmatch."""
+
+FIELDS = "a field of what a call gave back: it is in memory"
+FACTS = "says what a header says; no element is touched"
+LAZY = "gives a view or a lazy expression; what computes it has an entry"
+
+EXCEPTIONS = {
+    "__version__": "a text",
+    "errors.*": "a class by another name",
+    "linalg.*": "a function by another name",
+    "sparse.*": "a name of another face",
+    **{
+        f"{kind}.*": FIELDS
+        for kind in ("CheckReport", "Packed", "Plan", "RepairReport", "SingleCell", "Stats")
+    },
+    **{
+        f"PcaResult.{name}": FIELDS
+        for name in (
+            *("components", "explained_variance", "explained_variance_ratio", "mean", "residual"),
+            "singular_values",
+        )
+    },
+    **{
+        f"*.{name}": FACTS
+        for name in ("chunks", "dtype", "mode", "nbytes", "ndim", "nnz", "path", "shape", "size")
+    },
+    "SparseArray.stored_*": FACTS,
+    "SparseArray.__len__": FACTS,
+    "Expression.__len__": FACTS,
+    "Reduced.__len__": FACTS,
+    **{f"*.{name}": LAZY for name in ("T", "conj", "conjugate", "imag", "real", "lazy", "tiles")},
+    "SparseArray.operand": "what a job needs of the matrix: handles",
+    "SparseArray.__bool__": "refuses, as NumPy does",
+    "SparseArray.__array__": "refuses: to_scipy is what loads a sparse matrix",
+    "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",
+    "SparseArray.__getitem__": "gives a lazy choice of columns",
+    "Expression.__*matmul__": "refuses, and says to store the expression first",
+    "Reduced.combine": "puts together what the parts of a reduction gave, in memory",
+    "*.__enter__": "a context manager; what runs inside has an entry",
+    "*.__exit__": "a context manager; what runs inside has an entry",
+    "Array.__dlpack*": "lends the memory of an array in memory",
+    **{f"Epochs.{name}": FACTS for name in ("epoch", "fields", "slots", "values")},
+    "Graph.__len__": "a count",
+    "Region*": "says where; tasks that read it have an entry",
+    "Runtime*": "makes a limit; every entry runs inside one",
+    "calibrate": "measures the disk for seconds, in buffers of its own beside every limit",
+    "chunk_shape": "arithmetic",
+    "features": "facts of this machine",
+    "stats": "what the last call did",
+    "datasets.Cells*": "makes counts for demonstrations block by block, in the caller's memory",
+    "flagstone resume": "an entry has fl.resume, which is all it calls",
+    "flagstone calibrate": "measures the disk for seconds",
+    "flagstone demo*": "`make demo` runs it under its limit; it takes minutes",
+    "flagstone recipe": "a group of verbs; each has an entry",
+}

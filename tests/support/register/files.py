@@ -1,0 +1,68 @@
+"""Files of other programs, opened, imported and written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+import flagstone as fl
+
+from .data import SIDE
+from .entry import entry
+
+
+@entry("open", "open", variants=(
+    *("a.npy", "a.zarr", "s.zarr", "s.npz", "packed.npz", "csc.npz", "coo.npz", "a.npz", "s.mtx", "s.mtx.gz"),
+    *("tall.mtx", "s.svm", "s.h5ad", "a.h5", "tall.parquet"),
+))  # fmt: skip
+def open_file(name):
+    os.utime(name)  # imported as if for the first time
+    return lambda: fl.open(name)
+
+
+@entry("open_raw", "open_raw")
+def open_raw():
+    return lambda: fl.open_raw("a.bin", "float32", (SIDE, SIDE))[:100]
+
+
+DENSE = ("npy", "zarr", "npz", "mtx", "svm", "h5", "h5ad", "parquet", "arrow")
+SPARSE = ("zarr", "npz", "mtx", "mtx.gz", "svm", "h5", "h5ad")
+
+
+@entry(
+    "convert dense",
+    "convert",
+    variants=(*(f"tall.npy {e}" for e in DENSE), "short.npy mtx.gz", "stripes.zarr mtx", "packed.zarr npy"),
+)
+def convert_dense(case):
+    name, ending = case.split()
+    return lambda: fl.convert(name, f"converted.{ending}", overwrite=True)
+
+
+@entry("convert sparse", variants=(*(f"s.zarr {e}" for e in SPARSE), "csc.npz mtx", "csc.npz zarr"))
+def convert_sparse(case):
+    name, ending = case.split()
+    return lambda: fl.convert(name, f"converted-sparse.{ending}", overwrite=True)
+
+
+@entry("import", variants=(
+    *("s.mtx", "s.mtx.gz", "tall.mtx", "s.svm", "s.npz", "csc.npz", "coo.npz", "packed.npz", "s.h5ad"),
+    *("a.h5", "tall.parquet", "a.npz"),
+))  # fmt: skip
+def imports(name):
+    os.utime(name)
+    return lambda: fl.convert(name, f"imported-{name}.zarr", overwrite=True)
+
+
+@entry("write_obsm", "write_obsm")
+def write_obsm():
+    if not Path("obsm.h5ad").exists():
+        fl.convert("s.zarr", "obsm.h5ad")
+    rows = matrix_rows()
+    return lambda: fl.write_obsm("obsm.h5ad", "X_pca", np.ones((rows, 8)))
+
+
+def matrix_rows() -> int:
+    return fl.open("s.zarr").shape[0]

@@ -1,0 +1,92 @@
+"""Products of dense matrices and principal components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import flagstone as fl
+
+from .data import SIDE
+from .entry import entry
+
+
+@entry(
+    "matmul",
+    "matmul",
+    variants=("npy", "zarr", "transposed", "complex", "memory", "memmap", "out.npy", "packed"),
+)
+def matmul(kind):
+    a = fl.open("a.zarr" if kind != "npy" else "a.npy")
+    b = fl.open("f.npy")
+    if kind == "transposed":
+        b = fl.open("small.zarr").T
+    if kind == "complex":
+        a, b = fl.open("z.npy"), fl.open("z.npy").T.conj()
+    if kind == "memory":
+        b = np.load("a.npy")
+    if kind == "memmap":
+        b = np.load("a.npy", mmap_mode="r")
+    if kind == "packed":
+        b = fl.open("packed.zarr")
+    out = "product.npy" if kind == "out.npy" else "product.zarr"
+    return lambda: fl.matmul(a, b, out=out)
+
+
+@entry("A @ v", "Array.__matmul__", "Array.__rmatmul__", "Reduced.__matmul__", "Reduced.__rmatmul__",
+       variants=("A @ v", "v @ A", "A @ X", "A.T @ v", "R @ A", "A @ R"))  # fmt: skip
+def product_with_vectors(kind):
+    v, x, a = np.ones(SIDE, "f4"), np.ones((SIDE, 8), "f4"), fl.open("a.npy")
+    return {
+        "A @ v": lambda: a @ v,
+        "v @ A": lambda: v @ a,
+        "A @ X": lambda: a @ x,
+        "A.T @ v": lambda: a.T @ v,
+        "R @ A": lambda: a.sum(0) @ a,
+        "A @ R": lambda: a @ a.sum(0),
+    }[kind]
+
+
+@entry("linear operator", "Array.{}", variants=("matvec", "rmatvec", "matmat", "rmatmat"))
+def linear_operator(name):
+    a = fl.open("a.npy")
+    x = np.ones((SIDE, 4) if name.endswith("mat") else SIDE, "f4")
+    return lambda: getattr(a, name)(x)
+
+
+@entry("pca", "pca", "PcaResult.scores",
+       variants=("gram", "krylov", "sparse gram", "sparse krylov", "memory", "csc", "fortran"))  # fmt: skip
+def pca(kind):
+    x = fl.open("s.zarr" if "sparse" in kind else "csc.npz" if kind == "csc" else "tall.npy")
+    if kind == "fortran":
+        x = fl.open("f.npy")
+    if kind == "memory":
+        x = np.load("tall.npy")
+    method = kind.split()[-1] if kind.endswith(("gram", "krylov")) else "auto"
+    return lambda: fl.pca(x, 4, method=method, tol=0.1, out="components.zarr").scores
+
+
+@entry("transform", "PcaResult.transform", "open_pca", variants=("npy", "memory", "out"))
+def transform(kind):
+    r = fl.open_pca("pca.zarr")
+    x = np.load("tall.npy") if kind == "memory" else fl.open("tall.npy")
+    return lambda: r.transform(x, **({"out": "transformed.zarr"} if kind == "out" else {}))
+
+
+@entry("single_cell", "single_cell", variants=("csr", "csc"))
+def single_cell(kind):
+    x = fl.open("s.zarr" if kind == "csr" else "csc.npz")
+    return lambda: fl.single_cell(x, 5, genes=200, out="cells.zarr")
+
+
+@entry("plans", "{}.plan", variants=(
+    *("compute", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
+    *("fold", "map_blocks", "map_tiles"),
+))  # fmt: skip
+def plans(name):
+    a = fl.open("a.zarr")
+    arguments = {
+        "compute": (a + 1,), "matmul": (a, a), "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
+        "transpose": (a,), "single_cell": (fl.open("s.zarr"), 5), "pack": ("a.zarr", "packed-plan.zarr"),
+        "fold": (np.sum, np.add, a), "map_blocks": (np.sqrt, a), "map_tiles": (np.sqrt, a),
+    }  # fmt: skip
+    return lambda: getattr(fl, name).plan(*arguments[name])

@@ -1,0 +1,92 @@
+"""Sparse matrices that stream: products, reductions, lazy expressions, building."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+import flagstone as fl
+
+from .data import COUNTS
+from .entry import entry
+
+STORED = ("s.zarr", "s.npz", "csc.npz")
+
+
+def matrix(name: str = "s.zarr") -> fl.SparseArray:
+    return fl.open(name)
+
+
+@entry("sparse products", "SparseArray.{}", variants=(
+    *("__matmul__", "matmat", "matvec", "rmatmat", "rmatvec", "multiply", "gram"),
+))  # fmt: skip
+def products(name):
+    s = matrix()
+    vectors = np.ones((COUNTS[0] if name.startswith("r") else COUNTS[1], 4))
+    x = vectors[:, 0] if name.endswith("vec") else vectors
+    return lambda: getattr(s, name)(x)
+
+
+@entry("A @ X of sparse", variants=("s.npz", "csc.npz", "s.h5ad", "A.T"))
+def product(name):
+    s = matrix("s.zarr" if name == "A.T" else name)
+    s = s.T if name == "A.T" else s
+    x = np.ones((s.shape[1], 8), "f4")
+    return lambda: s @ x
+
+
+@entry("sparse reductions", "SparseArray.{}", "SparseArray.T",
+       variants=("sum", "mean", "min", "max", "var", "count_nonzero"))  # fmt: skip
+def reductions(name):
+    s = matrix()
+    return lambda: (getattr(s, name)(0), getattr(s.T, name)(1))
+
+
+@entry("sparse reductions along rows", variants=("sum", "mean", "min", "max"))
+def reductions_along_rows(name):
+    s = matrix()
+    return lambda: getattr(s, name)(1)
+
+
+@entry("sparse expressions", "SparseArray.{}", variants=(
+    *("__abs__", "__mul__", "__neg__", "__rmul__", "__truediv__", "__array_ufunc__"),
+    *("log1p", "map", "scale", "select"),
+))  # fmt: skip
+def expressions(name):
+    s = matrix()
+    return lambda: lazily(s, name).sum(0)
+
+
+def lazily(s, name):
+    """A lazy expression by its method's name."""
+    arguments = {
+        "__mul__": (2,),
+        "__rmul__": (2,),
+        "__truediv__": (2,),
+        "map": ("sqrt",),
+        "select": (np.arange(900),),
+    }
+    if name == "__array_ufunc__":
+        return np.sqrt(s)
+    if name == "scale":
+        return s.scale(rows=np.ones(COUNTS[0]))
+    return getattr(s, name)(*arguments.get(name, ()))
+
+
+@entry("to_scipy", "SparseArray.to_scipy", variants=STORED)
+def to_scipy(name):
+    s = matrix(name)
+    return lambda: s.to_scipy()
+
+
+@entry(
+    "from_blocks",
+    "from_blocks",
+    variants=("csr", "csc", "dense"),
+    refused_late="how wide blocks are, they tell",
+)
+def from_blocks(kind):
+    whole = sp.load_npz("s.npz")
+    given = [whole[i : i + 4000] for i in range(0, 24_000, 4000)]  # before: what makes them is the caller's
+    blocks = [b.tocsc() if kind == "csc" else b[:1000].toarray() if kind == "dense" else b for b in given]
+    return lambda: fl.from_blocks(iter(blocks), "blocks.zarr", overwrite=True)
