@@ -30,10 +30,11 @@ bool goes(const Leftover& one, const std::string& record) {
   return one.resumable() && !one.live && one.record != record;
 }
 
-/// Whether what failed may go well tomorrow, with what is built: everything but wrong arguments and numbers. A damaged
-/// operand may be brought back; what is built, whose hidden name the message has then, is made anew.
+/// Whether what is built is damaged, not an operand, which may be brought back.
+bool names_a_build(const FormatError& error) { return std::string(error.what()).find(build_mark) != std::string::npos; }
+
+/// Whether what failed may go well tomorrow, with what is built: everything but wrong arguments and numbers.
 bool passes(const std::exception& error) {
-  if (dynamic_cast<const FormatError*>(&error)) return std::string(error.what()).find(build_mark) == std::string::npos;
   if (dynamic_cast<const StorageError*>(&error) || dynamic_cast<const BudgetError*>(&error)) return true;
   return !dynamic_cast<const Error*>(&error);
 }
@@ -113,19 +114,25 @@ std::unique_ptr<Output> Record::output(const std::string& path, bool replace, st
 
 void Record::build(const std::string& path, bool replace, const std::function<void(const Output&)>& fill,
                    std::uint64_t bytes_needed) {
-  const std::unique_ptr<Output> output = this->output(path, replace, bytes_needed);
-  bool keep = true;
-  try {
+  for (;;) {
+    const std::unique_ptr<Output> output = this->output(path, replace, bytes_needed);
+    const auto keep = [&] {
+      if (checkpoint_ && checkpoint_->saves() > 0) output->leave();
+    };
     try {
       fill(*output);
-      output->publish();
+      return output->publish();
+    } catch (const FormatError& error) {
+      if (!names_a_build(error)) keep();
+      if (!names_a_build(error) || !resumed_) throw;
+      begin_again(path, error.what());  // without what goes now
     } catch (const std::exception& error) {
-      keep = passes(error);
+      if (passes(error)) keep();
+      throw;
+    } catch (...) {
+      keep();
       throw;
     }
-  } catch (...) {
-    if (keep && checkpoint_ && checkpoint_->saves() > 0) output->leave();
-    throw;
   }
 }
 

@@ -58,8 +58,8 @@ class Record {
   /// checkpoints, at least checkpoint_seconds() apart.
   std::unique_ptr<Output> output(const std::string& path, bool replace, std::uint64_t bytes_needed = 0);
   /// Opens the output, lets `fill` write what is missing of it, and publishes it. Where that fails in a way that passes
-  /// (a full disk, a limit that is too small, a damaged operand), what was saved stays for the next process; where what
-  /// is built is damaged itself it goes, and the next process begins anew.
+  /// (a full disk, a limit that is too small, a damaged operand), what was saved stays for the next process;
+  /// what a dead process had built and is damaged goes, and `fill` is called once more, without it.
   void build(const std::string& path, bool replace, const std::function<void(const Output&)>& fill,
              std::uint64_t bytes_needed = 0);
 

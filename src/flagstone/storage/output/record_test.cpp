@@ -183,6 +183,23 @@ TEST(Record, AnErrorThatPassesLeavesWhatWasSaved) {
   EXPECT_FALSE(failing([](const Output& out) { throw FormatError(out.directory() + " is damaged"); }, 1));
 }
 
+TEST(Record, ADamagedBuildIsBegunAgainAtOnce) {
+  TemporaryDirectory top;
+  die(counting(3), top / "c", 2);
+  std::vector<std::string> warned;
+  Record record = counting(3, {.warn = [&](const std::string& text) { warned.push_back(text); }});
+  int calls = 0;
+  record.build(top / "c", true, [&](const Output& output) {
+    ++calls;
+    if (output.adopted()) throw FormatError(output.directory() + " is damaged");
+    fill(output);
+  });
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(read_text(top / "c/part"), "whole");
+  EXPECT_THAT(warned, ElementsAre(HasSubstr("'" + (top / "c") + "': it is begun again: ")));
+  EXPECT_FALSE(record.resumed());
+}
+
 TEST(Record, WithoutATextNothingIsKept) {
   TemporaryDirectory top;
   Record record = Record::written("count", "", {.scratch = top / "scratch"});
