@@ -236,7 +236,8 @@ void Output::replace_in_place() {
 }
 
 void Output::remove_replaced() {
-  fs::create_directory(hidden_);  // tells, as long as it is there, that this is not done
+  // Tells, as long as it is there, that this is not done.
+  if (::mkdir(hidden_.c_str(), 0777) != 0) throw StorageError("delete: cannot write in this directory", errno, parent_);
   announce(deleting);
   if (!remove_in_place(path_)) throw StorageError("delete: cannot remove", errno, path_);
   leave_ = true;
