@@ -19,6 +19,7 @@ KILLED = [
     {"shards": 5, "epochs": 7},
     {"several shards": 20, "resize": 8, "repair": 9, "delete": 5},
     {"outputs": 8, "outputs in two steps": 8, "pack": 10, "obsm": 5},
+    {"outputs over a layer": 8, "delete from a layer": 5},
     {"sparse": 4, "resume": 8, "resume sparse": 9},
 ]
 CUT_OFF = [
@@ -26,6 +27,7 @@ CUT_OFF = [
     ["resize", "epochs", "repair", "outputs"],
     ["outputs in two steps", "pack", "delete"],
     ["resume", "obsm"],
+    ["outputs over a layer", "delete from a layer"],
     ["sparse"],
     ["resume sparse"],
 ]

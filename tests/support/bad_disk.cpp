@@ -27,6 +27,7 @@ std::string watched;  // empty: nothing is counted
 long counted[kinds], first[kinds], end[kinds];
 int number[kinds];
 bool no_flags = false, no_fallocate = false;
+ino_t lower = 0;  // a directory of a lower layer of an overlay: it cannot be renamed
 
 std::string linked(const std::string& link) {
   char target[PATH_MAX];
@@ -72,7 +73,14 @@ int opened(int at, const char* name, int flags, mode_t mode) {
 
 mode_t mode_from(int flags, va_list& list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; }
 
+bool is_lower(int at, const char* path) {
+  struct stat status;
+  return lower != 0 && ::fstatat(at, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_ino == lower;
+}
+
 int renamed(int from_at, const char* from, int to_at, const char* to, unsigned flags) {
+  if (is_lower(from_at, from) || ((flags & RENAME_EXCHANGE) && is_lower(to_at, to)))
+    return unless(EXDEV, [] { return 0; });
   if (flags != 0 && no_flags && below(to_at, to)) return unless(EINVAL, [] { return 0; });
   return unless(step(change, to_at, to),
                 [&] { return static_cast<int>(::syscall(SYS_renameat2, from_at, from, to_at, to, flags)); });
@@ -100,6 +108,10 @@ void bad_disk_fail(int kind, long at, int with, long times) {
   counted[kind] = 0, first[kind] = at, end[kind] = at + times, number[kind] = with;
 }
 void bad_disk_without(int flags, int fallocating) { no_flags = flags, no_fallocate = fallocating; }
+void bad_disk_lower(const char* path) {
+  struct stat status;
+  lower = ::stat(path, &status) == 0 ? status.st_ino : 0;
+}
 long bad_disk_count(int kind) { return counted[kind]; }
 
 // ---- what programs call -------------------------------------------------------------------------------------------

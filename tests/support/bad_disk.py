@@ -49,6 +49,8 @@ class Disk:
         self._count = library.bad_disk_count
         self._count.argtypes, self._count.restype = [ctypes.c_int], ctypes.c_long
         self._without = library.bad_disk_without
+        self._lower = library.bad_disk_lower
+        self._lower.argtypes = [ctypes.c_char_p]
         library.bad_disk_watch.argtypes = [ctypes.c_char_p]
         library.bad_disk_watch(os.path.realpath(directory).encode())
 
@@ -69,6 +71,10 @@ class Disk:
     def lacks(self, *, flags: bool = False, fallocate: bool = False) -> None:
         """The file system has no flags of renameat2, or no fallocate."""
         self._without(int(flags), int(fallocate))
+
+    def lower(self, path: str | Path) -> None:
+        """This directory, as it is now, cannot be renamed: as if a lower layer of an overlay held it."""
+        self._lower(os.fspath(path).encode())
 
 
 def moments(count: int, most: int) -> list[int]:

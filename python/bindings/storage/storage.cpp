@@ -283,6 +283,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("adopted", &Output::adopted)
       .def_prop_ro("notes", &Output::notes)
       .def("leave", &Output::leave)
+      .def("remove_replaced", &Output::remove_replaced, unlocked())
       .def("publish", &Output::publish, unlocked());
 }
 

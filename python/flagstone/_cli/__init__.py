@@ -9,6 +9,7 @@ import click
 
 from .. import _core
 from .._errors.classes import Error
+from .._runtime import environment
 from . import demo, resumed, routines, stored, upkeep
 
 __all__ = ["main"]
@@ -55,7 +56,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except (Error, OSError, MemoryError, ValueError, TypeError) as error:
-        if os.environ.get("FLAGSTONE_TRACEBACK"):
+        if environment.traceback():
             raise
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
         click.echo(f"flagstone: {error}{notes}", err=True)

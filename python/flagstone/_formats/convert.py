@@ -14,7 +14,7 @@ from .._array.handle import Operand, is_transposed
 from .._errors.messages import key_text, storage_error, writing
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
-from .._output.replaceable import check_overwrite
+from .._output.replaceable import check_overwrite, exists
 from .._resume.calls import Again, resumable
 from .._resume.identity import identity
 from .._resume.openers import check_unchanged, operand
@@ -95,7 +95,7 @@ class _Conversion(Streaming[None]):
             raise TypeError(
                 f"convert: src is {type(src).__name__}; a path, an Array or a SparseArray is needed."
             )
-        if not overwrite and os.path.lexists(place):
+        if not overwrite and exists(place):
             raise storage_error(
                 f"convert: '{place}' exists; pass overwrite=True to replace it.", errno.EEXIST, place
             )

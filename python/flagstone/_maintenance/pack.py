@@ -19,7 +19,7 @@ from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
 from .._output.codec_choice import check_codec, samples
 from .._output.place import PathPlace
-from .._output.replaceable import check_overwrite
+from .._output.replaceable import check_overwrite, exists
 from .._runtime.call import Call, Moved
 from .._runtime.plan import Plan
 from .._runtime.routine import Streaming, routine
@@ -136,7 +136,7 @@ class _Packing(Streaming[Packed]):
                 errno.EINVAL,
                 self.target,
             )
-        if os.path.lexists(self.target):
+        if exists(self.target):
             if not overwrite:
                 raise storage_error(
                     f"pack: '{self.target}' exists; pass overwrite=True to replace it.",

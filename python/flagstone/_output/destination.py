@@ -22,6 +22,7 @@ from .._resume.record import UNRECORDED, Record, sync_tree
 from .._scratch import quota
 from .._scratch.builds import unreserved
 from .codec_choice import CHECKSUMS, Choice
+from .replaceable import exists
 
 __all__ = ["Destination", "check_dims", "check_new", "in_group", "kept_choice"]
 
@@ -50,7 +51,7 @@ class Destination:
         self._place = self.path
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
-        if not replace and os.path.lexists(self.path):
+        if not replace and exists(self.path):
             raise storage_error(
                 f"{who}: '{self.path}' exists; pass overwrite=True to replace it.", errno.EEXIST, self.path
             )

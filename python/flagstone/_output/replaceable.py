@@ -17,7 +17,7 @@ from .._array.handle import opener_of, owner_of, values_of
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
 
-__all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable"]
+__all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable", "exists"]
 
 # Whoever dies while it replaces metadata leaves the new ones beside the old; the next one removes them.
 _METADATA = frozenset({"zarr.json", "zarr.json.part"})
@@ -49,7 +49,7 @@ def check_replaceable(who: str, out: Array) -> None:
 def check_path(who: str, path: str | os.PathLike[str]) -> None:
     """Refuse a path where something lies that is no array, no result and no empty directory."""
     place = os.fspath(path)
-    if not os.path.exists(place):
+    if not exists(place):
         return
     if os.path.isdir(place):
         known = _core.is_zarr_array(place) or not os.listdir(place) or _is_result(place)
@@ -64,13 +64,20 @@ def check_path(who: str, path: str | os.PathLike[str]) -> None:
         )
 
 
+def exists(place: str) -> bool:
+    """Say whether something has this path; what a dead process was removing there is removed first."""
+    if os.path.isdir(place) and not (_core.is_zarr_array(place) or _core.is_zarr_group(place)):
+        _core.sweep_leftovers(os.path.abspath(place))
+    return os.path.lexists(place)
+
+
 def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) -> None:
     """Refuse to replace, even where somebody says overwrite=True, a directory that is no array store.
 
     `file`: what is written is a single file, which may replace a file.
     """
     place = os.fspath(path)
-    if not os.path.lexists(place):
+    if not exists(place):
         return
     if os.path.isdir(place):
         known = _core.is_zarr_array(place) or _core.is_zarr_group(place) or not os.listdir(place)

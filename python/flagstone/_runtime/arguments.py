@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import os
 from typing import TypeVar
 
 import numpy as np
 
 from .. import _core
 from .._errors.classes import Error
+from . import environment
 
 __all__ = ["byte_count", "memory_bytes", "quota_bytes", "size_bytes", "thread_count", "unmasked"]
 
@@ -41,11 +41,9 @@ def memory_bytes(memory: int | str | None) -> int:
 
 def quota_bytes(quota: int | str | None) -> int | None:
     """Return a quota of scratch in bytes; None: $FLAGSTONE_SCRATCH_QUOTA, and where that is not set None."""
-    where = "scratch_quota"
     if quota is None:
-        quota, where = os.environ.get("FLAGSTONE_SCRATCH_QUOTA") or None, "FLAGSTONE_SCRATCH_QUOTA"
-        if quota is None:
-            return None
+        return environment.scratch_quota()
+    where = "scratch_quota"
     if isinstance(quota, str):
         try:
             quota = int(_core.parse_bytes(quota))

@@ -19,7 +19,7 @@ from .. import _core
 from .._errors.classes import Error
 from .._errors.messages import path_text, storage_error
 from .._scratch import scratch
-from . import profile
+from . import environment, profile
 from .arguments import memory_bytes, quota_bytes, thread_count
 from .plan import Plan, Stats
 
@@ -37,7 +37,7 @@ class Runtime:
         Most resident memory that the whole process may reach during a call: bytes or "4GiB". Default:
         $FLAGSTONE_MEMORY, else 60 % of what the machine or its cgroup allows.
     workers : int, optional
-        Tasks that run at once; default: the processors available.
+        Tasks that run at once; default: $FLAGSTONE_WORKERS, else the processors available.
     threads_per_task : int
         Threads of one task.
     scratch : path, optional
@@ -72,7 +72,8 @@ class Runtime:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
         self.memory = memory_bytes(memory)
-        self.workers = 0 if workers is None else thread_count("workers", workers)
+        environment.check()
+        self.workers = (environment.workers() or 0) if workers is None else thread_count("workers", workers)
         self.threads_per_task = thread_count("threads_per_task", threads_per_task)
         self.io = io
         self.progress = progress
@@ -174,7 +175,7 @@ def current() -> Runtime:
     if _stack():
         return _stack()[-1]
     with _default_lock:
-        wanted = memory_bytes(None) if os.environ.get("FLAGSTONE_MEMORY") else None
+        wanted = environment.memory()
         if _default is None or (wanted is not None and wanted != _default.memory):
             _default = Runtime()
         return _default

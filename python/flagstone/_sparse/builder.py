@@ -17,7 +17,7 @@ from .. import _core
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import storage_error
 from .._output.destination import in_group
-from .._output.replaceable import check_overwrite
+from .._output.replaceable import check_overwrite, exists
 from .._resume.record import UNRECORDED, Record, sync_folder
 from .._runtime.call import Call
 from .._runtime.runtime import current
@@ -211,7 +211,7 @@ def from_blocks(
     place = scratch.Result(current().scratch, "matrix") if path is None else None
     target = place.path if place is not None else os.fspath(path)  # type: ignore[arg-type]
     if place is None:
-        if not overwrite and os.path.lexists(target):
+        if not overwrite and exists(target):
             raise storage_error(
                 f"{who}: '{target}' exists; pass overwrite=True to replace it.", errno.EEXIST, target
             )

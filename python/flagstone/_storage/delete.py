@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .. import _core
 from .._errors.messages import path_text, storage_error
-from .._output.replaceable import foreign, is_npy
+from .._output.replaceable import exists, foreign, is_npy
 from .._resume.record import sync_folder
 from .resize import forget_consolidated
 
@@ -35,14 +35,15 @@ def delete(path: str | os.PathLike[str], key: str | None = None) -> None:
 
     Notes
     -----
-    It disappears by one rename; then its files are removed. Who has it open keeps what is held open.
+    It disappears by one rename; then its files are removed. Who has it open keeps what is held open. What a
+    lower layer of an overlay holds cannot be renamed: its metadata go first, then the rest.
     """
     place = path_text("delete", path)
     if key is not None:
         if not isinstance(key, str) or not key or ".." in key.split("/") or key.startswith("/"):
             raise ValueError(f"delete: key is {key!r}; name a member of the group.")
         place = f"{place}/{key}"
-    if not os.path.lexists(place):
+    if not exists(place):
         raise storage_error(f"delete: '{place}' does not exist.", errno.ENOENT, place)
     _refuse_unless_ours(place)
     locks = [_core.WriterLock(array) for array in _arrays(place) if os.path.isdir(f"{array}/__flagstone")]
@@ -85,6 +86,9 @@ def _remove(place: str) -> None:
         except OSError as failed:
             with contextlib.suppress(OSError):
                 os.unlink(f"{aside}.lock")
+            if failed.errno == errno.EXDEV and os.path.isdir(place):  # of a lower layer of an overlay
+                _core.Output(place, True).remove_replaced()
+                return
             raise storage_error(
                 f"delete: '{place}' is left as it is, because its directory cannot be changed "
                 f"({os.strerror(failed.errno or 0)}).", failed.errno or 0, place,

@@ -45,7 +45,14 @@ def resize(array: Array, shape: Any, memory: Any) -> None:
     call.room("chunks at the edge", 2 * chunk + STAGING)
     with writing(owner):
         array.flush()
-        forget_consolidated(path)
+        _core.WriterLock(path)  # who may not write, or not now, changes nothing
+        try:
+            forget_consolidated(path)
+        except OSError as failed:
+            raise storage_error(
+                f"resize: '{path}' is left as it is, because the metadata of its group cannot be changed "
+                f"({os.strerror(failed.errno or 0)}).", failed.errno or 0, path,
+            ) from None  # fmt: skip
         try:
             call.engine.resize(path, list(extents))
         except BaseException as failed:  # it has one shape or the other

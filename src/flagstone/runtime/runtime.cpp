@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -55,10 +56,21 @@ void make_directory(const std::string& path) {
                        error.value(), path);
 }
 
+int workers_in(const std::string& given) {
+  int number = 0;
+  const auto [after, error] = std::from_chars(given.data(), given.data() + given.size(), number);
+  if (error != std::errc() || after != given.data() + given.size() || number < 1 || number > most_workers)
+    throw Error("Runtime: FLAGSTONE_WORKERS is '" + given + "'; a number from 1 to " + std::to_string(most_workers) +
+                " is needed.");
+  return number;
+}
+
 RuntimeOptions completed(RuntimeOptions options) {
   if (options.workers > most_workers)
     throw Error("Runtime: workers is " + std::to_string(options.workers) + "; at most " + std::to_string(most_workers) +
                 " are taken.");
+  if (const char* given = std::getenv("FLAGSTONE_WORKERS"); options.workers <= 0 && given && *given)
+    options.workers = workers_in(given);
   if (options.workers <= 0) {
     cpu_set_t allowed;
     const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;

@@ -61,6 +61,8 @@ def work(workload, place: Path, io: str, first: int, on_return=None, count: int 
     """Commit `count` times in this process, from state `first` on."""
     if not workload.exchange:
         steps.without_exchange()
+    if workload.lower:
+        steps.lower()
     with fl.Runtime(memory=MEMORY, workers=1, io=io):
         for k in range(first + 1, first + 1 + count):
             workload.commit(place, k)

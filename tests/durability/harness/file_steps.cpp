@@ -33,7 +33,7 @@ std::string watched;  // directory; empty: nothing is counted
 long steps = 0, die_at = 0, torn_at = 0, stop_at = 0, fail_at = 0, fail_until = 0;
 bool reads_count = false;
 int fail_with = 0;
-bool no_flags = false;
+bool no_flags = false, lower = false;
 int journal = -1;
 
 struct Entry {
@@ -185,6 +185,11 @@ int renamed(int from_at, const char* from, int to_at, const char* to, unsigned f
   if (!below(one) && !below(two)) return call();
   std::lock_guard lock(mutex);
   if (flags != 0 && no_flags) return static_cast<int>(failed(EINVAL));
+  const auto fixed = [](const std::string& path) {
+    struct stat status;
+    return name_in(path)[0] != '.' && ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  };
+  if (lower && (fixed(one) || ((flags & RENAME_EXCHANGE) && fixed(two)))) return static_cast<int>(failed(EXDEV));
   if (const int number = before()) return static_cast<int>(failed(number));
   const std::uint64_t inode = inode_of(one), other = inode_of(two);
   const int done = call();
@@ -242,6 +247,7 @@ void steps_reads() { reads_count = true; }
 void steps_die(long at, int torn) { (torn ? torn_at : die_at) = at; }
 void steps_fail(long at, int number, long times) { fail_at = at, fail_until = at + times, fail_with = number; }
 void steps_without_flags(int on) { no_flags = on; }
+void steps_lower(int on) { lower = on; }
 long steps_count() { return steps; }
 void steps_record(const char* file) {
   journal = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_CREAT | O_TRUNC, 0666));
@@ -307,6 +313,11 @@ int rename(const char* from, const char* to) noexcept { return renamed(AT_FDCWD,
 int unlinkat(int at, const char* name, int flags) noexcept { return removed(at, name, flags); }
 int unlink(const char* name) noexcept { return removed(AT_FDCWD, name, 0); }
 int rmdir(const char* name) noexcept { return removed(AT_FDCWD, name, AT_REMOVEDIR); }
+int remove(const char* name) noexcept {  // the C library calls neither of them by name; the C++ library calls this
+  struct stat status;
+  const bool folder = ::lstat(name, &status) == 0 && S_ISDIR(status.st_mode);
+  return removed(AT_FDCWD, name, folder ? AT_REMOVEDIR : 0);
+}
 int mkdirat(int at, const char* name, mode_t mode) noexcept {
   const auto call = [&] { return static_cast<int>(::syscall(SYS_mkdirat, at, name, mode)); };
   if (watched.empty() || inode_of(of_path(at, name)) != 0) return call();

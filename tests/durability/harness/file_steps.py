@@ -46,7 +46,8 @@ class Steps:
         for name, kinds in {
             "watch": [ctypes.c_char_p], "record": [ctypes.c_char_p], "mark": [ctypes.c_char_p],
             "die": [ctypes.c_long, ctypes.c_int], "fail": [ctypes.c_long, ctypes.c_int, ctypes.c_long],
-            "without_flags": [ctypes.c_int], "count": [], "stop": [ctypes.c_long], "reads": [],
+            "without_flags": [ctypes.c_int], "lower": [ctypes.c_int], "count": [], "stop": [ctypes.c_long],
+            "reads": [],
         }.items():  # fmt: skip
             function = getattr(library, f"steps_{name}")
             function.argtypes = kinds
@@ -75,6 +76,10 @@ class Steps:
     def without_exchange(self) -> None:
         """Let renameat2 refuse its flags, as on file systems that do not have them."""
         self._without_flags(1)
+
+    def lower(self) -> None:
+        """Let no directory be renamed that is not hidden, as if a lower layer of an overlay held it."""
+        self._lower(1)
 
     def record(self, file: Path) -> None:
         """Write down every step."""

@@ -313,6 +313,8 @@ def recorded(workload, place: Path, log: Path, commits: int) -> None:
     def body() -> None:
         if not workload.exchange:
             steps.without_exchange()
+        if workload.lower:
+            steps.lower()
         with fl.Runtime(memory="2GiB", workers=1, io="threads"):
             for k in range(1, commits + 1):
                 workload.state(k)

@@ -24,6 +24,7 @@ class Workload:
 
     name = ""
     exchange = True  # renameat2 with flags is allowed
+    lower = False  # what is stored lies on a lower layer of an overlay
     kinds = 1  # commits k and k + kinds do alike
     advances = False  # a recovery may finish the commit that was under way
     deaths = 9  # recoveries are killed within so many steps

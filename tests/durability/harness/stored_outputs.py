@@ -56,6 +56,17 @@ class TwoSteps(Outputs):
         return not all(path.exists() for path in self.arrays(place).values())
 
 
+class LowerLayer(Outputs):
+    """The same where the old one's directory cannot be renamed: a lower layer of an overlay holds it."""
+
+    name, lower = "outputs over a layer", True
+
+    def away(self, place: Path) -> bool:
+        """Say whether the path is away while the old one is removed, until its next writer comes."""
+        folders = (place / "out.zarr", place / "out.zarr" / "array")
+        return not all((folder / "zarr.json").exists() for folder in folders)
+
+
 class Sparse(Workload):
     """A group of three arrays that must agree takes the place of the old one."""
 
@@ -219,6 +230,15 @@ class Deletions(Workload):
     def recover(self, place: Path) -> None:
         _core.sweep_leftovers(str(place / "B"))
         super().recover(place)
+
+
+class LowerDeletions(Deletions):
+    """The same where the member's directory cannot be renamed."""
+
+    name, lower = "delete from a layer", True
+
+    def arrays(self, place: Path) -> dict[str, Path]:
+        return {name: path for name, path in super().arrays(place).items() if (path / "zarr.json").exists()}
 
 
 class Resumed(Workload):

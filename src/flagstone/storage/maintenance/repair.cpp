@@ -237,11 +237,14 @@ class Repairing {
       entries[i] = {offset, layout_.chunk_bytes};
       report_.lost.push_back({file.path(), metadata_.chunk_of(shard, i), "it is in no slot of the shard"});
     }
-    write_shard_index(file, entries, sums.stamp.bytes);
-    file.sync();
+    // The checksums first, for the index that will be there: a death between the two leaves an index that is damaged
+    // still, and is written once more; the other way round they would be of an index that has gone, and count no more.
     ShardSums fresh = sums;
     fresh.stamp = stamp_of(file, crc_of(entries));
     sums_->save(number, fresh);
+    sums_->sync();
+    write_shard_index(file, entries, sums.stamp.bytes);
+    file.sync();
     report_.repaired.push_back(file.path() + ": the index was written anew; " + std::to_string(whole_ones) +
                                " chunks were found by their checksums");
   }

@@ -12,6 +12,7 @@
 #include "flagstone/storage/file/build_name.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/text_file.hpp"
+#include "flagstone/storage/output/remove_in_place.hpp"
 
 namespace flagstone {
 namespace {
@@ -63,6 +64,10 @@ void clear_leftover(const std::string& hidden, const std::string& path) {
   char state = 0;
   if (lock >= 0 && ::pread(lock, &state, 1, 0) == 1 && state == publishing && !path_exists(path))
     ::rename((path_exists(hidden) ? hidden : old).c_str(), path.c_str());
+  if ((state == replacing || state == deleting) && path_exists(hidden)) {
+    if (half_removed(path)) remove_in_place(path);
+    if (state == replacing && !path_exists(path)) ::rename(hidden.c_str(), path.c_str());
+  }
   remove_notes(hidden);  // first: without them nobody takes over half of the build
   remove_tree(hidden);
   remove_tree(old);

@@ -19,6 +19,7 @@
 #include "flagstone/storage/file/sync.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/output/build_notes.hpp"
+#include "flagstone/storage/output/remove_in_place.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 
 namespace flagstone {
@@ -29,6 +30,11 @@ namespace fs = std::filesystem;
 bool is_file(const std::string& path) {
   struct stat status;
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool is_directory(const std::string& path) {
+  struct stat status;
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 std::string random_id() {
@@ -178,14 +184,17 @@ void Output::exchange() {
     }
     break;
   }
-  if (!flags_unsupported(errno)) throw StorageError("output: cannot publish", errno, path_);
+  const int refused = errno;
+  if (refused == EXDEV && is_directory(path_)) {
+    replace_in_place();
+    return;
+  }
+  if (!flags_unsupported(refused)) throw StorageError("output: cannot publish", refused, path_);
   const bool one_step = !path_exists(path_) || (is_file(path_) && is_file(hidden_));
   const std::string old = hidden_ + old_suffix;
   if (!one_step) {
     // A crash between the two renames leaves no `path`; the mark tells the next writer to finish.
-    if (::pwrite(lock_, &publishing, 1, 0) != 1 || ::fsync(lock_) != 0)
-      throw StorageError("output: cannot write the lock", errno, hidden_ + lock_suffix);
-    sync_directory(parent_);
+    announce(publishing);
     if (::rename(path_.c_str(), old.c_str()) != 0) throw StorageError("output: cannot publish", errno, path_);
   }
   if (::rename(hidden_.c_str(), path_.c_str()) != 0) {
@@ -203,6 +212,47 @@ void Output::exchange() {
     sync_published();
     remove_tree(old);
   }
+}
+
+/// Tells the next writer of the path, durably, what a publish is about to do.
+void Output::announce(char state) {
+  if (::pwrite(lock_, &state, 1, 0) != 1 || ::fsync(lock_) != 0)
+    throw StorageError("output: cannot write the lock", errno, hidden_ + lock_suffix);
+  sync_directory(parent_);
+}
+
+/// A directory of a lower layer of an overlay cannot be renamed (EXDEV). It is removed where it lies; from the moment
+/// when it is nothing any more the new version counts, and the next writer finishes what a death leaves undone.
+void Output::replace_in_place() {
+  announce(replacing);
+  if (!remove_in_place(path_)) throw StorageError("output: cannot publish", errno, path_);
+  if (rename_to_new(hidden_, path_)) return;
+  const int number = errno;
+  leave_ = true;
+  throw StorageError(
+      "output: the old version could be removed in part only, and the new one not take its place; the next writer of "
+      "this path finishes that, and the new version is stored then",
+      number, path_);
+}
+
+void Output::remove_replaced() {
+  // Tells, as long as it is there, that this is not done.
+  if (::mkdir(hidden_.c_str(), 0777) != 0) throw StorageError("delete: cannot write in this directory", errno, parent_);
+  announce(deleting);
+  if (!remove_in_place(path_)) throw StorageError("delete: cannot remove", errno, path_);
+  leave_ = true;
+  int number = path_exists(path_) ? EIO : 0;
+  try {
+    if (number == 0) sync_directory(parent_);
+  } catch (const StorageError& error) {
+    number = error.number;
+  }
+  if (number != 0)
+    throw StorageError(
+        "delete: it is deleted for everybody, but it could not be synced, or not all files removed; the next writer of "
+        "that path does that",
+        number, path_);
+  leave_ = false;
 }
 
 /// The old version stays until the new name is on the disk; the next writer of the path removes it then.

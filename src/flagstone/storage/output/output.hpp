@@ -34,6 +34,9 @@ class Output {
   /// Once. Cost: one fdatasync for each file inside. Where it throws, the old version is untouched, unless it says
   /// otherwise.
   void publish();
+  /// Removes what `path` names, a Zarr store whose directory cannot be renamed, instead of replacing it. Nothing was
+  /// built.
+  void remove_replaced();
 
  private:
   void take_lock();
@@ -41,6 +44,8 @@ class Output {
   void check_space(std::uint64_t bytes_needed) const;
   void drop() noexcept;
   void exchange();
+  void announce(char state);
+  void replace_in_place();
   void sync_published();
 
   std::string path_, parent_, hidden_;

@@ -1,6 +1,7 @@
 #include "flagstone/storage/output/record.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -75,12 +76,14 @@ std::string record_text(const std::string& operation, const std::string& argumen
 
 double checkpoint_seconds() {
   const char* given = std::getenv("FLAGSTONE_CHECKPOINT_SECONDS");
-  if (!given) return usual_seconds;
+  if (!given || *given == '\0') return usual_seconds;
   char* end = nullptr;
   const double seconds = std::strtod(given, &end);
   while (*end == ' ') ++end;
-  if (end == given || *end != '\0') return usual_seconds;
-  return seconds > 0 ? seconds : 0;
+  if (end == given || *end != '\0' || !(seconds >= 0 && std::isfinite(seconds)))
+    throw Error("FLAGSTONE_CHECKPOINT_SECONDS: '" + std::string(given) +
+                "' is no number of seconds; give 0 (at every opportunity) or more, or leave it unset.");
+  return seconds;
 }
 
 bool worth_a_record(double seconds) { return seconds >= 0 && seconds >= worth * checkpoint_seconds(); }

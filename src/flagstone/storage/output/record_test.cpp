@@ -219,9 +219,9 @@ TEST(Record, SecondsBetweenCheckpoints) {
   EXPECT_EQ(checkpoint_seconds(), 30);
   EXPECT_EQ(with("0"), 0);
   EXPECT_EQ(with("2.5"), 2.5);
-  EXPECT_EQ(with("-1"), 0);
   EXPECT_EQ(with(""), 30);
-  EXPECT_EQ(with("soon"), 30);
+  for (const char* bad : {"-1", "x", "nan", "inf", "3 s"}) EXPECT_THROW(with(bad), Error) << bad;
+  ::unsetenv("FLAGSTONE_CHECKPOINT_SECONDS");
   EXPECT_TRUE(worth_a_record(10));
   EXPECT_FALSE(worth_a_record(9.9));
   EXPECT_FALSE(worth_a_record(-1));
