@@ -1,6 +1,7 @@
 // C++ exceptions become the Python classes of flagstone.errors, which registers them here at import.
 #include "flagstone/base/error.hpp"
 
+#include <filesystem>
 #include <string>
 
 #include "bindings/core/bindings.hpp"
@@ -48,6 +49,10 @@ void to_python(const std::exception_ptr& pointer, void*) {
     raise("NumericalError", error, nb::none());
   } catch (const Error& error) {
     raise("Error", error, nb::none());
+  } catch (const std::filesystem::filesystem_error& error) {  // a link in a circle, a folder that may not be looked at
+    const std::string path = error.path1().string();
+    raise("StorageError", StorageError("storage: cannot look at", error.code().value(), path),
+          nb::make_tuple(error.code().value(), nb::steal(PyUnicode_DecodeFSDefault(path.c_str())), 0));
   }
 }
 

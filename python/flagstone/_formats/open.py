@@ -11,11 +11,12 @@ from .._array.array import Array
 from .._array.handle import derived, opened_by
 from .._errors.classes import FormatError
 from .._errors.messages import key_text, path_text, storage_error, warn_once
+from .._errors.regular import open_regular
 from .._expression.cf import packing_of
 from .._expression.expression import Expression
 from .._resume.openers import opener
 from .._sparse.array import SparseArray
-from .raw import behind_user_block, check_regular
+from .raw import behind_user_block
 from .registry import FORMATS, of_file
 from .zarr.groups import open_directory
 
@@ -138,9 +139,8 @@ def _verified_again(path: str) -> Array:
 
 def head_of(place: str) -> bytes:
     """Return the first bytes of a file, by which formats are told apart."""
-    check_regular("open", place)
     try:
-        with open(place, "rb") as file:
+        with open_regular("open", place) as file:
             head = file.read(4096)
             if not any(one.recognises(head) for one in FORMATS):
                 head = behind_user_block(file) or head

@@ -15,10 +15,11 @@ from .._array.array import Array
 from .._array.handle import opened_by
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
+from .._errors.regular import check_regular
 from .._resume.openers import opener
 from .registry import SIGNATURE
 
-__all__ = ["behind_user_block", "check_regular", "open_raw"]
+__all__ = ["behind_user_block", "open_raw"]
 
 
 def open_raw(
@@ -97,12 +98,6 @@ _core_dtypes = frozenset(
     ["bool", "float16", "float32", "float64", "complex64", "complex128"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
-
-
-def check_regular(who: str, place: str) -> None:
-    """Refuse what is no file of bytes: opening a pipe would wait for whoever writes into it."""
-    if os.path.exists(place) and not os.path.isfile(place):
-        raise FormatError(f"{who}: '{place}' is a pipe, a socket or a device; name a file or a directory.")
 
 
 def behind_user_block(file: BinaryIO) -> bytes:

@@ -16,6 +16,7 @@ from .._array.handle import built_aside
 from .._array.requests import assign
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error, warn_once
+from .._errors.regular import open_regular
 from .._output.destination import Destination
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
@@ -69,7 +70,7 @@ class _Table:
         self.path = path
         self._arrow = _arrow("open")
         pa = self._arrow
-        with open(path, "rb") as file:
+        with open_regular("open", path) as file:
             self._parquet = file.read(4) == b"PAR1"
         if self._parquet:
             # No buffers read ahead: a row group would lie in memory twice.

@@ -8,6 +8,7 @@ from typing import Any
 from .._array.array import Array
 from .._array.handle import is_transposed
 from .._errors.classes import Error, FormatError
+from .._errors.messages import storage_error
 from .._expression.cf import packing_of
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
@@ -41,6 +42,8 @@ def describe(path: str, key: str | None = None, check: bool = False) -> dict[str
     """
     facts: dict[str, Any] = {"path": path}
     try:
+        if not os.path.exists(path):
+            raise storage_error(f"info: '{path}' does not exist; it is a link that leads nowhere.", 2, path)
         if os.path.isfile(path):
             facts["bytes_on_disk"] = disk_bytes(path)
             _of_file(facts, path, key, check)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
+from .._errors.regular import check_regular
 from .._output.codec_choice import check_codec, samples
 from .._output.place import PathPlace
 from .._output.replaceable import check_overwrite, exists
@@ -268,6 +269,18 @@ def _sampled(call: Call, array: _core.Array, codec: str) -> tuple[float, float, 
     return (packed / taken, seconds / taken, number) if taken else (1.0, 0.0, 0)
 
 
+def _copy_as_it_is(source: str, target: str) -> None:
+    def copy(one: str, to: str) -> None:
+        check_regular("pack", one)  # a link to a device would be copied for ever
+        shutil.copy2(one, to)
+
+    try:
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__flagstone"), copy_function=copy)
+    except shutil.Error as error:
+        one, _, why = error.args[0][0]
+        raise storage_error(f"pack: '{one}' cannot be copied ({why}).", errno.EIO, one) from None
+
+
 class _Copying:
     """One tree of groups and arrays on its way."""
 
@@ -294,7 +307,7 @@ class _Copying:
                     "anew as v3 first."
                 )
             # Whatever its files say, they say it in the copy too.
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__flagstone"))
+            _copy_as_it_is(source, target)
             self.report.copied += (name,)
             return
         room = _core.plan_pack(source, given.codec, given.checksum).memory

@@ -17,6 +17,7 @@ from .._array.array import Array, open_core, shape_text
 from .._array.handle import Operand
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import path_text, storage_error
+from .._errors.regular import open_regular
 from .._resume.leftovers import MEMBER
 from .._resume.record import UNRECORDED, Record, sync_tree
 from .._scratch import quota
@@ -143,10 +144,10 @@ def _kept(array: Array | None) -> tuple[str, list[str]]:
     about: Any = {}
     with contextlib.suppress(OSError, ValueError):
         if os.path.exists(f"{array.path}/zarr.json"):
-            with open(f"{array.path}/zarr.json", encoding="utf-8") as file:
+            with open_regular("out", f"{array.path}/zarr.json") as file:
                 about = json.load(file)
         else:
-            with open(f"{array.path}/.zattrs", encoding="utf-8") as file:
+            with open_regular("out", f"{array.path}/.zattrs") as file:
                 about = {"attributes": json.load(file)}
     attributes = about.get("attributes") if isinstance(about, dict) else None
     attributes = attributes if isinstance(attributes, dict) else {}

@@ -16,6 +16,7 @@ from .._array.array import Array
 from .._array.handle import opener_of, owner_of, values_of
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
+from .._errors.regular import check_regular, open_regular
 
 __all__ = ["check_apart", "check_overwrite", "check_path", "check_replaceable", "exists"]
 
@@ -49,6 +50,7 @@ def check_replaceable(who: str, out: Array) -> None:
 def check_path(who: str, path: str | os.PathLike[str]) -> None:
     """Refuse a path where something lies that is no array, no result and no empty directory."""
     place = os.fspath(path)
+    check_regular(who, place)
     if not exists(place):
         return
     if os.path.isdir(place):
@@ -77,6 +79,7 @@ def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) 
     `file`: what is written is a single file, which may replace a file.
     """
     place = os.fspath(path)
+    check_regular(who, place)
     if not exists(place):
         return
     if os.path.isdir(place):
@@ -122,7 +125,7 @@ def _is_result(place: str) -> bool:
 
 
 def is_npy(place: str) -> bool:
-    with open(place, "rb") as file:
+    with open_regular("out", place) as file:
         return file.read(6) in (b"\x93NUMPY", b"")
 
 

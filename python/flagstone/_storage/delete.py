@@ -60,7 +60,7 @@ def _refuse_unless_ours(place: str) -> None:
         if known and not other:
             return
         what = f"holds '{other}', which is no part of a Zarr store" if other else "is no Zarr array or group"
-    elif place.endswith(".npy") and is_npy(place):
+    elif place.endswith(".npy") and os.path.isfile(place) and is_npy(place):
         return
     else:
         what = "is no Zarr array or group and no .npy file"

@@ -14,6 +14,7 @@ from .._array.handle import exchange, is_transposed, owner_of, writing
 from .._array.transactions import open_transactions
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import storage_error
+from .._errors.regular import open_regular
 from .._output.destination import check_new
 from .._runtime.call import Call
 
@@ -82,7 +83,7 @@ def forget_consolidated(path: str) -> None:
             os.unlink(f"{place}/.zmetadata")
         file = f"{place}/zarr.json"
         if os.path.exists(file):
-            with open(file, encoding="utf-8") as text:
+            with open_regular("resize", file) as text:
                 root = json.load(text)
             if root.pop("consolidated_metadata", None) is not None:
                 with open(f"{file}.part", "w", encoding="utf-8") as text:

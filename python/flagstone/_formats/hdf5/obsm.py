@@ -15,6 +15,7 @@ from ..._array.handle import built_aside
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError, ShapeError
 from ..._errors.messages import storage_error
+from ..._errors.regular import open_regular
 from ..._output.destination import check_new
 from ..._runtime.call import Call
 from ..zarr.groups import attributes
@@ -162,7 +163,7 @@ def _into_zarr(call: Call, place: str, name: str, values: Any, dtype: str, overw
 def _length(place: str) -> int | None:
     for file in ("zarr.json", ".zarray"):
         if os.path.exists(f"{place}/{file}"):
-            with open(f"{place}/{file}", encoding="utf-8") as text:
+            with open_regular("write_obsm", f"{place}/{file}") as text:
                 return int(json.load(text)["shape"][0])
     codes = f"{place}/codes"  # a categorical index
     return _length(codes) if os.path.isdir(codes) else None
@@ -182,7 +183,7 @@ def _forget_consolidated(place: str) -> None:
         os.unlink(f"{place}/.zmetadata")
     for file in (f"{place}/zarr.json", f"{place}/obsm/zarr.json"):
         if os.path.exists(file):
-            with open(file, encoding="utf-8") as text:
+            with open_regular("write_obsm", file) as text:
                 root = json.load(text)
             if root.pop("consolidated_metadata", None) is not None:
                 _replace_text(file, json.dumps(root, indent=2))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from ..._errors.classes import FormatError
+from ..._errors.regular import open_regular
 
 __all__ = ["read_header", "start"]
 
@@ -20,7 +21,7 @@ _LONGEST = 10_000  # NumPy takes no longer headers
 
 def start(path: str, member: zipfile.ZipInfo) -> int:
     """Return where a member's bytes begin: behind its local header, its name and its extra field."""
-    with open(path, "rb") as file:
+    with open_regular("open", path) as file:
         file.seek(member.header_offset)
         name, extra = struct.unpack("<26x2H", file.read(30))
     return int(member.header_offset) + 30 + int(name) + int(extra)

@@ -14,13 +14,39 @@ from numpy.typing import NDArray
 from ... import _core
 from ..._errors.classes import FormatError
 from ..._errors.messages import storage_error
+from ..._errors.regular import open_regular
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
 
 __all__ = ["Lines"]
 
 _BLOCK = 4 << 20  # of text
+_PADDING = 256 << 20  # zeros behind a gzip file; a file with a hole has 2^42 of them
+_ZEROS = bytes(_BLOCK)
 _LONGEST = 256 << 20  # one line; beyond that it is no text
+
+
+class _Padded:
+    """A packed file whose padding is skipped in blocks: gzip looks at zeros behind it one by one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._zeros = file, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return bytes; where many zeros were asked for alone, which only padding is, what follows them."""
+        data = self._file.read(size)
+        self._zeros = self._zeros + 1 if size == 1 and data == b"\0" else 0
+        if self._zeros < 512:
+            return data
+        for _ in range(_PADDING // _BLOCK):
+            more = self._file.read(_BLOCK)
+            if more != _ZEROS:
+                self._file.seek(-len(more.lstrip(b"\0")), os.SEEK_CUR)
+                return self.read(1)
+        raise gzip.BadGzipFile("zeros without end are behind it")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 class Lines:
@@ -31,14 +57,14 @@ class Lines:
         self._call = call
         self.path, self.number = path, 0  # lines read so far
         try:
-            self._raw: IO[bytes] = open(path, "rb")  # noqa: SIM115
+            self._raw: IO[bytes] = open_regular("open", path)
         except OSError as error:
             raise storage_error(
                 f"open: '{path}' cannot be read ({error.strerror}).", error.errno or 0, path
             ) from None
         packed = self._raw.read(2) == b"\x1f\x8b"
         self._raw.seek(0)
-        self._file: Any = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        self._file: Any = gzip.GzipFile(fileobj=_Padded(self._raw)) if packed else self._raw
         self.nbytes = os.fstat(self._raw.fileno()).st_size
         self._left, self._taken = b"", 0
         self.offset = 0  # in the text: behind what `parsed` has given
@@ -97,6 +123,9 @@ class Lines:
         while not end:
             data = self.read(_BLOCK)
             end = not data
+            if b"\0" in data:  # a hole, whose zeros would be looked at as one line
+                at = self.number + 1 + (self._left + data).partition(b"\0")[0].count(b"\n")
+                raise FormatError(f"open: '{self.path}', line {at}: it holds a zero byte, so it is no text.")
             text = self._left + (data or b"\n")
             block, at = np.frombuffer(text, np.uint8), 0
             while True:

@@ -13,6 +13,7 @@ from ..._array.array import Array, open_array, shape_text
 from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
+from ..._errors.regular import open_regular
 from ..._expression.cf import ATTRIBUTES, note_packing
 from ..._resume.openers import opener
 from ..._sparse.array import SparseArray, matrix_of
@@ -20,6 +21,7 @@ from ..._sparse.array import SparseArray, matrix_of
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
 
 _DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's names of dimensions in Zarr v2
+_MOST_TEXT = 64 << 20  # bytes of metadata that are looked through for attributes
 _REPLACED = 20  #: times that a directory may be replaced while it is opened
 
 
@@ -145,14 +147,14 @@ def _cf_attributes(place: str) -> dict[str, Any]:
     """Return the attributes of an array, where those of the CF conventions may be among them."""
     version = 3 if os.path.isfile(f"{place}/zarr.json") else 2
     try:
-        with open(f"{place}/zarr.json" if version == 3 else f"{place}/.zattrs", "rb") as file:
-            text = file.read()
-        if not any(name.encode() in text for name in (*ATTRIBUTES, _DIMENSIONS)):
+        with open_regular("open", f"{place}/zarr.json" if version == 3 else f"{place}/.zattrs") as file:
+            text = file.read(_MOST_TEXT + 1)
+        if len(text) > _MOST_TEXT or not any(name.encode() in text for name in (*ATTRIBUTES, _DIMENSIONS)):
             return {}  # the usual case costs no parsing
         root = json.loads(text)
         attributes = root.get("attributes", {}) if version == 3 else root
         if version == 2 and _DIMENSIONS in attributes:  # xarray's: the fill value is what is missing
-            with open(f"{place}/.zarray", "rb") as file:
+            with open_regular("open", f"{place}/.zarray") as file:
                 attributes["_FillValue"] = json.loads(file.read()).get("fill_value")
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
@@ -228,9 +230,9 @@ def about(opened: Array | SparseArray) -> dict[str, Any]:
 def _codecs(place: str) -> dict[str, Any]:
     try:
         if os.path.exists(f"{place}/zarr.json"):
-            with open(f"{place}/zarr.json", encoding="utf-8") as file:
+            with open_regular("info", f"{place}/zarr.json") as file:
                 return _v3(json.load(file))
-        with open(f"{place}/.zarray", encoding="utf-8") as file:
+        with open_regular("info", f"{place}/.zarray") as file:
             return _v2(json.load(file))
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -9,6 +9,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/directory.hpp"
+#include "flagstone/storage/file/file.hpp"
 
 namespace flagstone {
 namespace {
@@ -33,7 +34,7 @@ void mark_dirty(const Array& array, bool dirty) {
   }
   std::error_code error;
   if (!mark.parent_path().empty()) std::filesystem::create_directories(mark.parent_path(), error);
-  const int descriptor = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int descriptor = open_regular(mark.string(), O_WRONLY | O_CREAT);
   if (descriptor < 0) throw StorageError("write: cannot mark the array as dirty", errno, mark.string());
   ::close(descriptor);
   sync_directory(mark.parent_path().empty() ? "." : mark.parent_path().string());

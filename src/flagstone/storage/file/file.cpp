@@ -25,12 +25,32 @@ int open_direct(int descriptor, int access) {
 
 }  // namespace
 
+int open_regular(int directory, const char* name, int flags, const std::string& said, unsigned mode) {
+  const int file =
+      without_interruption([&] { return ::openat(directory, name, flags | O_NONBLOCK | O_CLOEXEC, mode); });
+  struct stat status;
+  const bool strange = file < 0 ? errno == ENXIO  // a socket, or a pipe that nobody reads
+                                : ::fstat(file, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+  if (strange) {
+    if (file >= 0) ::close(file);
+    throw FormatError("open: " + said +
+                      " is a pipe, a socket or a device, and a file is needed; put the file in its place.");
+  }
+  if (file >= 0)
+    ::fcntl(file, F_SETFL, flags);  // io_uring takes O_NONBLOCK to mean that a request may fail with EAGAIN
+  return file;
+}
+
+int open_regular(const std::string& path, int flags, unsigned mode) {
+  return open_regular(AT_FDCWD, path.c_str(), flags, path, mode);
+}
+
 std::shared_ptr<File> File::open(const std::string& path, Mode mode) {
   const int access = mode == Mode::read ? O_RDONLY : O_RDWR;
-  const int flags = access | O_CLOEXEC | (mode == Mode::create ? O_CREAT | O_EXCL : 0);
+  const int flags = access | (mode == Mode::create ? O_CREAT | O_EXCL : 0);
   std::shared_ptr<File> file(new File);
   file->path_ = path;
-  file->buffered_ = without_interruption([&] { return ::open(path.c_str(), flags, 0666); });
+  file->buffered_ = open_regular(path, flags);
   if (file->buffered_ < 0) {
     const char* verbs[] = {"storage: cannot open for reading", "storage: cannot open for writing",
                            "storage: cannot create"};

@@ -41,6 +41,11 @@ class File {
   std::string path_;
 };
 
+/// open(2) of what must be a file of bytes, without waiting: a pipe would wait for whoever is at its other end. -1 with
+/// errno; FormatError, which calls it `said`, for a pipe, a socket or a device. `name` is looked for in `directory`.
+int open_regular(int directory, const char* name, int flags, const std::string& said, unsigned mode = 0666);
+int open_regular(const std::string& path, int flags, unsigned mode = 0666);
+
 /// pread and pwrite of everything, through the buffered descriptor; StorageError, FormatError at the end of the file.
 void read_exactly(const File& file, void* to, std::size_t bytes, std::uint64_t offset);
 void write_exactly(int descriptor, const File& file, const void* from, std::size_t bytes, std::uint64_t offset);

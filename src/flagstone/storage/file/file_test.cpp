@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,6 +43,27 @@ TEST(File, MissingAndExistingPathsAreNamed) {
   File::open(path, File::Mode::create);
   EXPECT_EQ(error_of([&] { File::open(path, File::Mode::create); }), EEXIST);
   EXPECT_EQ(error_of([&] { File::open(directory.path(), File::Mode::read); }), EISDIR);
+}
+
+TEST(File, PipesSocketsAndDevicesAreRefusedWithoutWaiting) {
+  TemporaryDirectory directory;
+  const std::string pipe = directory / "pipe", socket = directory / "socket";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int at = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  ASSERT_LT(socket.size(), sizeof address.sun_path);
+  std::strcpy(address.sun_path, socket.c_str());
+  ASSERT_EQ(::bind(at, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ::close(at);
+  for (const std::string& path : {pipe, socket, std::string("/dev/null")}) {
+    for (const File::Mode mode : {File::Mode::read, File::Mode::update})
+      EXPECT_THROW(File::open(path, mode), FormatError) << path;
+    for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR}) EXPECT_THROW(open_regular(path, flags), FormatError) << path;
+  }
+  // A request to a file that is opened without waiting may fail with EAGAIN.
+  const auto file = File::open(directory / "a.bin", File::Mode::create);
+  EXPECT_FALSE(::fcntl(file->buffered(), F_GETFL) & O_NONBLOCK);
+  EXPECT_TRUE(::fcntl(file->buffered(), F_GETFD) & FD_CLOEXEC);
 }
 
 TEST(File, BothDescriptorsSeeOneFileAndCloseOnExec) {

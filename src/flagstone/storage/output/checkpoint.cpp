@@ -74,7 +74,7 @@ void Checkpoint::throw_damaged(const std::string& what) const {
 }
 
 void Checkpoint::open() {
-  const Descriptor file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open_regular(path(), O_RDONLY));
   if (file < 0 && errno == ENOENT) return;
   if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
   const std::string head = head_of(file, path());
@@ -131,7 +131,7 @@ void Checkpoint::save(double done, const std::vector<Part>& parts) {
   const std::string head = hex(crc32c(text.data(), text.size())) + " " + text + "\n";
   const std::string fresh = path() + ".new";
   {
-    const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const Descriptor file(open_regular(fresh, O_WRONLY | O_CREAT | O_TRUNC));
     if (file < 0) throw StorageError("checkpoint: cannot create", errno, fresh);
     write_all(file, std::as_bytes(std::span(head)), fresh);
     for (const Part& one : parts) write_all(file, one.bytes, fresh);
@@ -170,7 +170,7 @@ std::size_t Checkpoint::bytes_of(const std::string& name) const {
 void Checkpoint::load(const std::string& name, void* to, std::size_t bytes) const {
   const Entry* entry = find(name);
   if (!entry || entry->bytes != bytes) throw_damaged("its part '" + name + "' does not fit");
-  const Descriptor file(::open(path().c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open_regular(path(), O_RDONLY));
   if (file < 0) throw StorageError("checkpoint: cannot open", errno, path());
   if (read_all(file, static_cast<std::byte*>(to), bytes, entry->offset, path()) != bytes)
     throw_damaged("it ends too early");

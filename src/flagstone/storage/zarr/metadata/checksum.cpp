@@ -11,6 +11,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/crc32c.hpp"
 #include "flagstone/storage/file/descriptor.hpp"
+#include "flagstone/storage/file/file.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 
@@ -46,7 +47,7 @@ void stamp_metadata(const std::string& file, const std::string& text, const std:
   const std::string folder = stamp.substr(0, stamp.rfind('/'));
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     throw StorageError("storage: cannot make the directory of", errno, stamp);
-  const Descriptor to(::open(stamp.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+  const Descriptor to(open_regular(stamp, O_WRONLY | O_CREAT));
   if (to < 0) throw StorageError("storage: cannot create", errno, stamp);
   const ssize_t written = ::pwrite(to, &now, sizeof now, 0);
   if (written != static_cast<ssize_t>(sizeof now))
@@ -54,7 +55,7 @@ void stamp_metadata(const std::string& file, const std::string& text, const std:
 }
 
 bool metadata_damaged(const std::string& file, const std::string& text, const std::string& stamp) {
-  const Descriptor from(::open(stamp.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor from(open_regular(stamp, O_RDONLY));
   if (from < 0) return false;
   Stamp then{};
   const ssize_t got = ::pread(from, &then, sizeof then, 0);

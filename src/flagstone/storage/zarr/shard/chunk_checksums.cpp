@@ -135,7 +135,7 @@ bool ChunkSums::open_existing(bool writable) {
 }
 
 bool ChunkSums::open_named(const char* name, bool writable) {
-  file_ = ::openat(directory_, name, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  file_ = open_regular(directory_, name, writable ? O_RDWR : O_RDONLY, path_);
   if (file_ < 0 && errno != ENOENT && writable) throw StorageError("storage: cannot open the checksums", errno, path_);
   if (file_ < 0) return false;
   writable_ = writable;

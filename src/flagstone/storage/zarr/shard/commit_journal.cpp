@@ -131,12 +131,12 @@ class Reader {
 void (*commit_step)(const char*) = &nothing;
 
 JournalHead Journal::head() const {
-  const Descriptor file(::openat(directory_, name, O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open_regular(directory_, name, O_RDONLY, path_));
   return file < 0 ? JournalHead{} : head_in(file, path_);
 }
 
 std::string Journal::body(const JournalHead& head) const {
-  const Descriptor file(::openat(directory_, name, O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open_regular(directory_, name, O_RDONLY, path_));
   const std::string text = file < 0 ? std::string() : read_range(file, head.bytes, sizeof head);
   if (text.size() == head.bytes && crc32c(text.data(), text.size()) == head.body) return text;
   if (this->head() == head) damaged(path_);
@@ -174,7 +174,7 @@ void Journal::mark(JournalHead::State state) {
 int Journal::open_journal() const {
   if (::mkdirat(directory_, folder, 0777) != 0 && errno != EEXIST)
     throw StorageError("commit: cannot make the directory of", errno, path_);
-  const int file = ::openat(directory_, name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int file = open_regular(directory_, name, O_RDWR | O_CREAT, path_);
   if (file < 0) throw StorageError("commit: cannot write the journal", errno, path_);
   return file;
 }
@@ -195,7 +195,7 @@ void Journal::point(const JournalHead& before, std::uint64_t id, const std::stri
 }
 
 void Journal::clear() {
-  const Descriptor file(::openat(directory_, name, O_RDWR | O_CLOEXEC));
+  const Descriptor file(open_regular(directory_, name, O_RDWR, path_));
   if (file < 0) throw StorageError("commit: cannot write the journal", errno, path_);
   JournalHead head = head_in(file, path_);
   head.state = JournalHead::State::idle;
