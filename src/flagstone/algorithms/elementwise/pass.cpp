@@ -227,7 +227,7 @@ class Builder {
       tiles *= states.tiles[d];
       if (!reduction.reduced[d]) results *= tile_[d], kept_tiles *= states.tiles[d];
     }
-    states.slot_words = results * kernel::state_words(reduction.fold, pass_->program.dtype(reduction.value));
+    states.slot_words = results * kernel::accumulator_words(reduction.fold, pass_->program.dtype(reduction.value));
     states.partials = temporary_array({tiles * states.slot_words}, Dtype::float64, {states.slot_words}, pass_->scratch);
     states.gathered.assign(static_cast<std::size_t>(kept_tiles), {-1, 0});
     return states;

@@ -24,8 +24,8 @@ enum class Kernel : std::uint8_t {
   convert,   // to := from, as another real dtype
   assemble,  // to := pieces of another array, their dimensions in another order, or converted
   evaluate,  // a fused expression: its values stored and folded
-  join,      // states of a fold := joined with others
-  finish,    // to := what states of a fold stand for
+  join,      // accumulators of a fold := joined with others
+  finish,    // to := what accumulators of a fold stand for
   csr_multiply,
   csr_multiply_transposed,
   csr_gram,         // both of them, while a row is in the nearest cache
