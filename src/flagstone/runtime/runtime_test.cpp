@@ -134,6 +134,20 @@ TEST_F(RuntimeTest, PartialSumsStayInMemoryWhereTheyFit) {
   EXPECT_EQ(sum[0], 64);
 }
 
+/// The calls of a task come before its body, which sees what they made.
+TEST_F(RuntimeTest, CallsRunBeforeTheBody) {
+  const Array x = tiles(1);
+  std::vector<double> found;
+  run(4 * tile_bytes, [&](Graph& graph) {
+    TaskSpec spec = task("both", {write(tile(x, 0))}, [&](auto t) { found.push_back(t[0].template as<double>()[7]); });
+    spec.calls = {call::fill(Dtype::float64, 3, {0}), call::fill(Dtype::float64, 5, {0, false, false, {{7}, {1}}})};
+    graph.add(std::move(spec));
+    graph.await({read(tile(x, 0))}, [&](auto t) { found.push_back(t[0].template as<double>()[6]); });
+  });
+  EXPECT_EQ(found, (std::vector<double>{5, 3}));
+  EXPECT_EQ(stats_.of(Kernel::fill).calls, 2u);
+}
+
 TEST_F(RuntimeTest, WhatIsKeptForNobodyIsWrittenInTheEnd) {
   const Array x = tiles(4);
   const auto builder = [&](Graph& graph) {

@@ -265,16 +265,14 @@ class Builder {
       task.cost.bytes_touched +=
           pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
     complete(*evaluation, box, first);
-    if (pass.visit.body)
+    task.calls = {call::evaluate(evaluation)};
+    if (pass.visit.body)  // the user's: there is no kernel for it
       task.body = [pass = pass_, box, evaluation = std::move(evaluation)](std::span<const Tile> tiles) {
-        host_kernels().run(call::evaluate(evaluation), tiles);
         std::vector<Tile> visited;
         for (std::size_t i = pass->stores.size(); i < evaluation->outputs.size(); ++i)
           visited.push_back(call::output_tile(*evaluation, evaluation->outputs[i], tiles));
         pass->visit.body(box, visited);
       };
-    else
-      task.calls = {call::evaluate(std::move(evaluation))};
     graph_.add(std::move(task));
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
   }

@@ -194,6 +194,13 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
         });
       });
     }
+    case Kernel::fill: {
+      const TilePart to = part(dtype, {m, n});
+      const std::complex<double> value{2.5, is_complex(dtype) ? -3.0 : 0.0};
+      return check(call::fill(dtype, value, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, value); });
+      });
+    }
     case Kernel::copy:
       return check_copy(dtype);
     case Kernel::add: {

@@ -61,11 +61,11 @@ using Body = std::function<void(std::span<const Tile>)>;
 struct TaskSpec {
   std::string name;  // "gemm", "csr_gram": a literal; no index in it
   std::vector<Access> accesses;
-  Body body;  // users' tasks, and what has no kernel
+  Body body;  // users' tasks, and what has no kernel; after the calls
   Cost cost;
   std::vector<TaskId> after;  // what accesses cannot express
   int priority = 0;           // higher first among tasks that miss equally many bytes
-  std::vector<Call> calls;    // in the place of a body, one after the other
+  std::vector<Call> calls;    // one after the other
 };
 
 /// Bytes held outside the cache (a basis, a vector block), charged to the run's budget; given back by destruction.
