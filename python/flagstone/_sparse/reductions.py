@@ -83,9 +83,9 @@ class _Along(_Fold):
         self.real = "float32" if view.dtype == np.float32 else "float64"
 
     def fold(self, out: _core.Array) -> _core.Job:
-        """Return the job that writes `out`."""
-        scratch = str(prepare(self.call.runtime.scratch))
-        return _core.csr_fold_job(self.view.operand(), self.name, self.rows, self.real, scratch, out)
+        """Return the job that writes `out`; partial results may go to scratch."""
+        prepare(self.call.runtime.scratch)
+        return _core.csr_fold_job(self.view.operand(), self.name, self.rows, self.real, out)
 
     def words(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the folds and the numbers of stored values."""

@@ -6,7 +6,6 @@
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::sparse {
 namespace {
@@ -190,12 +189,12 @@ void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options,
   if (n == 0) return;
   graph.add(std::move(first));
   if (panels == 0) return;
-  const Array partials = temporary_array({panels * 2 * n}, Dtype::float64, {2 * n}, options.scratch);
+  const Array partials = graph.temporary({panels * 2 * n}, Dtype::float64, {2 * n});
   auto joined = std::make_shared<Joined>();
   joined->fold = options.fold;
   for (Index p = 0; p < panels; ++p) {
     const Region mine{partials, {{p * 2 * n}, {2 * n}}};
-    add_panel(graph, a, p, options, Along::columns, write(mine));
+    add_panel(graph, a, p, options, Along::columns, again(write(mine)));
     TaskSpec merge;
     merge.name = "csr_fold_join";
     merge.accesses = {last(read(mine)), update({out, whole(out.shape())})};

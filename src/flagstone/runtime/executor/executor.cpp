@@ -30,11 +30,12 @@ std::string where(const TaskState& task) {
 
 }  // namespace
 
-Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, const Heartbeat& heartbeat)
+Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
+                   const Heartbeat& heartbeat)
     : RunState(ring, capacity, *this, options.workers),
       ring_(ring),
       transfers_(*this, ring),
-      builder_(*this, transfers_, options,
+      builder_(*this, transfers_, options, std::move(scratch),
                heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
   const SignalsBlocked blocked;
   for (int i = 0; i < options.workers; ++i)

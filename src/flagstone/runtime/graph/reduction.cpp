@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 namespace {
@@ -39,7 +38,7 @@ std::function<void()> Reduction::prepare(TaskSpec& task) {
     if (dtype < Dtype::float32)
       throw ShapeError("reduce: " + std::string(name_of(dtype)) + " tiles do not add up; use float or complex.");
     const Shape& shape = access.region.box.shape;
-    Region tile{temporary_array(shape, dtype, shape, scratch_), whole(shape)};
+    Region tile{graph_.temporary(shape, dtype, shape), whole(shape)};
     made.emplace_back(access.region, tile);
     access = again(write(tile));
     places.push_back(i);
