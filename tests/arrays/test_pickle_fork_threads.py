@@ -245,22 +245,30 @@ def test_a_journal_committed_before_the_lock_was_had_is_not_overwritten(tmp_path
     path.write_bytes(b"old" * 5000)
     first = journal.Journal(str(path))
     first.write(b"new" * 5000)
-    real, apply = journal.fcntl.flock, journal._apply
+    apply = journal._apply
     died = []
 
     def dies(*arguments):
         raise KeyboardInterrupt
 
-    def flock(descriptor, operation):
-        if not died:
+    real = journal.FileLock
+
+    class Lock:
+        wait = real.wait
+
+        @staticmethod
+        def take(part):
+            if died:
+                return real.take(part)
             died.append(True)
             journal._apply = dies
             with pytest.raises(KeyboardInterrupt), first:
                 first.commit()  # renamed, and its process ends before the pages are in the file
             journal._apply = apply
-        real(descriptor, operation)
+            # Opened before it was renamed and locked after: it has the other name by now.
+            return real.take(part.removesuffix(".part"))
 
-    monkeypatch.setattr(journal.fcntl, "flock", flock)
+    monkeypatch.setattr(journal, "FileLock", Lock)
     with journal.Journal(str(path)) as second:
         second.write(b"end")
         second.commit()

@@ -258,6 +258,42 @@ def test_a_quota_smaller_than_what_lies_there_is_told(tmp_path, place):
     assert held.shape == a.shape
 
 
+def test_what_reductions_spill_counts_and_is_refused_before_work(tmp_path, place):
+    """Partial results of rows wait for all columns: 72 MiB, of which a small limit holds a third."""
+    rows = 3 << 20
+    x = np.tile(np.arange(-8, 8, dtype=np.int8), (rows, 1))
+    stored = fl.create(tmp_path / "x.zarr", x.shape, "int8", chunks=(1 << 20, 4))
+    stored[...] = x
+    del x, stored
+    a = fl.open(tmp_path / "x.zarr")
+
+    jobs = a.sum(axis=0), a.var(axis=1)
+
+    def reduce(quota, memory):
+        with fl.Runtime(scratch=place, scratch_quota=quota, memory=memory, workers=1) as runtime:
+            return *fl.compute(*jobs), runtime.last.bytes_written
+
+    def at_the_least(quota, memory=64 * MiB):
+        for _ in range(8):
+            try:
+                return reduce(quota, memory)
+            except fl.BudgetError as small:
+                memory = small.least
+        pytest.fail("the least limit that was named was refused eight times")
+
+    with pytest.raises(fl.StorageError, match=r"^compute: needs .* of its quota of 1 MiB") as caught:
+        at_the_least("1MiB")
+    assert caught.value.errno == errno.EDQUOT
+    assert quota.held(place) == 0
+    del caught
+    assert reduce("1MiB", "4GiB")[2] == 0  # in enough memory it takes nothing of the quota
+    sums, spread, written = at_the_least("1GiB")
+    assert written > 0
+    np.testing.assert_array_equal(sums, rows * np.arange(-8, 8))
+    assert (spread == 21.25).all()
+    assert quota.held(place) == 0
+
+
 def test_a_place_in_memory_that_is_named_is_taken_and_told(tmp_path):
     """Where nobody names one, such a place is passed over: the unit tests of storage/scratch mount some."""
     from flagstone._scratch.scratch import file_system

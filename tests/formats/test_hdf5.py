@@ -247,7 +247,7 @@ except fl.StorageError as error:
 """
 
 
-@pytest.mark.parametrize("step", ["_write:1", "_write:9", "fsync:1", "rename:1", "_apply:1", "unlink:1"])
+@pytest.mark.parametrize("step", ["_write:1", "_write:9", "sync_file:1", "rename:1", "_apply:1", "unlink:1"])
 def test_killed_at_any_step_it_is_all_or_nothing(annotated, isolated, step):
     """kill -9 while pages are collected, before and at the commit, and while they are put in place."""
     anndata = pytest.importorskip("anndata")
@@ -265,8 +265,8 @@ def test_killed_at_any_step_it_is_all_or_nothing(annotated, isolated, step):
     assert [p.name for p in annotated.parent.iterdir()] == ["a.h5ad"]
 
 
-NOT_YET = ("_write:1", "_write:9", "fsync:1", "rename:1")
-COMMITTED = ("_sync_folder:1", "_apply:1", "fsync:3", "unlink:1")
+NOT_YET = ("_write:1", "_write:9", "sync_file:1", "rename:1")
+COMMITTED = ("sync_folder:1", "_apply:1", "sync_file:2", "unlink:1")
 
 
 @pytest.mark.parametrize("step", NOT_YET + COMMITTED)

@@ -83,10 +83,7 @@ def test_calibrate_says_what_is_wrong(tmp_path, monkeypatch):
     with pytest.raises(fl.Error, match=r"calibrate: no profile is kept .* run calibrate without show"):
         fl.calibrate(tmp_path, show=True)
 
-    class Full:
-        f_bavail, f_frsize = 100 << 8, 4096
-
-    monkeypatch.setattr(os, "statvfs", lambda _: Full)
+    monkeypatch.setattr(gauge.scratch, "free_bytes", lambda _: 100 << 20)
     with pytest.raises(fl.StorageError, match=r"calibrate: .* 100 MiB of space left and 256 MiB are needed"):
         fl.calibrate(tmp_path)
 

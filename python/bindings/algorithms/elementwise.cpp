@@ -1,5 +1,4 @@
 // Programs of fused element-wise expressions, and passes that run them.
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -81,9 +80,8 @@ void bind_elementwise(nb::module_& m) {
 
   nb::class_<Pass>(m, "Pass")
       .def("__init__",
-           [](Pass* self, const kernel::Program& program, const Shape& start, const Shape& shape,
-              const std::string& scratch) {
-             new (self) Pass{{.program = program, .start = start, .shape = shape, .scratch = scratch}};
+           [](Pass* self, const kernel::Program& program, const Shape& start, const Shape& shape) {
+             new (self) Pass{{.program = program, .start = start, .shape = shape}};
            })
       .def("operand",
            [](Pass& pass, const Array& array, bool transpose) {
@@ -110,12 +108,6 @@ void bind_elementwise(nb::module_& m) {
            })
       .def("cut", [](Pass& pass, const Shape& tile) { pass.tile = tile; })
       .def("tile", [](const Pass& pass) { return pass.tile.empty() ? elementwise::choose_tile(pass) : pass.tile; })
-      .def(
-          "between",
-          [](Pass& pass, const std::string& directory, const std::string& who, std::optional<std::uint64_t> quota) {
-            pass.between = {directory, who, quota};
-          },
-          nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
       .def("job", &job_of)
       .def_prop_ro("passes", [](const Pass& pass) { return pass.scheme().passes(); })
       .def_prop_ro("why", [](const Pass& pass) { return pass.scheme().why; })

@@ -66,20 +66,20 @@ void bind_sparse(nb::module_& m) {
       std::copy(found.column_squares.begin(), found.column_squares.end(), to + found.column_sums.size());
     }};
   });
-  m.def("csr_fold_job", [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real,
-                           const std::string& scratch, const Array& out) {
-    using sparse::Fold;
-    const Fold which = fold == "min"       ? Fold::min
-                       : fold == "max"     ? Fold::max
-                       : fold == "moments" ? Fold::moments
-                       : fold == "counts"  ? Fold::counts
-                                           : Fold::nonzero;
-    return Job{[=, a = sparse::read_once(a)](Graph& graph) {
-      const sparse::FoldOptions options{which, dtype_from_name(real), scratch};
-      rows ? sparse::fold_rows(graph, a, options, out) : sparse::fold_columns(graph, a, options, out);
-      graph.barrier();
-    }};
-  });
+  m.def("csr_fold_job",
+        [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real, const Array& out) {
+          using sparse::Fold;
+          const Fold which = fold == "min"       ? Fold::min
+                             : fold == "max"     ? Fold::max
+                             : fold == "moments" ? Fold::moments
+                             : fold == "counts"  ? Fold::counts
+                                                 : Fold::nonzero;
+          return Job{[=, a = sparse::read_once(a)](Graph& graph) {
+            const sparse::FoldOptions options{which, dtype_from_name(real)};
+            rows ? sparse::fold_rows(graph, a, options, out) : sparse::fold_columns(graph, a, options, out);
+            graph.barrier();
+          }};
+        });
   bind_product<sparse::multiply>(m, "csr_multiply_job");
   bind_product<sparse::multiply_transposed>(m, "csr_multiply_transposed_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");

@@ -1,4 +1,5 @@
 // The runtime that jobs run on, and boxes that travel without one.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -56,9 +57,11 @@ class OneRun {
   std::unique_lock<std::mutex> lock_;
 };
 
-Statistics run(Engine& engine, const Job& job, nb::handle progress) {
+Statistics run(Engine& engine, const Job& job, nb::handle progress, const std::string& who,
+               std::optional<std::uint64_t> scratch_quota) {
   const OneRun one(engine);
   const nb::gil_scoped_release unlocked;
+  engine.runtime.asks_for_scratch(who, scratch_quota);
   // K workers x T threads (the runtime does not see the kernels). With all processors in every worker's call the
   // threads spin against each other: three times the processor seconds.
   const kernel::BlasThreads threads(engine.runtime.options().threads_per_task);
@@ -238,7 +241,7 @@ void bind_runtime(nb::module_& m) {
       .def_prop_rw(
           "profile", [](Engine& e) { return e.runtime.profile(); },
           [](Engine& e, const MachineProfile& p) { e.runtime.profile() = p; })
-      .def("run", &run, nb::arg("job"), nb::arg("progress").none())
+      .def("run", &run, nb::arg("job"), nb::arg("progress").none(), nb::arg("who"), nb::arg("scratch_quota").none())
       .def("plan", &plan)
       .def("least_memory", &least_memory)
       .def("check", &check, nb::arg("directory"), nb::arg("progress") = nb::none())

@@ -41,6 +41,7 @@ void bind_files(nb::module_& m) {
   nb::class_<FileLock>(m, "FileLock")
       .def_static("make", &FileLock::make, nb::arg("path"), nb::arg("mode") = 0666, unlocked())
       .def_static("take", &FileLock::take, unlocked())
+      .def_static("wait", &FileLock::wait, unlocked())
       .def("__bool__", [](const FileLock& lock) { return static_cast<bool>(lock); })
       .def("fileno", &FileLock::descriptor)
       .def("is_at", &FileLock::is_at)

@@ -52,9 +52,8 @@ class Pass(Routine[None]):
         """Return the kernel's pass as a job."""
         roots = [e for e, _ in self.stores] + [part[0] for r, _ in self.reductions for part in r.parts]
         program, operands, values = lower(roots, self.call)
-        directory = str(prepare(self.call.runtime.scratch))
-        built = _core.Pass(program, self.start, list(self.shape), directory)
-        built.between(directory, self.call.who, self.call.runtime.scratch_quota)
+        prepare(self.call.runtime.scratch)  # partial results and copies of operands may go there
+        built = _core.Pass(program, self.start, list(self.shape))
         for array, transposed in operands:
             built.operand(array, transposed)
         numbers = iter(values)

@@ -49,8 +49,7 @@ def _directory(path: str | os.PathLike[str] | None) -> Path:
 
 def _file_bytes(directory: Path) -> int:
     """Return how large the gauge's file may be: 1 GiB, at most a quarter of what is free."""
-    system = os.statvfs(directory)
-    free = system.f_bavail * system.f_frsize
+    free = scratch.free_bytes(directory)
     if free // 4 < _SMALLEST:
         raise storage_error(
             f"calibrate: '{directory}' has {_core.format_bytes(free)} of space left and "

@@ -129,7 +129,7 @@ class Call:
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)
         try:
-            return self.engine.run(job, self.runtime.progress)
+            return self.engine.run(job, self.runtime.progress, self.who, self.runtime.scratch_quota)
         finally:
             _core.pages_of_job(False)
 

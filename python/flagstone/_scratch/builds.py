@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["is_at", "unreserved", "whole_or_nothing"]
+__all__ = ["unreserved", "whole_or_nothing"]
 
 
 #: Whether a file system was met, in the call that runs, that cannot reserve space.
@@ -25,12 +24,3 @@ def whole_or_nothing(*built: Any) -> Iterator[None]:
             if one is not None:
                 one.discard()
         raise
-
-
-def is_at(descriptor: int, path: str) -> bool:
-    """Say whether an open file still has this name."""
-    try:
-        there = os.stat(path)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(descriptor), there)

@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
+from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.plan import Plan
+from .._runtime.routine import At, How, Routine
 
 __all__ = ["Product"]
 
 Floats = NDArray[Any]
 
 
-class Product:
+class Product(Routine[Floats]):
     """One product of a streamed sparse matrix with a block of vectors in memory: run it or plan it."""
 
     _JOBS: ClassVar = {
@@ -32,8 +33,8 @@ class Product:
         self, a: Any, x: Floats, kind: str, memory: int | str | None = None,
         out: NDArray[Any] | None = None,
     ) -> None:  # fmt: skip
+        super().__init__(Call("matmul" if kind != "gram" else "gram", memory))
         self.a, self.kind, self.out = a, kind, out
-        self.call = Call("matmul" if kind != "gram" else "gram", memory)
         self.call.on(a.path)
         given = np.asarray(unmasked(self.call.who, x))
         self._vector = given.ndim == 1
@@ -52,39 +53,35 @@ class Product:
         # Sums over panels are kept in float64 whatever the precision of the products.
         kept = self.dtype if kind == "plain" else np.dtype(np.float64)
         self.shape, self.kept = (rows, self.x.shape[1]), kept
-
-    def _job(self, y: _core.Array) -> _core.Job:
-        return self._JOBS[self.kind](self.a.operand(), _core.memory_array(self.x), None, y)
-
-    def _output(self) -> NDArray[Any]:
-        y = np.empty(self.shape, self.kept)
-        if y.size and self.x.size:
-            self.call.check_memory(self._job(_core.memory_array(y)), beside=y.nbytes)
-        y.fill(0)  # now, so that its pages count as held before the call
-        return y
+        self.places.append(Place(self.call, self.shape, kept, IN_MEMORY, ()))
 
     @property
-    def _what(self) -> str:
+    def what(self) -> str:
+        """What plans and statistics call it."""
         return f"{self.call.who} {shape_text(self.a.shape)} sparse, {self.a.stored_values:,} stored values"
 
-    def run(self) -> NDArray[Any]:
+    def how(self, job: Any) -> How:
+        """Say how it is computed."""
+        return How("row panels")
+
+    def job(self, at: At) -> _core.Job:
+        """Return the job that adds up the product."""
+        (place,) = self.places
+        return self._JOBS[self.kind](self.a.operand(), _core.memory_array(self.x), None, at(place))
+
+    def run(self) -> Floats:
         """Stream the matrix and return the product."""
-        y = self._output()
-        if y.size and self.x.size:  # else there is nothing to add up
-            done = self.call.run(self._job(_core.memory_array(y)))
-            self.call.record(done, self._what, "row panels", 1)
+        if 0 in self.shape or not self.x.size:  # there is nothing to add up
+            return self._given(np.zeros(self.shape, self.kept))
+        return super().run()
+
+    def result(self, job: Any) -> Floats:
+        """Return the product in the precision of X, with as many dimensions."""
+        return self._given(super().result(job))
+
+    def _given(self, y: Floats) -> Floats:
         result = (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)
         if self.out is None:
             return result
         self.out[...] = result
         return self.out
-
-    def plan(self) -> Plan:
-        """Count the product."""
-        y = _core.memory_array(np.empty(self.shape, self.kept))  # never touched
-        return self.call.as_plan(self._job(y), self._what, "row panels", 1)
-
-    def least(self) -> int:
-        """Return the bytes that the run needs."""
-        y = np.empty(self.shape, self.kept)
-        return self.call.engine.least_memory(self._job(_core.memory_array(y))) + y.nbytes

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
-from .._runtime.plan import Plan
-from .._runtime.routine import planned_by
+from .._runtime.routine import At, How, Routine, planned_by
 from .._scratch.scratch import prepare
 from .products import Product
 
@@ -21,18 +21,14 @@ __all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "row_sums", "stored
 _EXACT = 2**53  # integers up to here are exact in float64, in which matrices stream
 
 
-class _Fold:
+class _Fold(Routine[NDArray[np.float64]]):
     """One job that folds the stored values of a matrix into two words for each row or column of it."""
 
-    def __init__(self, who: str, view: Any, memory: Any) -> None:
-        self.call = Call(who, memory)  # first: what is prepared from here on counts
+    def __init__(self, who: str, view: Any, memory: Any, shape: tuple[int, int]) -> None:
+        super().__init__(Call(who, memory))  # first: what is prepared from here on counts
         self.call.on(view.path)
-        self.view = view
-        self.shape: tuple[int, int] = (0, 0)
-
-    def job(self, out: _core.Array) -> _core.Job:
-        """Return the job that writes `out`."""
-        raise NotImplementedError
+        self.view, self.shape = view, shape
+        self.places.append(Place(self.call, shape, np.dtype(np.float64), IN_MEMORY, ()))
 
     @property
     def what(self) -> str:
@@ -40,39 +36,38 @@ class _Fold:
         stored = f"{self.view.stored_values:,} stored values"
         return f"{self.call.who} {shape_text(self.view.shape)} sparse, {stored}"
 
-    def _planned(self) -> _core.Job:
-        return self.job(_core.memory_array(np.empty(self.shape)))  # never touched
+    def how(self, job: Any) -> How:
+        """Say how it is computed."""
+        return How("row panels")
 
-    def least(self, beside: int = 0) -> int:
-        """Return the bytes that the run needs, with `beside` of the caller's that are not there yet."""
-        out = np.empty(self.shape)  # its pages are not touched: they are what is added
-        return self.call.engine.least_memory(self.job(_core.memory_array(out))) + out.nbytes + beside
+    def job(self, at: At) -> _core.Job:
+        """Return the job that writes the words."""
+        (place,) = self.places
+        return self.fold(at(place))
+
+    def fold(self, out: _core.Array) -> _core.Job:
+        """Return the job that writes `out`."""
+        raise NotImplementedError
 
     def run(self) -> NDArray[np.float64]:
         """Read the matrix once and return the words."""
-        out = np.empty(self.shape)
-        if out.size and self.view.shape[0] and self.view.shape[1]:
-            job = self.job(_core.memory_array(out))
-            self.call.check_memory(job, beside=out.nbytes)
-            out.fill(0)  # now, so that its pages count as held before the run
-            self.call.record(self.call.run(job), self.what, "row panels", 1)
-        else:
-            out.fill(0)
-        return out
+        if 0 in self.shape or 0 in self.view.shape:
+            return np.zeros(self.shape)
+        return super().run()
 
-    def plan(self) -> Plan:
-        """Count the read."""
-        return self.call.as_plan(self._planned(), self.what, "row panels", 1)
+
+def _stored_shape(view: Any) -> tuple[int, int]:
+    rows, columns = view.shape[::-1] if view._transposed else view.shape
+    return rows, columns
 
 
 class ColumnMoments(_Fold):
     """Sums and sums of squares of the stored columns, 2 x n."""
 
     def __init__(self, who: str, view: Any, memory: Any = None) -> None:
-        super().__init__(who, view, memory)
-        self.shape = (2, view.shape[0] if view._transposed else view.shape[1])
+        super().__init__(who, view, memory, (2, _stored_shape(view)[1]))
 
-    def job(self, out: _core.Array) -> _core.Job:
+    def fold(self, out: _core.Array) -> _core.Job:
         """Return the job that writes `out`."""
         return _core.csr_statistics_job(self.view.operand(), out)
 
@@ -81,17 +76,16 @@ class _Along(_Fold):
     """A fold of stored values and their number, along stored columns (2 x n) or rows (m x 2)."""
 
     def __init__(self, who: str, fold: str, view: Any, along: int | None, memory: Any = None) -> None:
-        super().__init__(who, view, memory)
-        rows, columns = view.shape[::-1] if view._transposed else view.shape
-        self.fold, self.rows = fold, along == 1
-        self.shape = (rows, 2) if self.rows else (2, columns)
+        rows, columns = _stored_shape(view)
+        self.name, self.rows = fold, along == 1
+        super().__init__(who, view, memory, (rows, 2) if self.rows else (2, columns))
         # As products see the values; integers as they are.
         self.real = "float32" if view.dtype == np.float32 else "float64"
 
-    def job(self, out: _core.Array) -> _core.Job:
-        """Return the job that writes `out`."""
-        scratch = str(prepare(self.call.runtime.scratch))
-        return _core.csr_fold_job(self.view.operand(), self.fold, self.rows, self.real, scratch, out)
+    def fold(self, out: _core.Array) -> _core.Job:
+        """Return the job that writes `out`; partial results may go to scratch."""
+        prepare(self.call.runtime.scratch)
+        return _core.csr_fold_job(self.view.operand(), self.name, self.rows, self.real, out)
 
     def words(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the folds and the numbers of stored values."""

@@ -130,10 +130,8 @@ class _Fold(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the kernel's pass as a job; its blocks go to `visit`."""
         program, operands, values = lower(self.sources, self.call)
-        runtime = self.call.runtime
-        directory = str(prepare(runtime.scratch))
-        built = _core.Pass(program, [0] * len(self.shape), list(self.shape), directory)
-        built.between(directory, self.call.who, runtime.scratch_quota)
+        prepare(self.call.runtime.scratch)
+        built = _core.Pass(program, [0] * len(self.shape), list(self.shape))
         for array, transposed in operands:
             built.operand(array, transposed)
         if self.block is not None:

@@ -46,12 +46,21 @@ std::shared_ptr<FlashFile> FlashFile::temporary(const std::string& directory, st
   return std::shared_ptr<FlashFile>(new FlashFile(std::move(file), path, true));
 }
 
+std::shared_ptr<FlashFile> FlashFile::temporary(const ScratchSpace& space, std::uint64_t bytes) {
+  auto promise = std::make_unique<Reservation>(space.who, space.directory, space.quota);
+  promise->take(bytes);
+  auto made = temporary(space.directory, bytes);
+  made->promise_ = std::move(promise);
+  return made;
+}
+
 FlashFile::~FlashFile() { close(); }
 
 void FlashFile::close() {
   if (mapped_) ::munmap(mapped_, bytes_);
   mapped_ = nullptr;
   file_.reset();
+  promise_.reset();
 }
 
 void FlashFile::check(std::uint64_t offset, std::uint64_t bytes, const char* who) const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "flagstone/storage/formats/flat.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone {
 
@@ -23,6 +24,9 @@ class FlashFile {
   static std::shared_ptr<FlashFile> open(const std::string& path, MapMode mode, std::uint64_t bytes = 0);
   /// Without a name in `directory` (made when missing): gone with its last pointer.
   static std::shared_ptr<FlashFile> temporary(const std::string& directory, std::uint64_t bytes);
+  /// The same in scratch: its bytes are promised before it is made, until close(). ScratchError (EDQUOT) where the
+  /// quota does not hold them.
+  static std::shared_ptr<FlashFile> temporary(const ScratchSpace& space, std::uint64_t bytes);
   ~FlashFile();
   FlashFile(const FlashFile&) = delete;
 
@@ -48,6 +52,7 @@ class FlashFile {
   void check(std::uint64_t offset, std::uint64_t bytes, const char* who) const;
 
   std::shared_ptr<File> file_;
+  std::unique_ptr<Reservation> promise_;  // of its bytes, where they count
   std::string path_;
   bool writable_;
   std::uint64_t bytes_ = 0, device_ = 0, inode_ = 0;

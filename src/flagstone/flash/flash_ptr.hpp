@@ -79,10 +79,11 @@ void unmap_file(flash_ptr<T>& p) {
   p.file()->close();
   p = nullptr;
 }
-/// Zeros on disk, in a nameless file in the runtime's scratch directory; StorageError(ENOSPC) when they do not fit.
+/// Zeros on disk, in a nameless file in the runtime's scratch directory; StorageError (ENOSPC, EDQUOT) when they do not
+/// fit the disk or the quota.
 template <class T>
 flash_ptr<T> flash_malloc(Runtime& runtime, std::uint64_t elements) {
-  return {FlashFile::temporary(runtime.options().scratch, elements * sizeof(T)), 0};
+  return {FlashFile::temporary(runtime.scratch("flash_malloc"), elements * sizeof(T)), 0};
 }
 template <class T>
 void flash_free(flash_ptr<T>& p) {

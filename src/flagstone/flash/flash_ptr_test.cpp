@@ -10,6 +10,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/graph/task.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone {
@@ -94,6 +95,25 @@ TEST(FlashPtr, EqualRegionsAreOneArrayAndTasksOnThemAreOrdered) {
   flash_free(p);
   double value;
   EXPECT_THROW(read_sync(&value, copy, Contiguous{1}), Error);
+}
+
+TEST(FlashPtr, AllocationsArePromisedUnderTheQuota) {
+  TemporaryDirectory directory;
+  const std::string scratch = directory / "scratch";
+  Runtime runtime({.memory = resident_bytes() + 256 * MiB, .workers = 1, .scratch = scratch, .scratch_quota = 6 * MiB});
+  auto p = flash_malloc<double>(runtime, MiB / 2);
+  EXPECT_EQ(scratch_held(scratch), 4 * MiB);
+  try {
+    (void)flash_malloc<double>(runtime, MiB / 2);
+    FAIL() << "the quota holds one";
+  } catch (const ScratchError& error) {
+    EXPECT_EQ(std::string(error.what()).find("flash_malloc: needs 4 MiB of scratch, and '" + scratch + "' holds 4 MiB"),
+              0u)
+        << error.what();
+  }
+  flash_free(p);
+  EXPECT_EQ(scratch_held(scratch), 0u);
+  p = flash_malloc<double>(runtime, MiB / 2);
 }
 
 TEST(FlashPtr, RegionsThatOverlapAreRefusedAndNothingIsLost) {

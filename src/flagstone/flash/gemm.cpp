@@ -73,7 +73,7 @@ Stored copied(Runtime& runtime, const Stored& x) {
   const std::uint64_t row = static_cast<std::uint64_t>(x.cols) * x.item();
   Stored copy = x;
   copy.leading = x.cols;
-  copy.place = {FlashFile::temporary(runtime.options().scratch, row * static_cast<std::uint64_t>(x.rows)), 0, nullptr};
+  copy.place = {FlashFile::temporary(runtime.scratch("gemm"), row * static_cast<std::uint64_t>(x.rows)), 0, nullptr};
   const Array from = array_of(x), to = array_of(copy);
   const Index step = static_cast<Index>(std::max<std::uint64_t>(1, 2 * MiB / row));
   runtime.run([&](Graph& graph) {

@@ -336,6 +336,11 @@ TEST(FlashGemmErrors, AreOneSentenceBeforeAnythingIsTouched) {
   const auto reading = map_file<float>(directory / "m.bin");
   EXPECT_THAT(call(2, 2, 2, 2, 2, 2, reading), HasSubstr("mapped for reading"));
   EXPECT_EQ(call(0, 5, 5, 5, 5, 5, p), "none");
+  p.ptr[5] = 7;
+  runtime.asks_for_scratch("", 0);  // C lies over A, which is copied first
+  EXPECT_THAT(call(9, 9, 9, 9, 9, 9, p), HasSubstr("gemm: needs 324 B of scratch, and '"));
+  EXPECT_EQ(p.ptr[5], 7);
+  runtime.asks_for_scratch("", {});
   auto dead = p;
   unmap_file(p);
   EXPECT_FALSE(p);

@@ -131,6 +131,7 @@ struct Runtime::Impl {
   std::unique_ptr<Ring> ring;
   pid_t pid = ::getpid();
   std::string failure;
+  std::string who = "Runtime";  // asks for scratch
   std::mutex running;
   std::once_flag boxes_made;
   std::unique_ptr<BoxIo> boxes;
@@ -151,6 +152,12 @@ Runtime::~Runtime() {
 
 const RuntimeOptions& Runtime::options() const { return impl_->options; }
 MachineProfile& Runtime::profile() { return impl_->profile; }
+ScratchSpace Runtime::scratch(std::string who) const {
+  return {impl_->options.scratch, std::move(who), impl_->options.scratch_quota};
+}
+void Runtime::asks_for_scratch(std::string who, std::optional<std::uint64_t> quota) {
+  impl_->who = std::move(who), impl_->options.scratch_quota = quota;
+}
 const std::string& Runtime::failure_note() const { return impl_->failure; }
 
 Ring& Runtime::ring() {
@@ -208,12 +215,13 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t capacity = memory > held ? memory - held : 0;
-  const bool watched = reset_peak_resident();
   make_directory(impl_->options.scratch);
+  if (impl_->options.scratch_quota) check_scratch(capacity, builder, heartbeat);
+  const bool watched = reset_peak_resident();
   Statistics stats;
   bool lost = false;
   try {
-    Executor executor(ring, impl_->options, capacity, heartbeat);
+    Executor executor(ring, impl_->options, scratch(impl_->who), capacity, heartbeat);
     try {
       executor.run(builder);
     } catch (const BudgetError&) {
@@ -234,6 +242,21 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   ::malloc_trim(0);  // what workers' arenas kept would count against the next call
 #endif
   return stats;
+}
+
+/// What a plan spills is asked for before any work, and promised when it goes out.
+void Runtime::check_scratch(std::uint64_t capacity, const std::function<void(Graph&)>& builder,
+                            const std::function<void(const Statistics&)>& heartbeat) {
+  // May cancel; what is planned is no progress.
+  const auto beat = [&](const Statistics&) { heartbeat({}); };
+  Simulator simulator(impl_->options, impl_->profile, capacity, capacity, heartbeat ? beat : Simulator::Heartbeat());
+  try {
+    simulator.run(builder);
+  } catch (const BudgetError&) {
+    return;  // the run says how much memory is needed
+  }
+  if (simulator.spilled_bytes() == 0) return;
+  Reservation(impl_->who, impl_->options.scratch, impl_->options.scratch_quota).take(simulator.spilled_bytes());
 }
 
 void Runtime::throw_too_small(std::uint64_t least) const {

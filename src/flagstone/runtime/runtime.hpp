@@ -8,6 +8,7 @@
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone {
 
@@ -22,7 +23,9 @@ class Runtime {
 
   /// Executes while `builder` adds, then writes back and drains. The first error leaves as itself. `heartbeat`, when
   /// given, is called on the calling thread about ten times a second and may throw to cancel the run. One run at a
-  /// time: another thread's waits; one inside the builder or a task of this Runtime is refused (Error).
+  /// time: another thread's waits; one inside the builder or a task of this Runtime is refused (Error). Where there is
+  /// a quota of scratch, a plan before says what will be spilled: ScratchError (EDQUOT) where the quota does not hold
+  /// it.
   Statistics run(const std::function<void(Graph&)>& builder,
                  const std::function<void(const Statistics&)>& heartbeat = {});
   /// The same builder on a virtual clock: nothing is read, written or computed. `heartbeat` as in run().
@@ -49,6 +52,10 @@ class Runtime {
   BoxIo& boxes();
 
   const RuntimeOptions& options() const;
+  /// Where nameless files go, and the quota that they are promised under; `who` asks, in messages.
+  ScratchSpace scratch(std::string who) const;
+  /// In the messages of the runs from here on, and their quota.
+  void asks_for_scratch(std::string who, std::optional<std::uint64_t> quota);
   MachineProfile& profile();
   Ring& ring();
   /// Which task and tile the last failed run stopped at ("" when unknown): a note for the exception.
@@ -58,6 +65,8 @@ class Runtime {
 
  private:
   [[noreturn]] void throw_too_small(std::uint64_t least) const;
+  void check_scratch(std::uint64_t capacity, const std::function<void(Graph&)>& builder,
+                     const std::function<void(const Statistics&)>& heartbeat);
   /// Beside `resident` bytes that the process holds; none: as it is now.
   std::uint64_t least_beside(std::optional<std::uint64_t> resident, const std::function<void(Graph&)>& builder,
                              const std::function<void(const Statistics&)>& heartbeat);

@@ -18,6 +18,7 @@
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
+#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone {
 namespace {
@@ -36,8 +37,10 @@ class RuntimeTest : public testing::Test {
   Array tiles(Index tiles) const { return temporary_array({tiles * elements}, Dtype::float64, {elements}, folder_); }
   static Region tile(const Array& array, Index i) { return {array, {{i * elements}, {elements}}}; }
 
+  ScratchSpace space() const { return {folder_, "test", options_.scratch_quota}; }
+
   void run(std::uint64_t capacity, const std::function<void(Graph&)>& builder) {
-    Executor executor(*ring_, options_, capacity, {});
+    Executor executor(*ring_, options_, space(), capacity, {});
     executor.run(builder);
     stats_ = executor.statistics();
   }
@@ -134,6 +137,74 @@ TEST_F(RuntimeTest, PartialSumsStayInMemoryWhereTheyFit) {
   EXPECT_EQ(sum[0], 64);
 }
 
+TEST_F(RuntimeTest, PartialSumsThatSpillArePromisedTheirBytes) {
+  std::vector<double> sum(elements);
+  const Array y = memory_array(reinterpret_cast<std::byte*>(sum.data()), {elements}, Dtype::float64, {8});
+  std::uint64_t held = 0;
+  const auto builder = [&](Graph& graph) {
+    for (int leaf = 0; leaf < 64; ++leaf)
+      graph.add(task("leaf", {reduce({y, whole({elements})})}, [&](auto t) {
+        t[0].template as<double>()[0] += 1;
+        held = std::max(held, scratch_held(folder_));
+      }));
+  };
+  options_.workers = 1;
+  run(3 * tile_bytes, builder);
+  EXPECT_EQ(sum[0], 64);
+  EXPECT_GT(held, 0u);
+  EXPECT_EQ(held % tile_bytes, 0u) << "files that have gone count no longer";
+  EXPECT_EQ(scratch_held(folder_), 0u);
+  options_.scratch_quota = tile_bytes - 1;
+  EXPECT_THROW(run(3 * tile_bytes, builder), ScratchError);
+}
+
+TEST_F(RuntimeTest, WhatWouldSpillBeyondTheQuotaIsRefusedBeforeAnyWork) {
+  const Index large = (8 * MiB) / 8;
+  std::vector<double> sum(static_cast<std::size_t>(large));
+  const Array y = memory_array(reinterpret_cast<std::byte*>(sum.data()), {large}, Dtype::float64, {8});
+  std::atomic<int> ran = 0;
+  const auto builder = [&](Graph& graph) {
+    for (int leaf = 0; leaf < 40; ++leaf)
+      graph.add(task("leaf", {reduce({y, whole({large})})}, [&](auto t) {
+        ++ran;
+        t[0].template as<double>()[0] += 1;
+      }));
+  };
+  options_.workers = 1;
+  options_.memory = 8 * GiB;
+  options_.memory = Runtime(options_).least_memory(builder);
+  options_.scratch_quota = MiB;
+  Runtime runtime(options_);
+  try {
+    runtime.run(builder);
+    FAIL() << "five partial sums of 8 MiB fitted";
+  } catch (const ScratchError& error) {
+    const std::string said = error.what();
+    EXPECT_TRUE(said.starts_with("Runtime: needs ")) << said;
+    EXPECT_NE(said.find(" of its quota of 1 MiB"), std::string::npos) << said;
+  }
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(scratch_held(folder_), 0u);
+  runtime.asks_for_scratch("sum", 4 * GiB);
+  runtime.run(builder);
+  EXPECT_EQ(sum[0], 40);
+  EXPECT_EQ(scratch_held(folder_), 0u);
+}
+
+/// The calls of a task come before its body, which sees what they made.
+TEST_F(RuntimeTest, CallsRunBeforeTheBody) {
+  const Array x = tiles(1);
+  std::vector<double> found;
+  run(4 * tile_bytes, [&](Graph& graph) {
+    TaskSpec spec = task("both", {write(tile(x, 0))}, [&](auto t) { found.push_back(t[0].template as<double>()[7]); });
+    spec.calls = {call::fill(Dtype::float64, 3, {0}), call::fill(Dtype::float64, 5, {0, false, false, {{7}, {1}}})};
+    graph.add(std::move(spec));
+    graph.await({read(tile(x, 0))}, [&](auto t) { found.push_back(t[0].template as<double>()[6]); });
+  });
+  EXPECT_EQ(found, (std::vector<double>{5, 3}));
+  EXPECT_EQ(stats_.of(Kernel::fill).calls, 2u);
+}
+
 TEST_F(RuntimeTest, WhatIsKeptForNobodyIsWrittenInTheEnd) {
   const Array x = tiles(4);
   const auto builder = [&](Graph& graph) {
@@ -227,7 +298,7 @@ TEST_F(RuntimeTest, AfterOrdersWhatAccessesDoNotExpress) {
 TEST_F(RuntimeTest, TheFirstErrorLeavesAsItself) {
   struct Mine : std::exception {};
   const Array x = tiles(8);
-  Executor executor(*ring_, options_, 8 * tile_bytes, {});
+  Executor executor(*ring_, options_, space(), 8 * tile_bytes, {});
   EXPECT_THROW(executor.run([&](Graph& graph) {
     for (Index i = 0; i < 8; ++i)
       graph.add(task("fails", {write(tile(x, i))}, [i](auto) {
@@ -240,7 +311,7 @@ TEST_F(RuntimeTest, TheFirstErrorLeavesAsItself) {
 
 TEST_F(RuntimeTest, TheHeartbeatCancels) {
   struct Cancel {};
-  Executor executor(*ring_, options_, MiB, [](const Statistics&) { throw Cancel(); });
+  Executor executor(*ring_, options_, space(), MiB, [](const Statistics&) { throw Cancel(); });
   EXPECT_THROW(executor.run([&](Graph& graph) {
     graph.add(task("long", {}, [](auto) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }));
   }),
@@ -285,7 +356,7 @@ TEST_F(RuntimeTest, ARefusingRingEndsTheRunWhateverItDoesLater) {
   const Array x = tiles(64);
   for (int at = 0; at < 6; ++at) {
     RefusingRing ring(at);
-    Executor executor(ring, options_, 3 * tile_bytes, {});
+    Executor executor(ring, options_, space(), 3 * tile_bytes, {});
     EXPECT_THROW(executor.run([&](Graph& graph) {
       for (int pass = 0; pass < 2; ++pass)
         for (Index i = 0; i < 64; ++i)

@@ -5,6 +5,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 namespace {
@@ -16,10 +17,10 @@ constexpr std::uint64_t steps_a_look = 1024;  // a step takes a microsecond or m
 
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
                      std::uint64_t announced_budget, Heartbeat heartbeat)
-    : RunningGraph(options),
+    : RunningGraph(options, {options.scratch, {}, {}}),
       profile_(profile),
       scheduler_(capacity, *this, options.workers),
-      reduction_(options.scratch, [this](TaskSpec task) { add_one(std::move(task), false); }),
+      reduction_(*this, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
       heartbeat_(std::move(heartbeat)),
       next_beat_(std::chrono::steady_clock::now() + beat_every),
@@ -132,8 +133,21 @@ void Simulator::load(TileState& tile, Transfer transfer) {
   });
 }
 
+/// The first tile of a temporary array goes out: its file is made.
+void Simulator::spill(const std::shared_ptr<const ArrayStore>& store, std::uint64_t bytes) {
+  std::erase_if(spilled_, [](const auto& file) { return file.first.expired(); });
+  std::uint64_t held = bytes;
+  for (const auto& [other, other_bytes] : spilled_) {
+    if (other.lock() == store) return;
+    held += other_bytes;
+  }
+  spilled_.emplace_back(store, bytes);
+  spilled_bytes_ = std::max(spilled_bytes_, held);
+}
+
 void Simulator::store(TileState& tile, Transfer transfer) {
   stats_.bytes_written += transfer.bytes();
+  if (const std::uint64_t bytes = scratch_bytes(tile.array)) spill(tile.array.shared_store(), bytes);
   const auto send = [this, &tile](const Transfer& ready) {
     at(transfer_end(ready, true), [this, &tile] { scheduler_.stored(tile); });
   };

@@ -23,6 +23,8 @@ class Simulator final : public RunningGraph, private Machine {
   Statistics statistics() const;
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
   void keep_idle(std::uint64_t bytes) { scheduler_.keep_idle(bytes); }
+  /// Most bytes of nameless files in scratch at a time.
+  std::uint64_t spilled_bytes() const { return spilled_bytes_; }
 
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
@@ -51,6 +53,7 @@ class Simulator final : public RunningGraph, private Machine {
   void store(TileState& tile, Transfer transfer) override;
 
   TaskState& add_one(TaskSpec task, bool host);
+  void spill(const std::shared_ptr<const ArrayStore>& store, std::uint64_t bytes);
   void at(double time, std::function<void()> happen);
   double transfer_end(const Transfer& transfer, bool write);
   void convert(const Transfer& transfer, std::function<void()> then);
@@ -72,6 +75,8 @@ class Simulator final : public RunningGraph, private Machine {
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then
   int idle_workers_;
+  std::vector<std::pair<std::weak_ptr<const ArrayStore>, std::uint64_t>> spilled_;  // files of temporary arrays
+  std::uint64_t spilled_bytes_ = 0;
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   Statistics stats_;

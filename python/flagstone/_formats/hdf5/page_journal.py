@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import struct
 import zlib
+from collections.abc import Iterator
 from types import TracebackType
 
+from ..._core import FileLock, sync_file, sync_folder
 from ..._errors.classes import FormatError, StorageError
 from ..._errors.messages import storage_error
-from ..._scratch.builds import is_at
 
 __all__ = ["Journal", "recover"]
 
@@ -32,12 +32,23 @@ def _name(path: str) -> str:
     return os.path.join(folder, f".{name}.flagstone-journal")
 
 
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY)
+@contextlib.contextmanager
+def _in_its_words() -> Iterator[None]:
+    """Leave the system's word for what failed: what became of the file is said by who changes it."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except StorageError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0)) from None
+
+
+def _sync(descriptor: int, path: str) -> None:
+    with _in_its_words():
+        sync_file(descriptor, path)
+
+
+def _sync_name(path: str) -> None:
+    with _in_its_words():
+        sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
 class Journal(io.RawIOBase):
@@ -52,14 +63,15 @@ class Journal(io.RawIOBase):
                 f"write: '{path}' cannot be opened for writing ({error.strerror}).", error.errno or 0, path
             ) from None
         try:
-            self._pages = self._begin(path)
+            self._lock = self._begin(path)
         except BaseException:
             os.close(self._file)
             raise
+        self._pages = self._lock.fileno()
         try:
             os.ftruncate(self._pages, 0)
-        except BaseException:  # its lock goes with it
-            os.close(self._pages)
+        except BaseException:
+            self._lock.close()
             os.close(self._file)
             raise
         self._slots: dict[int, int] = {}  # page of the file -> page of the journal
@@ -67,25 +79,23 @@ class Journal(io.RawIOBase):
         self._at, self._done = 0, False
         self._failed: OSError | None = None  # what the library, which has its own words for it, was told
 
-    def _begin(self, path: str) -> int:
+    def _begin(self, path: str) -> FileLock:
         """Return the uncommitted journal, locked: ours, and with no committed one beside it."""
         part = f"{self._journal}.part"
         while True:
             recover(path)
-            pages = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(pages, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(pages)
+            os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            lock = FileLock.take(part)
+            # What was opened may have been committed, or removed, by its writer before the lock was had.
+            if lock and lock.is_at(part) and not os.path.exists(self._journal):
+                return lock
+            if not lock and os.path.exists(part):
                 raise storage_error(
                     f"write: another process is writing into '{path}'; try again when it is done.",
                     errno.EBUSY,
                     path,
-                ) from None
-            # What was opened may have been committed, or removed, by its writer before the lock was had.
-            if is_at(pages, part) and not os.path.exists(self._journal):
-                return pages
-            os.close(pages)
+                )
+            lock.close()
 
     # What h5py asks of a file -------------------------------------------------------------------------------
 
@@ -171,13 +181,13 @@ class Journal(io.RawIOBase):
         end = _with_checksum(table, end)
         _write(self._pages, table + end, used * _PAGE)
         os.ftruncate(self._pages, used * _PAGE + len(table) + len(end))
-        os.fsync(self._pages)
+        _sync(self._pages, f"{self._journal}.part")
         os.rename(f"{self._journal}.part", self._journal)
         self._done = True
-        _sync_folder(self._journal)
+        _sync_name(self._journal)
         _apply(self._pages, self._file, self._path)
         os.unlink(self._journal)
-        _sync_folder(self._journal)
+        _sync_name(self._journal)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -188,7 +198,7 @@ class Journal(io.RawIOBase):
             with contextlib.suppress(OSError):
                 if os.fstat(self._file).st_size > self._old:
                     os.ftruncate(self._file, self._old)
-        os.close(self._pages)
+        self._lock.close()
         os.close(self._file)
         cause = self._failed or error
         if isinstance(cause, OSError) and not isinstance(cause, StorageError):
@@ -239,18 +249,16 @@ def _apply(pages: int, file: int, path: str) -> None:
         data = os.pread(pages, _PAGE, slot * _PAGE)
         _write(file, data[: max(0, length - page * _PAGE)], page * _PAGE)
     os.ftruncate(file, length)
-    os.fsync(file)
+    _sync(file, path)
 
 
 def recover(path: str) -> None:
     """Finish what a process had committed and did not live to complete; waits for one that is still at it."""
     journal = _name(path)
-    try:
-        pages = os.open(journal, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    lock = FileLock.wait(journal)
+    if not lock:
         return
     try:
-        fcntl.flock(pages, fcntl.LOCK_EX)
         if not os.path.exists(journal):
             return  # its writer finished meanwhile
         try:
@@ -261,10 +269,10 @@ def recover(path: str) -> None:
                 f"({error.strerror}); open it once as its owner.", error.errno or 0, path
             ) from None  # fmt: skip
         try:
-            _apply(pages, file, path)
+            _apply(lock.fileno(), file, path)
         finally:
             os.close(file)
         os.unlink(journal)
-        _sync_folder(journal)
+        _sync_name(journal)
     finally:
-        os.close(pages)
+        lock.close()

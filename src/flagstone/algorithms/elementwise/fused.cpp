@@ -10,7 +10,6 @@
 #include "flagstone/base/real_types.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
-#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::elementwise {
 
@@ -168,9 +167,7 @@ Value select(const Value& condition, const Term& then, const Term& otherwise) {
   return Value(value.state_, value.state_->pass.program.apply(Verb::select, condition.number_, first, second));
 }
 
-Fused::Fused(std::string scratch) : state_(std::make_shared<Value::State>()) {
-  state_->pass.scratch = std::move(scratch);
-}
+Fused::Fused() : state_(std::make_shared<Value::State>()) {}
 
 const Shape& Fused::shape() const { return state_->pass.shape; }
 
@@ -260,10 +257,7 @@ Array Fused::reduce(Reduce what, const Value& given, const ReduceOptions& option
 
 void Fused::operator()(Graph& graph) const {
   if (state_->pass.operands.empty()) throw ShapeError("Fused: no array was given; read at least one.");
-  Pass pass = state_->pass;
-  if (pass.scratch.empty()) pass.scratch = default_scratch();
-  pass.between = {pass.scratch, "Fused", {}};
-  if (!pass.reductions.empty() && !graph.planning()) prepare_scratch(pass.scratch);
+  const Pass& pass = state_->pass;
   if (state_->made == 0) return run(graph, pass);
   const Charge results = graph.charge(state_->made);
   run(graph, pass);

@@ -108,8 +108,7 @@ struct ReduceOptions {
 /// layouts: neither the limit nor the workers change them.
 class Fused {
  public:
-  /// `scratch`: the directory where partial results may spill; empty: default_scratch().
-  explicit Fused(std::string scratch = {});
+  Fused();
   /// `transpose`: all dimensions reversed. ShapeError where the array does not broadcast with those before it.
   Value read(const Array& array, bool transpose = false);
   /// ShapeError where the dtypes differ, or `to` is an array that is read; when it runs, where `to` has not the shape

@@ -47,7 +47,7 @@ class FusedTest : public testing::Test {
 
 TEST_F(FusedTest, OnePassStoresAndReduces) {
   const Array to = create_zarr_array(folder_ / "y.zarr", {m, n}, Dtype::float64, {.chunks = {64, 16}});
-  Fused pass(folder_ / "scratch");
+  Fused pass;
   const Value v = pass.read(on_disk_), r = pass.read(memory_array(row_.data(), {n}));
   const Value y = select(v > 0, sqrt(abs(v) + 1), 2.0 - v * r / 3);
   pass.store(y, to);
@@ -102,7 +102,7 @@ TEST_F(FusedTest, TheSameBitsForEveryLimitAndNumberOfWorkers) {
   std::optional<double> bits;
   for (const int workers : {1, 4})
     for (const std::uint64_t more : {2 * MiB, 512 * MiB}) {
-      Fused pass(folder_ / "scratch");
+      Fused pass;
       const Value v = pass.read(on_disk_);
       const Array total = pass.reduce(Reduce::sum, v * v);
       const std::uint64_t least = Runtime({.memory = 4 * GiB, .workers = workers}).least_memory(pass);
@@ -116,7 +116,7 @@ TEST_F(FusedTest, TheSameBitsForEveryLimitAndNumberOfWorkers) {
 TEST_F(FusedTest, DtypesTransposesAndNumbers) {
   std::vector<std::int32_t> whole_numbers(n * m), doubled(m * n);
   std::iota(whole_numbers.begin(), whole_numbers.end(), 0);
-  Fused pass(folder_ / "scratch");
+  Fused pass;
   const Value k = pass.read(memory_array(whole_numbers.data(), {n, m}), true);  // m x n
   pass.store(k * 2 + 1, memory_array(doubled.data(), {m, n}));
   const Array total = pass.reduce(Reduce::sum, k);
@@ -134,7 +134,7 @@ TEST_F(FusedTest, DtypesTransposesAndNumbers) {
 
 TEST_F(FusedTest, ComplexValues) {
   std::vector<std::complex<float>> z{{1, 2}, {-3, 4}}, out(2);
-  Fused pass(folder_ / "scratch");
+  Fused pass;
   const Value v = pass.read(memory_array(z.data(), {2}));
   pass.store(v * std::complex<double>(0, 1), memory_array(out.data(), {2}));
   const Array real = pass.reduce(Reduce::sum, apply(Verb::real, v));
@@ -147,7 +147,7 @@ TEST_F(FusedTest, ComplexValues) {
 TEST_F(FusedTest, WhatDoesNotFitIsNamed) {
   std::vector<float> floats(m * n);
   std::vector<std::int8_t> bytes(n);
-  Fused pass(folder_ / "scratch"), other(folder_ / "scratch");
+  Fused pass, other;
   const Value v = pass.read(on_disk_), f = pass.read(memory_array(floats.data(), {m, n})),
               b = pass.read(memory_array(bytes.data(), {n})), foreign = other.read(on_disk_);
   const auto says = [](auto&& f) { return message_of<ShapeError>(f); };
@@ -169,10 +169,10 @@ TEST_F(FusedTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.axes = {{0, 0}}}); }), HasSubstr("axis 0 of a reduction"));
   EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.to = memory_array({n}, Dtype::float64)}); }),
               HasSubstr("they must agree"));
-  EXPECT_THAT(says([&] { runtime_.run(Fused(folder_ / "scratch")); }), HasSubstr("no array was given"));
+  EXPECT_THAT(says([&] { runtime_.run(Fused()); }), HasSubstr("no array was given"));
   pass.reduce(Reduce::sum, v);
   EXPECT_THAT(says([&] { pass.read(memory_array({2, m, n}, Dtype::float64)); }), HasSubstr("read all arrays first"));
-  Fused empty(folder_ / "scratch");
+  Fused empty;
   const Value nothing = empty.read(memory_array({0, 3}, Dtype::float64));
   EXPECT_THAT(says([&] { empty.reduce(Reduce::max, nothing); }), HasSubstr("no elements to choose from"));
 }

@@ -11,8 +11,6 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
-#include "flagstone/storage/scratch/scratch.hpp"
 
 namespace flagstone::elementwise {
 namespace {
@@ -169,8 +167,8 @@ class Builder {
     if (reading.copy) {
       Array& copy = copies_[array.id()];
       if (!copy) {
-        copy = temporary_array(array.shape(), array.dtype(), reading.piece, pass_->between);
-        if (!graph_.planning()) prepare_scratch(pass_->between.directory), copy.store().reserve();
+        copy = graph_.temporary(array.shape(), array.dtype(), reading.piece);
+        if (!graph_.planning()) copy.store().reserve();
         restructure::run(graph_, from, copy, *reading.copy);
         graph_.barrier();
       }
@@ -219,7 +217,7 @@ class Builder {
         if (last[d] == late) order_.push_back(d);
   }
 
-  States make_states(const Reduction& reduction) const {
+  States make_states(const Reduction& reduction) {
     States states;
     Index results = 1, tiles = 1, kept_tiles = 1;
     for (std::size_t d = 0; d < tile_.size(); ++d) {
@@ -227,8 +225,8 @@ class Builder {
       tiles *= states.tiles[d];
       if (!reduction.reduced[d]) results *= tile_[d], kept_tiles *= states.tiles[d];
     }
-    states.slot_words = results * kernel::state_words(reduction.fold, pass_->program.dtype(reduction.value));
-    states.partials = temporary_array({tiles * states.slot_words}, Dtype::float64, {states.slot_words}, pass_->scratch);
+    states.slot_words = results * kernel::accumulator_words(reduction.fold, pass_->program.dtype(reduction.value));
+    states.partials = graph_.temporary({tiles * states.slot_words}, Dtype::float64, {states.slot_words});
     states.gathered.assign(static_cast<std::size_t>(kept_tiles), {-1, 0});
     return states;
   }
@@ -248,7 +246,7 @@ class Builder {
     std::vector<Index> slots;
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) {
       slots.push_back(states_[r].slots++);
-      task.accesses.push_back(write(slot(r, slots[r])));
+      task.accesses.push_back(again(write(slot(r, slots[r]))));
     }
     task.accesses.push_back(scratch(kernel::evaluate_scratch(pass.program)));
     for (const int value : pass.visit.values)
@@ -265,16 +263,14 @@ class Builder {
       task.cost.bytes_touched +=
           pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
     complete(*evaluation, box, first);
-    if (pass.visit.body)
+    task.calls = {call::evaluate(evaluation)};
+    if (pass.visit.body)  // the user's: there is no kernel for it
       task.body = [pass = pass_, box, evaluation = std::move(evaluation)](std::span<const Tile> tiles) {
-        host_kernels().run(call::evaluate(evaluation), tiles);
         std::vector<Tile> visited;
         for (std::size_t i = pass->stores.size(); i < evaluation->outputs.size(); ++i)
           visited.push_back(call::output_tile(*evaluation, evaluation->outputs[i], tiles));
         pass->visit.body(box, visited);
       };
-    else
-      task.calls = {call::evaluate(std::move(evaluation))};
     graph_.add(std::move(task));
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
   }
@@ -389,7 +385,7 @@ class Builder {
     } else {
       TaskSpec join;
       join.name = "join";
-      join.accesses = {last(read(slot(r, number))), update(slot(r, total))};
+      join.accesses = {last(read(slot(r, number))), again(update(slot(r, total)))};
       join.calls = {call::join(reduction.fold, dtype, results, 0, 1)};
       join.cost.bytes_touched = 24.0 * static_cast<double>(states.slot_words);
       join.priority = 1;  // frees a tile

@@ -3,12 +3,10 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "flagstone/kernel/elementwise/expression.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
-#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::elementwise {
 
@@ -53,10 +51,8 @@ struct Pass {
   std::vector<Store> stores;
   std::vector<Reduction> reductions;
   Visit visit;
-  Shape tile;            // the box of one task; empty: choose_tile
-  Shape start, shape;    // which part of the operands' common (broadcast) index space
-  std::string scratch;   // directory where partial results may spill
-  ScratchSpace between;  // where copies of operands lie that are better read in another layout
+  Shape tile;          // the box of one task; empty: choose_tile
+  Shape start, shape;  // which part of the operands' common (broadcast) index space
 };
 
 struct Scheme;

@@ -45,30 +45,30 @@ void run_evaluate(const Call& call, std::span<const Tile> tiles) {
   kernel::evaluate(*evaluation.program, evaluation.shape, inputs, stores, folds, tiles[evaluation.scratch].data);
 }
 
-struct States : CallValue {
+struct Accumulators : CallValue {
   kernel::FinishOptions options;
   Index results = 1;
 };
 
-Call over_states(Kernel kernel, const kernel::FinishOptions& options, Index results, std::uint32_t from,
-                 std::uint32_t to) {
+Call over_accumulators(Kernel kernel, const kernel::FinishOptions& options, Index results, std::uint32_t from,
+                       std::uint32_t to) {
   Call made(kernel, options.dtype, {TilePart{from}, TilePart{to}});
-  auto states = std::make_shared<States>();
-  states->options = options, states->results = results;
-  made.value = std::move(states);
+  auto accumulators = std::make_shared<Accumulators>();
+  accumulators->options = options, accumulators->results = results;
+  made.value = std::move(accumulators);
   return made;
 }
 
 void run_join(const Call& call, std::span<const Tile> tiles) {
-  const auto& states = call.value_as<States>();
-  kernel::fold_states(states.options.fold, call.dtype, states.results, tiles[call.operands()[0].access].data,
-                      tiles[call.operands()[1].access].data);
+  const auto& accumulators = call.value_as<Accumulators>();
+  kernel::join_accumulators(accumulators.options.fold, call.dtype, accumulators.results,
+                            tiles[call.operands()[0].access].data, tiles[call.operands()[1].access].data);
 }
 
 void run_finish(const Call& call, std::span<const Tile> tiles) {
-  const auto& states = call.value_as<States>();
-  kernel::finish_states(states.options, states.results, tiles[call.operands()[0].access].data,
-                        tiles[call.operands()[1].access]);
+  const auto& accumulators = call.value_as<Accumulators>();
+  kernel::finish_accumulators(accumulators.options, accumulators.results, tiles[call.operands()[0].access].data,
+                              tiles[call.operands()[1].access]);
 }
 
 const bool entered = host_kernels().enter(Kernel::evaluate, run_evaluate) &&
@@ -96,11 +96,11 @@ Call evaluate(std::shared_ptr<const Evaluation> evaluation) {
 Call join(kernel::Fold fold, Dtype dtype, Index results, std::uint32_t from, std::uint32_t to) {
   kernel::FinishOptions options;
   options.fold = fold, options.dtype = dtype;
-  return over_states(Kernel::join, options, results, from, to);
+  return over_accumulators(Kernel::join, options, results, from, to);
 }
 
-Call finish(const kernel::FinishOptions& options, Index results, std::uint32_t states, std::uint32_t to) {
-  return over_states(Kernel::finish, options, results, states, to);
+Call finish(const kernel::FinishOptions& options, Index results, std::uint32_t accumulators, std::uint32_t to) {
+  return over_accumulators(Kernel::finish, options, results, accumulators, to);
 }
 
 }  // namespace flagstone::call

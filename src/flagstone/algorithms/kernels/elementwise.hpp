@@ -50,9 +50,9 @@ Call evaluate(std::shared_ptr<const Evaluation> evaluation);
 /// The tile of an output, as it is when the call has run.
 Tile output_tile(const Evaluation& evaluation, const Evaluation::Output& output, std::span<const Tile> tiles);
 
-/// to := to joined with from: states of `results` results of a fold over values of `dtype`.
+/// to := to joined with from: accumulators of `results` results of a fold over values of `dtype`.
 Call join(kernel::Fold fold, Dtype dtype, Index results, std::uint32_t from, std::uint32_t to);
-/// to := what the states stand for.
-Call finish(const kernel::FinishOptions& options, Index results, std::uint32_t states, std::uint32_t to);
+/// to := what the accumulators stand for.
+Call finish(const kernel::FinishOptions& options, Index results, std::uint32_t accumulators, std::uint32_t to);
 
 }  // namespace flagstone::call

@@ -85,7 +85,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   void check_products(Dtype dtype);
   void check_copy(Dtype dtype);
   void check_evaluation(Dtype dtype);
-  void check_states(Kernel kernel, Dtype dtype);
+  void check_accumulators(Kernel kernel, Dtype dtype);
 
   std::vector<Owned> tiles_;
   std::size_t scratch_ = 1000;  // which tile holds nothing afterwards
@@ -160,8 +160,8 @@ void EveryKernel::check_evaluation(Dtype dtype) {
   });
 }
 
-/// States of a variance (count, mean, squared differences from it) of {1, 3} and {5, 7}, which are exact.
-void EveryKernel::check_states(Kernel kernel, Dtype dtype) {
+/// Accumulators of a variance (count, mean, squared differences from it) of {1, 3} and {5, 7}, which are exact.
+void EveryKernel::check_accumulators(Kernel kernel, Dtype dtype) {
   const auto state = [&](double count, double mean, double squares) {
     tiles_.emplace_back(Dtype::float64, Shape{1, 3}, 0);
     double* words = tiles_.back().tile.as<double>();
@@ -194,6 +194,13 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
         });
       });
     }
+    case Kernel::fill: {
+      const TilePart to = part(dtype, {m, n});
+      const std::complex<double> value{2.5, is_complex(dtype) ? -3.0 : 0.0};
+      return check(call::fill(dtype, value, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, value); });
+      });
+    }
     case Kernel::copy:
       return check_copy(dtype);
     case Kernel::add: {
@@ -223,7 +230,7 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
       return check_evaluation(dtype);
     case Kernel::join:
     case Kernel::finish:
-      return check_states(kernel, dtype);
+      return check_accumulators(kernel, dtype);
     default:
       FAIL() << name_of(kernel) << " has no naive twin here";
   }

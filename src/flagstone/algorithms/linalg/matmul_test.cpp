@@ -189,7 +189,7 @@ TEST(Matmul, AgreesWithNaiveLoopsThroughFiles) {
     const Array on_disk_a = stored(*ring, folder / ("a" + kind), {m, k}, a, npy),
                 on_disk_b = stored(*ring, folder / ("b" + kind), {k, n}, b, npy);
     const Array c = create_zarr_array(folder / ("c" + kind), {m, n}, Dtype::float32, {.chunks = {256, 256}});
-    Executor executor(*ring, options_in(folder), 64 * MiB, {});
+    Executor executor(*ring, options_in(folder), {folder / "scratch", "test", {}}, 64 * MiB, {});
     executor.run([&](Graph& graph) { matmul(graph, {on_disk_a}, {on_disk_b}, nullptr, c, {}); });
     std::vector<float> result(expected.size());
     read_box(*ring, c, whole({m, n}),

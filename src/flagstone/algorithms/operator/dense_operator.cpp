@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/operator/operator.hpp"
@@ -48,27 +49,28 @@ void add_moments(const Tile& centred, bool tall, Sums to) {
 /// One panel's pieces, converted and centred one after the other.
 class Pieces {
  public:
-  Pieces(const DensePanels& x, const Centring& centring, Dtype compute, Index panel)
-      : x_(x), center_(centring.center), compute_(compute), length_(x.length(panel)), piece_(x.piece(compute)) {}
+  Pieces(std::shared_ptr<const DensePanels> x, bool center, Dtype compute, Index panel)
+      : x_(std::move(x)), center_(center), compute_(compute), length_(x_->length(panel)), piece_(x_->piece(compute)) {}
 
   std::size_t scratch_bytes() const {
-    const auto values = static_cast<std::size_t>(x_.side * piece_) * size_of(compute_);
+    const auto values = static_cast<std::size_t>(x_->side * piece_) * size_of(compute_);
     return align_up(values, 64) + align_up(static_cast<std::size_t>(piece_) * 8, 64);
   }
+  const DensePanels& x() const { return *x_; }
   Index piece() const { return piece_; }
   /// use(first, length, converted): `converted` is length x side (tall) or side x length (wide), C order.
   /// `shift`: tall, n numbers or null. `means` (wide, may be null): where the panel's column means go.
   template <class Use>
   void each(const Tile& stored, const double* shift, double* means, std::byte* scratch, Use&& use) const {
-    const Tile panel = x_.view(stored);
+    const Tile panel = x_->view(stored);
     auto* local = reinterpret_cast<double*>(scratch);
     std::byte* values = scratch + align_up(static_cast<std::size_t>(piece_) * 8, 64);
     for (Index at = 0; at < length_; at += piece_) {
       const Index n = std::min(piece_, length_ - at);
-      const Box box = x_.tall ? Box{{at, 0}, {n, x_.side}} : Box{{0, at}, {x_.side, n}};
+      const Box box = x_->tall ? Box{{at, 0}, {n, x_->side}} : Box{{0, at}, {x_->side, n}};
       const Tile from = subtile(panel, box);
       const Tile to = block(values, compute_, box.shape[0], box.shape[1]);
-      if (x_.tall) {
+      if (x_->tall) {
         kernel::convert(from, shift, to);
       } else if (center_) {
         column_means(from, to, local);
@@ -100,7 +102,7 @@ class Pieces {
     for (Index j = 0; j < cols; ++j) means[j] += sums[j] / static_cast<double>(rows);
   }
 
-  const DensePanels& x_;
+  std::shared_ptr<const DensePanels> x_;
   bool center_;
   Dtype compute_;
   Index length_, piece_;
@@ -134,53 +136,97 @@ struct MomentPlaces {
   static double* at(std::span<const Tile> tiles, int place) { return place < 0 ? nullptr : tiles[place].as<double>(); }
 };
 
+/// One panel of X, as the value of a call: how it is converted and centred, and where the task keeps its numbers.
+struct Panel final : CallValue {
+  Panel(std::shared_ptr<const DensePanels> x, const Centring& centring, Dtype compute, Index panel,
+        std::vector<Access>& accesses, const Moments* moments)
+      : pieces(x, centring.center, compute, panel), places(accesses, *x, centring, moments, panel) {}
+
+  /// use(first, length, piece) as Pieces::each, whose moments are added up on the way.
+  template <class Use>
+  void each(std::span<const Tile> tiles, Use&& use) const {
+    const bool tall = pieces.x().tall;
+    const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};
+    pieces.each(tiles[0], MomentPlaces::at(tiles, places.shift), tall ? nullptr : to.sums, tiles.back().data,
+                [&](Index at, Index n, const Tile& piece) {
+                  moments_of(piece, tall, to);
+                  use(at, n, piece);
+                });
+  }
+
+  Pieces pieces;
+  MomentPlaces places;
+  int kept = -1;  // the access that what stands between goes to
+};
+
+/// Bytes of X V (XᵀV) of one piece.
+std::size_t bytes_between(const Pieces& pieces, Dtype compute, Index b) {
+  return align_up(static_cast<std::size_t>(pieces.piece() * b) * size_of(compute), 64);
+}
+
+void run_center_gram(const Call& call, std::span<const Tile> tiles) {
+  const auto& panel = call.value_as<Panel>();
+  const DensePanels& x = panel.pieces.x();
+  const Tile v = operand(call, 1, tiles), y = operand(call, 2, tiles);
+  const Index b = v.shape[1];
+  std::byte* const between = tiles.back().data + panel.pieces.scratch_bytes();
+  const bool narrow = call.dtype == Dtype::float32;
+  Tile sum = y;
+  if (narrow) {
+    sum = block(between + bytes_between(panel.pieces, call.dtype, b), call.dtype, x.side, b);
+    std::memset(sum.data, 0, sum.bytes);
+  }
+  panel.each(tiles, [&](Index at, Index n, const Tile& piece) {
+    const Tile t = block(between, call.dtype, n, b);
+    kernel::gemm(1.0, piece, x.tall ? plain : transposed, v, plain, 0.0, t, nullptr);
+    kernel::gemm(1.0, piece, x.tall ? transposed : plain, t, plain, 1.0, sum, nullptr);
+    if (panel.kept >= 0) kernel::convert(t, nullptr, subtile(tiles[panel.kept], {{at, 0}, {n, b}}));
+  });
+  if (!narrow) return;
+  const auto* from = sum.as<const float>();
+  auto* target = y.as<double>();
+  for (Index i = 0; i < x.side * b; ++i) target[i] += from[i];
+}
+
+void run_center(const Call& call, std::span<const Tile> tiles) {
+  const auto& panel = call.value_as<Panel>();
+  const DensePanels& x = panel.pieces.x();
+  const Tile to = operand(call, 1, tiles);
+  panel.each(tiles, [&](Index at, Index n, const Tile& piece) {
+    copy(piece, subtile(to, x.tall ? Box{{at, 0}, {n, x.side}} : Box{{0, at}, {x.side, n}}));
+  });
+}
+
+const bool entered = host_kernels().enter(Kernel::center_gram, {Dtype::float32, Dtype::float64}, run_center_gram) &&
+                     host_kernels().enter(Kernel::center, {Dtype::float64}, run_center);
+
 }  // namespace
 
 void dense_gram_multiply(Graph& graph, const DensePanels& x, const Centring& centring, const Array& v, const Array& y,
                          const Array* keep, const Moments* moments) {
   const Dtype compute = v.dtype();
   const Index b = v.shape()[1];
+  const bool narrow = compute == Dtype::float32;
+  const auto shared = std::make_shared<const DensePanels>(x);
   for (Index p = 0; p < x.count(); ++p) {
     TaskSpec task;
     task.name = "dense_gram";
     task.accesses = {read(x.region(p)), read({v, whole(v.shape())}), reduce({y, whole(y.shape())})};
-    const Pieces pieces(x, centring, compute, p);
-    const MomentPlaces places(task.accesses, x, centring, moments, p);
-    const bool keeps = keep != nullptr;
-    const int kept = static_cast<int>(task.accesses.size());
-    if (keeps) task.accesses.push_back(write({*keep, {{x.first(p), 0}, {x.length(p), b}}}));
-    const std::size_t between = align_up(static_cast<std::size_t>(pieces.piece() * b) * size_of(compute), 64);
-    const bool narrow = compute == Dtype::float32;
-    task.accesses.push_back(
-        scratch(pieces.scratch_bytes() + between + (narrow ? static_cast<std::size_t>(x.side * b) * 4 : 0)));
+    auto panel = std::make_shared<Panel>(shared, centring, compute, p, task.accesses, moments);
+    if (keep) {
+      panel->kept = static_cast<int>(task.accesses.size());
+      task.accesses.push_back(write({*keep, {{x.first(p), 0}, {x.length(p), b}}}));
+    }
+    task.accesses.push_back(scratch(panel->pieces.scratch_bytes() + bytes_between(panel->pieces, compute, b) +
+                                    (narrow ? static_cast<std::size_t>(x.side * b) * 4 : 0)));
     task.cost.flops = 4.0 * static_cast<double>(x.side * x.length(p)) * static_cast<double>(b);
     task.cost.float64 = !narrow;
     // The conversion, and what products with few columns take beyond the rate of square ones (measured: 13 columns'
     // worth in float32, 24 in float64), as traffic.
     task.cost.bytes_touched = (narrow ? 60.0 : 84.0) * static_cast<double>(x.side * x.length(p));
-    task.body = [x, pieces_bytes = pieces.scratch_bytes(), centring, compute, p, places, keeps, kept, b, between,
-                 narrow](std::span<const Tile> tiles) {
-      const Pieces pieces(x, centring, compute, p);
-      std::byte* scratch = tiles.back().data;
-      Tile sum = tiles[2];
-      if (narrow) {
-        sum = block(scratch + pieces_bytes + between, compute, x.side, b);
-        std::memset(sum.data, 0, sum.bytes);
-      }
-      const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};
-      pieces.each(tiles[0], MomentPlaces::at(tiles, places.shift), x.tall ? nullptr : to.sums, scratch,
-                  [&](Index at, Index n, const Tile& piece) {
-                    moments_of(piece, x.tall, to);
-                    const Tile t = block(scratch + pieces_bytes, compute, n, b);
-                    kernel::gemm(1.0, piece, x.tall ? plain : transposed, tiles[1], plain, 0.0, t, nullptr);
-                    kernel::gemm(1.0, piece, x.tall ? transposed : plain, t, plain, 1.0, sum, nullptr);
-                    if (keeps) kernel::convert(t, nullptr, subtile(tiles[kept], {{at, 0}, {n, b}}));
-                  });
-      if (!narrow) return;
-      const auto* from = sum.as<const float>();
-      auto* target = tiles[2].as<double>();
-      for (Index i = 0; i < x.side * b; ++i) target[i] += from[i];
-    };
+    task.calls = {Call(Kernel::center_gram, compute, {TilePart{0}, TilePart{1}, TilePart{2}})};
+    task.calls[0].flops = task.cost.flops;
+    task.calls[0].value = std::move(panel);
     graph.add(std::move(task));
   }
 }
@@ -201,25 +247,17 @@ void dense_gram_matrix(Graph& graph, const DensePanels& x, const Centring& centr
   std::vector<Array> ring;
   for (Index i = 0; i < std::min<Index>(panels_in_flight, x.count()); ++i)
     ring.push_back(graph.allocate(x.tall ? Shape{x.step, x.side} : Shape{x.side, x.step}, Dtype::float64));
+  const auto shared = std::make_shared<const DensePanels>(x);
   for (Index p = 0; p < x.count(); ++p) {
     const Array& panel = ring[p % ring.size()];
     TaskSpec task;
     task.name = "dense_center";
     task.accesses = {read(x.region(p)), write({panel, whole(panel.shape())})};
-    const Pieces pieces(x, centring, Dtype::float64, p);
-    const MomentPlaces places(task.accesses, x, centring, moments, p);
-    task.accesses.push_back(scratch(pieces.scratch_bytes()));
+    auto centred = std::make_shared<Panel>(shared, centring, Dtype::float64, p, task.accesses, moments);
+    task.accesses.push_back(scratch(centred->pieces.scratch_bytes()));
     task.cost.bytes_touched = (x.tall ? 80.0 : 140.0) * static_cast<double>(x.side * x.length(p));
-    task.body = [x, centring, p, places](std::span<const Tile> tiles) {
-      const Pieces pieces(x, centring, Dtype::float64, p);
-      const Sums to{MomentPlaces::at(tiles, places.sums), MomentPlaces::at(tiles, places.squares)};
-      pieces.each(tiles[0], MomentPlaces::at(tiles, places.shift), x.tall ? nullptr : to.sums, tiles.back().data,
-                  [&](Index at, Index n, const Tile& piece) {
-                    moments_of(piece, x.tall, to);
-                    const Box box = x.tall ? Box{{at, 0}, {n, x.side}} : Box{{0, at}, {x.side, n}};
-                    copy(piece, subtile(tiles[1], box));
-                  });
-    };
+    task.calls = {Call(Kernel::center, Dtype::float64, {TilePart{0}, TilePart{1}})};
+    task.calls[0].value = std::move(centred);
     graph.add(std::move(task));
     const Index n = x.length(p);
     for (Index i = 0; i < x.side; i += gram_block)
@@ -244,7 +282,7 @@ void dense_gram_matrix(Graph& graph, const DensePanels& x, const Centring& centr
 }
 
 void first_panel_means(Graph& graph, const DensePanels& x, const Array& shift) {
-  const Pieces pieces(x, {}, Dtype::float64, 0);
+  const Pieces pieces(std::make_shared<const DensePanels>(x), false, Dtype::float64, 0);
   graph.await({read(x.region(0)), scratch(pieces.scratch_bytes()), update({shift, whole(shift.shape())})},
               [&](std::span<const Tile> tiles) {
                 auto* means = tiles[2].as<double>();
@@ -264,8 +302,9 @@ void first_panel_means(Graph& graph, const DensePanels& x, const Array& shift) {
 void find_bad_value(Graph& graph, const DensePanels& x) {
   const Index none = std::numeric_limits<Index>::max();
   Index row = none, col = none;
+  const auto shared = std::make_shared<const DensePanels>(x);
   for (Index p = 0; p < x.count() && (row == none || !x.tall); ++p) {
-    const Pieces pieces(x, {}, Dtype::float64, p);
+    const Pieces pieces(shared, false, Dtype::float64, p);
     graph.await({read(x.region(p)), scratch(pieces.scratch_bytes())}, [&](std::span<const Tile> tiles) {
       pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index at, Index, const Tile& piece) {
         const Index first_row = x.tall ? x.first(p) + at : 0, first_col = x.tall ? 0 : x.first(p) + at;
@@ -285,8 +324,9 @@ void find_bad_value(Graph& graph, const DensePanels& x) {
 
 double largest_magnitude(Graph& graph, const DensePanels& x) {
   double largest = 0;
+  const auto shared = std::make_shared<const DensePanels>(x);
   for (Index p = 0; p < x.count(); ++p) {
-    const Pieces pieces(x, {}, Dtype::float64, p);
+    const Pieces pieces(shared, false, Dtype::float64, p);
     graph.await({read(x.region(p)), scratch(pieces.scratch_bytes())}, [&](std::span<const Tile> tiles) {
       pieces.each(tiles[0], nullptr, nullptr, tiles[1].data, [&](Index, Index, const Tile& piece) {
         const auto* values = piece.as<const double>();

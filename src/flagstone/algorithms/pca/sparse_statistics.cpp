@@ -31,33 +31,53 @@ void add_rows(const kernel::CsrRows& rows, Index first_row, Index n, double* mom
   }
 }
 
+/// One panel looked at, as the value of a call; its operands are the moments, the place of its first bad value,
+/// scratch.
+struct PanelStatistics final : CallValue {
+  PanelStatistics(const sparse::CsrOperand& x, Index panel)
+      : reader(x, x.panels[static_cast<std::size_t>(panel)], Dtype::float64, false), columns(x.matrix.cols) {}
+
+  sparse::PanelReader reader;
+  Index columns;
+};
+
+void run_statistics(const Call& call, std::span<const Tile> tiles) {
+  const auto& panel = call.value_as<PanelStatistics>();
+  const Tile moments = operand(call, 0, tiles), bad = operand(call, 1, tiles), scratch = operand(call, 2, tiles);
+  auto *sums = moments.as<double>(), *found = bad.as<double>();
+  found[0] = found[1] = -1;
+  panel.reader.stream(tiles, scratch.data, [&](Index row, const kernel::CsrRows& rows) {
+    const Index first = panel.reader.panel().row + row;
+    switch (rows.column_dtype) {
+      case Dtype::uint16:
+        return add_rows<std::uint16_t>(rows, first, panel.columns, sums, found);
+      case Dtype::uint32:
+        return add_rows<std::uint32_t>(rows, first, panel.columns, sums, found);
+      default:
+        return add_rows<std::uint64_t>(rows, first, panel.columns, sums, found);
+    }
+  });
+}
+
+const bool entered = host_kernels().enter(Kernel::csr_statistics, {Dtype::float64}, run_statistics);
+
 void add_panel_task(Graph& graph, const sparse::CsrOperand& x, Index panel, const Array& moments, const Array& bad) {
-  const Index n = x.matrix.cols;
-  auto reader = std::make_shared<sparse::PanelReader>(x, x.panels[panel], Dtype::float64, false);
+  auto value = std::make_shared<PanelStatistics>(x, panel);
+  sparse::PanelReader& reader = value->reader;
   TaskSpec task;
   task.name = "csr_statistics";
-  reader->access(task.accesses);
-  const auto at = task.accesses.size();
+  reader.access(task.accesses);
+  const auto at = static_cast<std::uint32_t>(task.accesses.size());
   task.accesses.push_back(reduce({moments, whole(moments.shape())}));
   task.accesses.push_back(write({bad, {{panel, 0}, {1, 2}}}));
-  task.accesses.push_back(scratch(reader->scratch_bytes()));
-  task.cost = {4.0 * static_cast<double>(reader->nnz()), reader->convert_seconds() * sparse::reference_bytes_per_second,
-               true, reader->decoded_bytes()};
-  task.body = [reader, at, n](std::span<const Tile> tiles) {
-    auto *sums = tiles[at].as<double>(), *found = tiles[at + 1].as<double>();
-    found[0] = found[1] = -1;
-    reader->stream(tiles, tiles[at + 2].data, [&](Index row, const kernel::CsrRows& rows) {
-      const Index first = reader->panel().row + row;
-      switch (rows.column_dtype) {
-        case Dtype::uint16:
-          return add_rows<std::uint16_t>(rows, first, n, sums, found);
-        case Dtype::uint32:
-          return add_rows<std::uint32_t>(rows, first, n, sums, found);
-        default:
-          return add_rows<std::uint64_t>(rows, first, n, sums, found);
-      }
-    });
-  };
+  task.accesses.push_back(scratch(reader.scratch_bytes()));
+  task.cost = {4.0 * static_cast<double>(reader.nnz()), reader.convert_seconds() * sparse::reference_bytes_per_second,
+               true, reader.decoded_bytes()};
+  Call& call =
+      task.calls.emplace_back(Kernel::csr_statistics, Dtype::float64,
+                              std::initializer_list<TilePart>{TilePart{at}, TilePart{at + 1}, TilePart{at + 2}});
+  call.flops = task.cost.flops;
+  call.value = std::move(value);
   graph.add(std::move(task));
 }
 

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 
+#include "flagstone/algorithms/sparse/folds.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
@@ -199,6 +201,61 @@ TEST(CsrOps, MatchDenseProductsForEveryKindOfStorage) {
       const bool wide = centred == (kind.storage == Storage::packed);
       check_all(kind, 300, 70, 19, wide ? Dtype::float64 : Dtype::float32, centred);
     }
+}
+
+Statistics check_fold(const Kind& kind, Dtype real, Fold fold, bool rows) {
+  const Index m = 150, n = 31;
+  Sample s(m, n, kind, 16);
+  const Index results = rows ? m : n;
+  Held out(rows ? m : 2, rows ? 2 : n, Dtype::float64, 0);
+  Runtime runtime(options());
+  const Statistics done = runtime.run([&](Graph& graph) {
+    const FoldOptions with{fold, real};
+    rows ? fold_rows(graph, s.a, with, out.array) : fold_columns(graph, s.a, with, out.array);
+  });
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> first(static_cast<std::size_t>(results)), second(first.size());
+  if (fold == Fold::min || fold == Fold::max) first.assign(first.size(), fold == Fold::min ? infinity : -infinity);
+  for (Index i = 0; i < m; ++i)
+    for (Index p = s.pointers[i]; p < s.pointers[i + 1]; ++p) {
+      const std::size_t k = static_cast<std::size_t>(rows ? i : s.columns[p]);
+      const double value = s.values[p];
+      if (fold == Fold::min) first[k] = std::min(first[k], value);
+      if (fold == Fold::max) first[k] = std::max(first[k], value);
+      if (fold == Fold::moments || fold == Fold::counts) first[k] += value;
+      if (fold == Fold::nonzero) first[k] += value != 0;
+      second[k] += fold == Fold::moments ? value * value : fold == Fold::counts ? 0 : 1;
+    }
+  for (Index k = 0; k < results; ++k) {
+    EXPECT_EQ(out.wide[rows ? 2 * k : k], first[k]) << "integers fold without rounding";
+    EXPECT_EQ(out.wide[rows ? 2 * k + 1 : n + k], second[k]);
+  }
+  return done;
+}
+
+/// What is left of the table's kernels when those of the other rooms are taken away: each against its naive twin.
+TEST(CsrOps, EveryKernelOfPanelsComputesWhatItsTwinDoes) {
+  const Kernel here[] = {Kernel::csr_multiply, Kernel::csr_multiply_transposed,
+                         Kernel::csr_gram,     Kernel::csr_gram_matrix,
+                         Kernel::csr_fold,     Kernel::csr_fold_join};
+  for (const Kernel kernel : here) {
+    int entries = 0;
+    for (int d = 0; d <= static_cast<int>(Dtype::complex128); ++d) {
+      const auto dtype = static_cast<Dtype>(d);
+      if (host_kernels().find(kernel, dtype) == nullptr) continue;
+      ++entries;
+      const bool folds = kernel == Kernel::csr_fold || kernel == Kernel::csr_fold_join;
+      if (!folds) check_all(kinds[entries % 2], 120, 33, 7, dtype, entries % 2 == 0);
+      for (const Fold fold : {Fold::min, Fold::max, Fold::nonzero, Fold::moments, Fold::counts})
+        for (const bool rows : {false, true}) {
+          if (!folds) continue;
+          const Statistics done = check_fold(kinds[entries % 2], dtype, fold, rows);
+          EXPECT_EQ(done.of(Kernel::csr_fold).calls, 10u);  // 150 rows in panels of 16
+          EXPECT_EQ(done.of(Kernel::csr_fold_join).calls, rows ? 0u : 10u);
+        }
+    }
+    EXPECT_EQ(entries, kernel == Kernel::csr_fold_join ? 1 : 2) << name_of(kernel);
+  }
 }
 
 TEST(CsrOps, AsTheWriterLeavesItWithDuplicatesSummed) {

@@ -6,7 +6,6 @@
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::sparse {
 namespace {
@@ -73,14 +72,14 @@ void visit_values(Dtype real, const kernel::CsrRows& rows, F f) {
 
 /// Word `at(row, column)` and the one `apart` further on take every value.
 template <class At>
-void fold_values(const FoldOptions& options, const kernel::CsrRows& rows, Index apart, At at) {
+void fold_values(Fold which, Dtype real, const kernel::CsrRows& rows, Index apart, At at) {
   const auto with = [&](auto fold) {
-    visit_values(options.real, rows, [&](Index row, Index column, double value) {
+    visit_values(real, rows, [&](Index row, Index column, double value) {
       double* word = at(row, column);
       take<decltype(fold)::value>(value, word[0], word[apart]);
     });
   };
-  switch (options.fold) {
+  switch (which) {
     case Fold::min:
       return with(std::integral_constant<Fold, Fold::min>{});
     case Fold::max:
@@ -94,21 +93,80 @@ void fold_values(const FoldOptions& options, const kernel::CsrRows& rows, Index 
   }
 }
 
-/// One task a panel that reads it and writes `out`; `body` gets the reader, the tiles, and where `out` and scratch are.
-using PanelBody = std::function<void(const PanelReader&, std::span<const Tile>, std::size_t)>;
-void add_panel(Graph& graph, const CsrOperand& a, Index panel, const FoldOptions& options, Region out, PanelBody body) {
-  auto reader = std::make_shared<PanelReader>(a, a.panels[static_cast<std::size_t>(panel)], options.real, false);
+enum class Along : std::uint8_t { columns, rows };
+
+/// One panel folded, as the value of a call; its operands are the words, which it overwrites, and scratch.
+struct PanelFold final : CallValue {
+  PanelFold(const CsrOperand& a, Index panel, const FoldOptions& options, Along along)
+      : reader(a, a.panels[static_cast<std::size_t>(panel)], options.real, false),
+        fold(options.fold),
+        along(along),
+        columns(a.matrix.cols) {}
+
+  void run(std::span<const Tile> tiles, const Tile& out, std::byte* scratch) const;
+
+  PanelReader reader;
+  Fold fold;
+  Along along;
+  Index columns;
+};
+
+void PanelFold::run(std::span<const Tile> tiles, const Tile& out, std::byte* scratch) const {
+  auto* words = out.as<double>();
+  if (along == Along::columns) {  // all first words, then all second ones
+    std::fill_n(words, columns, nothing(fold));
+    std::fill_n(words + columns, columns, 0.0);
+    reader.stream(tiles, scratch, [&](Index, const kernel::CsrRows& rows) {
+      fold_values(fold, reader.real(), rows, columns, [&](Index, Index column) { return words + column; });
+    });
+  } else {
+    for (Index i = 0; i < reader.rows(); ++i) words[2 * i] = nothing(fold), words[2 * i + 1] = 0;
+    reader.stream(tiles, scratch, [&](Index first, const kernel::CsrRows& rows) {
+      fold_values(fold, reader.real(), rows, 1, [&](Index row, Index) { return words + 2 * (first + row); });
+    });
+  }
+}
+
+void run_fold(const Call& call, std::span<const Tile> tiles) {
+  const Tile out = operand(call, 0, tiles), scratch = operand(call, 1, tiles);
+  call.value_as<PanelFold>().run(tiles, out, scratch.data);
+}
+
+struct Joined final : CallValue {
+  Fold fold = Fold::min;
+};
+
+void run_join(const Call& call, std::span<const Tile> tiles) {
+  const Fold fold = call.value_as<Joined>().fold;
+  const Tile source = operand(call, 0, tiles), target = operand(call, 1, tiles);
+  const Index n = count(source.shape) / 2;
+  const auto* from = source.as<const double>();
+  auto* to = target.as<double>();
+  for (Index j = 0; j < n; ++j)
+    to[j] = join(fold, to[j], from[j]), to[n + j] = join_second(fold, to[n + j], from[n + j]);
+}
+
+const bool entered = host_kernels().enter(Kernel::csr_fold, {Dtype::float32, Dtype::float64}, run_fold) &&
+                     host_kernels().enter(Kernel::csr_fold_join, {Dtype::float64}, run_join);
+
+/// One task for a panel: reads it and writes `out`.
+void add_panel(Graph& graph, const CsrOperand& a, Index panel, const FoldOptions& options, Along along, Access out) {
+  auto value = std::make_shared<PanelFold>(a, panel, options, along);
+  PanelReader& reader = value->reader;
   TaskSpec task;
   task.name = "csr_fold";
-  reader->access(task.accesses);
-  const auto at = task.accesses.size();
-  task.accesses.push_back(write(std::move(out)));
-  task.accesses.push_back(scratch(reader->scratch_bytes()));
-  const double seconds = reader->convert_seconds() + static_cast<double>(reader->nnz()) * seconds_per_value;
+  reader.access(task.accesses);
+  const auto at = static_cast<std::uint32_t>(task.accesses.size());
+  task.accesses.push_back(std::move(out));
+  task.accesses.push_back(scratch(reader.scratch_bytes()));
+  const double seconds = reader.convert_seconds() + static_cast<double>(reader.nnz()) * seconds_per_value;
   const double each = options.fold == Fold::moments ? 3 : options.fold == Fold::counts ? 1 : 0;
-  task.cost = {each * static_cast<double>(reader->nnz()), seconds * reference_bytes_per_second, true,
-               reader->decoded_bytes()};
-  task.body = [reader, at, body = std::move(body)](std::span<const Tile> tiles) { body(*reader, tiles, at); };
+  task.cost = {each * static_cast<double>(reader.nnz()), seconds * reference_bytes_per_second, true,
+               reader.decoded_bytes()};
+  Call& call = task.calls.emplace_back(Kernel::csr_fold, options.real,
+                                       std::initializer_list<TilePart>{TilePart{at}, TilePart{at + 1}});
+  call.flops = task.cost.flops;
+  call.value = std::move(value);
   graph.add(std::move(task));
 }
 
@@ -123,35 +181,25 @@ void check(const Array& out, const Shape& shape) {
 void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out) {
   const Index n = a.matrix.cols, panels = static_cast<Index>(a.panels.size());
   check(out, {2, n});
-  const auto clear = [fold = options.fold, n](double* words) {
-    std::fill(words, words + n, nothing(fold));
-    std::fill(words + n, words + 2 * n, 0.0);
-  };
   TaskSpec first;
   first.name = "csr_fold_clear";
   first.accesses = {write({out, whole(out.shape())})};
-  first.body = [clear](std::span<const Tile> tiles) { clear(tiles[0].as<double>()); };
+  first.calls = {call::fill(Dtype::float64, nothing(options.fold), {0, false, false, {{0, 0}, {1, n}}}),
+                 call::fill(Dtype::float64, 0, {0, false, false, {{1, 0}, {1, n}}})};
+  if (n == 0) return;
   graph.add(std::move(first));
-  if (panels == 0 || n == 0) return;
-  const Array partials = temporary_array({panels * 2 * n}, Dtype::float64, {2 * n}, options.scratch);
+  if (panels == 0) return;
+  const Array partials = graph.temporary({panels * 2 * n}, Dtype::float64, {2 * n});
+  auto joined = std::make_shared<Joined>();
+  joined->fold = options.fold;
   for (Index p = 0; p < panels; ++p) {
     const Region mine{partials, {{p * 2 * n}, {2 * n}}};
-    add_panel(graph, a, p, options, mine, [=](const PanelReader& reader, std::span<const Tile> tiles, std::size_t at) {
-      auto* words = tiles[at].as<double>();
-      clear(words);
-      reader.stream(tiles, tiles[at + 1].data, [&](Index, const kernel::CsrRows& rows) {
-        fold_values(options, rows, n, [&](Index, Index column) { return words + column; });
-      });
-    });
+    add_panel(graph, a, p, options, Along::columns, again(write(mine)));
     TaskSpec merge;
     merge.name = "csr_fold_join";
     merge.accesses = {last(read(mine)), update({out, whole(out.shape())})};
-    merge.body = [fold = options.fold, n](std::span<const Tile> tiles) {
-      const auto* from = tiles[0].as<const double>();
-      auto* to = tiles[1].as<double>();
-      for (Index j = 0; j < n; ++j)
-        to[j] = join(fold, to[j], from[j]), to[n + j] = join_second(fold, to[n + j], from[n + j]);
-    };
+    merge.calls = {Call(Kernel::csr_fold_join, Dtype::float64, {TilePart{0}, TilePart{1}})};
+    merge.calls[0].value = joined;
     merge.cost.bytes_touched = 48.0 * static_cast<double>(n);
     merge.priority = 1;  // frees a tile
     graph.add(std::move(merge));
@@ -162,15 +210,8 @@ void fold_rows(Graph& graph, const CsrOperand& a, const FoldOptions& options, co
   check(out, {a.matrix.rows, 2});
   for (Index p = 0; p < static_cast<Index>(a.panels.size()); ++p) {
     const CsrPanelRange& panel = a.panels[static_cast<std::size_t>(p)];
-    const Index count = panel.row_end - panel.row;
-    const Region mine{out, {{panel.row, 0}, {count, 2}}};
-    add_panel(graph, a, p, options, mine, [=](const PanelReader& reader, std::span<const Tile> tiles, std::size_t at) {
-      auto* words = tiles[at].as<double>();
-      for (Index i = 0; i < count; ++i) words[2 * i] = nothing(options.fold), words[2 * i + 1] = 0;
-      reader.stream(tiles, tiles[at + 1].data, [&](Index first, const kernel::CsrRows& rows) {
-        fold_values(options, rows, 1, [&](Index row, Index) { return words + 2 * (first + row); });
-      });
-    });
+    const Region mine{out, {{panel.row, 0}, {panel.row_end - panel.row, 2}}};
+    add_panel(graph, a, p, options, Along::rows, write(mine));
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 // Minima, maxima, counts and moments along rows or columns of a CSR matrix that stays on disk: one read of it.
-#include <string>
-
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 
 namespace flagstone::sparse {
@@ -19,7 +17,6 @@ enum class Fold : std::uint8_t {
 struct FoldOptions {
   Fold fold = Fold::min;
   Dtype real = Dtype::float64;  // what values are decoded (and transformed) in: float32 or float64
-  std::string scratch;          // where partial results of columns would spill to
 };
 
 // In both: the zeros that are not stored are the caller's to add. Stored values are compared and added in float64.

@@ -92,7 +92,7 @@ TEST(CsrFolds, AreTheNaiveOnesForEveryWorkerCountAndLimit) {
           const Array result =
               memory_array(reinterpret_cast<std::byte*>(out.data()), shape, Dtype::float64, {}, nullptr);
           const auto build = [&](Graph& graph) {
-            const FoldOptions with{fold, Dtype::float64, s.directory.path()};
+            const FoldOptions with{fold, Dtype::float64};
             rows ? fold_rows(graph, s.a, with, result) : fold_columns(graph, s.a, with, result);
             graph.barrier();
           };
@@ -110,6 +110,23 @@ TEST(CsrFolds, AreTheNaiveOnesForEveryWorkerCountAndLimit) {
   }
 }
 
+/// What a panel folds into is joined before the next panel is read: at the least limit too nothing goes to scratch.
+TEST(CsrFolds, NeedNoScratch) {
+  TemporaryDirectory scratch;
+  Sample s(400, 23, 16);
+  std::vector<double> out(46);
+  const Array result = memory_array(reinterpret_cast<std::byte*>(out.data()), {2, 23}, Dtype::float64, {}, nullptr);
+  const auto build = [&](Graph& graph) {
+    fold_columns(graph, s.a, {Fold::max, Dtype::float64}, result);
+    graph.barrier();
+  };
+  RuntimeOptions least = options(2, GiB);
+  least.scratch = scratch.path(), least.scratch_quota = 0;
+  least.memory = Runtime(least).least_memory(build) + 2 * MiB;
+  Runtime runtime(least);
+  EXPECT_EQ(runtime.run(build).bytes_written, 0u);
+}
+
 TEST(CsrFolds, SeeTheMatrixThroughItsTransform) {
   Sample s(60, 10, 16);
   Transform transform;
@@ -120,7 +137,7 @@ TEST(CsrFolds, SeeTheMatrixThroughItsTransform) {
   const Array result = memory_array(reinterpret_cast<std::byte*>(out.data()), {2, 4}, Dtype::float64, {}, nullptr);
   Runtime runtime(options(2, GiB));
   runtime.run([&](Graph& graph) {
-    fold_columns(graph, seen, {Fold::max, Dtype::float64, s.directory.path()}, result);
+    fold_columns(graph, seen, {Fold::max, Dtype::float64}, result);
     graph.barrier();
   });
   const Index kept[] = {1, 3, 4, 8};

@@ -58,6 +58,7 @@ class PanelReader {
   const CsrPanelRange& panel() const { return panel_; }
   Index rows() const { return panel_.row_end - panel_.row; }
   Index nnz() const { return panel_.last - panel_.first; }
+  Dtype real() const { return real_; }
   /// For the planner: unpacked bytes that come from the codec, and seconds of copying and converting on one core.
   double decoded_bytes() const;
   double convert_seconds() const;

@@ -75,7 +75,7 @@ TEST(TileTasks, GemmIsTheNaiveProduct) {
           options.workers = 2;
           options.scratch = std::filesystem::temp_directory_path();
           const auto ring = make_ring();
-          Executor(*ring, options, 16 * MiB, {}).run([&](Graph& graph) {
+          Executor(*ring, options, {options.scratch, "test", {}}, 16 * MiB, {}).run([&](Graph& graph) {
             const Tiled A({x, transpose, conjugate}, {m, 2, 4}, {depth, 6, 6}), B({y}, {depth, 6, 6}, {n, 3, 3}),
                 C({result}, {m, 2, 2}, {n, 3, 3});
             for (Index i = 0; i < C.rows(); ++i)

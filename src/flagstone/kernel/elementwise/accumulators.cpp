@@ -1,4 +1,4 @@
-// States of reductions between blocks and tiles: what nothing is, how two join, what the result is.
+// Accumulators of reductions between blocks and tiles: what nothing is, how two join, what the result is.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -148,7 +148,7 @@ void store(const FinishOptions& options, const W* words, Index results, Index k,
 
 }  // namespace
 
-int state_words(Fold fold, Dtype dtype) {
+int accumulator_words(Fold fold, Dtype dtype) {
   const bool floating = dtype == Dtype::float32 || dtype == Dtype::float64;
   if (fold == Fold::var) return 3;
   if (fold == Fold::argmin || fold == Fold::argmax) return 2;
@@ -156,7 +156,7 @@ int state_words(Fold fold, Dtype dtype) {
 }
 
 void fold_nothing(Fold fold, Dtype dtype, Index results, std::byte* words) {
-  std::memset(words, 0, static_cast<std::size_t>(results * state_words(fold, dtype)) * 8);
+  std::memset(words, 0, static_cast<std::size_t>(results * accumulator_words(fold, dtype)) * 8);
   if (fold == Fold::var) return;
   visit_folded(dtype, [&](auto sample) {
     using W = decltype(sample);
@@ -166,7 +166,7 @@ void fold_nothing(Fold fold, Dtype dtype, Index results, std::byte* words) {
     std::fill_n(reinterpret_cast<Index*>(words) + results, results, std::numeric_limits<Index>::max());
 }
 
-void fold_states(Fold fold, Dtype dtype, Index results, const std::byte* from, std::byte* to) {
+void join_accumulators(Fold fold, Dtype dtype, Index results, const std::byte* from, std::byte* to) {
   const auto* doubles = reinterpret_cast<const double*>(from);
   if (fold == Fold::var) return join_variances(results, doubles, reinterpret_cast<double*>(to));
   visit_folded(dtype, [&](auto sample) {
@@ -186,15 +186,15 @@ void fold_states(Fold fold, Dtype dtype, Index results, const std::byte* from, s
   });
 }
 
-void finish_states(const FinishOptions& options, Index results, const std::byte* words, const Tile& to) {
+void finish_accumulators(const FinishOptions& options, Index results, const std::byte* words, const Tile& to) {
   const Dtype folded = options.fold == Fold::var ? Dtype::float64 : options.dtype;
   visit_folded(folded, [&](auto sample) {
-    const auto* state = reinterpret_cast<const decltype(sample)*>(words);
+    const auto* accumulators = reinterpret_cast<const decltype(sample)*>(words);
     Shape at(to.shape.size(), 0);
     for (Index k = 0; k < results; ++k) {
       std::byte* place = to.data;
       for (std::size_t d = 0; d < at.size(); ++d) place += at[d] * to.strides[d];
-      store(options, state, results, k, to.dtype, place);
+      store(options, accumulators, results, k, to.dtype, place);
       advance(at, to.shape);
     }
   });

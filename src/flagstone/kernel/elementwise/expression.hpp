@@ -55,10 +55,10 @@ class Program {
   int inputs_ = 0;
 };
 
-/// Words of a reduction's state (8 bytes each) for one result.
-int state_words(Fold fold, Dtype dtype);
-/// States of a reduction as evaluate() folds into them: word w of the result at offset k (strides in results, 0 along
-/// reduced dimensions) is words[w * results + k].
+/// Words of an accumulator of a reduction (8 bytes each) for one result.
+int accumulator_words(Fold fold, Dtype dtype);
+/// Accumulators of a reduction as evaluate() folds into them: word w of the result at offset k (strides in results, 0
+/// along reduced dimensions) is words[w * results + k].
 struct FoldTarget {
   Fold fold = Fold::sum;
   int value = -1;
@@ -72,9 +72,9 @@ struct FoldTarget {
 /// What nothing folded is: 0, 1, the largest value, ...
 void fold_nothing(Fold fold, Dtype dtype, Index results, std::byte* words);
 /// to := to folded with from, in this order.
-void fold_states(Fold fold, Dtype dtype, Index results, const std::byte* from, std::byte* to);
+void join_accumulators(Fold fold, Dtype dtype, Index results, const std::byte* from, std::byte* to);
 
-/// What a finished reduction is, from its state.
+/// What a finished reduction is, from its accumulator.
 enum class Finish : std::uint8_t { value, index, mean, var, std };
 struct FinishOptions {
   Fold fold = Fold::sum;
@@ -83,7 +83,7 @@ struct FinishOptions {
   double count = 1, ddof = 0;
 };
 /// Element k of `to` (in C order) := result k. `to` is float32, float64, int64, uint64, boolean, or the folded dtype.
-void finish_states(const FinishOptions& options, Index results, const std::byte* words, const Tile& to);
+void finish_accumulators(const FinishOptions& options, Index results, const std::byte* words, const Tile& to);
 
 /// The tile `tile` stores `value`.
 struct StoreTarget {

@@ -77,7 +77,7 @@ TEST(Expression, FoldsAlongEitherDimensionAndJoinsTiles) {
       Program program;
       const int value = program.input(Dtype::float32);
       const Index results = along ? rows : cols;
-      const int words = state_words(fold, Dtype::float32);
+      const int words = accumulator_words(fold, Dtype::float32);
       std::vector<double> total(results * words), part(results * words);
       auto* to = reinterpret_cast<std::byte*>(total.data());
       auto* from = reinterpret_cast<std::byte*>(part.data());
@@ -93,11 +93,11 @@ TEST(Expression, FoldsAlongEitherDimensionAndJoinsTiles) {
         FoldTarget target{fold, value, state, results, along ? Shape{1, 0} : Shape{0, 1}, 0, {}};
         run(program, box.shape, {tile}, {}, {target});
       }
-      fold_states(fold, Dtype::float32, results, from, to);
+      join_accumulators(fold, Dtype::float32, results, from, to);
       std::vector<double> found(results);
       const Tile out{reinterpret_cast<std::byte*>(found.data()), Dtype::float64, {results}, {8}, 0};
       const double count = static_cast<double>(along ? cols : rows);
-      finish_states({fold, finish, Dtype::float32, count, 0}, results, to, out);
+      finish_accumulators({fold, finish, Dtype::float32, count, 0}, results, to, out);
       for (Index k = 0; k < results; ++k) {
         double sum = 0, squares = 0, most = 0, product = 1;
         const Index n = along ? cols : rows;
@@ -121,14 +121,14 @@ TEST(Expression, SumsOfFloat64KeepWhatRoundingTakesInEveryLane) {
     const auto count = static_cast<Index>(x.size());
     Program program;
     const int value = program.input(Dtype::float64);
-    std::vector<double> state(state_words(Fold::sum, Dtype::float64));
+    std::vector<double> state(accumulator_words(Fold::sum, Dtype::float64));
     auto* words = reinterpret_cast<std::byte*>(state.data());
     fold_nothing(Fold::sum, Dtype::float64, 1, words);
     const Tile tile{reinterpret_cast<std::byte*>(x.data()), Dtype::float64, {count}, {8}, 0};
     run(program, {count}, {tile}, {}, {{Fold::sum, value, words, 1, {0}, 0, {}}});
     double found = 0;
-    finish_states({Fold::sum, Finish::value, Dtype::float64, 1, 0}, 1, words,
-                  {reinterpret_cast<std::byte*>(&found), Dtype::float64, {}, {}, 0});
+    finish_accumulators({Fold::sum, Finish::value, Dtype::float64, 1, 0}, 1, words,
+                        {reinterpret_cast<std::byte*>(&found), Dtype::float64, {}, {}, 0});
     EXPECT_EQ(found, static_cast<double>(n)) << n;
   }
 }
@@ -159,7 +159,7 @@ TEST(Expression, EveryByteOfABooleanButZeroIsTrue) {
   Program program;
   const int a = program.input(Dtype::boolean);
   const int one = program.constant(Dtype::boolean, &yes);
-  std::vector<std::byte> words(8 * static_cast<std::size_t>(state_words(Fold::sum, Dtype::int64)));
+  std::vector<std::byte> words(8 * static_cast<std::size_t>(accumulator_words(Fold::sum, Dtype::int64)));
   fold_nothing(Fold::sum, Dtype::int64, 1, words.data());
   const FoldTarget sum{
       .fold = Fold::sum, .value = program.cast(a, Dtype::int64), .words = words.data(), .results = 1, .strides = {0}};
@@ -175,7 +175,8 @@ TEST(Expression, EveryByteOfABooleanButZeroIsTrue) {
   }
   std::int64_t total = 0;
   Tile to{reinterpret_cast<std::byte*>(&total), Dtype::int64, {1}, {8}, 8};
-  finish_states({.fold = Fold::sum, .finish = Finish::value, .dtype = Dtype::int64, .count = 256}, 1, words.data(), to);
+  finish_accumulators({.fold = Fold::sum, .finish = Finish::value, .dtype = Dtype::int64, .count = 256}, 1,
+                      words.data(), to);
   EXPECT_EQ(total, 255);
 }
 

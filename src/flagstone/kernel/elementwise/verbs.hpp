@@ -83,7 +83,7 @@ struct LoopCall {
 };
 using Loop = void (*)(const LoopCall&);
 
-/// How values become one: what a state holds, word by word (each 8 bytes, `stride` words apart).
+/// How values become one: what an accumulator holds, word by word (each 8 bytes, `stride` words apart).
 enum class Fold : std::uint8_t {
   sum,     // floating: high and low part; integers: one
   prod,    // one
@@ -96,7 +96,7 @@ enum class Fold : std::uint8_t {
   all,     // one
 };
 
-/// Folds n contiguous values. each: value i into state i; run: all into one state. Word w of state i is at
+/// Folds n contiguous values. each: value i into accumulator i; run: all into one. Word w of accumulator i is at
 /// words[w * stride + i]. index: of the first value, `step` from one to the next (argmin, argmax).
 struct FoldCall {
   const void* x;

@@ -43,12 +43,12 @@ void BuilderThread::wait_until(Lock& lock, Ready ready) {
 }
 
 BuilderThread::BuilderThread(RunState& run, const TransferQueue& transfers, const RuntimeOptions& options,
-                             Heartbeat heartbeat)
-    : RunningGraph(options),
+                             ScratchSpace scratch, Heartbeat heartbeat)
+    : RunningGraph(options, std::move(scratch)),
       run_(run),
       transfers_(transfers),
       heartbeat_(std::move(heartbeat)),
-      reduction_(options.scratch, [this](TaskSpec task) {
+      reduction_(*this, [this](TaskSpec task) {
         Lock lock(run_.mutex);
         add_one(lock, std::move(task), false);
       }) {}

@@ -15,7 +15,8 @@ class BuilderThread final : public RunningGraph {
  public:
   /// About ten times a second while it waits, without the lock; what it throws ends the run.
   using Heartbeat = std::function<void()>;
-  BuilderThread(RunState& run, const TransferQueue& transfers, const RuntimeOptions& options, Heartbeat heartbeat);
+  BuilderThread(RunState& run, const TransferQueue& transfers, const RuntimeOptions& options, ScratchSpace scratch,
+                Heartbeat heartbeat);
 
   /// Runs the builder on the calling thread and drains; after an error it waits until nothing runs or flies.
   void run(const std::function<void(Graph&)>& builder);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <optional>
 
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
@@ -29,11 +30,12 @@ std::string where(const TaskState& task) {
 
 }  // namespace
 
-Executor::Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, const Heartbeat& heartbeat)
+Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
+                   const Heartbeat& heartbeat)
     : RunState(ring, capacity, *this, options.workers),
       ring_(ring),
       transfers_(*this, ring),
-      builder_(*this, transfers_, options,
+      builder_(*this, transfers_, options, std::move(scratch),
                heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
   const SignalsBlocked blocked;
   for (int i = 0; i < options.workers; ++i)
@@ -131,14 +133,19 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   lock.unlock();
   std::exception_ptr thrown;
   const auto began = Clock::now();
+  std::optional<Clock::time_point> called;  // when a body began
   try {
     tiles_of(task, tiles);
-    if (task.spec.body) task.spec.body(tiles);
     for (const Call& call : task.spec.calls) host_kernels().run(call, tiles);
+    if (task.spec.body) {
+      if (!task.spec.calls.empty()) called = Clock::now();
+      task.spec.body(tiles);
+    }
   } catch (...) {
     thrown = std::current_exception();
   }
-  const double seconds = seconds_between(began, Clock::now());
+  const auto ended = Clock::now();
+  const double seconds = seconds_between(began, ended);
   lock.lock();
   --running;
   stats.worker_busy_seconds += seconds;
@@ -147,7 +154,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   } else if (!error)
     try {
       stats.flops += task.spec.cost.flops;
-      stats.count(task.spec.calls, seconds);
+      stats.count(task.spec.calls, seconds_between(began, called.value_or(ended)));
       scheduler.finished(task);  // may write a tile behind: a full disk, a read-only file
     } catch (...) {
       fail(std::current_exception());

@@ -13,7 +13,8 @@ namespace flagstone {
 class Executor final : private RunState, private Machine {
  public:
   using Heartbeat = std::function<void(const Statistics&)>;
-  Executor(Ring& ring, const RuntimeOptions& options, std::uint64_t capacity, const Heartbeat& heartbeat);
+  Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
+           const Heartbeat& heartbeat);
   ~Executor() override;
 
   /// Runs the builder on the calling thread, then writes back, drains and throws the first error.

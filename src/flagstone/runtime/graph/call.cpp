@@ -10,10 +10,26 @@
 namespace flagstone {
 namespace {
 
-constexpr std::array<std::string_view, kernel_count> names{
-    "zero",     "copy",           "add",  "scale",  "gemm",         "convert",
-    "assemble", "evaluate",       "join", "finish", "csr_multiply", "csr_multiply_transposed",
-    "csr_gram", "csr_gram_matrix"};
+constexpr std::array<std::string_view, kernel_count> names{"zero",
+                                                           "fill",
+                                                           "copy",
+                                                           "add",
+                                                           "scale",
+                                                           "gemm",
+                                                           "convert",
+                                                           "assemble",
+                                                           "evaluate",
+                                                           "join",
+                                                           "finish",
+                                                           "csr_multiply",
+                                                           "csr_multiply_transposed",
+                                                           "csr_gram",
+                                                           "csr_gram_matrix",
+                                                           "csr_fold",
+                                                           "csr_fold_join",
+                                                           "csr_statistics",
+                                                           "center",
+                                                           "center_gram"};
 
 template <class T>
 void sum_into(const Tile& from, const Tile& to) {
@@ -42,6 +58,17 @@ void run_zero(const Call& call, std::span<const Tile> tiles) {
   fill(subtile(tile, to.part), nothing);
 }
 
+void run_fill(const Call& call, std::span<const Tile> tiles) {
+  const Tile to = operand(call, 0, tiles);
+  visit_blas_type(to.dtype, [&](auto value) {
+    if constexpr (std::is_floating_point_v<decltype(value)>)
+      value = static_cast<decltype(value)>(call.alpha.real());
+    else
+      value = decltype(value)(call.alpha);
+    flagstone::fill(to, &value);
+  });
+}
+
 void run_copy(const Call& call, std::span<const Tile> tiles) {
   flagstone::copy(operand(call, 0, tiles), operand(call, 1, tiles));
 }
@@ -51,9 +78,10 @@ void run_add(const Call& call, std::span<const Tile> tiles) {
   visit_blas_type(from.dtype, [&](auto zero) { sum_into<decltype(zero)>(from, to); });
 }
 
+constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 const bool entered =
-    host_kernels().enter(Kernel::zero, run_zero) && host_kernels().enter(Kernel::copy, run_copy) &&
-    host_kernels().enter(Kernel::add, {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}, run_add);
+    host_kernels().enter(Kernel::zero, run_zero) && host_kernels().enter(Kernel::fill, blas_dtypes, run_fill) &&
+    host_kernels().enter(Kernel::copy, run_copy) && host_kernels().enter(Kernel::add, blas_dtypes, run_add);
 
 }  // namespace
 
@@ -106,6 +134,11 @@ KernelTable& host_kernels() {
 namespace call {
 
 Call zero(Dtype dtype, TilePart to) { return {Kernel::zero, dtype, {std::move(to)}}; }
+Call fill(Dtype dtype, std::complex<double> value, TilePart to) {
+  Call made(Kernel::fill, dtype, {std::move(to)});
+  made.alpha = value;
+  return made;
+}
 Call copy(Dtype dtype, TilePart from, TilePart to) { return {Kernel::copy, dtype, {std::move(from), std::move(to)}}; }
 Call add(Dtype dtype, TilePart from, TilePart to) { return {Kernel::add, dtype, {std::move(from), std::move(to)}}; }
 

@@ -17,6 +17,7 @@ namespace flagstone {
 /// What a call runs. The verbs of elementwise expressions are kernel::Verb: a whole expression is one `evaluate`.
 enum class Kernel : std::uint8_t {
   zero,      // to := 0
+  fill,      // to := alpha
   copy,      // to := from
   add,       // to := to + from
   scale,     // C := beta C
@@ -24,14 +25,19 @@ enum class Kernel : std::uint8_t {
   convert,   // to := from, as another real dtype
   assemble,  // to := pieces of another array, their dimensions in another order, or converted
   evaluate,  // a fused expression: its values stored and folded
-  join,      // states of a fold := joined with others
-  finish,    // to := what states of a fold stand for
+  join,      // accumulators of a fold := joined with others
+  finish,    // to := what accumulators of a fold stand for
   csr_multiply,
   csr_multiply_transposed,
   csr_gram,         // both of them, while a row is in the nearest cache
   csr_gram_matrix,  // rows of G := G + AᵀA
+  csr_fold,         // to := stored values of each row or column, folded
+  csr_fold_join,    // to := folds joined with others
+  csr_statistics,   // sums and squares of columns added up; the first value that is not finite
+  center,           // a panel of X, converted and less its means; its moments
+  center_gram,      // Y := Y + G V of such a panel, converted piece by piece
 };
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::csr_gram_matrix) + 1;
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::center_gram) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.
@@ -104,6 +110,8 @@ KernelTable& host_kernels();
 namespace call {
 
 Call zero(Dtype dtype, TilePart to);
+/// float32, float64 or complex.
+Call fill(Dtype dtype, std::complex<double> value, TilePart to);
 Call copy(Dtype dtype, TilePart from, TilePart to);
 /// float32, float64 or complex.
 Call add(Dtype dtype, TilePart from, TilePart to);

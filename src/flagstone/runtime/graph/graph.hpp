@@ -61,11 +61,11 @@ using Body = std::function<void(std::span<const Tile>)>;
 struct TaskSpec {
   std::string name;  // "gemm", "csr_gram": a literal; no index in it
   std::vector<Access> accesses;
-  Body body;  // users' tasks, and what has no kernel
+  Body body;  // users' tasks, and what has no kernel; after the calls
   Cost cost;
   std::vector<TaskId> after;  // what accesses cannot express
   int priority = 0;           // higher first among tasks that miss equally many bytes
-  std::vector<Call> calls;    // in the place of a body, one after the other
+  std::vector<Call> calls;    // one after the other
 };
 
 /// Bytes held outside the cache (a basis, a vector block), charged to the run's budget; given back by destruction.
@@ -103,6 +103,9 @@ class Graph {
   /// An in-memory array charged to the budget, zeroed; in a planned run only charged (no memory behind it).
   virtual Array allocate(const Shape& shape, Dtype dtype) = 0;
   virtual Charge charge(std::uint64_t bytes) = 0;
+  /// Tiles that go to a nameless file of the run's scratch where their room is needed; before the first one does, the
+  /// file's bytes are promised under the quota (temporary_array).
+  virtual Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) = 0;
   /// Tasks added from now on start in program order as far as dependencies allow: for algorithms that chose their order
   /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.
   virtual void trust_order(bool trusted) = 0;

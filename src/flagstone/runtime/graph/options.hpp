@@ -1,6 +1,7 @@
 #pragma once
 // What a run is given: its limit and workers, and the rates that plans take.
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace flagstone {
@@ -9,9 +10,10 @@ struct RuntimeOptions {
   std::uint64_t memory = 0;  // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
   int workers = 0;           // 0: processors available
   int threads_per_task = 1;
-  std::string scratch;      // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
-  std::string io = "auto";  // auto | uring | threads
-  int lookahead = 4096;     // tasks seen ahead
+  std::string scratch;  // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
+  std::optional<std::uint64_t> scratch_quota = {};  // most bytes that may lie there; none: as much as the disk holds
+  std::string io = "auto";                          // auto | uring | threads
+  int lookahead = 4096;                             // tasks seen ahead
 };
 
 /// Rates of this machine, for plans only: never for arithmetic.

@@ -1,10 +1,8 @@
 #include "flagstone/runtime/graph/reduction.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 namespace {
@@ -40,23 +38,16 @@ std::function<void()> Reduction::prepare(TaskSpec& task) {
     if (dtype < Dtype::float32)
       throw ShapeError("reduce: " + std::string(name_of(dtype)) + " tiles do not add up; use float or complex.");
     const Shape& shape = access.region.box.shape;
-    Region tile{temporary_array(shape, dtype, shape, scratch_), whole(shape)};
+    Region tile{graph_.temporary(shape, dtype, shape), whole(shape)};
     made.emplace_back(access.region, tile);
     access = again(write(tile));
     places.push_back(i);
   }
   if (places.empty()) return {};
-  if (task.body) {
-    task.body = [body = std::move(task.body), places](std::span<const Tile> tiles) {
-      for (std::size_t place : places) std::memset(tiles[place].data, 0, tiles[place].bytes);
-      body(tiles);
-    };
-  } else {
-    std::vector<Call> zeros;
-    for (std::size_t place : places)
-      zeros.push_back(call::zero(task.accesses[place].region.array.dtype(), {static_cast<std::uint32_t>(place)}));
-    task.calls.insert(task.calls.begin(), zeros.begin(), zeros.end());
-  }
+  std::vector<Call> zeros;
+  for (std::size_t place : places)
+    zeros.push_back(call::zero(task.accesses[place].region.array.dtype(), {static_cast<std::uint32_t>(place)}));
+  task.calls.insert(task.calls.begin(), zeros.begin(), zeros.end());
   return [this, made] {
     for (const auto& [target, tile] : made) {
       auto sum = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& s) { return same(s.target, target); });

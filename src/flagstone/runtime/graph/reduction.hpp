@@ -1,7 +1,6 @@
 #pragma once
 // Mode::reduce: each task adds into a private tile; the tiles are merged pairwise in a fixed tree over program order.
 #include <functional>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -15,8 +14,8 @@ namespace flagstone {
 class Reduction {
  public:
   using AddTask = std::function<void(TaskSpec)>;
-  Reduction(std::string scratch_directory, AddTask add)
-      : scratch_(std::move(scratch_directory)), add_(std::move(add)) {}
+  /// Of `graph`, which makes the private tiles and to which `add` adds.
+  Reduction(Graph& graph, AddTask add) : graph_(graph), add_(std::move(add)) {}
 
   /// Before `task` is added: finishes sums that it reads or changes; replaces its reduce accesses by private tiles,
   /// which the body finds zeroed. Returns what to call after it was added (starts merges), or nothing.
@@ -37,7 +36,7 @@ class Reduction {
   void merge_equal(Sum& sum);
   void add_into(const Region& from, Access to);
 
-  std::string scratch_;
+  Graph& graph_;
   AddTask add_;
   std::vector<Sum> sums_;
 };

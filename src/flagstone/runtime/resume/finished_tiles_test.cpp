@@ -31,7 +31,7 @@ TEST(FinishedTiles, TwoBytesOfATileAreChargedInPlansAndInRuns) {
   RuntimeOptions options;
   options.scratch = folder;
   const auto ring = make_ring();
-  Executor(*ring, options, 16 * MiB, {}).run(builder);
+  Executor(*ring, options, {options.scratch, "test", {}}, 16 * MiB, {}).run(builder);
   Simulator simulator(options, {}, 16 * MiB, 16 * MiB);
   simulator.run(builder);
   EXPECT_GE(simulator.least_capacity(), align_down(2'000'000));

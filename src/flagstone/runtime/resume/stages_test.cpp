@@ -36,7 +36,7 @@ void run(const std::string& notes, int kill, const std::function<void(Graph&, st
   const auto dies = [kill](int number) {
     if (number == kill) throw Killed();
   };
-  Executor(*ring, options, 16 * MiB, {}).run([&](Graph& graph) {
+  Executor(*ring, options, {options.scratch, "test", {}}, 16 * MiB, {}).run([&](Graph& graph) {
     build(graph, std::make_shared<Checkpoint>(notes, 0, dies));
   });
 }

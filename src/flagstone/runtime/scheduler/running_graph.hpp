@@ -2,10 +2,12 @@
 // What the real machine and the planner have in common as graphs: the settings that an algorithm changes and asks for.
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 
@@ -17,12 +19,16 @@ class RunningGraph : public Graph {
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
+  Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) final {
+    return temporary_array(shape, dtype, tile, scratch_);
+  }
 
  protected:
-  explicit RunningGraph(const RuntimeOptions& options)
-      : options_(options), lookahead_(static_cast<std::size_t>(options.lookahead)) {}
+  RunningGraph(const RuntimeOptions& options, ScratchSpace scratch)
+      : options_(options), scratch_(std::move(scratch)), lookahead_(static_cast<std::size_t>(options.lookahead)) {}
 
   const RuntimeOptions options_;
+  const ScratchSpace scratch_;
   // Set by the builder, read by tasks that add tasks.
   std::atomic<std::size_t> lookahead_;
   std::atomic<bool> trusted_ = false;

@@ -85,6 +85,8 @@ class TemporaryStore final : public ArrayStore {
     if (named_ && file_) file_->sync();
   }
 
+  std::uint64_t scratch_bytes() const { return named_ ? 0 : bytes(); }
+
   std::size_t run_bytes(const Shape& box) const override {
     Shape part = box;
     for (std::size_t d = 0; d < part.size(); ++d) part[d] = std::min(part[d], tile_[d]);
@@ -190,6 +192,12 @@ Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const S
   check_tiles(shape, box);
   auto store = std::make_shared<TemporaryStore>(shape, dtype, box, space.directory, false, space);
   return Array(shape, dtype, box, std::move(store));
+}
+
+std::uint64_t scratch_bytes(const Array& array) {
+  if (array.in_memory()) return 0;
+  const auto* store = dynamic_cast<const TemporaryStore*>(&array.store());
+  return store ? store->scratch_bytes() : 0;
 }
 
 Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,

@@ -15,6 +15,8 @@ Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const s
 /// The same in scratch: before the file is made its bytes are promised, for as long as the array lives. ScratchError
 /// (EDQUOT) where the quota does not hold them.
 Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const ScratchSpace& space);
+/// Bytes of scratch that the array takes once a tile of it is written; 0: it is none of these.
+std::uint64_t scratch_bytes(const Array& array);
 /// The same in a file at `path`, which stays: for what a dead process's successor goes on with. `tiles`: which of them,
 /// in C order of the grid, the file there is known to hold; stored() tells which it holds. Where there is no such file,
 /// or a shorter one, it is made anew and holds none.

@@ -35,23 +35,23 @@ class Reading final : public BoxTransfer {
     }
     return std::nullopt;
   }
-  void prepare(Flight& flight) override {
-    flight.unit = flight.part;
+  void prepare(BoxPiece& piece) override {
+    piece.unit = piece.part;
     if (windows_) {
-      flight.transfer = in_pieces(std::move(joined_[joined_begun_++].transfer), straight_request_bytes);
-      flight.straight = in_memory(flight).data;
+      piece.transfer = in_pieces(std::move(joined_[joined_begun_++].transfer), straight_request_bytes);
+      piece.straight = in_memory(piece).data;
     } else if (straight_) {
-      flight.transfer = in_pieces(std::move(*straight_), straight_request_bytes);
-      flight.straight = in_memory(flight).data;
+      piece.transfer = in_pieces(std::move(*straight_), straight_request_bytes);
+      piece.straight = in_memory(piece).data;
       straight_.reset();
     } else {
-      flight.transfer = in_pieces(array_.store().read(flight.part));
-      if (flight.packed && unpacks_into(flight)) flight.straight = in_memory(flight).data;
+      piece.transfer = in_pieces(array_.store().read(piece.part));
+      if (piece.packed && unpacks_into(piece)) piece.straight = in_memory(piece).data;
     }
   }
-  bool arrived(Flight& flight) override {
-    flight.convert();
-    if (!flight.straight) copy(in_buffer(flight), in_memory(flight));
+  bool arrived(BoxPiece& piece) override {
+    piece.convert();
+    if (!piece.straight) copy(in_buffer(piece), in_memory(piece));
     return false;
   }
 
@@ -89,9 +89,9 @@ class Reading final : public BoxTransfer {
   }
 
   /// Whether the memory is a whole chunk, as one is unpacked.
-  bool unpacks_into(const Flight& flight) const {
-    const Tile to = in_memory(flight);
-    return to.strides == flight.transfer.strides && to.shape == array_.chunks();
+  bool unpacks_into(const BoxPiece& piece) const {
+    const Tile to = in_memory(piece);
+    return to.strides == piece.transfer.strides && to.shape == array_.chunks();
   }
 
   bool begun_ = false;  // boxes_[which_]

@@ -12,21 +12,21 @@
 namespace flagstone {
 namespace {
 
-constexpr std::size_t most_flights = 64;
+constexpr std::size_t most_in_flight = 64;
 
 }  // namespace
 
-std::byte* Flight::staging() const {
+std::byte* BoxPiece::staging() const {
   return memory.data() + (straight || packed ? 0 : align_up(transfer.buffer_bytes));
 }
 
-std::size_t Flight::bytes() const {
+std::size_t BoxPiece::bytes() const {
   if (packed) return transfer.staging_bytes - transfer.work_bytes;
   if (straight) return transfer.staging_bytes;
   return std::max<std::size_t>(1, align_up(transfer.buffer_bytes) + transfer.staging_bytes);
 }
 
-void Flight::convert() {
+void BoxPiece::convert() {
   if (!workspace) return transfer.finish(tile(), staging());
   workspace->fit(straight ? 0 : transfer.buffer_bytes, transfer.work_bytes);
   if (transfer.convert) transfer.convert(tile(), staging(), workspace->work.data());
@@ -66,13 +66,13 @@ BoxTransfer::BoxTransfer(Ring& ring, const Array& array, std::span<const BoxTile
     : ring_(ring),
       array_(array),
       boxes_(boxes),
-      flights_(most_flights),
+      pieces_(most_in_flight),
       options_(options),
       pool_(options),
       next_pulse_(std::chrono::steady_clock::now() + options.between_pulses),
       packed_(array.store().unpack_bytes() > 0),
       codecs_(packed_ ? options.pool : nullptr, options.hands, [&ring] { wake_surely(ring); }) {
-  for (std::size_t i = most_flights; i-- > 0;) idle_.push_back(i);
+  for (std::size_t i = most_in_flight; i-- > 0;) idle_.push_back(i);
 }
 
 void BoxTransfer::run() {
@@ -88,9 +88,9 @@ void BoxTransfer::run() {
 void BoxTransfer::move() {
   prepare_next();
   Completion completions[64];
-  while (next_ || idle_.size() < most_flights) {
+  while (next_ || idle_.size() < most_in_flight) {
     start_all();
-    if (collect() || idle_.size() == most_flights) continue;
+    if (collect() || idle_.size() == most_in_flight) continue;
     const std::span all(completions, ring_.reap(completions));
     for (const Completion& completion : all) note(completion);
     for (const Completion& completion : all) {
@@ -115,9 +115,9 @@ void BoxTransfer::pulse() {
   guarded([&] { options_.pulse(); });
 }
 
-Tile BoxTransfer::in_buffer(const Flight& flight) const {
-  return {flight.tile() + flight.transfer.origin, array_.dtype(), flight.unit.shape, flight.transfer.strides,
-          flight.transfer.tile_bytes};
+Tile BoxTransfer::in_buffer(const BoxPiece& piece) const {
+  return {piece.tile() + piece.transfer.origin, array_.dtype(), piece.unit.shape, piece.transfer.strides,
+          piece.transfer.tile_bytes};
 }
 
 Tile BoxTransfer::in_memory(std::size_t which, const Box& part) const {
@@ -127,17 +127,17 @@ Tile BoxTransfer::in_memory(std::size_t which, const Box& part) const {
   return subtile(tile, local);
 }
 
-Tile BoxTransfer::part_in_buffer(const Flight& flight) const {
-  Box local = flight.part;
-  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= flight.unit.start[d];
-  return subtile(in_buffer(flight), local);
+Tile BoxTransfer::part_in_buffer(const BoxPiece& piece) const {
+  Box local = piece.part;
+  for (std::size_t d = 0; d < local.start.size(); ++d) local.start[d] -= piece.unit.start[d];
+  return subtile(in_buffer(piece), local);
 }
 
-void BoxTransfer::replace_memory(Flight& flight, std::size_t bytes) {
-  if (flight.memory.size() >= bytes) return;
+void BoxTransfer::replace_memory(BoxPiece& piece, std::size_t bytes) {
+  if (piece.memory.size() >= bytes) return;
   Buffer larger(bytes);
-  std::memcpy(larger.data(), flight.memory.data(), flight.memory.size());
-  flight.memory = std::move(larger);
+  std::memcpy(larger.data(), piece.memory.data(), piece.memory.size());
+  piece.memory = std::move(larger);
 }
 
 void BoxTransfer::prepare_next() {
@@ -146,7 +146,7 @@ void BoxTransfer::prepare_next() {
   guarded([&] {
     const auto part = next();
     if (!part) return;
-    Flight fresh;
+    BoxPiece fresh;
     fresh.which = which_;
     fresh.part = *part;
     fresh.packed = packed_;
@@ -163,34 +163,34 @@ bool BoxTransfer::start() {
     if (!taken) return false;
     memory = std::move(*taken);
   }
-  Flight& flight = flights_[idle_.back()];
+  BoxPiece& piece = pieces_[idle_.back()];
   idle_.pop_back();
-  flight = std::move(*next_);
-  flight.memory = std::move(memory);
+  piece = std::move(*next_);
+  piece.memory = std::move(memory);
   prepare_next();
-  if (flight.write && flight.packed) {
-    compute(flight, true);
+  if (piece.write && piece.packed) {
+    compute(piece, true);
     return true;
   }
   guarded([&] {
-    if (flight.write) fill(flight);
+    if (piece.write) fill(piece);
   });
-  leave(flight);
+  leave(piece);
   return true;
 }
 
 /// In a workspace: what comes before a write leaves, or after a read arrived. By this thread where it would only wait.
-void BoxTransfer::compute(Flight& flight, bool before_it_leaves) {
-  const bool alone = !next_ && idle_.size() + 1 == most_flights;
+void BoxTransfer::compute(BoxPiece& piece, bool before_it_leaves) {
+  const bool alone = !next_ && idle_.size() + 1 == most_in_flight;
   codecs_.give(
-      number_of(flight),
-      [this, &flight, before_it_leaves](Workspace& workspace) {
-        flight.workspace = &workspace;
-        workspace.fit(flight.straight ? 0 : flight.transfer.buffer_bytes, 0);
+      number_of(piece),
+      [this, &piece, before_it_leaves](Workspace& workspace) {
+        piece.workspace = &workspace;
+        workspace.fit(piece.straight ? 0 : piece.transfer.buffer_bytes, 0);
         if (before_it_leaves)
-          fill(flight);
+          fill(piece);
         else
-          arrived(flight);
+          arrived(piece);
       },
       alone);
 }
@@ -199,74 +199,74 @@ void BoxTransfer::compute(Flight& flight, bool before_it_leaves) {
 bool BoxTransfer::collect() {
   const auto finished = codecs_.finished();
   for (const CodecPool::Done& one : finished) {
-    Flight& flight = flights_[one.number];
-    flight.workspace = nullptr;
+    BoxPiece& piece = pieces_[one.number];
+    piece.workspace = nullptr;
     if (one.error && !error_) error_ = one.error;
-    if (flight.write && !error_)
-      leave(flight);
+    if (piece.write && !error_)
+      leave(piece);
     else
-      done(flight);
+      done(piece);
   }
   return !finished.empty();
 }
 
-void BoxTransfer::leave(Flight& flight) {
+void BoxTransfer::leave(BoxPiece& piece) {
   if (!error_)
     guarded([&] {
       const auto requests =
-          requests_of(flight.transfer, flight.base(), flight.write, number_of(flight) * segments_per_flight);
+          requests_of(piece.transfer, piece.base(), piece.write, number_of(piece) * segments_per_piece);
       ring_.submit(requests);
-      flight.waiting = flight.unseen = requests.size();
-      if (!flight.write && flight.waiting > 0) reading_ += flight.bytes();
-      if (flight.transfer.arriving) flight.there.assign(requests.size(), false);
+      piece.waiting = piece.unseen = requests.size();
+      if (!piece.write && piece.waiting > 0) reading_ += piece.bytes();
+      if (piece.transfer.arriving) piece.there.assign(requests.size(), false);
     });
-  if (flight.unseen == 0) settle(flight);
+  if (piece.unseen == 0) settle(piece);
 }
 
 void BoxTransfer::note(const Completion& completion) {
-  Flight& flight = flight_of(completion);
-  if (--flight.waiting == 0 && !flight.write) reading_ -= flight.bytes();
+  BoxPiece& piece = piece_of(completion);
+  if (--piece.waiting == 0 && !piece.write) reading_ -= piece.bytes();
 }
 
 void BoxTransfer::completed(const Completion& completion) {
-  Flight& flight = flight_of(completion);
-  const std::size_t segment = completion.tag % segments_per_flight;
+  BoxPiece& piece = piece_of(completion);
+  const std::size_t segment = completion.tag % segments_per_piece;
   guarded([&] {
     try {
-      check_completion(flight.transfer, segment, completion, flight.write);
+      check_completion(piece.transfer, segment, completion, piece.write);
     } catch (const Error&) {
-      if (!flight.transfer.apart) throw;
-      flight.failed = true;
+      if (!piece.transfer.apart) throw;
+      piece.failed = true;
     }
   });
-  if (flight.transfer.arriving && !error_) guarded([&] { tell(flight, segment); });
-  if (--flight.unseen == 0) settle(flight);
+  if (piece.transfer.arriving && !error_) guarded([&] { tell(piece, segment); });
+  if (--piece.unseen == 0) settle(piece);
 }
 
-void BoxTransfer::tell(Flight& flight, std::size_t segment) {
-  const std::size_t before = flight.arrived;
-  flight.there[segment] = true;
-  for (; flight.first_missing < flight.there.size() && flight.there[flight.first_missing]; ++flight.first_missing)
-    flight.arrived += flight.transfer.segments[flight.first_missing].bytes();
-  if (flight.arrived > before) flight.transfer.arriving(flight.base(), flight.arrived);
+void BoxTransfer::tell(BoxPiece& piece, std::size_t segment) {
+  const std::size_t before = piece.arrived;
+  piece.there[segment] = true;
+  for (; piece.first_missing < piece.there.size() && piece.there[piece.first_missing]; ++piece.first_missing)
+    piece.arrived += piece.transfer.segments[piece.first_missing].bytes();
+  if (piece.arrived > before) piece.transfer.arriving(piece.base(), piece.arrived);
 }
 
-void BoxTransfer::settle(Flight& flight) {
-  if (flight.failed && !error_) {
-    flight.failed = false;
-    guarded([&] { flight.transfer.segments = std::exchange(flight.transfer.apart, {})(); });
-    return leave(flight);
+void BoxTransfer::settle(BoxPiece& piece) {
+  if (piece.failed && !error_) {
+    piece.failed = false;
+    guarded([&] { piece.transfer.segments = std::exchange(piece.transfer.apart, {})(); });
+    return leave(piece);
   }
-  if (flight.packed && !flight.write && !error_) return compute(flight, false);
+  if (piece.packed && !piece.write && !error_) return compute(piece, false);
   bool again = false;
-  if (!error_) guarded([&] { again = arrived(flight); });
-  if (again && !error_) return leave(flight);
-  done(flight);
+  if (!error_) guarded([&] { again = arrived(piece); });
+  if (again && !error_) return leave(piece);
+  done(piece);
 }
 
-void BoxTransfer::done(Flight& flight) {
-  idle_.push_back(number_of(flight));
-  if (flight.memory) pool_.give(std::move(flight.memory));
+void BoxTransfer::done(BoxPiece& piece) {
+  idle_.push_back(number_of(piece));
+  if (piece.memory) pool_.give(std::move(piece.memory));
 }
 
 void check_box_and_memory(const char* who, const Array& array, const Box& box, const Tile& tile) {

@@ -18,7 +18,7 @@ namespace flagstone {
 /// One piece on its way. `memory` holds the tile's buffer and behind it the staging buffer; a piece that travels
 /// straight between the file and the caller's memory has no tile. Of one that is computed in a workspace it holds what
 /// is stored and no more: the rest is the workspace's, and needed only while it is computed.
-struct Flight {
+struct BoxPiece {
   std::size_t which = 0;  // of the caller's boxes
   Box part;               // of it
   Box unit;               // what travels: `part`, or the whole chunk around it
@@ -44,7 +44,7 @@ struct Flight {
   void convert();
 };
 
-/// Buffers for flights, reused; together at most options.staging bytes, or one buffer of any size.
+/// Buffers for pieces, reused; together at most options.staging bytes, or one buffer of any size.
 class StagingPool {
  public:
   explicit StagingPool(const BoxOptions& options) : options_(options) {}
@@ -70,21 +70,21 @@ class BoxTransfer {
  protected:
   /// The next piece of boxes_[which_].
   virtual std::optional<Box> next() = 0;
-  /// Says how `flight.part` travels (unit, transfer, write, straight).
-  virtual void prepare(Flight& flight) = 0;
+  /// Says how `piece.part` travels (unit, transfer, write, straight).
+  virtual void prepare(BoxPiece& piece) = 0;
   /// Before a write leaves: fills the tile's buffer.
-  virtual void fill(Flight&) {}
-  /// The transfer is complete; true: `flight.transfer` is the next one and leaves at once.
-  /// This and fill() of a packed flight: on the pool's threads, several at once.
-  virtual bool arrived(Flight& flight) = 0;
+  virtual void fill(BoxPiece&) {}
+  /// The transfer is complete; true: `piece.transfer` is the next one and leaves at once.
+  /// This and fill() of a packed piece: on the pool's threads, several at once.
+  virtual bool arrived(BoxPiece& piece) = 0;
 
-  Tile in_buffer(const Flight& flight) const;
+  Tile in_buffer(const BoxPiece& piece) const;
   /// The caller's memory for a part of one of its boxes.
   Tile in_memory(std::size_t which, const Box& part) const;
-  Tile in_memory(const Flight& flight) const { return in_memory(flight.which, flight.part); }
-  /// `flight.part` inside the buffer of `flight.unit`.
-  Tile part_in_buffer(const Flight& flight) const;
-  static void replace_memory(Flight& flight, std::size_t bytes);
+  Tile in_memory(const BoxPiece& piece) const { return in_memory(piece.which, piece.part); }
+  /// `piece.part` inside the buffer of `piece.unit`.
+  Tile part_in_buffer(const BoxPiece& piece) const;
+  static void replace_memory(BoxPiece& piece, std::size_t bytes);
 
   Ring& ring_;
   const Array& array_;
@@ -92,21 +92,21 @@ class BoxTransfer {
   std::size_t which_ = 0;
 
  private:
-  static constexpr std::uint64_t segments_per_flight = std::uint64_t{1} << 32;  // tag = flight * this + segment
+  static constexpr std::uint64_t segments_per_piece = std::uint64_t{1} << 32;  // tag = piece * this + segment
 
   void move();
   void prepare_next();
   void start_all();  // what there is room for
   bool start();      // next_; false when the buffers in flight leave no room for it
-  void leave(Flight& flight);
-  Flight& flight_of(const Completion& completion) { return flights_[completion.tag / segments_per_flight]; }
+  void leave(BoxPiece& piece);
+  BoxPiece& piece_of(const Completion& completion) { return pieces_[completion.tag / segments_per_piece]; }
   void note(const Completion& completion);
   void completed(const Completion& completion);
-  void tell(Flight& flight, std::size_t segment);
-  void settle(Flight& flight);
-  void compute(Flight& flight, bool before_it_leaves);
+  void tell(BoxPiece& piece, std::size_t segment);
+  void settle(BoxPiece& piece);
+  void compute(BoxPiece& piece, bool before_it_leaves);
   bool collect();
-  void done(Flight& flight);
+  void done(BoxPiece& piece);
   void pulse();
 
   /// Keeps the first error.
@@ -119,11 +119,11 @@ class BoxTransfer {
     }
   }
 
-  std::size_t number_of(const Flight& flight) const { return static_cast<std::size_t>(&flight - flights_.data()); }
+  std::size_t number_of(const BoxPiece& piece) const { return static_cast<std::size_t>(&piece - pieces_.data()); }
 
-  std::optional<Flight> next_;
-  std::vector<Flight> flights_;
-  std::vector<std::size_t> idle_;  // of flights_
+  std::optional<BoxPiece> next_;
+  std::vector<BoxPiece> pieces_;
+  std::vector<std::size_t> idle_;  // of pieces_
   const BoxOptions& options_;
   StagingPool pool_;
   std::size_t reading_ = 0;  // bytes of buffers that the disk is filling

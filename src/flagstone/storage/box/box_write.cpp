@@ -24,37 +24,37 @@ class Writing final : public BoxTransfer {
     }
     return std::nullopt;
   }
-  void prepare(Flight& flight) override {
+  void prepare(BoxPiece& piece) override {
     if (joined_) {
-      flight.unit = flight.part;
-      flight.write = true;
-      const Tile from = in_memory(flight);
-      flight.straight = from.data;
-      flight.transfer = in_pieces(array_.store().write_joined(flight.part, from));
+      piece.unit = piece.part;
+      piece.write = true;
+      const Tile from = in_memory(piece);
+      piece.straight = from.data;
+      piece.transfer = in_pieces(array_.store().write_joined(piece.part, from));
       return;
     }
-    flight.unit = flat_ ? flight.part : chunk_around(array_, flight.part);
-    flight.write = flight.unit == flight.part;
-    flight.transfer = in_pieces(flight.write ? array_.store().write(flight.unit) : array_.store().read(flight.unit));
-    if (!flight.packed || flight.write) return;
-    const Transfer later = array_.store().planned_write(flight.unit);
-    flight.more_later = later.staging_bytes - later.work_bytes;
+    piece.unit = flat_ ? piece.part : chunk_around(array_, piece.part);
+    piece.write = piece.unit == piece.part;
+    piece.transfer = in_pieces(piece.write ? array_.store().write(piece.unit) : array_.store().read(piece.unit));
+    if (!piece.packed || piece.write) return;
+    const Transfer later = array_.store().planned_write(piece.unit);
+    piece.more_later = later.staging_bytes - later.work_bytes;
   }
-  void fill(Flight& flight) override {
-    if (!flight.straight) copy(in_memory(flight), part_in_buffer(flight));
-    flight.convert();
-    if (flight.transfer.settle) flight.transfer.settle(flight.transfer.segments);
+  void fill(BoxPiece& piece) override {
+    if (!piece.straight) copy(in_memory(piece), part_in_buffer(piece));
+    piece.convert();
+    if (piece.transfer.settle) piece.transfer.settle(piece.transfer.segments);
   }
-  bool arrived(Flight& flight) override {
-    if (flight.write) {
-      array_.store().written(flight.unit);
+  bool arrived(BoxPiece& piece) override {
+    if (piece.write) {
+      array_.store().written(piece.unit);
       return false;
     }
-    flight.convert();
-    flight.transfer = in_pieces(array_.store().write(flight.unit));  // same geometry; its staging may be larger
-    flight.write = true;
-    replace_memory(flight, flight.bytes());
-    fill(flight);
+    piece.convert();
+    piece.transfer = in_pieces(array_.store().write(piece.unit));  // same geometry; its staging may be larger
+    piece.write = true;
+    replace_memory(piece, piece.bytes());
+    fill(piece);
     return true;
   }
 

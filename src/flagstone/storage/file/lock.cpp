@@ -29,6 +29,13 @@ FileLock FileLock::take(const std::string& path) {
   return lock;
 }
 
+FileLock FileLock::wait(const std::string& path) {
+  FileLock lock(without_interruption([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  if (lock && before_lock) before_lock(path);
+  if (lock) without_interruption([&] { return ::flock(lock.file_, LOCK_EX); });  // as make()
+  return lock;
+}
+
 FileLock& FileLock::operator=(FileLock&& other) noexcept {
   std::swap(file_, other.file_);
   return *this;

@@ -13,6 +13,8 @@ class FileLock {
   static FileLock make(const std::string& path, unsigned mode = 0666);
   /// The lock of a file that is there, without waiting; none where somebody else has it, or where there is no file.
   static FileLock take(const std::string& path);
+  /// The lock of a file that is there, which may be read only, once nobody else has it; none where there is no file.
+  static FileLock wait(const std::string& path);
 
   FileLock() = default;
   FileLock(FileLock&& other) noexcept : file_(other.file_) { other.file_ = -1; }
@@ -34,7 +36,7 @@ class FileLock {
 /// Whether a process that lives holds the lock of a file; no where the file cannot be opened.
 bool file_locked(const std::string& path);
 
-/// For tests: called after the file was opened and before it is locked.
+/// For tests: called after the file was opened and before it is locked (not where take() locks it).
 inline void (*before_lock)(const std::string& path) = nullptr;
 
 }  // namespace flagstone
