@@ -83,6 +83,9 @@ TEST_F(RechunkTest, DimensionsInAnotherOrder) {
 }
 
 TEST_F(RechunkTest, TwoPassesGoThroughTheRuntimesScratch) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps what is freed, and a limit near the least is no longer one when it runs";
+#endif
   const Index n = 2048;  // 32 MiB in rows, wanted in columns
   const Array from = stored(n, n);
   const RechunkTo to{.path = folder_ / "columns.zarr", .stored = {.chunks = {n, 4}}};
