@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone._resume import identity
 from flagstone._resume.openers import OPENERS
 from tests.support.error_sentences import fails
 from tests.support.killed_calls import cpp_example, left_at
+from tests.support.processes import random_csr
 
 # The product ------------------------------------------------------------------------------------------------
 
@@ -33,9 +33,9 @@ result = told() | {"digest": digest("c.zarr")}
 
 @pytest.fixture
 def factors(tmp_path, rng):
-    """Operands of a product of 16 superblocks under 110 MiB."""
-    fl.from_numpy(rng.standard_normal((4096, 1024)), tmp_path / "a.zarr")
-    fl.from_numpy(rng.standard_normal((4096, 1024)), tmp_path / "b.zarr")
+    """Operands of a product of several superblocks under 160 MiB."""
+    fl.from_numpy(rng.standard_normal((4096, 512)), tmp_path / "a.zarr")
+    fl.from_numpy(rng.standard_normal((4096, 512)), tmp_path / "b.zarr")
     return tmp_path
 
 
@@ -74,7 +74,7 @@ _SPARSE = 'fl.convert(A, "c.zarr", memory="700MiB")'  # the products of a sparse
 
 
 def _write_sparse(place: Path, kind: str) -> None:
-    matrix = sp.random(3000, 1500, 0.25, "csr", np.float64, np.random.default_rng(3))
+    matrix = random_csr(3000, 1500, 0.25, 3)
     fl.from_blocks([matrix], place)
     if kind == "csc":  # stored by columns, as others write them: the transpose of that
         about = json.loads((place / "zarr.json").read_text())
@@ -395,8 +395,8 @@ result = told() | {"digest": digest("c.zarr")}
 
 def test_product_of_one_superblock(process, tmp_path, rng):
     """C fits into memory: sums over the first part of the inner dimension are kept."""
-    fl.from_numpy(rng.standard_normal((1200, 20000), dtype="float32"), tmp_path / "a.zarr")
-    fl.from_numpy(rng.standard_normal((20000, 1100), dtype="float32"), tmp_path / "b.zarr")
+    fl.from_numpy(rng.standard_normal((700, 20000), dtype="float32"), tmp_path / "a.zarr")
+    fl.from_numpy(rng.standard_normal((20000, 600), dtype="float32"), tmp_path / "b.zarr")
     whole = process(_INNER)
     (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
     process(_INNER, kill=2)

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone._scratch import entries, quota
+from tests.support.processes import random_csr
 
 MiB = 1 << 20
 
@@ -78,7 +79,7 @@ def test_the_quota_of_the_environment_and_what_is_no_size(tmp_path, place, monke
 
 def test_imports_count_and_the_message_says_what_clearing_frees(tmp_path, place):
     a = operand(tmp_path)
-    matrix = sp.random(4000, 4000, 0.05, format="csr", random_state=1)
+    matrix = random_csr(4000, 4000, 0.05, 1)
     sp.save_npz(tmp_path / "m.npz", matrix)
     with fl.Runtime(scratch=place, scratch_quota="12MiB"):
         fl.open(tmp_path / "m.npz")
@@ -93,7 +94,7 @@ def test_imports_count_and_the_message_says_what_clearing_frees(tmp_path, place)
 
 @pytest.mark.parametrize("kind", ["csr", "coo"])
 def test_an_import_that_grows_beyond_the_quota_is_stopped_and_leaves_nothing(tmp_path, place, kind):
-    matrix = sp.random(3000, 3000, 0.15, format=kind, random_state=1)
+    matrix = random_csr(3000, 3000, 0.15, 1).asformat(kind)
     sp.save_npz(tmp_path / "m.npz", matrix)
     with fl.Runtime(scratch=place, scratch_quota="4MiB"):
         with pytest.raises(fl.StorageError, match="open: needs .* of its quota of 4 MiB") as caught:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.processes import random_csr
 
 
 def test_classes_have_two_bases():
@@ -192,7 +193,7 @@ def test_enospc_in_the_middle_leaves_the_old_output_whole(full_disk):
     path = f"{full_disk}/c.zarr"
     fl.from_numpy(np.full((100, 100), 3.0), path)
     # Sparse blocks of unknown total length: nobody can check the space beforehand.
-    blocks = (sp.random(2000, 3000, 0.5, format="csr", random_state=i) for i in range(10))
+    blocks = (random_csr(2000, 3000, 0.7, i) for i in range(10))
     with fails(fl.StorageError, "space|ENOSPC") as info:
         fl.from_blocks(blocks, path, overwrite=True)
     assert info.value.errno == 28
