@@ -6,8 +6,10 @@ second round; the best of the rounds.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -42,6 +44,12 @@ def seconds_of(job: Callable[[], Any]) -> tuple[float, Any]:
     with harness.measured() as run:
         result = job()
     return run.seconds, result
+
+
+def bytes_read() -> int:
+    """What this process has had from the disk, past the page cache too."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
 def reductions(folder: str, rounds: int) -> dict:
@@ -158,6 +166,86 @@ def reduction_rows(found: dict, judged: bool) -> list[harness.Row]:
     return rows
 
 
+def text(folder: str, rounds: int) -> dict:
+    """`.npy` to `.mtx`: bytes read, and seconds beside scipy.io.mmwrite of the array in memory."""
+    import numpy as np
+    import scipy.io
+
+    import flagstone as fl
+
+    values = np.load(f"{folder}/c.npy")
+    source = fl.open(f"{folder}/c.npy")
+    taken: dict[str, list[float]] = {"ours": [], "scipy": []}
+    read = 0
+    for turn in range(rounds):
+        for name in ("ours", "scipy") if turn % 2 else ("scipy", "ours"):
+            before = bytes_read()
+            with harness.measured() as run:
+                if name == "ours":
+                    fl.convert(source, f"{folder}/ours.mtx", overwrite=True)
+                else:
+                    scipy.io.mmwrite(f"{folder}/scipy.mtx", values)
+            taken[name].append(run.seconds)
+            read = bytes_read() - before if name == "ours" else read
+    with open(f"{folder}/ours.mtx") as file:
+        first = [float(line) for line in itertools.islice(file, 2, 52)]
+    assert np.array_equal(np.asarray(first, "f4"), values[:50, 0]), "the text is wrong"
+    return {"read": read, "file": values.nbytes, **{name: min(times) for name, times in taken.items()}}
+
+
+def text_rows(found: dict, judged: bool) -> list[harness.Row]:
+    shown = f"{found['read'] >> 20} MiB", f"{found['file'] >> 20} MiB"
+    times = f"{found['ours']:.2f} s", f"{found['scipy']:.2f} s"
+    once, faster = found["read"] / found["file"], found["scipy"] / found["ours"]
+    return [
+        harness.figure(".npy to .mtx: bytes read ÷ file", *shown, once, "<= 1.1", judged),
+        harness.figure("scipy.io.mmwrite of the array in memory ÷ ours", *times, faster, ">= 1.0", judged),
+    ]
+
+
+def loops(folder: str, count: int, calls: int) -> dict:
+    """Bytes that a loop over rows reads ÷ those of the chunks they lie in; seconds of map_tiles a tile."""
+    import numpy as np
+
+    import flagstone as fl
+
+    packed = fl.open(f"{folder}/packed.zarr")
+    height = packed.chunks[0]
+    files = [file for file in Path(f"{folder}/packed.zarr").rglob("c/**/*") if file.is_file()]
+    stored = sum(file.stat().st_size for file in files) * -(-count // height) * height / packed.shape[0]
+    values = np.load(f"{folder}/c.npy", mmap_mode="r")
+    before = bytes_read()
+    for i, row in zip(range(count), packed, strict=False):
+        assert np.array_equal(row, values[i]), f"row {i} is wrong"
+    read = bytes_read() - before
+
+    def nothing(tile: Any) -> Any:
+        return tile
+
+    small = fl.create(f"{folder}/small.zarr", (16 * calls, 16), "f4", (16, 16), overwrite=True)
+    small[...] = values[: 16 * calls, :16] if 16 * calls <= len(values) else 1
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        fl.map_tiles(nothing, small, out=f"{folder}/mapped.zarr")
+        taken.append(time.perf_counter() - start)
+    return {"read": read, "stored": stored, "call": min(taken) / calls}
+
+
+def loop_rows(found: dict, judged: bool) -> list[harness.Row]:
+    shown = f"{found['read'] / 2**20:.1f} MiB", f"{found['stored'] / 2**20:.1f} MiB"
+    value = found["read"] / found["stored"]
+    call = found["call"] * 1e6
+    return [
+        harness.figure(
+            "for row in P, packed: bytes read ÷ those of its chunks", *shown, value, "<= 1.1", judged
+        ),
+        harness.figure(
+            "map_tiles of an empty function: µs a tile", f"{call:.0f}", "-", call, "<= 45", judged
+        ),
+    ]
+
+
 def run() -> int:
     args = harness.options(
         __doc__,
@@ -167,6 +255,9 @@ def run() -> int:
         pairs=(7, 2),
         memory=("1GiB", "512MiB"),
         four_memory=("512MiB", "256MiB"),
+        text_rounds=(5, 1),
+        rows=(300, 40),
+        calls=(4096, 256),
         only=("all", "all"),
     )
     if not shutil.which("fio"):
@@ -180,6 +271,8 @@ def run() -> int:
             partial(mixed_layouts, folder, args.timeout, args.pairs, args.memory, args.four_memory),
             mixed_rows,
         ),
+        "text": (partial(alone, text, rounds=args.text_rounds), text_rows),
+        "loops": (partial(alone, loops, count=args.rows, calls=args.calls), loop_rows),
     }
     wanted = list(parts) if args.only == "all" else args.only.split(",")
     folder.mkdir(exist_ok=True)
@@ -196,4 +289,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    harness.main(__file__, run, make, reductions, mixed)
+    harness.main(__file__, run, make, reductions, mixed, text, loops)

@@ -74,8 +74,13 @@ void bind_text(nb::module_& m) {
       "format_entries",
       [](const std::optional<Integers>& rows, const std::optional<Integers>& columns, const std::string& field,
          const Values& values) {
-        const std::string text = format_entries(static_cast<Index>(values.shape(0)), rows ? rows->data() : nullptr,
-                                                columns ? columns->data() : nullptr, field_named(field), values.data());
+        std::string text;
+        {
+          const TextField kind = field_named(field);
+          const nb::gil_scoped_release unlocked;
+          text = format_entries(static_cast<Index>(values.shape(0)), rows ? rows->data() : nullptr,
+                                columns ? columns->data() : nullptr, kind, values.data());
+        }
         return nb::bytes(text.data(), text.size());
       },
       nb::arg("rows").none(), nb::arg("columns").none(), nb::arg("field"), nb::arg("values"));

@@ -12,7 +12,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ... import _core
-from ..._array.array import STAGING, Array, open_core
+from ..._array.array import Array, open_core
 from ..._array.handle import built_aside, is_transposed
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError
@@ -26,6 +26,7 @@ from ..._sparse.array import SparseArray
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.row_blocks import row_blocks
 from ..._storage.import_cache import cached
+from .columns import columns_as_text
 from .lines import Lines
 
 __all__ = ["about", "import_to", "open_file", "write"]
@@ -307,7 +308,6 @@ def about(place: str, key: str | None) -> dict[str, Any]:
 
 
 _TEXT = 160  # bytes of an entry: row and column of 64 bits, the value, its text twice
-_LEAST = 1 << 15  # values at a time
 
 
 def _field(dtype: np.dtype[Any]) -> tuple[str, np.dtype[Any]]:
@@ -335,7 +335,9 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
     packed = key == "gz"
     with plain, gzip.GzipFile("", "wb", 6, plain) if packed else plain as file:
         file.write(f"{_BANNER} matrix {layout} {field} general\n{sizes}\n".encode())
-        blocks = _sparse_text(call, source, field, wide) if sparse else _dense_text(call, source, field, wide)
+        blocks = (
+            _sparse_text(call, source, field, wide) if sparse else columns_as_text(call, source, field, wide)
+        )
         moved = 0
         for text, nbytes in blocks:
             file.write(text)
@@ -351,17 +353,3 @@ def _sparse_text(
         minor = columns.astype(np.int64)
         row, column = (minor, major) if is_transposed(source) else (major, minor)
         yield _core.format_entries(row, column, field, values.astype(wide)), values.nbytes
-
-
-def _dense_text(call: Call, source: Array, field: str, wide: np.dtype[Any]) -> Iterator[tuple[bytes, int]]:
-    rows, cols = source.shape
-    each = 2 * source.dtype.itemsize + 2 * wide.itemsize + _TEXT * wide.itemsize // 16
-    unpacked = source._core.unpack_bytes + min(STAGING, source.nbytes)
-    step = call.share("values as text", each, min(STEP, max(1, rows * cols)), fixed=unpacked, least=_LEAST)
-    height = min(rows, step)
-    width = max(1, min(cols, step // max(1, rows)))
-    for j in range(0, cols, width):
-        for i in range(0, rows, max(1, height)):
-            part = take(source, call, np.s_[i : i + height, j : j + width])
-            values = np.ascontiguousarray(part.T, wide).reshape(-1)
-            yield _core.format_entries(None, None, field, values), part.nbytes

@@ -1,5 +1,8 @@
 #include "flagstone/storage/formats/matrixmarket.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 namespace flagstone {
 namespace {
 
@@ -53,7 +56,33 @@ ParsedText parse_values(const char* text, std::size_t bytes, TextField field, In
   });
 }
 
+namespace {
+
+/// Values alone, straight into the text: no number is longer than `most` with what ends it.
+template <class T>
+std::string format_values(Index n, const T* values, int together) {
+  constexpr std::size_t most = 32;
+  constexpr Index block = 1024;
+  std::string text;
+  text.reserve(static_cast<std::size_t>(n) * 22);
+  char digits[block * most];
+  for (Index first = 0; first < n; first += block) {
+    char* at = digits;
+    for (Index i = first; i < std::min(n, first + block); ++i) {
+      at = std::to_chars(at, at + most, values[i]).ptr;
+      *at++ = (i + 1) % together == 0 ? '\n' : ' ';
+    }
+    text.append(digits, at);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string format_entries(Index n, const Index* rows, const Index* columns, TextField field, const void* values) {
+  if (!rows && field == TextField::integer) return format_values(n, static_cast<const std::int64_t*>(values), 1);
+  if (!rows && field == TextField::real) return format_values(n, static_cast<const double*>(values), 1);
+  if (!rows && field == TextField::complex) return format_values(2 * n, static_cast<const double*>(values), 2);
   std::string text;
   text.reserve(static_cast<std::size_t>(n) * 24);
   for (Index i = 0; i < n; ++i) {

@@ -1,0 +1,100 @@
+"""Dense matrices as MatrixMarket text: the same bytes from every layout and limit, the source read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone import _core
+from flagstone._formats.text import columns
+
+
+def wanted_text(values: np.ndarray) -> bytes:
+    field = {"c": "complex", "f": "real"}.get(values.dtype.kind, "integer")
+    numbers = values.astype({"complex": "c16", "real": "f8", "integer": "i8"}[field]).T.reshape(-1)
+    if field == "complex":
+        lines = [f"{number(z.real)} {number(z.imag)}" for z in numbers]
+    else:
+        lines = [number(x) if field == "real" else str(x) for x in numbers]
+    header = f"%%MatrixMarket matrix array {field} general\n{values.shape[0]} {values.shape[1]}\n"
+    return (header + "".join(line + "\n" for line in lines)).encode()
+
+
+def number(x: float) -> str:
+    """The shortest text that is read back as this number; of two as short that without an exponent."""
+    mantissa, exponent = f"{x:.17e}".split("e") if x == 0 else np.format_float_scientific(
+        x, unique=True, trim="-", exp_digits=2
+    ).split("e")  # fmt: skip
+    scientific = f"{mantissa}e{exponent}" if x else "0"
+    plain = np.format_float_positional(x, unique=True, trim="-") if x else "0"
+    return plain if len(plain) <= len(scientific) else scientific
+
+
+def numbers_of(path: Path) -> list[str]:
+    return path.read_text().split("\n", 2)[2].split()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "c8", "bool"])
+@pytest.mark.parametrize("shape", [(300, 20), (1, 7), (7, 1), (0, 4), (3, 0), (70001, 3), (3, 70001)])
+def test_every_layout_gives_the_same_text(tmp_path, dtype, shape):
+    if np.prod(shape) > 10_000 and dtype not in ("f4", "i2"):
+        pytest.skip("long ones of two dtypes")
+    rng = np.random.default_rng(3)
+    values = (100 * rng.standard_normal(shape)).astype("f8")
+    values = (values + 1j * values[::-1]).astype(dtype) if dtype == "c8" else values.astype(dtype)
+    np.save(tmp_path / "c.npy", values)
+    np.save(tmp_path / "f.npy", np.asfortranarray(values))
+    chunks = [max(1, min(extent, 64)) for extent in shape]
+    sources = [fl.open(tmp_path / "c.npy"), fl.open(tmp_path / "f.npy")]
+    for codec in ("raw", "zstd:1"):
+        sources.append(fl.create(tmp_path / f"{codec[:4]}.zarr", shape, dtype, chunks, codec=codec))
+        sources[-1][...] = values
+    texts = set()
+    for source in sources:
+        fl.convert(source, tmp_path / "a.mtx", overwrite=True)
+        texts.add((tmp_path / "a.mtx").read_bytes())
+    assert len(texts) == 1
+    fl.convert(fl.from_numpy(values.T), tmp_path / "t.mtx")
+    fl.convert(sources[0].T, tmp_path / "a.mtx", overwrite=True)
+    assert (tmp_path / "a.mtx").read_bytes() == (tmp_path / "t.mtx").read_bytes()
+    if np.prod(shape) < 10_000:
+        assert texts == {wanted_text(values)}
+    else:
+        read = np.asarray(fl.open(tmp_path / "t.mtx")).astype(dtype)
+        np.testing.assert_array_equal(read, values.T)
+
+
+def test_a_low_limit_goes_through_scratch_and_gives_the_same_text(tmp_path, monkeypatch):
+    copies, copy = [], columns._transposed
+    monkeypatch.setattr(columns, "_transposed", lambda *given: copies.append(copy(*given)) or copies[-1])
+    values = np.random.default_rng(4).integers(0, 100, (3000, 3500)).astype("f8")  # 80 MiB
+    np.save(tmp_path / "c.npy", values)
+    source = fl.open(tmp_path / "c.npy")
+    fl.convert(source, tmp_path / "a.mtx", memory="1GiB")
+    assert not copies
+    _core.release_pages()
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    fl.convert(source, tmp_path / "b.mtx", memory=resident + (56 << 20))
+    assert len(copies) == 1
+    assert copies[0] is not None
+    assert (tmp_path / "a.mtx").read_bytes() == (tmp_path / "b.mtx").read_bytes()
+    assert numbers_of(tmp_path / "a.mtx")[:3000] == [str(int(x)) for x in values[:, 0]]
+    assert fl.stats().what.startswith("convert")
+
+
+def bytes_read() -> int:
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_file_is_read_once(tmp_path, order):
+    values = np.random.default_rng(5).integers(0, 9, (2000, 1500)).astype("f4")
+    np.save(tmp_path / "a.npy", np.asarray(values, order=order))
+    source = fl.open(tmp_path / "a.npy")
+    before = bytes_read()
+    fl.convert(source, tmp_path / "a.mtx")
+    assert bytes_read() - before <= 1.1 * values.nbytes
