@@ -170,7 +170,7 @@ std::uint64_t Choice::made() const {
             (store.array.in_memory() ? 0 : store.array.store().write_staging(first));
   for (const int value : pass_.visit.values) task += align_up(bytes_of(tile_, size_of(pass_.program.dtype(value))));
   for (const Reduction& reduction : pass_.reductions) {
-    Index results = 8 * kernel::state_words(reduction.fold, pass_.program.dtype(reduction.value));
+    Index results = 8 * kernel::accumulator_words(reduction.fold, pass_.program.dtype(reduction.value));
     for (std::size_t d = 0; d < tile_.size(); ++d)
       if (!reduction.reduced[d]) results *= tile_[d];
     task += 2 * align_up(static_cast<std::uint64_t>(results));
