@@ -95,7 +95,8 @@ def test_matmul(tmp_path, rng):
     np.testing.assert_allclose(fl.open(str(tmp_path / "c.zarr"))[...], x @ y, rtol=1e-13)
     assert "\r" not in done.stdout + done.stderr  # quiet when piped
     assert "\x1b" not in done.stdout + done.stderr
-    numbers = json.loads(run("matmul", "x.npy", "y.npy", "-o", "c.zarr", "--json", folder=tmp_path).stdout)
+    again = ["matmul", "x.npy", "y.npy", "-o", "c.zarr", "--json", "--overwrite"]
+    numbers = json.loads(run(*again, folder=tmp_path).stdout)
     assert numbers
 
 

@@ -25,7 +25,7 @@ from .linear_operator import LinearOperator
 from .memory_map import is_mapped
 from .pickling import check_stamp, stamp
 from .regions import Tiles
-from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
+from .requests import PIECE, STAGING, OrthogonalIndex, assign, html_table, shape_text, take
 from .rows import rows
 from .segments import segments
 from .transactions import Inside, combined_in, join, one_call, wait_for_end, within_block
@@ -134,6 +134,15 @@ class Array(LinearOperator, Elementwise):
             f"{_core.format_bytes(self.nbytes)}, "
             f"chunks {shape_text(self.chunks)}, {where}>"
         )
+
+    def _repr_html_(self) -> str:
+        if self._root is None and self._handle is None:
+            return html_table("Array", {"state": "closed"})
+        return html_table("Array", {
+            "shape": shape_text(self.shape), "dtype": self.dtype.name,
+            "bytes": _core.format_bytes(self.nbytes), "chunks": shape_text(self.chunks),
+            "where": self.path or "in memory",
+        })  # fmt: skip
 
     # Reading ------------------------------------------------------------------------------------------------
 

@@ -59,9 +59,9 @@ class BasicIndexer:
     def _integer(item: SupportsIndex, axis: int, extent: int) -> int:
         whole = hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_))
         if not whole or (isinstance(item, np.ndarray) and item.ndim > 0):
-            raise TypeError(
-                f"index: {type(item).__name__} is not possible here; use integers, slices and '...', "
-                "or load a part first and index that."
+            raise IndexError(
+                f"index: {type(item).__name__} is not possible here; use integers, slices, '...', arrays of "
+                "integers and masks (numpy.newaxis, True and False add a dimension: index what was loaded)."
             )
         index = item.__index__()
         if not -extent <= index < extent:

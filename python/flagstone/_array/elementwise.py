@@ -14,11 +14,18 @@ import numpy as np
 
 from .dispatch import dispatch
 
-__all__ = ["Elementwise"]
+__all__ = ["Elementwise", "one_ddof"]
 
 
 def _of(ufunc: np.ufunc, *operands: Any) -> Any:
     return dispatch().ufunc(ufunc, operands)
+
+
+def one_ddof(who: str, ddof: float | None, correction: float | None) -> float:
+    """Return what is subtracted from n: NumPy's `ddof`, the array API's `correction`."""
+    if ddof is not None and correction is not None:
+        raise ValueError(f"{who}: ddof and correction are two words for one number; give one of them.")
+    return ddof if ddof is not None else correction or 0
 
 
 class Shaped(Protocol):
@@ -213,6 +220,16 @@ class Elementwise:
     def __rmatmul__(self, other: Any) -> Any:
         return dispatch().matmul(other, self)
 
+    @property
+    def real(self) -> Any:
+        """The real part; lazy."""
+        return dispatch().numpy_function(self, np.real, (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; lazy."""
+        return dispatch().numpy_function(self, np.imag, (self,), {})
+
     # Reductions and conversions, lazy too -------------------------------------------------------------------
 
     def astype(self, dtype: Any) -> Any:
@@ -239,13 +256,19 @@ class Elementwise:
         """Return the pending mean along `axis`."""
         return dispatch().reduce(self, "mean", axis, keepdims, dtype=dtype)
 
-    def var(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
-        """Return the pending variance along `axis` (divided by n - ddof)."""
-        return dispatch().reduce(self, "var", axis, keepdims, ddof=ddof)
+    def var(
+        self, axis: Any = None, ddof: float | None = None, keepdims: bool = False,
+        *, correction: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the pending variance along `axis` (divided by n - ddof, also called `correction`)."""
+        return dispatch().reduce(self, "var", axis, keepdims, ddof=one_ddof("var", ddof, correction))
 
-    def std(self, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Any:
-        """Return the pending standard deviation along `axis`."""
-        return dispatch().reduce(self, "std", axis, keepdims, ddof=ddof)
+    def std(
+        self, axis: Any = None, ddof: float | None = None, keepdims: bool = False,
+        *, correction: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the pending standard deviation along `axis`; `ddof` or `correction` as for `var`."""
+        return dispatch().reduce(self, "std", axis, keepdims, ddof=one_ddof("std", ddof, correction))
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Return the pending minimum along `axis`; NaN where one is."""

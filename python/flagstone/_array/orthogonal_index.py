@@ -285,7 +285,12 @@ def _crossing(arrays: list[NDArray[np.intp]]) -> bool:
 def _normal(key: Key, shape: tuple[int, ...]) -> list[Any]:
     """Return one item for every axis: integers and slices as they are, arrays as numbers from 0 on."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    keys = [np.asarray(item) if isinstance(item, (list, np.ndarray)) else item for item in keys]
+    keys = [
+        np.asarray(item, np.intp) if isinstance(item, range)
+        else np.asarray(item) if isinstance(item, (list, np.ndarray))
+        else item
+        for item in keys
+    ]  # fmt: skip
     masks = [item.ndim - 1 for item in keys if isinstance(item, np.ndarray) and item.dtype == bool]
     dots = [i for i, item in enumerate(keys) if item is Ellipsis]
     if len(dots) > 1:

@@ -20,7 +20,16 @@ from .._runtime.call import Call
 from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
-__all__ = ["PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take", "transfer_bytes"]
+__all__ = [
+    "PIECE",
+    "STAGING",
+    "OrthogonalIndex",
+    "assign",
+    "html_table",
+    "shape_text",
+    "take",
+    "transfer_bytes",
+]
 
 STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
 PIECE: int = _core.box_piece  # of what cannot be read into its place
@@ -62,6 +71,18 @@ def shape_text(shape: tuple[int, ...]) -> str:
     return " x ".join(str(n) for n in shape) if shape else "()"
 
 
+def html_table(kind: str, facts: dict[str, str]) -> str:
+    """Return what notebooks show: a table of what is known without reading."""
+    from html import escape  # notebooks only
+
+    left = "style='text-align:left'"
+    rows = "".join(
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>"
+        for name, text in facts.items()
+    )
+    return f"<table><caption>flagstone.{escape(kind)}</caption>{rows}</table>"
+
+
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return memory for a result."""
     nbytes = math.prod(shape) * dtype.itemsize
@@ -73,7 +94,7 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
 def selected(array: Array, key: Key) -> BasicIndexer | OrthogonalIndexer:
     """Return what a key selects: a box, or parts of boxes where it has steps, arrays or masks."""
     items = key if isinstance(key, tuple) else (key,)
-    if any(isinstance(item, (list, np.ndarray)) for item in items):
+    if any(isinstance(item, (list, range, np.ndarray)) for item in items):
         return OrthogonalIndexer(key, array.shape)
     box = BasicIndexer(key, array.shape)
     return OrthogonalIndexer(key, array.shape) if box.strided else box

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -39,6 +40,14 @@ for command in (
     cli.add_command(command)
 
 
+def _told_as_json(error: BaseException, text: str) -> bool:
+    """Print an error as a JSON object where that was asked for; say whether it was."""
+    if "--json" not in sys.argv[1:]:
+        return False
+    click.echo(json.dumps({"error": text, "kind": type(error).__name__}))
+    return True
+
+
 def main() -> None:
     """Run the command line; exit with 0, 1 (failed), 2 (not understood) or 130 (interrupted)."""
     try:
@@ -46,11 +55,13 @@ def main() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        error.show()
+        if not _told_as_json(error, error.format_message()):
+            error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort) as stop:
         kept = "; ".join(getattr(stop, "__notes__", [])) or "nothing half-written is left"
-        click.echo(f"flagstone: interrupted; {kept}.", err=True)
+        if not _told_as_json(stop, f"interrupted; {kept}."):
+            click.echo(f"flagstone: interrupted; {kept}.", err=True)
         code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -59,6 +70,7 @@ def main() -> None:
         if environment.traceback():
             raise
         notes = "".join(f" ({note})" for note in getattr(error, "__notes__", []))
-        click.echo(f"flagstone: {error}{notes}", err=True)
+        if not _told_as_json(error, f"{error}{notes}"):
+            click.echo(f"flagstone: {error}{notes}", err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -32,12 +32,15 @@ from .options import bar, command_runtime, common_options, open_operand, print_j
 @click.option("--transpose-b", is_flag=True, help="Use the transpose of B.")
 @click.option("--alpha", type=float, default=1.0, show_default=True)
 @click.option("--beta", type=float, default=0.0, show_default=True, help="Adds beta times what OUT holds.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole. [with --beta: always]")
 @common_options
 def matmul(
     a: str, b: str, out: str, transpose_a: bool, transpose_b: bool, alpha: float, beta: float,
-    memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
+    overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write OUT = alpha A B + beta OUT."""
+    if not (overwrite or beta or only_plan) and os.path.lexists(out):
+        raise storage_error(f"matmul: '{out}' exists; add --overwrite to replace it.", 17, out)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         left, right = _dense(a), _dense(b)
         left, right = left.T if transpose_a else left, right.T if transpose_b else right

@@ -102,6 +102,8 @@ def pack_command(
     memory: int | None, only_plan: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write a dense portable copy of SRC (Zarr) as DST: no gaps, no private files, for reading."""
+    if not overwrite and os.path.exists(src) and os.path.lexists(dst):
+        raise storage_error(f"pack: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     quiet = quiet or as_json
     with command_runtime(memory, None, quiet) as runtime:
         sums = "inner" if checksum else "none"

@@ -52,6 +52,20 @@ class PcaResult(NamedTuple):
     scores: Array
     residual: NDArray[Any]
 
+    def __repr__(self) -> str:
+        k, n = self.components.shape
+        shares = ", ".join(f"{share:.3g}" for share in self.explained_variance_ratio[:5])
+        sigmas = ", ".join(f"{sigma:.4g}" for sigma in self.singular_values[:5])
+        more = ", ..." if k > 5 else ""
+        return (
+            f"<flagstone.PcaResult of {self.scores.shape[0]} x {n}, {k} components, "
+            f"{float(self.explained_variance_ratio.sum()):.1%} of the variance\n"
+            f"  singular_values           {sigmas}{more}\n"
+            f"  explained_variance_ratio  {shares}{more}\n"
+            f"  residual                  at most {float(self.residual.max(initial=0)):.2g}\n"
+            f"  scores                    {self.scores!r}>"
+        )
+
     def transform(
         self, Y: Any, *, out: str | os.PathLike[str] | None = None, memory: int | str | None = None
     ) -> Any:

@@ -19,6 +19,7 @@ from .._array.dispatch import dispatch
 from .._array.elementwise import Elementwise
 from .._array.handle import is_conjugated, is_transposed
 from .._array.mapped import in_place, off_the_map
+from .._array.requests import html_table
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
@@ -76,6 +77,12 @@ class Expression(Elementwise):
             f"<flagstone.Expression {self.verb} {shape_text(self.shape)} {self.dtype.name}, "
             f"{_core.format_bytes(self.nbytes)} when computed>"
         )
+
+    def _repr_html_(self) -> str:
+        return html_table("Expression", {
+            "shape": shape_text(self.shape), "dtype": self.dtype.name, "operation": self.verb,
+            "bytes": f"{_core.format_bytes(self.nbytes)} when computed",
+        })  # fmt: skip
 
     def __getitem__(self, key: Key) -> Any:
         """Compute a part and return it as an ndarray; reads that part of the operands."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .._array.dispatch import dispatch
+from .._array.elementwise import one_ddof
 from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
-from .reductions import Reduced
+from .reductions import Reduced, axes_of
 
 #: The one list of these names: the package and the test of the array-API names read it.
 __all__ = [
@@ -177,7 +179,7 @@ def _reduction(name: str) -> Callable[..., Reduced]:
 
     def function(x: Any, /, axis: Any = None, **options: Any) -> Reduced:
         if name in ("var", "std") and "correction" in options:  # the array API's word, and NumPy 2's
-            options.setdefault("ddof", options.pop("correction"))
+            options["ddof"] = one_ddof(name, options.get("ddof"), options.pop("correction"))
         unknown = sorted(set(options) - takes)
         if unknown:
             raise TypeError(
@@ -291,7 +293,21 @@ _UFUNC_REDUCTIONS = {
     "add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max", "logical_and": "all",
     "logical_or": "any",
 }  # fmt: skip
+
+
+def _size(a: Any, axis: Any = None) -> int:
+    """Return what np.size does: the number of elements, or the extent of an axis."""
+    axes = range(a.ndim) if axis is None else axes_of("size", axis, a.ndim)
+    return math.prod(a.shape[d] for d in axes)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
+    # What libraries ask first; it loads nothing.
+    "shape": lambda a: a.shape,
+    "ndim": lambda a: a.ndim,
+    "size": _size,
+    "iscomplexobj": lambda x: x.dtype.kind == "c",
+    "isrealobj": lambda x: x.dtype.kind != "c",
     "where": where,
     "real": real,
     "imag": imag,
@@ -342,7 +358,7 @@ def numpy_function(self: Any, function: Callable[..., Any], args: Any, options: 
         return clip(args[0], **bounds)
     if name in _FUNCTIONS and (name != "where" or len(args) == 3):
         kept = {k: v for k, v in options.items() if v is not None}
-        first = args[0] if args else kept.pop("a")
+        first = args[0] if args else kept.pop("a") if "a" in kept else kept.pop("x")
         return _FUNCTIONS[name](first, *args[1:], **kept)
     size = getattr(self, "nbytes", 0)
     raise TypeError(

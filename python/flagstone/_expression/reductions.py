@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,12 @@ class Reduced(Elementwise):
     def _scalar(self) -> Any:
         return self._flagstone_value()
 
+    def __format__(self, how: str) -> str:
+        return format(self._scalar(), how) if how and not self.shape else repr(self)
+
+    def __round__(self, decimals: int | None = None) -> Any:
+        return round(self._scalar() if not self.shape else self, *(() if decimals is None else (decimals,)))
+
     def __repr__(self) -> str:
         return f"<flagstone.Reduced {self.name} {shape_text(self.shape)} {self.dtype.name}, pending>"
 
@@ -97,7 +104,12 @@ def axes_of(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
         raise TypeError(f"{name}: axis is a tuple; an integer or None is needed.")
     found = []
     for item in given:
-        number = item.__index__()
+        try:
+            number = operator.index(item)
+        except TypeError:
+            raise TypeError(
+                f"{name}: axis is {axis!r}; an integer, a tuple of integers or None is needed."
+            ) from None
         if ndim == 0 and number in (0, -1):  # NumPy takes both
             continue
         if not -ndim <= number < ndim:

@@ -14,7 +14,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array
 from .._array.handle import opener_of, owner_of, values_of
-from .._errors.classes import ShapeError
+from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import storage_error
 from .._errors.regular import check_regular, open_regular
 
@@ -52,6 +52,7 @@ def check_path(who: str, path: str | os.PathLike[str]) -> None:
     place = os.fspath(path)
     check_regular(who, place)
     if not exists(place):
+        check_suffix(who, place)
         return
     if os.path.isdir(place):
         known = _core.is_zarr_array(place) or not os.listdir(place) or _is_result(place)
@@ -71,6 +72,16 @@ def exists(place: str) -> bool:
     if os.path.isdir(place) and not (_core.is_zarr_array(place) or _core.is_zarr_group(place)):
         _core.sweep_leftovers(os.path.abspath(place))
     return os.path.lexists(place)
+
+
+def check_suffix(who: str, place: str) -> None:
+    """Refuse a name that asks for a file of another format: a directory of that name would surprise."""
+    suffix = os.path.splitext(place.rstrip("/"))[1]
+    if suffix not in (".zarr", ".npy") and (suffix[1:].isalpha() or suffix in (".h5", ".hdf5", ".h5ad")):
+        raise FormatError(
+            f"{who}: out '{place}' asks for a {suffix} file, which is not written here; end it in .zarr or "
+            ".npy, or leave the ending out for a Zarr directory (fl.convert writes other formats)."
+        )
 
 
 def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) -> None:

@@ -15,7 +15,7 @@ from .._array.array import STAGING, Array, shape_text
 from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
-from .._array.requests import take
+from .._array.requests import html_table, take
 from .._errors.classes import ShapeError
 from .._resume.identity import identity
 from .._resume.openers import OPENERS, opener
@@ -128,6 +128,13 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         view._transposed = not self._transposed
         return view
 
+    def _repr_html_(self) -> str:
+        return html_table("SparseArray", {
+            "shape": shape_text(self.shape), "dtype": self.dtype.name,
+            "stored values": f"{self.stored_values:,}", "bytes in memory": _core.format_bytes(self.nbytes),
+            "bytes on disk": _core.format_bytes(self.stored_bytes), "where": self.path,
+        })  # fmt: skip
+
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
         view += " view" if self.lazy else ""
@@ -214,7 +221,7 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         return self.multiply(other)
 
     def multiply(self, x: Floats, memory: int | str | None = None) -> Floats:
-        """Return ``A X``, or ``Aᵀ X`` for a transpose.
+        """Return ``A X``, or ``Aᵀ X`` for a transpose: the product, not SciPy's element-wise `multiply`.
 
         Parameters
         ----------

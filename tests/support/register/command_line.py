@@ -16,7 +16,7 @@ VERBS = {
     "repair": ("a.zarr",),
     "pack": ("a.zarr", "packed-by-verb.zarr", "--codec", "zstd:1", "--overwrite"),
     "convert": ("tall.npy", "converted-by-verb.zarr", "--overwrite"),
-    "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr"),
+    "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr", "--overwrite"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr"),

@@ -178,7 +178,7 @@ void Checkpoint::load(const std::string& name, void* to, std::size_t bytes) cons
 
 LastSave last_save(const std::string& directory) try {
   const std::string path = directory + "/state";
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(open_regular(path, O_RDONLY));
   struct stat status;
   if (file < 0 || ::fstat(file, &status) != 0) return {};
   const std::string head = head_of(file, path);
