@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -123,6 +124,19 @@ def test_results_do_not_make_directories_of_other_formats(tmp_path, A, name):
     assert not (tmp_path / name).exists()
     for fine in ("c", "c.zarr", "c.npy", "run-1.5", "v2.0.1"):
         fl.compute(A + 1, out=tmp_path / fine)
+
+
+def test_results_replace_arrays_and_no_pipes(tmp_path, A, a):
+    for name in ("r.zarr", "r.npy"):
+        for more in (1, 2):
+            fl.compute(A + more, out=tmp_path / name)
+            fl.from_numpy(a, tmp_path / f"n-{name}", overwrite=True)
+        np.testing.assert_array_equal(fl.open(tmp_path / name)[...], a + 2)
+        os.mkfifo(tmp_path / f"p-{name}")
+        with fails(fl.FormatError, "compute", "pipe"):
+            fl.compute(A, out=tmp_path / f"p-{name}")
+        with fails(fl.FormatError, "from_numpy", "pipe"):
+            fl.from_numpy(a, tmp_path / f"p-{name}", overwrite=True)
 
 
 def test_representations(tmp_path, A):

@@ -30,8 +30,8 @@ def open_regular(who: str, path: str) -> BinaryIO:
 
 
 def check_regular(who: str, place: str) -> None:
-    """Refuse what is there and no file of bytes."""
-    if os.path.exists(place) and not os.path.isfile(place):
+    """Refuse a pipe, a socket or a device; what is not there, and a directory, are for others to judge."""
+    if os.path.exists(place) and not os.path.isfile(place) and not os.path.isdir(place):
         raise _strange(who, place)
 
 
