@@ -250,13 +250,16 @@ def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayL
     source = source.reshape(chosen.shape)
     if chosen.flips:
         source = source[chosen.flips]
-    call.room("the transfer", transfer_bytes(array, nbytes, source.dtype))
+    as_it_is = source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated
+    call.room("the transfer", _core.bytes_beside_write(array._core, nbytes, not as_it_is))
     with array._updating():
-        if source.dtype == array.dtype and min(source.strides, default=1) > 0 and not array._conjugated:
+        if as_it_is:
             write(array, call, [(chosen.start, source)])
             return
         for start, _, place, _ in chosen.pieces(_piece_rows(array, chosen)):
             write(array, call, [(start, source[place])])
+    if nbytes > _TRIMMED:
+        call.tidy()  # copies of pieces come from the heap, which keeps them
 
 
 def transfer_bytes(array: Array, nbytes: int, dtype: np.dtype[Any]) -> int:

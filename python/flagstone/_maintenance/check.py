@@ -247,6 +247,7 @@ def _check_file(call: Call, place: str, key: str | None, report: CheckReport) ->
 
 def read_all(call: Call, opened: Array | SparseArray) -> int:
     """Read every element, in pieces; the first damage is an exception that names the place."""
+    call.room("the pieces that are read", min(3 * _PIECE, 3 * opened.nbytes))
     if not isinstance(opened, SparseArray):
         return _read_part(call, opened)
     opened.operand()  # looks at all row pointers

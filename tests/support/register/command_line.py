@@ -8,7 +8,7 @@ import io
 from flagstone._cli import cli
 from flagstone._runtime.runtime import current
 
-from .entry import entry
+from .entry import POINTERS, entry
 
 VERBS = {
     "info": ("a.zarr",),
@@ -25,7 +25,10 @@ VERBS = {
 LIMITED = ("pack", "convert", "matmul", "rechunk", "pca", "recipe single-cell")  # those that take --memory
 
 
-@entry("verbs", "flagstone {}", variants=tuple(VERBS))
+PACK = ("pack",)
+
+
+@entry("verbs", "flagstone {}", variants=tuple(v for v in VERBS if v not in PACK), headers=POINTERS)
 def verbs(verb):
     def run():
         memory = ("--memory", str(current().memory)) if verb in LIMITED else ()
@@ -33,3 +36,11 @@ def verbs(verb):
             cli.main([*verb.split(), *VERBS[verb], *memory], "flagstone", standalone_mode=False)
 
     return run
+
+
+@entry(
+    "verb pack", "flagstone {}", variants=PACK, headers=20,
+    refused_late="the verb tells its plan first, which packs some chunks to see how much shorter they get",
+)  # fmt: skip
+def verb_pack(verb):
+    return verbs(verb)

@@ -8,6 +8,9 @@ from typing import Any
 
 Call = Callable[[], Any]
 
+#: MiB: to open a sparse matrix its last pointer is looked at, in a packed chunk of 512 Ki pointers.
+POINTERS = 10
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -26,13 +29,20 @@ class Entry:
     refused_late: str = ""
     #: MiB beside what was resident at entry that looking at headers takes, and a call that is refused.
     headers: int = 4
+    #: MiB that may stay: 4, or what a library keeps for its next call.
+    stays: int = 4
 
 
 ENTRIES: dict[str, Entry] = {}
 
 
 def entry(
-    name: str, *covers: str, variants: tuple[str, ...] = (), refused_late: str = "", headers: int = 4
+    name: str,
+    *covers: str,
+    variants: tuple[str, ...] = (),
+    refused_late: str = "",
+    headers: int = 4,
+    stays: int = 4,
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Enter a function that prepares a case and returns the call.
 
@@ -44,7 +54,7 @@ def entry(
         assert name not in ENTRIES, name
         public = tuple(one.format(v) for one in covers for v in (variants if "{}" in one else ("",)))
         prepared = make if variants else lambda variant: make()
-        ENTRIES[name] = Entry(name, prepared, public, variants or ("",), refused_late, headers)
+        ENTRIES[name] = Entry(name, prepared, public, variants or ("",), refused_late, headers, stays)
         return make
 
     return enter

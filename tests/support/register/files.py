@@ -10,13 +10,13 @@ import numpy as np
 import flagstone as fl
 
 from .data import SIDE
-from .entry import entry
+from .entry import POINTERS, entry
 
 
 @entry("open", "open", variants=(
     *("a.npy", "a.zarr", "s.zarr", "s.npz", "packed.npz", "csc.npz", "coo.npz", "a.npz", "s.mtx", "s.mtx.gz"),
-    *("tall.mtx", "s.svm", "s.h5ad", "a.h5", "tall.parquet"),
-))  # fmt: skip
+    *("tall.mtx", "s.h5ad", "a.h5", "tall.parquet"),
+), headers=POINTERS)  # fmt: skip
 def open_file(name):
     os.utime(name)  # imported as if for the first time
     return lambda: fl.open(name)
@@ -41,19 +41,24 @@ def convert_dense(case):
     return lambda: fl.convert(name, f"converted.{ending}", overwrite=True)
 
 
-@entry("convert sparse", variants=(*(f"s.zarr {e}" for e in SPARSE), "csc.npz mtx", "csc.npz zarr"))
+@entry(
+    "convert sparse",
+    variants=(*(f"s.zarr {e}" for e in SPARSE), "csc.npz mtx", "csc.npz zarr"),
+    headers=POINTERS,
+)
 def convert_sparse(case):
     name, ending = case.split()
     return lambda: fl.convert(name, f"converted-sparse.{ending}", overwrite=True)
 
 
 @entry("import", variants=(
-    *("s.mtx", "s.mtx.gz", "tall.mtx", "s.svm", "s.npz", "csc.npz", "coo.npz", "packed.npz", "s.h5ad"),
+    *("s.mtx", "s.mtx.gz", "tall.mtx", "s.npz", "csc.npz", "coo.npz", "packed.npz", "s.h5ad"),
     *("a.h5", "tall.parquet", "a.npz"),
-))  # fmt: skip
+), headers=POINTERS)  # fmt: skip
 def imports(name):
     os.utime(name)
-    return lambda: fl.convert(name, f"imported-{name}.zarr", overwrite=True)
+    target = "imported.npy" if name == "tall.mtx" else f"imported-{name}.zarr"
+    return lambda: fl.convert(name, target, overwrite=True)
 
 
 @entry("write_obsm", "write_obsm")
@@ -66,3 +71,11 @@ def write_obsm():
 
 def matrix_rows() -> int:
     return fl.open("s.zarr").shape[0]
+
+
+@entry("SVMlight", variants=("open", "convert"), refused_late="how many columns there are, the text tells")
+def svmlight(verb):
+    os.utime("s.svm")
+    if verb == "open":
+        return lambda: fl.open("s.svm")
+    return lambda: fl.convert("s.svm", "imported-svm.zarr", overwrite=True)

@@ -65,7 +65,8 @@ def pca(kind):
     return lambda: fl.pca(x, 4, method=method, tol=0.1, out="components.zarr").scores
 
 
-@entry("transform", "PcaResult.transform", "open_pca", variants=("npy", "memory", "out"))
+# stays: packing buffers of NumPy's BLAS, which grow with the rows of a block.
+@entry("transform", "PcaResult.transform", "open_pca", variants=("npy", "memory", "out"), stays=24)
 def transform(kind):
     r = fl.open_pca("pca.zarr")
     x = np.load("tall.npy") if kind == "memory" else fl.open("tall.npy")

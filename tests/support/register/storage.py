@@ -9,7 +9,7 @@ import numpy as np
 import flagstone as fl
 
 from .data import SIDE
-from .entry import entry
+from .entry import POINTERS, entry
 
 
 @entry("rechunk", "rechunk", variants=(
@@ -64,7 +64,12 @@ def pack(codec):
     return lambda: fl.pack(source, "packed-copy.zarr", codec=codec, overwrite=True)
 
 
-@entry("check", "check", variants=("a.zarr", "packed.zarr", "small.zarr", "s.zarr", "a.h5", "s.npz"))
+@entry(
+    "check",
+    "check",
+    variants=("a.zarr", "packed.zarr", "small.zarr", "s.zarr", "a.h5", "s.npz"),
+    headers=POINTERS,
+)
 def check(name):
     return lambda: fl.check(name)
 

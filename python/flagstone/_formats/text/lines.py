@@ -23,6 +23,7 @@ __all__ = ["Lines"]
 _BLOCK = 4 << 20  # of text
 _PADDING = 256 << 20  # zeros behind a gzip file; a file with a hole has 2^42 of them
 _ZEROS = bytes(_BLOCK)
+_HEAD = 64 << 10  # of text, where single lines are asked for: a header may be all that is read
 _LONGEST = 256 << 20  # one line; beyond that it is no text
 
 
@@ -89,7 +90,7 @@ class Lines:
     def line(self) -> str:
         """Return the next line without its end; "" at the end of the file."""
         while b"\n" not in self._left:
-            more = self.read(_BLOCK)
+            more = self.read(_HEAD)
             if not more or len(self._left) > _BLOCK:
                 break
             self._left += more
