@@ -50,7 +50,7 @@ def read_all(name):
     return lambda: np.asarray(a)
 
 
-@entry("for row in A", "Array.__len__", variants=STORED)
+@entry("for row in A", "Array.__len__", "Array.__iter__", variants=STORED)
 def iterate(name):
     a = fl.open(name)
 
