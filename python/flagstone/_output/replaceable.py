@@ -50,7 +50,8 @@ def check_replaceable(who: str, out: Array) -> None:
 def check_path(who: str, path: str | os.PathLike[str]) -> None:
     """Refuse a path where something lies that is no array, no result and no empty directory."""
     place = os.fspath(path)
-    check_regular(who, place)
+    if not os.path.isdir(place):
+        check_regular(who, place)
     if not exists(place):
         return
     if os.path.isdir(place):
@@ -79,7 +80,8 @@ def check_overwrite(who: str, path: str | os.PathLike[str], file: bool = False) 
     `file`: what is written is a single file, which may replace a file.
     """
     place = os.fspath(path)
-    check_regular(who, place)
+    if not os.path.isdir(place):
+        check_regular(who, place)
     if not exists(place):
         return
     if os.path.isdir(place):
