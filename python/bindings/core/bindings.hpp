@@ -23,8 +23,8 @@ struct Job {
 /// Elements of a NumPy array, without a copy. Strides in bytes.
 Tile tile_of(const nb::ndarray<nb::ro>& array);
 
-/// Calls a function on a worker's thread, with the lock: `first` where it is given, then a view of each tile (read-only
-/// where it is only read). Error when the function kept one beyond its end.
+/// Calls a function on a worker's thread, with the lock: `first` where it is given, then a view of each tile but
+/// scratch (read-only where it is only read). Error when the function kept one beyond its end.
 void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
                      std::span<const Tile> tiles);
 

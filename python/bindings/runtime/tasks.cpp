@@ -1,13 +1,17 @@
 // Tasks whose bodies are Python functions. The lock is taken around the call only: functions that let go of it (NumPy's
 // own loops, Numba with nogil=True) run on all workers at once.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <optional>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/memory.hpp"
 
 namespace flagstone::python {
@@ -60,6 +64,7 @@ class Interruptible {
 struct PythonTask {
   nb::object function;
   std::vector<Access> accesses;
+  std::optional<Shape> start;  // of a block: what the function gets before its views
 };
 
 /// Tasks in program order. Bodies refer to them by number, so that no worker drops a reference to a Python object.
@@ -96,6 +101,8 @@ Access access_of(const std::string& mode, const Array& array, const Shape& start
 Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, double touches) {
   return {[list, name, touches](Graph& graph) {
     for (std::size_t i = 0; i < list->tasks.size(); ++i) {
+      // Blocks of a map have their order; to look for a better one takes as long as the rest of a small task.
+      graph.trust_order(list->tasks[i].start.has_value());
       TaskSpec spec;
       spec.name = name;
       spec.accesses = list->tasks[i].accesses;
@@ -105,11 +112,38 @@ Job job_of(const std::shared_ptr<TaskList>& list, const std::string& name, doubl
               touches * static_cast<double>(count(access.region.box.shape)) * size_of(access.region.array.dtype());
       spec.body = [list = list.get(), i](std::span<const Tile> tiles) {
         const PythonTask& task = list->tasks[i];
-        call_with_views(task.function, nullptr, task.accesses, tiles);
+        call_with_views(task.function, task.start ? &*task.start : nullptr, task.accesses, tiles);
       };
       graph.add(std::move(spec));
     }
   }};
+}
+
+/// An array, and whether its dimensions are seen reversed.
+using Seen = std::pair<Array, bool>;
+
+/// One task for each block of `shape`: it reads the block of every input and writes that of `target`; its function
+/// allocates `scratch` bytes, and `each` for every element.
+void add_blocks(TaskList& list, const nb::object& function, const std::vector<Seen>& inputs, const Seen& target,
+                const Shape& shape, const Shape& block, std::size_t scratch_bytes, std::size_t each) {
+  const auto region = [](const Seen& seen, Box box) -> Region {
+    if (seen.second) {
+      std::reverse(box.start.begin(), box.start.end());
+      std::reverse(box.shape.begin(), box.shape.end());
+    }
+    return {seen.first, std::move(box)};
+  };
+  std::vector<std::size_t> order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  for_each_box(whole(shape), block, order, [&](const Box& box) {
+    PythonTask task{function, {}, box.start};
+    task.accesses.reserve(inputs.size() + 2);
+    for (const Seen& input : inputs) task.accesses.push_back(read(region(input, box)));
+    task.accesses.push_back(write(region(target, box)));
+    const std::size_t bytes = scratch_bytes + each * static_cast<std::size_t>(count(box.shape));
+    if (bytes > 0) task.accesses.push_back(scratch(bytes));
+    list.tasks.push_back(std::move(task));
+  });
 }
 
 }  // namespace
@@ -126,7 +160,8 @@ void call_with_views(const nb::object& function, const Shape* first, std::span<c
   {
     nb::list views;
     if (first) views.append(nb::cast(*first));
-    for (std::size_t i = 0; i < tiles.size(); ++i) views.append(view_of(accesses[i], tiles[i], alive, leases));
+    for (std::size_t i = 0; i < tiles.size(); ++i)
+      if (accesses[i].mode != Mode::scratch) views.append(view_of(accesses[i], tiles[i], alive, leases));
     try {
       const Interruptible now;
       function(*nb::tuple(views));
@@ -165,12 +200,14 @@ void bind_tasks(nb::module_& m) {
       .def(nb::init<>())
       .def("begin",
            [](TaskList& list, nb::object function) {
-             list.tasks.push_back({std::move(function), {}});
+             list.tasks.push_back({std::move(function), {}, {}});
            })
       .def("access",
            [](TaskList& list, const std::string& mode, const Array& array, const Shape& start, const Shape& shape) {
              list.tasks.back().accesses.push_back(access_of(mode, array, start, shape));
            })
+      .def("blocks", &add_blocks, nb::arg("function"), nb::arg("inputs"), nb::arg("target"), nb::arg("shape"),
+           nb::arg("block"), nb::arg("scratch"), nb::arg("each"))
       // What tasks do with `from` they do with `to`, another handle of the same elements.
       .def("replace",
            [](TaskList& list, const Array& from, const Array& to) {

@@ -25,12 +25,14 @@ __all__ = [
     "TOUCHES",
     "Access",
     "Graph",
+    "add_blocks",
     "graph",
     "graph_of",
     "job_of",
     "note",
     "read",
     "reduce",
+    "run_checked",
     "update",
     "write",
 ]
@@ -173,10 +175,40 @@ class _Body:
 
     def _where(self) -> str:
         changed = [a for a in self.accesses if a.mode != "read"] or list(self.accesses)
-        # A result that is being built aside has a name that nobody knows: say where the operand is.
-        named = [a for a in (*changed, *self.accesses) if _core.build_mark not in (a.region.array.path or "")]
-        where = f" (tile {(named or changed)[0].region.name})" if changed else ""
-        return f"in task '{self.name}'{where}"
+        return place_of(self.name, [a.region for a in (*changed, *self.accesses)])
+
+
+def place_of(task: str, regions: Sequence[Region]) -> str:
+    """Say in which task, and at which of the regions, those that it changes first."""
+    # A result that is being built aside has a name that nobody knows: say where the operand is.
+    named = [r for r in regions if _core.build_mark not in (r.array.path or "")]
+    where = f" (tile {(named or regions)[0].name})" if regions else ""
+    return f"in task '{task}'{where}"
+
+
+class _BlockBody:
+    """The function of all blocks of one map: it gets where its block begins."""
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, arrays: Sequence[Array], block: Sequence[int],
+        inside: list[Inside],
+    ) -> None:  # fmt: skip
+        self.function, self.name, self.arrays, self.block = function, name, arrays, block
+        self.turned = [is_transposed(array) for array in arrays]
+        self.inside = inside
+
+    def __call__(self, start: list[int], *tiles: Any) -> None:
+        if any(self.turned):
+            tiles = tuple(t.T if turn else t for t, turn in zip(tiles, self.turned, strict=True))
+        try:
+            with self.inside[-1].here():
+                self.function(*tiles)
+        except BaseException as error:
+            target = self.arrays[-1]
+            ends = (min(s + b, n) for s, b, n in zip(start, self.block, target.shape, strict=True))
+            key = tuple(slice(s, e) for s, e in zip(start, ends, strict=True))
+            note(error, place_of(self.name, [Region(a, key) for a in (target, *self.arrays)]))
+            raise
 
 
 def note(error: BaseException, text: str) -> None:
@@ -257,6 +289,30 @@ class Graph:
         if extra:
             self._list.scratch(extra)
 
+    def _add_blocks(
+        self, function: Callable[..., Any], inputs: Sequence[Array], target: Array, block: Sequence[int],
+        scratch: int, each: int, name: str,
+    ) -> None:  # fmt: skip
+        """Add one task for each block of `target`, which reads that of every input and writes its own.
+
+        As `add` would, block after block, in a tenth of the time: what is the same for all is looked at once.
+        Tasks allocate `scratch` bytes, and `each` for every element.
+        """
+        first = tuple(slice(0, min(b, n)) for b, n in zip(block, target.shape, strict=True))
+        accesses = [*(read(Region(a, first)) for a in inputs), write(Region(target, first))]
+        for access in accesses:
+            self._handles.of(access.region.array, access.mode != "read")
+        named, seen = [], []
+        for access in accesses:
+            region = access.region
+            array = self._handles.of(region.array, access.mode != "read")
+            turn = -1 if is_transposed(region.array) else 1
+            named.append(Named(access.mode, array, region.start[::turn], region.shape[::turn], region))
+            seen.append((array._core, turn < 0))
+        check_named_once(name, named)
+        body = _BlockBody(function, name, [*inputs, target], block, self._inside)
+        self._list.blocks(body, seen[:-1], seen[-1], list(target.shape), list(block), scratch, each)
+
     def __len__(self) -> int:
         return len(self._list)
 
@@ -266,12 +322,17 @@ class Graph:
 
     def run(self) -> Stats:
         """Run all tasks; called by the end of the ``with`` block."""
+        return self._run()
+
+    def _run(self, checked: bool = False) -> Stats:
+        """Run them; `checked`: the limit was looked at with these tasks already."""
         self._done = True
         self._call.begin()
         job = self._job()
         for array in self._handles.read.values():
             array.flush()
-        self._call.check_memory(job)
+        if not checked:
+            self._call.check_memory(job)
         with updating(self._handles.changed.values()):
             self._inside.append(Inside.now())
             done = self._call.run(job)
@@ -298,6 +359,16 @@ def graph_of(call: Call) -> Graph:
     made = Graph(call.memory)
     made._call = call
     return made
+
+
+def add_blocks(graph: Graph, *given: Any) -> None:
+    """Add one task for each block of a map (Graph._add_blocks)."""
+    graph._add_blocks(*given)
+
+
+def run_checked(graph: Graph) -> Stats:
+    """Run tasks whose limit was looked at already."""
+    return graph._run(checked=True)
 
 
 def job_of(graph: Graph) -> _core.Job:

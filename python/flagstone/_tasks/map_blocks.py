@@ -18,7 +18,7 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .graph import Graph, graph_of, job_of, read, write
+from .graph import Graph, add_blocks, graph_of, job_of, read, run_checked, write
 
 __all__ = ["map_blocks", "map_tiles"]
 
@@ -80,6 +80,13 @@ class _Map(Routine[Any]):
         shape = self.arrays[0].shape
         if not all(shape):
             return graph
+        name = getattr(self.function, "__name__", "function")
+        if not np.any(halo):
+            Region(self.arrays[0], halo=halo, edge=edge)  # what it refuses
+            item = target.dtype.itemsize
+            scratch = (0, 2 * item) if self.scratch is None else (self.scratch, 0)
+            add_blocks(graph, _StoreBlock(self.function), self.arrays, target, self.block, *scratch, name)
+            return graph
         for start in itertools.product(*(range(0, n, b) for n, b in zip(shape, self.block, strict=True))):
             key = tuple(slice(s, min(s + b, n)) for s, b, n in zip(start, self.block, shape, strict=True))
             inputs = [Region(a, key, halo, edge) for a in self.arrays]
@@ -90,7 +97,7 @@ class _Map(Routine[Any]):
                 *(read(r) for r in inputs),
                 write(output),
                 scratch=2 * own if self.scratch is None else self.scratch,
-                name=getattr(self.function, "__name__", "function"),
+                name=name,
             )
         return graph
 
@@ -107,7 +114,28 @@ class _Map(Routine[Any]):
         return How("as added")
 
     def execute(self, stack: contextlib.ExitStack) -> None:
-        self._tasks(lambda place: place.open(stack)).run()
+        run_checked(self._tasks(lambda place: place.open(stack)))
+
+
+class _StoreBlock:
+    """Call the function and store what it returns."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *views: Any) -> None:
+        *inputs, output = views
+        result = np.asarray(self.function(*inputs))
+        if result.shape != output.shape and result.shape != ():
+            raise _misfit(result.shape, output.shape)
+        np.copyto(output, result, casting="same_kind")
+
+
+def _misfit(shape: tuple[int, ...], wanted: tuple[int, ...]) -> ShapeError:
+    return ShapeError(
+        f"map_blocks: the function returned {shape_text(shape)} for a block of {shape_text(wanted)}; return "
+        "an array of the block's shape."
+    )
 
 
 class _Store:
@@ -123,10 +151,7 @@ class _Store:
         if result.shape == region.outer and result.shape != region.shape:
             result = result[tuple(slice(b, b + n) for b, n in zip(region.before, region.shape, strict=True))]
         if result.shape != output.shape and result.shape != ():
-            raise ShapeError(
-                f"map_blocks: the function returned {shape_text(result.shape)} for a block of "
-                f"{shape_text(output.shape)}; return an array of the block's shape."
-            )
+            raise _misfit(result.shape, output.shape)
         np.copyto(output, result, casting="same_kind")
 
 

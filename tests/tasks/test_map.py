@@ -1,0 +1,69 @@
+"""map_blocks and map_tiles: every block once, views turned, errors that name theirs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone.errors import ShapeError
+
+
+@pytest.fixture
+def pair(tmp_path):
+    values = np.random.default_rng(0).standard_normal((50, 34))
+    a = fl.create(tmp_path / "a.zarr", values.shape, "f8", (16, 8))
+    a[...] = values
+    return values, a
+
+
+def test_blocks_at_the_edge_and_views(pair, tmp_path):
+    values, a = pair
+    shapes = []
+
+    def both(x, y):
+        shapes.append(x.shape)
+        assert not x.flags.writeable
+        return x + 2 * y
+
+    for first, second, wanted in ((a, a, values), (a.T, a.T, values.T)):
+        shapes.clear()
+        result = fl.map_tiles(both, first, second, out=tmp_path / "out.zarr")
+        np.testing.assert_array_equal(np.asarray(result), wanted + 2 * wanted)
+        assert len(shapes) == 4 * 5
+        assert sum(n * m for n, m in shapes) == values.size
+    square = fl.create(tmp_path / "s.zarr", (24, 24), "f8", (8, 8))
+    square[...] = values[:24, :24]
+    turned = fl.map_tiles(lambda x, y: x - y, square, square.T)
+    np.testing.assert_array_equal(np.asarray(turned), values[:24, :24] - values[:24, :24].T)
+
+
+def test_what_a_block_raises_names_it(pair):
+    _, a = pair
+
+    def fails(x):
+        if x.shape[1] == 2:
+            raise ZeroDivisionError("here")
+        return x
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        fl.map_tiles(fails, a)
+    said = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [str(caught.value.__cause__)])])
+    assert "task 'fails'" in said
+    assert "x 2 at" in said
+    assert "a.zarr" in said
+    with pytest.raises(ShapeError, match="returned 3 for a block of"):
+        fl.map_tiles(lambda x: np.zeros(3), a)
+
+
+def test_scratch_is_charged_for_each_block(pair):
+    _, a = pair
+    least = fl.map_tiles.plan(lambda x: x, a, scratch=0).least_memory
+    assert fl.map_tiles.plan(lambda x: x, a, scratch="8MiB").least_memory >= least + (7 << 20)
+
+
+def test_what_is_written_is_not_read(pair):
+    _, a = pair
+    b = fl.open(a.path, mode="r+")
+    result = fl.map_tiles(lambda x: -x, b, out=b)
+    np.testing.assert_array_equal(np.asarray(result), -pair[0])
