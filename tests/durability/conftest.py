@@ -11,8 +11,9 @@ from tests.durability.harness import file_steps
 
 
 @pytest.fixture(params=["tmpfs", "ext4"])
-def small_disk(request, tmp_path):
+def small_disk(request, tmp_path, monkeypatch):
     """A file system of 64 MiB."""
+    monkeypatch.setenv("FLAGSTONE_SCRATCH_QUOTA", "1GiB")  # the disk is what is short
     place = tmp_path / "small"
     place.mkdir()
     if request.param == "tmpfs":

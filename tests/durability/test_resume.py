@@ -326,7 +326,7 @@ def test_command_line(process, factors):
     assert "c.zarr, matmul" in listed
     facts = json.loads(flagstone("scratch", "--json").stdout)["begun"]
     assert [one["operation"] for one in facts if one["path"] == str(factors / "c.zarr")] == ["matmul"]
-    assert "--all deletes it too" in flagstone("scratch", "--clear").stdout
+    assert "--all deletes it too" in flagstone("scratch", "--clear", "--yes").stdout
     done = flagstone("resume", "c.zarr", "--memory", "300MiB", "--json")
     assert done.returncode == 0, done.stderr
     assert 0 < json.loads(done.stdout)["from"] < 1
@@ -336,7 +336,7 @@ def test_command_line(process, factors):
     assert "has nothing to resume" in again.stderr
     assert str(factors) not in flagstone("scratch").stdout
     process(_PRODUCT, kill=2, memory="160MiB", workers=1)
-    assert "Deleted" in flagstone("scratch", "--clear", "--all").stdout
+    assert "Deleted" in flagstone("scratch", "--clear", "--all", "--yes").stdout
     assert not left_at(factors / "c.zarr")
 
 

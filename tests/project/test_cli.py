@@ -138,7 +138,13 @@ def test_scratch_lists_and_clears(tmp_path, cells):
     assert "cells.npz" in text
     described = json.loads(run("scratch", "--json", FLAGSTONE_SCRATCH=str(scratch)).stdout)
     assert "cells.npz" in json.dumps(described)
-    run("scratch", "--clear", FLAGSTONE_SCRATCH=str(scratch))
+    refused = run("scratch", "--clear", FLAGSTONE_SCRATCH=str(scratch), code=2)
+    assert "1 entries" in refused.stderr
+    assert "add --yes" in refused.stderr
+    assert "cells.npz" in run("scratch", FLAGSTONE_SCRATCH=str(scratch)).stdout
+    named = run("scratch", "--clear", "--yes", FLAGSTONE_SCRATCH=str(scratch)).stdout
+    assert "cells.npz" in named
+    assert "Deleted 1 entries" in named
     assert "cells.npz" not in run("scratch", FLAGSTONE_SCRATCH=str(scratch)).stdout
     assert sum(f.stat().st_size for f in scratch.rglob("*") if f.is_file()) < 10_000
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/storage/scratch/imports.hpp"
 #include "flagstone/storage/scratch/listing.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -38,6 +39,14 @@ void bind_scratch(nb::module_& m) {
       .def("release", &Reservation::release, unlocked())
       .def_prop_ro("path", &Reservation::path);
   m.def("scratch_held", &scratch_held, unlocked());
+  m.def("usual_quota", &usual_quota, unlocked());
+  m.def("use_import", &use_import, unlocked());
+  m.def(
+      "sweep_imports",
+      [](const std::string& scratch, double days) {
+        return sweep_imports(scratch, std::chrono::seconds(static_cast<std::int64_t>(days * 86400)));
+      },
+      nb::arg("scratch"), nb::arg("days") = 30.0, unlocked());
 
   m.def("scratch_entries", [](const std::string& scratch) {
     std::vector<std::tuple<std::string, std::string, std::uint64_t, std::string>> rows;

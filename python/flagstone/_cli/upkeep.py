@@ -17,17 +17,21 @@ from .options import print_json
 
 
 @click.command("scratch")
-@click.option("--clear", is_flag=True, help="Delete imports and what ended processes left behind.")
+@click.option("--clear", is_flag=True, help="Name and delete imports and what ended processes left behind.")
+@click.option("--yes", is_flag=True, help="With --clear: do not ask.")
 @click.option("--all", "everything", is_flag=True, help="With --clear: also what can be resumed.")
 @click.option("--scratch", "directory", type=click.Path(file_okay=False), help="Scratch directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def scratch_command(clear: bool, everything: bool, directory: str | None, as_json: bool) -> None:
+def scratch_command(
+    clear: bool, yes: bool, everything: bool, directory: str | None, as_json: bool
+) -> None:  # fmt: skip
     """List what lies in scratch (imports, results without a name), and what can be resumed elsewhere."""
-    if everything and not clear:
-        raise click.UsageError("--all goes with --clear.")
+    if (everything or yes) and not clear:
+        raise click.UsageError(f"{'--all' if everything else '--yes'} goes with --clear.")
     place = Path(directory) if directory else scratch.default_directory()
     begun = registered(place)
     if clear:
+        _agreed(place, [one for one in begun if not one.live] if everything else [], yes, as_json)
         number, nbytes = entries.clear(place)
         kept = [one for one in begun if not one.live]
         if everything:
@@ -42,7 +46,7 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
             click.echo(f"Kept {one.path}, {_progress(one)}; --all deletes it too.")
         return
     found = entries.entries(place)
-    most, held = quota_bytes(None), quota.held(place)
+    most, held = quota_bytes(None) or _core.usual_quota(str(place)), quota.held(place)
     free = scratch.free_bytes(place) if place.is_dir() else None
     if as_json:
         rows = [{"path": str(e.path), "kind": e.kind, "bytes": e.nbytes, "source": e.source} for e in found]
@@ -54,7 +58,7 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
     size = _core.format_bytes
     total = size(sum(entry.nbytes for entry in found))
     click.echo(f"{place}: {len(found)} entries, {total}")
-    limit = "no quota (FLAGSTONE_SCRATCH_QUOTA)" if most is None else f"quota {size(most)}, {size(held)} held"
+    limit = f"quota {size(most)} (FLAGSTONE_SCRATCH_QUOTA), {size(held)} held"
     clearable = size(entries.clearable(place))
     click.echo(f"  {limit}; {size(free or 0)} free on the disk; --clear frees {clearable}")
     for entry in found:
@@ -62,6 +66,23 @@ def scratch_command(clear: bool, everything: bool, directory: str | None, as_jso
     for one in begun:
         kind = "running" if one.live else "resumable" if one.resumable else "left behind"
         click.echo(f"  {kind:<12} {_core.format_bytes(one.nbytes):>10}  {one.path}, {_progress(one)}")
+
+
+def _agreed(place: Path, begun: list[Leftover], yes: bool, quiet: bool) -> None:
+    """Name what is about to be deleted, and ask; without anybody to ask, say how to go on."""
+    found = [one for one in entries.entries(place) if one.kind != "result" and one.source != "in progress"]
+    total = _core.format_bytes(sum(one.nbytes for one in found) + sum(one.nbytes for one in begun))
+    what = f"{len(found) + len(begun)} entries, {total}, of '{place}'"
+    asked = not (yes or not (found or begun))
+    if asked and (quiet or not sys.stdin.isatty()):
+        raise click.UsageError(f"--clear would delete {what}, and nobody can be asked here; add --yes.")
+    if not quiet:
+        for one in found:
+            click.echo(f"  {one.kind:11} {_core.format_bytes(one.nbytes):>10}  {one.path.name}  {one.source}")
+        for left in begun:
+            click.echo(f"  {'resumable':11} {_core.format_bytes(left.nbytes):>10}  {left.path}")
+    if asked:
+        click.confirm(f"Delete {what}? Imports are made again when they are needed", abort=True)
 
 
 def _progress(one: Leftover) -> str:

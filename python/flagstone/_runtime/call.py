@@ -171,7 +171,7 @@ class Call:
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
             counted.peak_memory, least, seconds, self.memory, note, most_passes, rated.label,
-            sum(self.scratch_bytes.values()), self.runtime.scratch_quota or 0,
+            sum(self.scratch_bytes.values()), self.runtime.scratch_quota,
         )  # fmt: skip
         self.runtime.planned = plan, rated, self.places, counted
         return plan

@@ -47,7 +47,8 @@ class Runtime:
         How the disk is talked to.
     scratch_quota : int or str, optional
         Most bytes that may lie in the scratch directory, imports and results of all processes: "200GiB". A
-        call that needs more is refused before it starts. Default: $FLAGSTONE_SCRATCH_QUOTA, else no quota.
+        call that needs more is refused before it starts. Default: $FLAGSTONE_SCRATCH_QUOTA, else half of
+        what was free when the directory was first used.
     progress : callable, optional
         Called about ten times a second during a call, with the statistics so far.
 
@@ -102,9 +103,10 @@ class Runtime:
         return self._scratch
 
     @property
-    def scratch_quota(self) -> int | None:
-        """Most bytes that may lie in scratch; None: as many as the disk holds."""
-        return quota_bytes(None) if self._quota is None else self._quota
+    def scratch_quota(self) -> int:
+        """Most bytes that may lie in scratch; where nobody said, half of what was free at its first use."""
+        given = quota_bytes(None) if self._quota is None else self._quota
+        return _core.usual_quota(str(self.scratch)) if given is None else given
 
     def engine(self, memory: int | None = None) -> _core.Engine:
         """Return the engine for a limit, making it at first use."""

@@ -21,6 +21,7 @@ __all__ = [
     "free_bytes",
     "import_path",
     "prepare",
+    "sweep_imports",
 ]
 
 
@@ -71,6 +72,11 @@ class Result:
 def import_path(scratch: Path, source: Path) -> Path:
     """Return where the import of `source`, as it is now, belongs: keyed by inode, size and time."""
     return Path(_core.import_path(str(scratch), str(source)))
+
+
+def sweep_imports(scratch: Path, days: float = 30) -> int:
+    """Remove imports whose file has gone or changed, or that nobody used for so long; return bytes."""
+    return _core.sweep_imports(str(scratch), days)
 
 
 def describe_import(place: Path, source: Path, seconds: float) -> None:

@@ -51,12 +51,14 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
     """
     source = Path(path)
     call = Call("open")
-    target = _target(call.runtime.scratch, source, part)
-    if target.exists():
+    folder = call.runtime.scratch
+    target = _target(folder, source, part)
+    if _in_use(target):
         try:
             return reopen(str(target))
         except Error:
             remove(target)  # damaged in scratch: the source is still whole
+    scratch.sweep_imports(folder)
     start = time.perf_counter()
     try:
         counted = quota.counting("open", call.runtime.scratch, call.runtime.scratch_quota, target)
@@ -65,13 +67,32 @@ def cached(path: str, part: str, build: Callable[[Call, str], Built], passes: in
             done.bytes_read = source.stat().st_size * passes
             done.bytes_written = built.stored_bytes if isinstance(built, SparseArray) else built.nbytes
     except ExistsError:
+        _in_use(target)
         return reopen(str(target))  # another process was quicker
     except FormatError as error:
         text = str(error)
         raise error if path in text else FormatError(f"open: '{path}': {text}") from None
     built.import_seconds = time.perf_counter() - start
     scratch.describe_import(target, source, built.import_seconds)
+    _in_use(target)
     return built
+
+
+#: By path: while this process has its lock, nobody sweeps the import. Views live longer than handles.
+_used: dict[str, _core.FileLock] = {}
+
+
+def _in_use(target: Path) -> bool:
+    """Say whether an import is there; if so, tell the others that this process uses it, until it ends."""
+    if not target.exists():
+        return False
+    place, held = str(target), _used.get(str(target))
+    if held is None or not held.is_at(str(target.with_suffix(".used"))):
+        held = _used[place] = _core.use_import(place)
+    if held:
+        with contextlib.suppress(OSError):
+            os.utime(held.fileno())
+    return target.exists()  # it may have been swept meanwhile
 
 
 def imported(path: str, part: str = "") -> bool:

@@ -23,6 +23,15 @@ FileLock FileLock::make(const std::string& path, unsigned mode) {
   }
 }
 
+FileLock FileLock::share(const std::string& path) {
+  for (;;) {
+    FileLock lock(without_interruption([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
+    if (!lock) return lock;
+    without_interruption([&] { return ::flock(lock.file_, LOCK_SH); });
+    if (lock.is_at(path)) return lock;
+  }
+}
+
 FileLock FileLock::take(const std::string& path) {
   FileLock lock(without_interruption([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); }));
   if (lock && ::flock(lock.file_, LOCK_EX | LOCK_NB) != 0) lock.close();

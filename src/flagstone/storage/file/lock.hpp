@@ -16,6 +16,10 @@ class FileLock {
   /// The lock of a file that is there, which may be read only, once nobody else has it; none where there is no file.
   static FileLock wait(const std::string& path);
 
+  /// A lock that several have at once, which keeps take() and make() of others out; the file is made where it is
+  /// missing, and has this name when it is locked. None where it cannot be made.
+  static FileLock share(const std::string& path);
+
   FileLock() = default;
   FileLock(FileLock&& other) noexcept : file_(other.file_) { other.file_ = -1; }
   FileLock& operator=(FileLock&& other) noexcept;

@@ -78,7 +78,8 @@ ScratchCleared clear_scratch(const std::string& scratch) {
   for (const ScratchEntry& entry : scratch_entries(scratch)) {
     if (!entry.clearable) continue;
     remove_tree(entry.path);
-    for (const std::string& gone : {beside(entry.path, ".json"), beside(entry.path, ".lock"), entry.path + lock_suffix})
+    for (const std::string& gone : {beside(entry.path, ".json"), beside(entry.path, ".used"),
+                                    beside(entry.path, ".lock"), entry.path + lock_suffix})
       ::unlink(gone.c_str());
     ++cleared.entries;
     cleared.bytes += entry.bytes;

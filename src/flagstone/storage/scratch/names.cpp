@@ -20,6 +20,16 @@ std::string unique() {
   return text;
 }
 
+std::string key_of(const struct stat& status) {
+  const auto nanoseconds = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
+                           static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
+  char key[80];
+  std::snprintf(key, sizeof key, "%jx-%jx-%jx-%jx", static_cast<std::uintmax_t>(status.st_dev),
+                static_cast<std::uintmax_t>(status.st_ino), static_cast<std::uintmax_t>(status.st_size),
+                static_cast<std::uintmax_t>(nanoseconds));
+  return key;
+}
+
 std::vector<std::string> ending(const std::string& folder, const std::string& suffix) {
   std::vector<std::string> found;
   std::error_code error;

@@ -1,5 +1,7 @@
 #pragma once
 // Names of what lies in scratch.
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +10,8 @@ namespace flagstone::scratch_names {
 
 /// "<process>-<8 hex digits>": of a result, of a promise.
 std::string unique();
+/// The name of what was made of a file as it is: device, inode, size and time.
+std::string key_of(const struct stat& status);
 /// The entries of a folder whose names end so, sorted; none where there is no folder.
 std::vector<std::string> ending(const std::string& folder, const std::string& suffix);
 /// The hidden builds in a folder that are directories, sorted.

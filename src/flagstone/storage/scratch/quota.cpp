@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <vector>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/file/build_name.hpp"
+#include "flagstone/storage/file/space.hpp"
 #include "flagstone/storage/file/text_file.hpp"
+#include "flagstone/storage/scratch/imports.hpp"
 #include "flagstone/storage/scratch/listing.hpp"
 #include "flagstone/storage/scratch/names.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -31,6 +34,8 @@ struct Promise {
 };
 
 std::string promises_of(const std::string& scratch) { return (fs::path(scratch) / "promises").string(); }
+
+std::string quota_file(const std::string& scratch) { return (fs::path(scratch) / "quota").string(); }
 
 Sizes on_disk(const std::string& scratch) {
   Sizes found;
@@ -76,10 +81,28 @@ FileLock gate(const std::string& scratch) {
   prepare_scratch(scratch);
   const std::string promises = promises_of(scratch);
   ::mkdir(promises.c_str(), 0777);
-  return FileLock::make(promises + "/gate");
+  FileLock closed = FileLock::make(promises + "/gate");
+  if (const std::string file = quota_file(scratch); !path_exists(file)) try {
+      write_text(file, std::to_string(usual_quota(scratch)));
+    } catch (const StorageError&) {  // it is asked again
+    }
+  return closed;
 }
 
 }  // namespace
+
+std::uint64_t usual_quota(const std::string& scratch) {
+  try {
+    const std::string text = read_text(quota_file(scratch), 64);
+    std::uint64_t bytes = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), bytes).ec == std::errc() && bytes > 0) return bytes;
+  } catch (const Error&) {
+  }
+  std::error_code error;
+  fs::path place = fs::absolute(scratch, error);
+  while (!fs::is_directory(place, error) && place.has_relative_path()) place = place.parent_path();
+  return free_bytes(place.string()) / 2 + scratch_held(scratch) / 2;
+}
 
 std::uint64_t scratch_held(const std::string& scratch) {
   return sum(on_disk(scratch), promised(promises_of(scratch), "", false));
@@ -96,12 +119,15 @@ void Reservation::take(std::uint64_t bytes, const std::string& entry) {
   const std::string promises = promises_of(scratch_);
   const std::vector<Promise> others = promised(promises, place_, true);
   if (quota_) {
-    Sizes sizes = on_disk(scratch_);
-    const std::uint64_t own = sizes[entry_];
-    sizes.erase(entry_);
-    const std::uint64_t there = sum(sizes, others);
-    // no sum: `bytes` may be all that can be named
-    if (there > *quota_ || std::max(own, bytes) > *quota_ - there) refuse(bytes, there, own);
+    for (bool swept = false;; swept = true) {
+      Sizes sizes = on_disk(scratch_);
+      const std::uint64_t own = sizes[entry_];
+      sizes.erase(entry_);
+      const std::uint64_t there = sum(sizes, others);
+      // no sum: `bytes` may be all that can be named
+      if (there <= *quota_ && std::max(own, bytes) <= *quota_ - there) break;
+      if (swept || sweep_imports(scratch_) == 0) refuse(bytes, there, own);
+    }
   }
   write_down(promises, bytes);
   bytes_ = bytes;

@@ -20,6 +20,10 @@ struct ScratchSpace {
   std::optional<std::uint64_t> quota;  // none: as much as the disk holds
 };
 
+/// The quota where nobody names one: half of what was free, and of what scratch held, when anything was first promised
+/// there, which `<scratch>/quota` tells to all who share it; before that, half of what is free now.
+std::uint64_t usual_quota(const std::string& scratch);
+
 /// Bytes that count against the quota of a scratch directory, promises included.
 std::uint64_t scratch_held(const std::string& scratch);
 

@@ -163,13 +163,7 @@ std::string import_path(const std::string& scratch, const std::string& source) {
   prepare_scratch(scratch);
   const fs::path folder = fs::path(scratch) / "imports";
   ::mkdir(folder.c_str(), 0777);
-  const auto nanoseconds = static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
-                           static_cast<std::uint64_t>(status.st_mtim.tv_nsec);
-  char key[80];
-  std::snprintf(key, sizeof key, "%jx-%jx-%jx-%jx", static_cast<std::uintmax_t>(status.st_dev),
-                static_cast<std::uintmax_t>(status.st_ino), static_cast<std::uintmax_t>(status.st_size),
-                static_cast<std::uintmax_t>(nanoseconds));
-  return (folder / (std::string(key) + ".zarr")).string();
+  return (folder / (scratch_names::key_of(status) + ".zarr")).string();
 }
 
 void describe_import(const std::string& place, const std::string& source, double seconds) {
