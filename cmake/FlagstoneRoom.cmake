@@ -19,6 +19,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT FLAGSTONE_SANITIZE)
   set(FLAGSTONE_WIDE_KERNELS ON)
 endif()
 
+# A precompiled header for the rooms under a sanitizer, a third of their compiling. Not otherwise: there each source must
+# compile with what it includes, and objects be found in a cache by other build folders.
+if(FLAGSTONE_SANITIZE)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp "")
+  add_library(flagstone_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(flagstone_precompiled PRIVATE flagstone_options Threads::Threads)
+  target_precompile_headers(flagstone_precompiled PRIVATE
+    <algorithm> <array> <atomic> <complex> <deque> <filesystem> <functional> <map> <memory> <mutex> <numeric> <optional>
+    <set> <span> <string> <thread> <vector>)
+endif()
+
 # What unit tests are compiled with: -Og, since they are compiled more often than they run (gemm_test.cpp: 9 s with -O3,
 # 2.7 so), and one precompiled header, a third of what remains. The library beneath them is the one that is installed.
 if(FLAGSTONE_TESTS)
@@ -53,6 +64,11 @@ function(flagstone_room name)
   list(TRANSFORM ROOM_USES PREPEND flagstone_)
   target_include_directories(flagstone_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(flagstone_${name} PUBLIC flagstone_options Threads::Threads ${ROOM_USES})
+  if(FLAGSTONE_SANITIZE AND name MATCHES "^kernel_")
+    target_compile_options(flagstone_${name} PRIVATE -O1)  # what computes; flags of its own, so no precompiled header
+  elseif(FLAGSTONE_SANITIZE)
+    target_precompile_headers(flagstone_${name} REUSE_FROM flagstone_precompiled)
+  endif()
   set_property(GLOBAL APPEND PROPERTY FLAGSTONE_ROOMS flagstone_${name})
   foreach(header IN LISTS ROOM_PUBLIC)
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR}/${header})
