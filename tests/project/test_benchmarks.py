@@ -14,6 +14,8 @@ from benchmarks.harness.run_all import SCRIPTS, script
 TOOLS_MISSING = 3
 #: What a smoke leaves out: every part of these benchmarks.
 WHOLE = {
+    "product": {"zarr_memory": "256MiB"},
+    "unaligned": {"inner": "200"},
     "product_memmap": {"grid": "256x256x256,512x512x512"},
     "storage": {"only": "rows,columns,blocks,small,peers,elements,writes,checksums,updates"},
     "pca": {"baselines": "covariance_eigh,randomized"},
@@ -36,7 +38,13 @@ def smoke(name, tmp_path, **options):
     assert json.loads(result.read_text())["rows"]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+#: These do once more what test_limits and test_plan do.
+REPEATED = ("limits", "plan")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in REPEATED else name for name in SCRIPTS]
+)
 def test_smoke(tmp_path, name):
     smoke(name, tmp_path)
 
