@@ -19,7 +19,7 @@ from . import profile
 from .arguments import memory_bytes
 from .pending_writes import flush_all
 from .plan import Plan, Stats
-from .runtime import current, remember
+from .runtime import current, named_quota, remember
 
 __all__ = ["Call", "Moved"]
 
@@ -129,7 +129,7 @@ class Call:
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)
         try:
-            return self.engine.run(job, self.runtime.progress, self.who, self.runtime.scratch_quota)
+            return self.engine.run(job, self.runtime.progress, self.who, named_quota(self.runtime))
         finally:
             _core.pages_of_job(False)
 
@@ -145,7 +145,8 @@ class Call:
 
     def plan_at(self, job: _core.Job, memory: int) -> _core.Statistics:
         """Count a job under another limit."""
-        other = self.runtime.another_engine(memory)
+        use = self.runtime
+        other = _core.Engine(memory, use.workers, use.threads_per_task, str(use.scratch), use.io)
         other.profile = self.use_profile().core
         return other.plan(job)
 

@@ -23,7 +23,7 @@ from . import environment, profile
 from .arguments import memory_bytes, quota_bytes, thread_count
 from .plan import Plan, Stats
 
-__all__ = ["Progress", "Runtime", "current", "features", "remember", "stats"]
+__all__ = ["Progress", "Runtime", "current", "features", "named_quota", "remember", "stats"]
 
 Progress = Callable[[Any], None]
 
@@ -105,7 +105,7 @@ class Runtime:
     @property
     def scratch_quota(self) -> int:
         """Most bytes that may lie in scratch; where nobody said, half of what was free at its first use."""
-        given = quota_bytes(None) if self._quota is None else self._quota
+        given = named_quota(self)
         return _core.usual_quota(str(self.scratch)) if given is None else given
 
     def engine(self, memory: int | None = None) -> _core.Engine:
@@ -124,10 +124,6 @@ class Runtime:
                     limit, self.workers, self.threads_per_task, str(self.scratch), self.io
                 )
             return self._engines[limit]
-
-    def another_engine(self, memory: int) -> _core.Engine:
-        """Return an engine for a plan under another limit; it is not kept."""
-        return _core.Engine(memory, self.workers, self.threads_per_task, str(self.scratch), self.io)
 
     def __enter__(self) -> Runtime:
         _stack().append(self)
@@ -200,6 +196,14 @@ def features() -> dict[str, Any]:
 
 
 _last: Stats | None = None
+
+
+def named_quota(runtime: Runtime) -> int | None:
+    """Return the quota of scratch that somebody named, by argument or in the environment.
+
+    It is kept by a plan before each run, which costs a large graph seconds; the usual one is for results.
+    """
+    return quota_bytes(None) if runtime._quota is None else runtime._quota
 
 
 def remember(runtime: Runtime, done: Stats) -> None:
