@@ -26,8 +26,8 @@ class _Doubled(Routine):
         return How("one pass", tiles="whole")
 
     def job(self, at):
-        program, operands, values = lower([self.source])
-        built = _core.Pass(program, [0, 0], list(self.place.shape), str(self.call.runtime.scratch))
+        program, operands, values = lower([self.source], self.call)
+        built = _core.Pass(program, [0, 0], list(self.place.shape))
         for array, transposed in operands:
             built.operand(array, transposed)
         built.store(values[0], at(self.place))

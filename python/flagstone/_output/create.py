@@ -113,8 +113,7 @@ def from_numpy(
     shape, dtype, _ = check_new("from_numpy", values.shape, values.dtype)
     if not isinstance(mapped, Array):
         values = values.astype(values.dtype.newbyteorder("="), copy=False)
-    if path is not None:
-        call.room("the transfer", PIECE + STAGING)
+    call.room("the transfer", 0 if path is None else PIECE + STAGING)
     with call.measured(f"from_numpy {shape_text(shape)} {dtype}", "row blocks") as done:
         if path is None:
             return from_memory(values, False, False)

@@ -84,7 +84,7 @@ class Profile:
             return "default rates; nothing was measured"
         text = f"{self.source} of {self.date[:10]}, {self.device['file_system']} {self.device['number']}"
         if self.source == "quick probe" and not self.ratios:
-            text += ", ±50 % until a run or flagstone calibrate has corrected it"
+            text += ", ±50 % until a run corrects it"
         if self.loaded:
             text += ", taken under load"
         if self._off():

@@ -68,6 +68,7 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
 
 
+_BLOCK = 8 << 20  # what making the first block may take: nobody knows it before
 _CHUNK = 1 << 19  # entries of one chunk: buffers of the writer are as long
 
 
@@ -218,7 +219,7 @@ def from_blocks(
         check_overwrite(who, target)
         in_group(who, target)
     call = Call(who)
-    call.room("the writer", _core.CsrWriter.memory_bytes(0, "float64"))
+    call.room("the writer", _core.CsrWriter.memory_bytes(0, "float64") + _BLOCK)
     counted: Any = contextlib.nullcontext()
     if place is not None:
         runtime = call.runtime
