@@ -3,8 +3,8 @@
 VmHWM, reset before, is at most the limit (what was resident at entry and 4 MiB, where that is more), for
 calls that succeed and for calls that are refused; afterwards the process holds what it held at entry. The
 grid: from the least limit to twice that in steps of 2 MiB, for 1 to 4 workers. A draw from it, by a printed
-seed, runs for each entry; all of it in `make test-all`, a process for each entry. FLAGSTONE_TEST_SEED names a
-draw: `.ci/nightly` takes a new one each time, `make test` the same, so that a commit is judged alike each time.
+seed, runs for each entry; all of it in `make test-all`, a process for each entry. FLAGSTONE_TEST_SEED names
+a draw: `.ci/nightly` takes a new one each time, `make test` the same, so that a commit is judged alike.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_what_fails_leaves_nothing(tmp_path, rng, kind):
 def test_a_limit_that_cannot_work_is_refused_before_anything_is_opened(tmp_path, rng):
     A = fl.from_numpy(rng.random((30, 40)), tmp_path / "a.zarr")
     call = _Doubled(A, tmp_path / "new.zarr")
-    call.call.check_memory = lambda job, beside=0: call.call.refuse(1 << 60)
+    call.call.check_memory = lambda job, beside=0: call.call.check_least(1 << 60)
     with pytest.raises(fl.BudgetError, match="doubled: needs at least"):
         call.run()
     assert not (tmp_path / "new.zarr").exists()

@@ -59,8 +59,8 @@ class BasicIndexer:
     def _integer(item: SupportsIndex, axis: int, extent: int) -> int:
         if isinstance(item, list) or (isinstance(item, np.ndarray) and item.ndim > 0):
             raise TypeError(
-                f"index: {type(item).__name__} is not possible here; use integers, slices and '...', or compute "
-                "it first and index what flagstone.compute gives."
+                f"index: {type(item).__name__} is not possible here; use integers, slices and '...', or "
+                "compute it first and index what flagstone.compute gives."
             )
         whole = hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_))
         if not whole:
