@@ -16,13 +16,13 @@ from .. import _core
 from .._errors.classes import Error
 from .._resume.openers import OPENERS
 from .._runtime.call import Call
+from .._runtime.memory_map import is_mapped
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
 from .basic_index import Key
 from .dispatch import dispatch
 from .elementwise import Elementwise
 from .linear_operator import LinearOperator
-from .memory_map import is_mapped
 from .pickling import check_stamp, stamp
 from .regions import Tiles
 from .requests import PIECE, STAGING, OrthogonalIndex, assign, html_table, shape_text, take

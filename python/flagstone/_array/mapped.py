@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._runtime.call import Call
+from .._runtime.memory_map import give_back, is_behind, is_mapped, layout_of, map_of
 from .array import Array
-from .memory_map import give_back, is_behind, is_mapped, layout_of, map_of
 from .requests import STAGING
 
 __all__ = ["in_place", "off_the_map"]

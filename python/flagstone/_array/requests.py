@@ -21,15 +21,8 @@ from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
 __all__ = [
-    "PIECE",
-    "STAGING",
-    "OrthogonalIndex",
-    "assign",
-    "html_table",
-    "shape_text",
-    "take",
-    "transfer_bytes",
-]
+    "PIECE", "STAGING", "OrthogonalIndex", "assign", "html_table", "shape_text", "take", "transfer_bytes",
+]  # fmt: skip
 
 STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
 PIECE: int = _core.box_piece  # of what cannot be read into its place
@@ -243,7 +236,7 @@ def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayL
         return
     nbytes = chosen.count * array.dtype.itemsize
     if isinstance(chosen, OrthogonalIndexer):
-        call.room("the transfer", 2 * PIECE + STAGING + chosen.index_bytes + _chunk_bytes(array))
+        call.room("the transfer", 2 * PIECE + STAGING + chosen.index_bytes + _codec_bytes(array))
         with array._updating():
             _scatter(array, call, chosen, chosen.source(source))
         return
@@ -267,7 +260,7 @@ def transfer_bytes(array: Array, nbytes: int, dtype: np.dtype[Any]) -> int:
     return _core.bytes_beside_write(array._core, nbytes, dtype != array.dtype or array._conjugated)
 
 
-def _chunk_bytes(array: Array) -> int:
+def _codec_bytes(array: Array) -> int:
     """Return what changing one packed chunk takes."""
     return max(array._core.unpack_bytes, array._core.pack_bytes)
 

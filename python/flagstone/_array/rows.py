@@ -8,10 +8,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from .. import _core
 from .._errors.classes import BudgetError
 from .._runtime import pending_writes
 from .._runtime.call import Call
-from .requests import PIECE, STAGING, Array, take
+from .requests import PIECE, Array, take
 
 __all__ = ["rows"]
 
@@ -70,7 +71,7 @@ def _guarded(array: Array) -> bool:
 def _fits(array: Array, call: Call, height: int) -> bool:
     nbytes = height * _row_bytes(array)
     try:
-        call.room("a stripe of chunks", nbytes + min(nbytes, STAGING) + array._core.unpack_bytes)
+        call.room("a stripe of chunks", nbytes + _core.bytes_beside_read(array._core, nbytes))
     except BudgetError:
         return False
     return True

@@ -67,7 +67,7 @@ class Call:
         self.places = [Path(path).absolute().parent for path in paths if path]
 
     def use_profile(self) -> profile.Profile:
-        """Give the engine this machine's rates (the first time, a probe of a second); plans need them."""
+        """Give the engine this machine's rates (the first time, a probe of two seconds); plans need them."""
         if self.profile is None:
             self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
             self.profile = profile.lookup(self.places, self.runtime.io)

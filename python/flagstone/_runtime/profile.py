@@ -1,6 +1,6 @@
 """Rates of this machine and of the disk that holds a directory: for plans alone, never for arithmetic.
 
-A profile is *measured* (``flagstone calibrate``), a *quick probe* of about a second (the first plan makes
+A profile is *measured* (``flagstone calibrate``), a *quick probe* of about two seconds (the first plan makes
 it), or the *default*. It is kept in the user's cache, one file for each device: machine, file system and
 number of the device. What makes it go: another processor or number of them; age (a week for a quick probe);
 and, for a quick probe, completed runs that took much longer or shorter than their plans (`learn`).
@@ -300,7 +300,7 @@ def processor_rates(load: Load, workers: int, n: int, seconds: float) -> dict[st
 
 
 def probe(directory: Path, io: str = "auto") -> Profile:
-    """Take a quick profile: about a second, 32 MiB of disk, at most 8 MiB of memory.
+    """Take a quick profile: about two seconds, 32 MiB of disk, at most 8 MiB of memory.
 
     The processors are measured by a process of its own with every worker at once, as jobs run: threads would
     leave BLAS and malloc memory behind here that a tight limit has no room for. Where none can be started,

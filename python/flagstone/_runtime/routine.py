@@ -19,6 +19,8 @@ __all__ = [
     "planned_by", "routine",
 ]  # fmt: skip
 
+_ADVISED = 100_000  # tasks of the largest graph that is counted again, for advice, at five more limits
+
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -144,6 +146,8 @@ class Routine(Generic[R_co]):
     def _advice(self, counted: _core.Statistics) -> str:
         """Say what the next budget buys, where the limit and not the disk leaves workers idle."""
         workers = self.call.runtime.workers
+        if counted.tasks > _ADVISED:
+            return ""
         waits = counted.seconds > 1 and counted.ring_busy_seconds < 0.8 * counted.seconds
         if not waits or counted.worker_busy_seconds > 0.75 * workers * counted.seconds:
             return ""
