@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import flagstone as fl
 from flagstone import _core
 from flagstone._formats.text import columns
+from tests.support.processes import output_of
 
 
 def wanted_text(values: np.ndarray) -> bytes:
@@ -67,22 +70,41 @@ def test_every_layout_gives_the_same_text(tmp_path, dtype, shape):
         np.testing.assert_array_equal(read, values.T)
 
 
-def test_a_low_limit_goes_through_scratch_and_gives_the_same_text(tmp_path, monkeypatch):
+def through_scratch(folder: str) -> list[bool]:
+    """Runs in a process of its own: whether a high and a low limit went through a copy in scratch."""
     copies, copy = [], columns._transposed
-    monkeypatch.setattr(columns, "_transposed", lambda *given: copies.append(copy(*given)) or copies[-1])
+    columns._transposed = lambda *given: copies.append(copy(*given)) or copies[-1]
+    source = fl.open(f"{folder}/c.npy")
+    fl.convert(source, f"{folder}/a.mtx", memory="1GiB")
+    roomy = [done is not None for done in copies]
+    _core.release_pages()
+    fl.convert(source, f"{folder}/b.mtx", memory=_core.resident_bytes() + (56 << 20))
+    assert fl.stats().what.startswith("convert")
+    return [bool(roomy), *(done is not None for done in copies)]
+
+
+def test_a_low_limit_goes_through_scratch_and_gives_the_same_text(tmp_path):
     values = np.random.default_rng(4).integers(0, 100, (3000, 3500)).astype("f8")  # 80 MiB
     np.save(tmp_path / "c.npy", values)
-    source = fl.open(tmp_path / "c.npy")
-    fl.convert(source, tmp_path / "a.mtx", memory="1GiB")
-    assert not copies
-    _core.release_pages()
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-    fl.convert(source, tmp_path / "b.mtx", memory=resident + (56 << 20))
-    assert len(copies) == 1
-    assert copies[0] is not None
+    assert json.loads(output_of(__file__, str(tmp_path), folder=tmp_path)) == [False, True]
     assert (tmp_path / "a.mtx").read_bytes() == (tmp_path / "b.mtx").read_bytes()
     assert numbers_of(tmp_path / "a.mtx")[:3000] == [str(int(x)) for x in values[:, 0]]
-    assert fl.stats().what.startswith("convert")
+
+
+def test_panels_shrink_where_the_process_has_grown(tmp_path, monkeypatch):
+    values = np.random.default_rng(4).integers(0, 100, (300, 50)).astype("f8")
+    widths, read = [], columns.take
+
+    def grown(source, call, key):
+        widths.append(min(key[1].stop, 50) - key[1].start)
+        if widths[-1] > 7:
+            raise fl.BudgetError("no room", 1)
+        return read(source, call, key)
+
+    monkeypatch.setattr(columns, "take", grown)
+    fl.convert(fl.from_numpy(values), tmp_path / "a.mtx")
+    assert widths == [50, 25, 13, *[7] * 7, 1]
+    assert (tmp_path / "a.mtx").read_bytes() == wanted_text(values)
 
 
 def bytes_read() -> int:
@@ -98,3 +120,7 @@ def test_the_file_is_read_once(tmp_path, order):
     before = bytes_read()
     fl.convert(source, tmp_path / "a.mtx")
     assert bytes_read() - before <= 1.1 * values.nbytes
+
+
+if __name__ == "__main__":
+    print(json.dumps(through_scratch(sys.argv[1])))

@@ -101,10 +101,11 @@ def fingerprint(*arrays) -> str:
 
 def output_of(*arguments: str, folder: Path) -> str:
     """What Python prints when it runs with these arguments, in a process of its own, in `folder`."""
+    inherited = [os.environ.get("PYTHONPATH")]  # a tree under test that is not installed
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, inherited)])},
         capture_output=True,
         text=True,
         timeout=300,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
-from ..._array.array import STAGING, Array
+from ..._array.array import Array
 from ..._array.handle import Operand, is_transposed
 from ..._array.requests import take
 from ..._errors.classes import BudgetError
@@ -38,7 +38,7 @@ def columns_as_text(
     workers = call.engine.workers or len(os.sched_getaffinity(0))
     rows, cols = source.shape
     each = (workers + 2) * _TEXT * wide.itemsize // 8 + source.dtype.itemsize
-    unpacked = source._core.unpack_bytes + min(STAGING, source.nbytes)
+    unpacked = _core.bytes_beside_read(source._core, source.nbytes)
     least = min(_LEAST, max(1, rows * cols))
     block = call.share("values as text", each, min(_BLOCK, max(1, rows * cols)), fixed=unpacked, least=least)
     if block < _BLOCK:  # the other half is for the panel
@@ -90,12 +90,20 @@ def _panels(
         return
     height = rows if wide > 1 else max(1, min(rows, max(left // item, block)))
 
-    def read() -> Iterator[NDArray[Any]]:
-        for j in range(0, cols, wide):
-            for i in range(0, rows, height):
-                yield take(source, call, np.s_[i : i + height, j : j + wide])
+    def read(width: int) -> Iterator[NDArray[Any]]:
+        j = 0
+        while j < cols:
+            try:
+                for i in range(0, rows, height):
+                    yield take(source, call, np.s_[i : i + height, j : j + width])
+            except BudgetError:  # the process has grown since the width was chosen: panels shrink with it
+                if width == 1:
+                    raise
+                width = _aligned(source, -(-width // 2))
+                continue
+            j += width
 
-    yield from ahead(read()) if 2 * height * wide * item <= left else read()
+    yield from ahead(read(wide)) if 2 * height * wide * item <= left else read(wide)
 
 
 def _aligned(source: Array, width: int) -> int:
