@@ -3,7 +3,7 @@
     python tests/support/differential.py [--minutes 60] [--seed 0] [--first 0] [--count 0]
 
 Each case is a number: seed and number make the same operands, stores, operation and limit again. What is
-looked for: another shape, dtype or element than NumPy's (element-wise: the same bits; reductions and products:
+looked for: another shape, dtype or element than NumPy's (element-wise: the same bits; reductions and products
 within the bounds of their tests), a call that goes beyond the larger of its limit and what was resident, a
 refusal whose `least` does not work.
 """
@@ -69,7 +69,7 @@ def chunks_of(random: Random, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def kept(random: Random, x: np.ndarray, folder: Path, name: str) -> Any:
-    """`x` as an operand: in memory, mapped, in a file, in chunks with a codec or without; or a view of one."""
+    """`x` as an operand: in memory, mapped, in a file, in chunks, packed or not; or a view of one."""
     kind = one_of(random, [*KINDS[:6], "chunks", "chunks", "packed", "memmap", "transposed"])
     path = folder / name
     if kind == "transposed" and x.ndim > 1:
