@@ -32,6 +32,7 @@ SCRIPTS = {
     "rechunk": "storage",
     "limits": "runtime",
     "plan": "runtime",
+    "plan_seconds": "runtime",
     "packed": "storage",
     "formats": "storage",
     "resume": "storage",

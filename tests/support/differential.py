@@ -108,7 +108,12 @@ def tree(random: Random, ours: list[Any], theirs: list[np.ndarray], depth: int) 
     if pick < 0.3:
         f = one_of(random, EXACT_ONE)
         x, a, text = tree(random, ours, theirs, depth - 1)
-        return (f(x), f(a), f"{f.__name__}({text})")
+        if a.dtype.kind == "c" and f in (
+            np.absolute,
+            np.square,
+        ):  # rounded more than once
+            f = np.negative
+        return f(x), f(a), f"{f.__name__}({text})"
     if pick < 0.38:
         dtype = one_of(random, ["float32", "float64", "bool"])
         x, a, text = tree(random, ours, theirs, depth - 1)
