@@ -2,6 +2,7 @@
 # make demo    principal components of a matrix five times larger than the memory limit, under two minutes
 # make test    C++ tests (ctest), then Python tests (pytest) against the installed package; the 20 slowest are told
 # make test-all  the same with what is marked slow and all examples of hypothesis (.ci/nightly)
+# make wheel   a manylinux wheel in dist/, tried in an empty environment; make sdist: the sources
 # make package the C++ package under build/package, and examples/cpp built against it
 # make lint    formatting, static checks, the rooms: layers and house
 # make docs    the documentation site in out/docs (warnings are errors)
@@ -12,7 +13,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test test-all ctest pytest pytest-all asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean
+.PHONY: build demo test test-all ctest pytest pytest-all asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean wheel sdist
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -93,6 +94,23 @@ asan-examples tsan-examples: %-examples: .venv/.test-requirements
 	cmake --build --preset $* --target examples _core
 	ctest --preset $* -R '^examples\.'
 	$(BIN)/python tools/sanitized_examples.py $*
+
+.venv/.wheel-requirements: .venv/.requirements
+	$(PIP) install -r <($(BIN)/python tools/requirements.py wheel)
+	@touch $@
+
+# From the objects of `make build`, with the libraries that it needs inside but the BLAS wheel's, which it depends on.
+wheel: build .venv/.wheel-requirements
+	@rm -rf build/wheel dist/*.whl
+	$(PIP) wheel --no-deps --no-build-isolation -C build-dir=$(BUILD) -w build/wheel .
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libscipy_openblas.so -w dist build/wheel/*.whl 2>build/wheel/repair.log || \
+	  { cat build/wheel/repair.log; exit 1; }
+	$(BIN)/python tools/check_wheel.py dist/*.whl $(WHEEL)
+
+sdist: .venv/.wheel-requirements
+	@rm -f dist/*.tar.gz
+	$(BIN)/python -m build --sdist --no-isolation -o dist . >/dev/null
+	@ls -l dist/*.tar.gz
 
 examples: build .venv/.test-requirements
 	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done

@@ -58,6 +58,8 @@ class Call:
     def begin(self) -> None:
         """Measure the peak from here on: what is prepared before the run counts."""
         _core.release_pages()
+        if _core.resident_bytes() > self.memory // 4:  # what was freed may decide what fits, or how
+            self.tidy()
         _core.reset_peak_resident()
         self.entry = _core.resident_bytes()
         builds.unreserved.set(False)
