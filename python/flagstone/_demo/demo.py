@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._decomposition.pca import pca
 from .._decomposition.result import PcaResult
+from .._errors.classes import Error
 from .._errors.messages import storage_error
 from .._formats.open import open_path
 from .._runtime.call import Call
@@ -222,17 +222,36 @@ def separation(scores: NDArray[Any], labels: NDArray[Any]) -> float:
 # Synthetic cells --------------------------------------------------------------------------------------------
 
 
-def write_cells(cells: Cells, path: str, tick: Callable[[int], None] | None = None) -> SparseArray:
-    """Write the synthetic matrix by row blocks."""
+def write_cells(count: int, path: str) -> None:
+    """Write the synthetic matrix of so many cells, by row blocks."""
+    cells = Cells(count, _GENES)
     builder = CsrBuilder(Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
-    written = 0
     with whole_or_nothing(builder):
         for indptr, indices, data in ahead(cells.blocks()):
             builder.append(indptr, indices, data)
-            written += len(data)
-            if tick is not None:
-                tick(written)
-        return builder.publish()
+        builder.publish()
+
+
+def _written(cells: Cells, path: str) -> SparseArray:
+    """Write the matrix in a process of its own: the C library keeps up to some 30 MiB of what threads freed.
+
+    They would count as resident, and the limit of the demonstration be refused for them.
+    """
+    code = (
+        "import sys; from flagstone._demo.demo import write_cells; write_cells(int(sys.argv[1]), sys.argv[2])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(cells.cells), path], stderr=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode == -signal.SIGINT:
+        raise KeyboardInterrupt
+    if done.returncode:
+        raise Error(
+            f"demo: the matrix could not be written: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+        )
+    opened = open_path(path)
+    assert isinstance(opened, SparseArray)
+    return opened
 
 
 def _cells_for(memory: int) -> Cells:
@@ -280,7 +299,7 @@ def run_cells(memory: int, output: str, keep: bool = False) -> None:
         f"{cells.types} cell types ..."
     )
     start = time.perf_counter()
-    matrix = write_cells(cells, path)
+    matrix = _written(cells, path)
     try:
         seconds = time.perf_counter() - start
         say(
