@@ -1,6 +1,5 @@
 #include "flagstone/runtime/runtime.hpp"
 
-#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -42,6 +41,20 @@ MachineProfile at_once() {
   profile.request_seconds = profile.request_overhead_seconds = profile.sync_seconds = 0;
   return profile;
 }
+
+/// Gives back what a plan held, which the allocator keeps: it would count as resident against the next call. Trimming
+/// takes longer than the plan of a small call, and a little is not worth it.
+class PlanMemory {
+ public:
+  PlanMemory() = default;
+  PlanMemory(const PlanMemory&) = delete;
+  ~PlanMemory() {
+    if (resident_bytes() > before_ + MiB) trim_heap();
+  }
+
+ private:
+  std::uint64_t before_ = resident_bytes();
+};
 
 constexpr int most_workers = 4096;  // threads that a run starts
 
@@ -238,15 +251,14 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   }
   stats.resident_at_entry = entry;
   stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
-#ifdef __GLIBC__
-  ::malloc_trim(0);  // what workers' arenas kept would count against the next call
-#endif
+  trim_heap();  // what workers' arenas kept would count against the next call
   return stats;
 }
 
 /// What a plan spills is asked for before any work, and promised when it goes out.
 void Runtime::check_scratch(std::uint64_t capacity, const std::function<void(Graph&)>& builder,
                             const std::function<void(const Statistics&)>& heartbeat) {
+  const PlanMemory given_back;
   // May cancel; what is planned is no progress.
   const auto beat = [&](const Statistics&) { heartbeat({}); };
   Simulator simulator(impl_->options, impl_->profile, capacity, capacity, heartbeat ? beat : Simulator::Heartbeat());
@@ -268,12 +280,14 @@ void Runtime::throw_too_small(std::uint64_t least) const {
 
 Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
                          const std::function<void(const Statistics&)>& heartbeat) {
-  const std::uint64_t entry = resident_bytes();
-  const std::uint64_t held = entry + reserve();
+  std::uint64_t entry = resident_bytes();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
-  const std::uint64_t capacity = memory - held;
+  entry = std::min(entry, resident_bytes());  // the process may have shrunk, and the least counts from there
+  const std::uint64_t held = entry + reserve();
+  const std::uint64_t capacity = memory > held ? memory - held : 0;
+  const PlanMemory given_back;
   Simulator simulator(impl_->options, impl_->profile, capacity, capacity, heartbeat);
   simulator.run(builder);
   Statistics stats = simulator.statistics();
@@ -291,6 +305,7 @@ std::uint64_t Runtime::least_memory(const std::function<void(Graph&)>& builder,
 
 std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const std::function<void(Graph&)>& builder,
                                     const std::function<void(const Statistics&)>& heartbeat) {
+  const PlanMemory given_back;
   const MachineProfile instant = at_once();
   Simulator simulator(impl_->options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
   simulator.keep_idle(kept_by_the_least);

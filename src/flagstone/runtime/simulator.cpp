@@ -102,11 +102,11 @@ void Simulator::count_by_rate(const Cost& cost) {
 
 /// The disk serves one request after the other at its rate; latency hides behind the queue. While requests of the
 /// other direction stand in the queue, both take longer (or shorter) by the measured penalty.
-double Simulator::transfer_end(const Transfer& transfer, bool write) {
-  if (transfer.segments.empty()) return now_;
+double Simulator::transfer_end(const Requests& requests, bool write) {
+  if (requests.number == 0) return now_;
   const double rate = write ? profile_.write_bytes_per_second : profile_.read_bytes_per_second;
-  double seconds = static_cast<double>(transfer.bytes()) / rate +
-                   profile_.request_overhead_seconds * static_cast<double>(transfer.segments.size());
+  double seconds = static_cast<double>(requests.bytes) / rate +
+                   profile_.request_overhead_seconds * static_cast<double>(requests.number);
   if (direction_free_[!write] > now_) seconds *= profile_.mixed_penalty;
   disk_free_ = direction_free_[write] = std::max(disk_free_, now_) + seconds;
   stats_.ring_busy_seconds += seconds;
@@ -114,23 +114,20 @@ double Simulator::transfer_end(const Transfer& transfer, bool write) {
 }
 
 /// Assembling or decoding a tile is a copy of it on a worker, into pages that are often fresh.
-void Simulator::convert(const Transfer& transfer, std::function<void()> then) {
-  const auto bytes = static_cast<double>(transfer.buffer_bytes);
-  jobs_.emplace_back(6 * bytes / profile_.memory_bytes_per_second, std::move(then));
+void Simulator::convert(std::size_t buffer_bytes, std::function<void()> then) {
+  jobs_.emplace_back(6 * static_cast<double>(buffer_bytes) / profile_.memory_bytes_per_second, std::move(then));
 }
 
 Transfer Simulator::transfer_to_store(TileState& tile) { return tile.array.store().planned_write(tile.box); }
 
+// Events keep no transfer: one of short runs has thousands of segments, and in a plan hundreds are under way.
 void Simulator::load(TileState& tile, Transfer transfer) {
-  stats_.bytes_read += transfer.bytes();
-  const double arrives = transfer_end(transfer, false);
-  at(arrives, [this, &tile, transfer = std::move(transfer)] {
-    const auto landed = [this, &tile, staging = transfer.staging_bytes] { scheduler_.loaded(tile, staging); };
-    if (transfer.convert)
-      convert(transfer, landed);
-    else
-      landed();
-  });
+  const Requests requests{transfer.bytes(), transfer.segments.size()};
+  stats_.bytes_read += requests.bytes;
+  const auto landed = [this, &tile, staging = transfer.staging_bytes] { scheduler_.loaded(tile, staging); };
+  const double arrives = transfer_end(requests, false);
+  if (!transfer.convert) return at(arrives, landed);
+  at(arrives, [this, buffer_bytes = transfer.buffer_bytes, landed] { convert(buffer_bytes, landed); });
 }
 
 /// The first tile of a temporary array goes out: its file is made.
@@ -146,13 +143,13 @@ void Simulator::spill(const std::shared_ptr<const ArrayStore>& store, std::uint6
 }
 
 void Simulator::store(TileState& tile, Transfer transfer) {
-  stats_.bytes_written += transfer.bytes();
+  const Requests requests{transfer.bytes(), transfer.segments.size()};
+  stats_.bytes_written += requests.bytes;
   if (const std::uint64_t bytes = scratch_bytes(tile.array)) spill(tile.array.shared_store(), bytes);
-  const auto send = [this, &tile](const Transfer& ready) {
-    at(transfer_end(ready, true), [this, &tile] { scheduler_.stored(tile); });
+  const auto send = [this, &tile, requests] {
+    at(transfer_end(requests, true), [this, &tile] { scheduler_.stored(tile); });
   };
-  if (!transfer.convert) return send(transfer);
-  convert(transfer, [send, transfer] { send(transfer); });
+  transfer.convert ? convert(transfer.buffer_bytes, send) : send();
 }
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {

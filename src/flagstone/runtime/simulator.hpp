@@ -55,8 +55,13 @@ class Simulator final : public RunningGraph, private Machine {
   TaskState& add_one(TaskSpec task, bool host);
   void spill(const std::shared_ptr<const ArrayStore>& store, std::uint64_t bytes);
   void at(double time, std::function<void()> happen);
-  double transfer_end(const Transfer& transfer, bool write);
-  void convert(const Transfer& transfer, std::function<void()> then);
+  /// What of a transfer its time depends on.
+  struct Requests {
+    std::uint64_t bytes;
+    std::size_t number;
+  };
+  double transfer_end(const Requests& requests, bool write);
+  void convert(std::size_t buffer_bytes, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
   void count_by_rate(const Cost& cost);
   void start();
