@@ -7,6 +7,7 @@
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/elementwise/pass.hpp"
 #include "flagstone/algorithms/elementwise/reading.hpp"
+#include "flagstone/algorithms/elementwise/tile.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::python {

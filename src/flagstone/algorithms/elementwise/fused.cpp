@@ -93,33 +93,54 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 }
 
 /// The bytes of a number in this dtype. ShapeError where it would be another number there.
-std::vector<std::byte> bytes_of(std::complex<double> number, Dtype dtype) {
+std::vector<std::byte> bytes_of(std::complex<long double> number, Dtype dtype) {
   std::vector<std::byte> bytes(size_of(dtype));
   const auto put = [&](auto value) { std::memcpy(bytes.data(), &value, sizeof value); };
-  const auto refuse = [&] {
-    throw ShapeError("Fused: " + std::to_string(number.real()) + (number.imag() != 0 ? " + ...i" : "") + " is no " +
-                     name_text(dtype) + "; convert the value beside it (Value::as).");
+  const long double real = number.real(), imag = number.imag();
+  const auto holds = [&](bool fits) {
+    if (fits) return;
+    throw ShapeError("Fused: " + std::to_string(real) + (imag != 0 ? " + ...i" : "") + " is no " + name_text(dtype) +
+                     "; convert the value beside it (Value::as).");
   };
+  const auto holds_narrow = [&](long double part) {
+    holds(!std::isfinite(part) || std::isfinite(static_cast<float>(part)));
+  };
+  if (dtype == Dtype::float32 || dtype == Dtype::complex64) holds_narrow(real), holds_narrow(imag);
   if (dtype == Dtype::complex64) put(std::complex<float>(number));
-  if (dtype == Dtype::complex128) put(number);
+  if (dtype == Dtype::complex128) put(std::complex<double>(number));
   if (is_complex(dtype)) return bytes;
-  if (number.imag() != 0) refuse();
-  const double real = number.real();
+  holds(imag == 0);
   if (dtype == Dtype::float32) put(static_cast<float>(real));
-  if (dtype == Dtype::float64) put(real);
+  if (dtype == Dtype::float64) put(static_cast<double>(real));
   if (is_floating(dtype)) return bytes;
-  if (dtype == Dtype::boolean && real != 0 && real != 1) refuse();
   visit_real_type(dtype, [&](auto sample) {
     using T = decltype(sample);
     if constexpr (std::is_same_v<T, Half>) {
-      refuse();
+      holds(false);
+    } else if constexpr (std::is_same_v<T, Truth>) {
+      holds(real == 0 || real == 1);
+      put(static_cast<std::uint8_t>(real));
     } else {
-      const double least = static_cast<double>(std::numeric_limits<T>::min());
-      if (real != std::floor(real) || real < least || real >= std::ldexp(1.0, std::numeric_limits<T>::digits)) refuse();
+      const auto least = static_cast<long double>(std::numeric_limits<T>::min());
+      const long double beyond = std::ldexp(1.0L, std::numeric_limits<T>::digits);
+      holds(real == std::floor(real) && real >= least && real < beyond);
       put(static_cast<T>(real));
     }
   });
   return bytes;
+}
+
+/// What a pass writes it neither reads nor writes a second time: tiles of the two would meet in any order.
+void refuse_met_again(const Pass& pass, const Array& to) {
+  for (const Operand& operand : pass.operands)
+    if (operand.array.id() == to.id())
+      throw ShapeError("Fused: a result was given an array that the pass reads; store into another one.");
+  const auto taken = [&](const Array& other) {
+    if (other.id() == to.id())
+      throw ShapeError("Fused: an array was given that the pass stores into twice; give each result its own.");
+  };
+  for (const Store& store : pass.stores) taken(store.array);
+  for (const Reduction& reduction : pass.reductions) taken(reduction.out);
 }
 
 }  // namespace
@@ -182,6 +203,12 @@ Value Fused::read(const Array& array, bool transpose) {
   if (!pass.reductions.empty() && *common != pass.shape)
     throw ShapeError("Fused: an array of " + to_string(shape) + " was given after a reduction over " +
                      to_string(pass.shape) + "; read all arrays first.");
+  const auto same = [&](const Array& to) {
+    if (to.id() == array.id())
+      throw ShapeError("Fused: read was given an array that the pass stores into; read it in another pass.");
+  };
+  for (const Store& store : pass.stores) same(store.array);
+  for (const Reduction& reduction : pass.reductions) same(reduction.out);
   pass.shape = *common;
   pass.start.assign(pass.shape.size(), 0);
   pass.operands.push_back({array, transpose});
@@ -194,9 +221,7 @@ void Fused::store(const Value& value, const Array& to) {
   if (to.dtype() != value.dtype())
     throw ShapeError("Fused: store was given " + name_text(value.dtype()) + " and the array holds " +
                      name_text(to.dtype()) + "; convert the value (Value::as).");
-  for (const Operand& operand : pass.operands)
-    if (operand.array.id() == to.id())
-      throw ShapeError("Fused: store was given an array that the pass reads; store into another one.");
+  refuse_met_again(pass, to);
   pass.stores.push_back({value.number_, to});
 }
 
@@ -237,11 +262,13 @@ Array Fused::reduce(Reduce what, const Value& given, const ReduceOptions& option
   const std::vector<bool> reduced = reduced_of(options, pass.shape.size());
   const Shape kept = kept_of(pass.shape, reduced, options.keepdims);
   const bool chooses = what == Reduce::min || what == Reduce::max || what == Reduce::argmin || what == Reduce::argmax;
-  if (chooses && count(pass.shape) == 0)
+  if (chooses && count(pass.shape) == 0 && count(kept) != 0)
     throw ShapeError("Fused: " + to_string(pass.shape) + " has no elements to choose from; give at least one.");
   const Dtype dtype = result_of(what, value.dtype());
   Array to = options.to;
-  if (!to) {
+  if (to) {
+    refuse_met_again(pass, to);
+  } else {
     to = memory_array(kept, dtype);
     state_->made += to.nbytes();
   }

@@ -43,7 +43,7 @@ class Term {
  public:
   Term(const Value& value) : value_(value) {}
   template <class T>
-  requires(std::integral<T> || std::floating_point<T>) Term(T number) : number_(static_cast<double>(number)) {}
+  requires(std::integral<T> || std::floating_point<T>) Term(T number) : number_(static_cast<long double>(number)) {}
   Term(std::complex<double> number) : number_(number) {}
 
  private:
@@ -54,11 +54,11 @@ class Term {
   static const Value& known(const Term& a, const Term& b);
 
   std::optional<Value> value_;
-  std::complex<double> number_;
+  std::complex<long double> number_;  // every integer of 64 bits as it is
 };
 
 /// Any verb of verbs.hpp. ShapeError where it is not defined for these dtypes (two values have the same: Value::as),
-/// for values of two passes, and for a number that the dtype cannot hold: 2.5 among integers.
+/// for values of two passes, and for a number that the dtype cannot hold: 2.5 among integers, 1e300 among float32.
 Value apply(Verb verb, const Term& a);
 Value apply(Verb verb, const Term& a, const Term& b);
 /// `then` where the boolean `condition` holds.
@@ -109,10 +109,11 @@ struct ReduceOptions {
 class Fused {
  public:
   Fused();
-  /// `transpose`: all dimensions reversed. ShapeError where the array does not broadcast with those before it.
+  /// `transpose`: all dimensions reversed. ShapeError where the array does not broadcast with those before it, or the
+  /// pass stores into it.
   Value read(const Array& array, bool transpose = false);
-  /// ShapeError where the dtypes differ, or `to` is an array that is read; when it runs, where `to` has not the shape
-  /// of the pass.
+  /// ShapeError where the dtypes differ, or `to` is an array that is read or another result's; when it runs, where `to`
+  /// has not the shape of the pass.
   void store(const Value& value, const Array& to);
   /// Returns the result, whose dimensions are those that are not reduced. It holds float64 for mean, var and std
   /// (float32 of float32), booleans for any and all, int64 for argmin and argmax (an index in C order), 64 bits for

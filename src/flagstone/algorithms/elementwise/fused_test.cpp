@@ -39,6 +39,13 @@ class FusedTest : public testing::Test {
   }
   double x(Index i, Index j) const { return x_[static_cast<std::size_t>(i * n + j)]; }
 
+  Array on_disk_of_ones(const Shape& shape, Dtype dtype) {
+    const Array made = create_zarr_array(folder_ / "ones.zarr", shape, dtype);
+    std::vector<double> ones(static_cast<std::size_t>(count(shape)), 1);
+    runtime_.write(made, whole(shape), tile_of(ones.data(), shape));
+    return made;
+  }
+
   TemporaryDirectory folder_;
   Runtime runtime_{{.memory = 4 * GiB, .workers = 3, .scratch = folder_ / "scratch"}};
   std::vector<double> x_ = std::vector<double>(m * n), row_ = std::vector<double>(n);
@@ -144,6 +151,48 @@ TEST_F(FusedTest, ComplexValues) {
   EXPECT_THAT(message_of<ShapeError>([&] { pass.reduce(Reduce::sum, v); }), HasSubstr("real and imaginary parts"));
 }
 
+TEST_F(FusedTest, NumbersAreExactOrRefused) {
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;
+  std::vector<std::int64_t> near{large - 1, large};
+  std::vector<std::uint64_t> most{~std::uint64_t{0}};
+  std::vector<float> narrow(2);
+  const bool flags[] = {true, false};
+  Fused pass;
+  const Value k = pass.read(memory_array(near.data(), {2})), u = pass.read(memory_array(most.data(), {1}));
+  const Value f = pass.read(memory_array(narrow.data(), {2}));
+  const Value b = pass.read(memory_array(const_cast<bool*>(flags), {2}));
+  const Array same = pass.reduce(Reduce::sum, k == large), all = pass.reduce(Reduce::all, u == ~std::uint64_t{0});
+  const Array right = pass.reduce(Reduce::sum, b == true), wrong = pass.reduce(Reduce::sum, b != true);
+  runtime_.run(pass);
+  EXPECT_EQ(elements_of<std::int64_t>(same)[0], 1);
+  EXPECT_TRUE(elements_of<bool>(all)[0]);
+  EXPECT_EQ(elements_of<std::int64_t>(right)[0], 1);
+  EXPECT_EQ(elements_of<std::int64_t>(wrong)[0], 1);
+  const auto says = [](auto&& f) { return message_of<ShapeError>(f); };
+  EXPECT_THAT(says([&] { k + std::ldexp(1.0, 63); }), HasSubstr("is no int64"));
+  EXPECT_THAT(says([&] { u - (-1); }), HasSubstr("is no uint64"));
+  EXPECT_THAT(says([&] { f * 1e300; }), HasSubstr("is no float32"));
+  EXPECT_NO_THROW(f * std::numeric_limits<double>::infinity());
+  EXPECT_THAT(says([&] { b == 2; }), HasSubstr("is no bool"));
+}
+
+TEST_F(FusedTest, OfNoElements) {
+  Fused pass;
+  const Value v = pass.read(memory_array({0, 3}, Dtype::float64)), k = v.as(Dtype::int32);
+  const Array sums = pass.reduce(Reduce::sum, v, {.axes = {{0}}, .to = on_disk_of_ones({3}, Dtype::float64)});
+  const Array products = pass.reduce(Reduce::prod, k, {.axes = {{0}}, .keepdims = true});
+  const Array all = pass.reduce(Reduce::all, v), mean = pass.reduce(Reduce::mean, v);
+  const Array none = pass.reduce(Reduce::max, v, {.axes = {{1}}});
+  EXPECT_EQ(runtime_.plan(pass).tasks, runtime_.run(pass).tasks);
+  const Array stored = runtime_.read(sums, {{0}, {3}});
+  for (const double sum : elements_of<double>(stored)) EXPECT_EQ(sum, 0);
+  ASSERT_EQ(products.shape(), (Shape{1, 3}));
+  for (const std::int64_t product : elements_of<std::int64_t>(products)) EXPECT_EQ(product, 1);
+  EXPECT_TRUE(elements_of<bool>(all)[0]);
+  EXPECT_TRUE(std::isnan(elements_of<double>(mean)[0]));
+  EXPECT_EQ(none.shape(), Shape{0});
+}
+
 TEST_F(FusedTest, WhatDoesNotFitIsNamed) {
   std::vector<float> floats(m * n);
   std::vector<std::int8_t> bytes(n);
@@ -165,6 +214,11 @@ TEST_F(FusedTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(says([&] { pass.store(v, memory_array(floats.data(), {m, n})); }), HasSubstr("the array holds float32"));
   EXPECT_THAT(says([&] { pass.store(v, on_disk_); }), HasSubstr("an array that the pass reads"));
   EXPECT_THAT(says([&] { pass.store(foreign, on_disk_); }), HasSubstr("of another pass"));
+  const Array to = memory_array({m, n}, Dtype::float64);
+  pass.store(v, to);
+  EXPECT_THAT(says([&] { pass.store(v + 1, to); }), HasSubstr("stores into twice"));
+  EXPECT_THAT(says([&] { pass.read(to); }), HasSubstr("an array that the pass stores into"));
+  EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.axes = {{}}, .to = to}); }), HasSubstr("stores into twice"));
   EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.axes = {{2}}}); }), HasSubstr("axis 2 of a reduction"));
   EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.axes = {{0, 0}}}); }), HasSubstr("axis 0 of a reduction"));
   EXPECT_THAT(says([&] { pass.reduce(Reduce::sum, v, {.to = memory_array({n}, Dtype::float64)}); }),

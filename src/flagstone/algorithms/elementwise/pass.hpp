@@ -51,16 +51,11 @@ struct Pass {
   std::vector<Store> stores;
   std::vector<Reduction> reductions;
   Visit visit;
-  Shape tile;          // the box of one task; empty: choose_tile
+  Shape tile;          // the box of one task; empty: choose_tile (tile.hpp)
   Shape start, shape;  // which part of the operands' common (broadcast) index space
 };
 
 struct Scheme;
-
-/// The box of one task: whole chunks of the stored outputs, else of the largest operand, about 4 MiB of the widest
-/// value; whole rows where an operand's layout would make short requests, slabs of columns where all flat operands lie
-/// in Fortran order. A function of shapes, dtypes and layouts.
-Shape choose_tile(const Pass& pass);
 
 /// Adds the tasks. Reads each operand once (a broadcast one stays in the cache), writes each output once; a reduction
 /// also holds one state for each result of the tiles under way. A tile's values fold in a fixed order, tiles join in

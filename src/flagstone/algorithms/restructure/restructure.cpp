@@ -238,7 +238,9 @@ void run(Graph& graph, const Job& job, const Scheme& scheme) {
 void run(Graph& graph, const Source& source, const Array& to, const Pass& pass) {
   Stages stages(graph, nullptr);
   FinishedTiles finished = stages.tiles(to, pass.tile);
-  Builder(graph, source, to, pass, false, finished, finished).run();
+  Builder builder(graph, source, to, pass, false, finished, finished);
+  builder.run();
+  graph.barrier();  // as long as what the graph knows of it is charged
 }
 
 }  // namespace flagstone::restructure
