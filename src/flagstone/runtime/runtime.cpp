@@ -42,17 +42,18 @@ MachineProfile at_once() {
   return profile;
 }
 
-/// Gives back what a plan held, which the allocator keeps: it would count as resident against the next call. Trimming
-/// takes longer than the plan of a small call, and a little is not worth it.
+/// Gives back what a plan held and the allocator keeps, where it is much: it would count as resident against the next
+/// call. Some MiB are what the next plan, and the run, take again for the tasks in sight.
 class PlanMemory {
  public:
   PlanMemory() = default;
   PlanMemory(const PlanMemory&) = delete;
   ~PlanMemory() {
-    if (resident_bytes() > before_ + MiB) trim_heap();
+    if (resident_bytes() > before_ + much) trim_heap();
   }
 
  private:
+  static constexpr std::uint64_t much = 16 * MiB;
   std::uint64_t before_ = resident_bytes();
 };
 

@@ -158,7 +158,7 @@ TaskState& Simulator::add_one(TaskSpec task, bool host) {
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
   stats_.count(task.calls, seconds_of(task.cost));
-  task.calls.clear();
+  task.calls = {};  // their memory too
   ++stats_.tasks;
   TaskState& added = scheduler_.add(std::move(task), host, trusted_);
   if (scheduler_.hungry()) {

@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/restructure/restructure.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/resume/zarr_output.hpp"
 #include "flagstone/storage/chunk/planned_array.hpp"
@@ -129,8 +130,9 @@ Array rechunk(Runtime& runtime, const Array& from, const RechunkTo& to, const Re
         "rechunk: a checkpoint is of one output, and this call makes its own; add the tasks to a graph of yours: "
         "rechunk(graph, from, to, options).");
   RechunkReport told;
+  const std::uint64_t entry = resident_bytes();
   const Array result = planned(from, to, how);
-  check_least("rechunk", runtime.least_memory(builder(from, result, how, told)), runtime.options().memory);
+  check_least("rechunk", runtime.least_memory(builder(from, result, how, told)), runtime.options().memory, entry);
   Record record = record_of(runtime, from, to, how, result);
   const auto fill = [&](const Output& output) {
     const Array made = zarr_output(output, result.shape(), result.dtype(), to.stored);
