@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import numpy as np
@@ -216,3 +217,22 @@ def test_reductions_have_plans_that_count_their_one_read(tmp_path, name, axis):
     assert plan.what.startswith(f"{name} ")
     assert plan.least_memory > 0
     assert "one read" in method.__doc__
+
+
+@pytest.mark.parametrize("along", [0, 1])
+def test_sums_are_compensated(tmp_path, along):
+    """Plain sums lose every 1 beside 1e16; the bits depend on neither limit nor workers."""
+    small = np.tile([1e16, 1.0, -1e16], 2000)
+    dense = np.stack([small, np.full(small.size, 0.1), np.where(small == 1, np.inf, 1.0)], axis=1 - along)
+    view = fl.from_blocks(np.array_split(dense, 7) if along == 0 else [dense], tmp_path / "a.zarr")
+    found = []
+    for workers, memory in ((1, view.sum.plan(along).least_memory + (4 << 20)), (3, "2GiB")):
+        with fl.Runtime(workers=workers, memory=memory):
+            for matrix, axis in ((view, along), (view.T, 1 - along)):
+                sums = matrix.sum(axis)
+                assert sums.tolist() == [2000.0, math.fsum([0.1] * small.size), np.inf]
+                found.append((sums.tobytes(), matrix.mean(axis).tobytes(), matrix.sum()))
+    assert len(set(found)) == 1
+    finite = fl.from_blocks([dense[:, :2] if along == 0 else dense[:2]])
+    assert finite.sum() == math.fsum(finite.to_scipy().data)
+    assert finite.mean() == finite.sum() / (2 * small.size)

@@ -69,7 +69,8 @@ void bind_sparse(nb::module_& m) {
   m.def("csr_fold_job",
         [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real, const Array& out) {
           using sparse::Fold;
-          const Fold which = fold == "min"       ? Fold::min
+          const Fold which = fold == "sum"       ? Fold::sum
+                             : fold == "min"     ? Fold::min
                              : fold == "max"     ? Fold::max
                              : fold == "moments" ? Fold::moments
                              : fold == "counts"  ? Fold::counts

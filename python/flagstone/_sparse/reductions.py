@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,8 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine, planned_by
 from .._scratch.scratch import prepare
-from .products import Product
 
-__all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "row_sums", "stored_numbers"]
+__all__ = ["ColumnMoments", "RowCounts", "SparseReductions", "Sums", "stored_numbers"]
 
 _EXACT = 2**53  # integers up to here are exact in float64, in which matrices stream
 
@@ -73,12 +73,13 @@ class ColumnMoments(_Fold):
 
 
 class _Along(_Fold):
-    """A fold of stored values and their number, along stored columns (2 x n) or rows (m x 2)."""
+    """A fold of stored values: two words for each stored column (2 x n) or row (m x 2; of sums m x 1)."""
 
     def __init__(self, who: str, fold: str, view: Any, along: int | None, memory: Any = None) -> None:
         rows, columns = _stored_shape(view)
         self.name, self.rows = fold, along == 1
-        super().__init__(who, view, memory, (rows, 2) if self.rows else (2, columns))
+        words = 1 if fold == "sum" else 2
+        super().__init__(who, view, memory, (rows, words) if self.rows else (2, columns))
         # As products see the values; integers as they are.
         self.real = "float32" if view.dtype == np.float32 else "float64"
 
@@ -91,6 +92,31 @@ class _Along(_Fold):
         """Return the folds and the numbers of stored values."""
         found = self.run()
         return (found[:, 0], found[:, 1]) if self.rows else (found[0], found[1])
+
+
+class Sums(_Along):
+    """Compensated sums along stored columns or rows."""
+
+    def __init__(self, who: str, view: Any, along: int | None, memory: Any = None) -> None:
+        super().__init__(who, "sum", view, along, memory)
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return the sum of each row or column."""
+        found = self.run()
+        sums = found[:, 0] if self.rows else found[0]
+        if not self.rows:
+            np.add(sums, found[1], out=sums, where=np.isfinite(sums))
+        return sums
+
+    def total(self) -> float:
+        """Return the sum of everything, what rounding took from each column included."""
+        found = self.run()
+        if not np.isfinite(found[0]).all():
+            return float(np.sum(found[0]))
+        try:
+            return math.fsum(found.flat)
+        except OverflowError:  # beyond float64 on the way
+            return float(np.sum(found[0]))
 
 
 class RowCounts(_Along):
@@ -121,14 +147,10 @@ class SparseReductions:
 
     # What each reduction runs, or plans: X.sum.plan(axis=0).
 
-    def _sums(
-        self, axis: int | None = None, *, memory: int | str | None = None, who: str = "sum"
-    ) -> Product | ColumnMoments:
-        if self._along(axis) == 1:
-            return row_sums(who, self, memory)
-        return ColumnMoments(who, self, memory)
+    def _sums(self, axis: int | None = None, *, memory: int | str | None = None, who: str = "sum") -> Sums:
+        return Sums(who, self, self._along(axis), memory)
 
-    def _means(self, axis: int | None = None, *, memory: int | str | None = None) -> Product | ColumnMoments:
+    def _means(self, axis: int | None = None, *, memory: int | str | None = None) -> Sums:
         return self._sums(axis, memory=memory, who="mean")
 
     def _squares(
@@ -157,14 +179,11 @@ class SparseReductions:
 
     @planned_by(_sums)
     def sum(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
-        """Return sums along `axis` (None: of everything), float64, added in a fixed order; one read."""
+        """Return compensated sums along `axis` (None: of everything), float64; one read."""
         return self._summed(axis, self._sums(axis, memory=memory))
 
-    def _summed(self, axis: int | None, job: Product | ColumnMoments) -> Any:
-        if isinstance(job, Product):
-            return job.run()
-        sums = job.run()[0]
-        return sums if axis is not None else float(np.sum(sums))
+    def _summed(self, axis: int | None, job: Sums) -> Any:
+        return job.total() if axis is None else job.sums()
 
     @planned_by(_means)
     def mean(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
@@ -217,14 +236,6 @@ class SparseReductions:
         """Return the number of values that are not zero (NaN is not) along `axis`; one read."""
         counts = self._nonzeros(axis, memory=memory).words()[0].astype(np.int64)
         return counts if axis is not None else int(counts.sum())
-
-
-def row_sums(who: str, view: Any, memory: Any = None) -> Product:
-    """Return the product with ones that gives the sums of stored rows."""
-    stored = view.T if view._transposed else view
-    product = Product(stored, np.ones(stored.shape[1]), "plain", memory)
-    product.call.who = who
-    return product
 
 
 def stored_numbers(view: Any) -> NDArray[np.int64]:

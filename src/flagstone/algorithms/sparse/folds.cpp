@@ -1,11 +1,13 @@
 #include "flagstone/algorithms/sparse/folds.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/two_sum.hpp"
 
 namespace flagstone::sparse {
 namespace {
@@ -26,7 +28,9 @@ double better(double a, double b) {
 
 template <Fold fold>
 void take(double value, double& first, double& second) {
-  if constexpr (fold == Fold::moments) {
+  if constexpr (fold == Fold::sum) {
+    add_to(first, second, value);
+  } else if constexpr (fold == Fold::moments) {
     first += value, second += value * value;
   } else if constexpr (fold == Fold::counts) {
     first += value, second = value < second ? value : second;
@@ -80,6 +84,8 @@ void fold_values(Fold which, Dtype real, const kernel::CsrRows& rows, Index apar
     });
   };
   switch (which) {
+    case Fold::sum:
+      return with(std::integral_constant<Fold, Fold::sum>{});
     case Fold::min:
       return with(std::integral_constant<Fold, Fold::min>{});
     case Fold::max:
@@ -91,6 +97,20 @@ void fold_values(Fold which, Dtype real, const kernel::CsrRows& rows, Index apar
     case Fold::counts:
       return with(std::integral_constant<Fold, Fold::counts>{});
   }
+}
+
+/// `sums` := those of whole rows, which nothing is joined to.
+void sum_rows(Dtype real, const kernel::CsrRows& rows, double* sums) {
+  const auto with = [&](const auto* values) {
+    for (Index i = 0; i < rows.rows; ++i) {
+      double high = 0, low = 0;
+      for (Index p = rows.pointers[i] - rows.pointers[0]; p < rows.pointers[i + 1] - rows.pointers[0]; ++p)
+        add_to(high, low, static_cast<double>(values[p]));
+      sums[i] = std::isfinite(high) ? high + low : high;
+    }
+  };
+  real == Dtype::float32 ? with(reinterpret_cast<const float*>(rows.values))
+                         : with(reinterpret_cast<const double*>(rows.values));
 }
 
 enum class Along : std::uint8_t { columns, rows };
@@ -119,6 +139,10 @@ void PanelFold::run(std::span<const Tile> tiles, const Tile& out, std::byte* scr
     reader.stream(tiles, scratch, [&](Index, const kernel::CsrRows& rows) {
       fold_values(fold, reader.real(), rows, columns, [&](Index, Index column) { return words + column; });
     });
+  } else if (fold == Fold::sum) {
+    std::fill_n(words, reader.rows(), 0.0);
+    reader.stream(tiles, scratch,
+                  [&](Index first, const kernel::CsrRows& rows) { sum_rows(reader.real(), rows, words + first); });
   } else {
     for (Index i = 0; i < reader.rows(); ++i) words[2 * i] = nothing(fold), words[2 * i + 1] = 0;
     reader.stream(tiles, scratch, [&](Index first, const kernel::CsrRows& rows) {
@@ -142,6 +166,10 @@ void run_join(const Call& call, std::span<const Tile> tiles) {
   const Index n = count(source.shape) / 2;
   const auto* from = source.as<const double>();
   auto* to = target.as<double>();
+  if (fold == Fold::sum) {
+    for (Index j = 0; j < n; ++j) add_to(to[j], to[n + j], from[j]), to[n + j] += from[n + j];
+    return;
+  }
   for (Index j = 0; j < n; ++j)
     to[j] = join(fold, to[j], from[j]), to[n + j] = join_second(fold, to[n + j], from[n + j]);
 }
@@ -160,7 +188,10 @@ void add_panel(Graph& graph, const CsrOperand& a, Index panel, const FoldOptions
   task.accesses.push_back(std::move(out));
   task.accesses.push_back(scratch(reader.scratch_bytes()));
   const double seconds = reader.convert_seconds() + static_cast<double>(reader.nnz()) * seconds_per_value;
-  const double each = options.fold == Fold::moments ? 3 : options.fold == Fold::counts ? 1 : 0;
+  const double each = options.fold == Fold::sum       ? 7
+                      : options.fold == Fold::moments ? 3
+                      : options.fold == Fold::counts  ? 1
+                                                      : 0;
   task.cost = {each * static_cast<double>(reader.nnz()), seconds * reference_bytes_per_second, true,
                reader.decoded_bytes()};
   Call& call = task.calls.emplace_back(Kernel::csr_fold, options.real,
@@ -207,10 +238,11 @@ void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options,
 }
 
 void fold_rows(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out) {
-  check(out, {a.matrix.rows, 2});
+  const Index words = options.fold == Fold::sum ? 1 : 2;
+  check(out, {a.matrix.rows, words});
   for (Index p = 0; p < static_cast<Index>(a.panels.size()); ++p) {
     const CsrPanelRange& panel = a.panels[static_cast<std::size_t>(p)];
-    const Region mine{out, {{panel.row, 0}, {panel.row_end - panel.row, 2}}};
+    const Region mine{out, {{panel.row, 0}, {panel.row_end - panel.row, words}}};
     add_panel(graph, a, p, options, Along::rows, write(mine));
   }
 }

@@ -6,6 +6,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
+#include "flagstone/base/two_sum.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 
 namespace flagstone::kernel {
@@ -82,9 +83,9 @@ bool better(Fold fold, W a, Index i, W b, Index j) {
 
 void join_sums(Index results, const double* from, double* to) {
   for (Index k = 0; k < results; ++k) {
-    const double x = from[k], sum = to[k] + x, part = sum - to[k];
-    to[results + k] += ((to[k] - (sum - part)) + (x - part)) + from[results + k];
-    to[k] = sum;
+    double lost = 0;
+    add_to(to[k], lost, from[k]);
+    to[results + k] += lost + from[results + k];
   }
 }
 
