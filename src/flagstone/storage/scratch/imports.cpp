@@ -1,5 +1,6 @@
 #include "flagstone/storage/scratch/imports.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/file/build_name.hpp"
+#include "flagstone/storage/file/descriptor.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/scratch/names.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -45,6 +47,17 @@ bool unused_for(const std::string& place, std::chrono::seconds longest) {
   return false;
 }
 
+ino_t number_of(const std::string& place) {
+  struct stat status;
+  return ::lstat(place.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+/// Keeps use_import() of others out, also where an older version noted no use; none where somebody uses the import.
+FileLock lock_to_sweep(const std::string& used) {
+  if (!path_exists(used)) const Descriptor made(::open(used.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  return FileLock::take(used);
+}
+
 }  // namespace
 
 FileLock use_import(const std::string& place) {
@@ -57,10 +70,12 @@ FileLock use_import(const std::string& place) {
 std::uint64_t sweep_imports(const std::string& scratch, std::chrono::seconds unused) {
   std::uint64_t freed = 0;
   for (const std::string& place : scratch_names::ending((fs::path(scratch) / "imports").string(), ".zarr")) {
+    const ino_t found = number_of(place);
     if (!source_changed(place) && !unused_for(place, unused)) continue;
     const std::string used = beside(place, ".used");
-    const FileLock lock = FileLock::take(used);
-    if (!lock && path_exists(used)) continue;
+    const FileLock lock = lock_to_sweep(used);
+    // Whoever had the lock may have swept it, and somebody imported it anew since.
+    if (!lock || !lock.is_at(used) || number_of(place) != found) continue;
     freed += scratch_names::disk_bytes(place);
     remove_tree(place);
     ::unlink(beside(place, ".json").c_str());
