@@ -96,6 +96,18 @@ struct Collected {
   }
 };
 
+/// Runs what `add` adds, given how X is centred and where moments go.
+template <class Add>
+Statistics run(Sample& s, bool center, const Collected& collected, Add add) {
+  Runtime runtime(options());
+  return runtime.run([&](Graph& graph) {
+    Centring centring{center, {}};
+    if (center && s.panels.tall) centring.shift = s.shift_array();
+    const Moments moments = collected.moments();
+    add(graph, centring, moments);
+  });
+}
+
 Statistics check_gram(Dtype compute, Index m, Index n, bool transpose, bool center) {
   Sample s(m, n, Dtype::float32, transpose, center);
   constexpr Index b = 5;
@@ -104,13 +116,10 @@ Statistics check_gram(Dtype compute, Index m, Index n, bool transpose, bool cent
   const Collected collected(s);
   const std::vector<double> before = y.get();
   const bool tall = s.panels.tall;
-  Runtime runtime(options());
-  const Statistics done = runtime.run([&](Graph& graph) {
-    Centring centring{center, {}};
-    if (center && tall) centring.shift = s.shift_array();
-    const Moments moments = collected.moments();
-    dense_gram_multiply(graph, s.panels, centring, v.array, y.array, &kept.array, &moments);
-  });
+  const Statistics done =
+      run(s, center, collected, [&](Graph& graph, const Centring& centring, const Moments& moments) {
+        dense_gram_multiply(graph, s.panels, centring, v.array, y.array, &kept.array, &moments);
+      });
   const std::vector<double> t = reference::multiply(s.centred, m, n, v.get(), b, !tall);
   std::vector<double> want = reference::multiply(s.centred, m, n, t, b, tall);
   for (std::size_t i = 0; i < want.size(); ++i) want[i] += before[i];
@@ -126,13 +135,10 @@ Statistics check_matrix(Index m, Index n, bool transpose, bool center) {
   Held g(side, side, Dtype::float64, 0);
   const Collected collected(s);
   const bool tall = s.panels.tall;
-  Runtime runtime(options());
-  const Statistics done = runtime.run([&](Graph& graph) {
-    Centring centring{center, {}};
-    if (center && tall) centring.shift = s.shift_array();
-    const Moments moments = collected.moments();
-    dense_gram_matrix(graph, s.panels, centring, g.array, &moments);
-  });
+  const Statistics done =
+      run(s, center, collected, [&](Graph& graph, const Centring& centring, const Moments& moments) {
+        dense_gram_matrix(graph, s.panels, centring, g.array, &moments);
+      });
   for (Index i = 0; i < side; ++i)
     for (Index j = 0; j <= i; ++j) {
       double sum = 0;

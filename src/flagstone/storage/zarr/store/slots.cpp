@@ -1,4 +1,3 @@
-#include <utility>
 // Where chunks go: making shards, growing them, and the slot of each chunk that is written.
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -222,8 +222,9 @@ Slots ZarrStore::left_over(const Shard& shard) const {
   return slots;
 }
 
-/// What a transaction that is given up had taken: slots, and all that a shard grew by but the index at its end, which
-/// stays (a shorter file would be one more order of steps, and holes cost nothing).
+/// What a transaction that is given up had taken: slots, and all that a shard grew by but the index at its end. The
+/// file keeps its length: a reader looks for the index at the end that it saw, and of a shorter file it would find the
+/// end before its request arrives, without a commit that tells it to look again. Holes cost nothing.
 Slots ZarrStore::given_up(const Shard& shard) const {
   Slots slots = shard.taken;
   if (shard.file_bytes > shard.bytes_before) {
