@@ -24,6 +24,13 @@ FlashFile::FlashFile(std::shared_ptr<File> file, std::string path, bool writable
   mapped_ = static_cast<std::byte*>(at);
 }
 
+std::uint64_t bytes_of_file(std::uint64_t offset, std::uint64_t elements, std::size_t item, const std::string& path) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 63;  // what off_t counts
+  if (offset >= most || elements >= (most - offset) / item)
+    throw StorageError("flash: " + std::to_string(elements) + " elements are more than a file holds", EFBIG, path);
+  return offset + elements * item;
+}
+
 std::shared_ptr<FlashFile> FlashFile::open(const std::string& path, MapMode mode, std::uint64_t bytes) {
   const File::Mode modes[] = {File::Mode::read, File::Mode::update, File::Mode::create};
   auto file = File::open(path, modes[static_cast<int>(mode)]);

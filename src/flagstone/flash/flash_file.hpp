@@ -61,4 +61,7 @@ class FlashFile {
   std::map<std::string, std::weak_ptr<ArrayStore>> arrays_;
 };
 
+/// offset + elements * item. StorageError (EFBIG) where no file is so long.
+std::uint64_t bytes_of_file(std::uint64_t offset, std::uint64_t elements, std::size_t item, const std::string& path);
+
 }  // namespace flagstone

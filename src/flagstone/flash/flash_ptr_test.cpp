@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <future>
 #include <numeric>
 #include <random>
@@ -114,6 +116,23 @@ TEST(FlashPtr, AllocationsArePromisedUnderTheQuota) {
   flash_free(p);
   EXPECT_EQ(scratch_held(scratch), 0u);
   p = flash_malloc<double>(runtime, MiB / 2);
+}
+
+TEST(FlashPtr, MoreElementsThanAFileHoldsAreRefused) {
+  TemporaryDirectory directory;
+  Runtime runtime({.memory = resident_bytes() + 256 * MiB, .workers = 1, .scratch = directory / "scratch"});
+  const std::uint64_t many = std::uint64_t{1} << 61;  // 2^64 bytes are 0
+  const auto number = [](auto&& f) {
+    try {
+      f();
+    } catch (const StorageError& error) {
+      return error.number;
+    }
+    return 0;
+  };
+  EXPECT_EQ(number([&] { (void)flash_malloc<double>(runtime, many); }), EFBIG);
+  EXPECT_EQ(number([&] { (void)map_file<double>(directory / "x.bin", MapMode::create, many); }), EFBIG);
+  EXPECT_FALSE(std::filesystem::exists(directory / "x.bin"));
 }
 
 TEST(FlashPtr, RegionsThatOverlapAreRefusedAndNothingIsLost) {

@@ -41,10 +41,20 @@ RechunkOptions complete(RechunkOptions options, const Runtime& runtime) {
   return options;
 }
 
+/// Python asks for casting="unsafe" there.
+void check_dtypes(Dtype from, Dtype to) {
+  if (is_complex(from) && !is_complex(to))
+    throw ShapeError("rechunk: the source is " + std::string(name_of(from)) + " and the result " +
+                     std::string(name_of(to)) +
+                     ", which holds no imaginary parts; store its real parts by an expression (elementwise::Fused, "
+                     "Verb::real).");
+}
+
 Job job_of(const Array& from, const Array& to, const RechunkOptions& options) {
   Job job{{from, axes_of(options, from.ndim())}, options.conjugate, to, options.scratch, options.checkpoint};
   if (job.scratch.directory.empty()) job.scratch.directory = default_scratch();
   if (job.scratch.who.empty()) job.scratch.who = "rechunk";
+  check_dtypes(from.dtype(), to.dtype());
   check(job);
   return job;
 }
@@ -63,6 +73,9 @@ Array planned(const Array& from, const RechunkTo& to, const RechunkOptions& opti
   if (!to.stored.chunks.empty() && to.stored.chunks.size() != shape.size())
     throw ShapeError("rechunk: chunks of " + to_string(to.stored.chunks) + " do not fit a result of " +
                      to_string(shape) + "; give one extent for each dimension.");
+  for (const Index extent : to.stored.chunks)
+    if (extent < 1)
+      throw ShapeError("rechunk: chunks of " + to_string(to.stored.chunks) + "; extents must be 1 or more.");
   const Shape chunks = to.stored.chunks.empty() ? default_chunks(shape, dtype) : to.stored.chunks;
   return planned_array(shape, dtype, chunks, to.stored.codec, to.stored.column_major);
 }

@@ -25,7 +25,7 @@ struct RechunkOptions {
 /// Adds the tasks of `to` := `from`, whose elements are converted to the dtype of `to`. In one pass each is moved once:
 /// with memory for the chunks of the source under a box of whole chunks of the result. Where that does not fit, a
 /// second pass goes through scratch. Order and bits: a function of shapes, layouts, dtypes, budget and workers.
-/// ShapeError: the shapes do not agree, the axes are no permutation.
+/// ShapeError: the shapes do not agree, the axes are no permutation, complex elements would become real ones.
 void rechunk(Graph& graph, const Array& from, const Array& to, const RechunkOptions& options = {});
 /// The same with its dimensions reversed, or as options.axes says.
 void transpose(Graph& graph, const Array& from, const Array& to, RechunkOptions options = {});

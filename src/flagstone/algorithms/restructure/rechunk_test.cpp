@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <complex>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -167,6 +168,15 @@ TEST_F(RechunkTest, BadInputIsNamedBeforeAnythingAppears) {
   for (const std::vector<std::size_t>& axes : {std::vector<std::size_t>{0}, {0, 0}, {0, 2}, {0, 1, 2}})
     EXPECT_THAT(message_of<ShapeError>([&] { rechunk(runtime_, from, to, {.axes = axes}); }),
                 HasSubstr("no permutation of the array's 2 dimensions"));
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                plan_rechunk(runtime_, from, {.path = "x", .stored = {.chunks = {0, -4}}});
+              }),
+              HasSubstr("chunks of 0 x -4; extents must be 1 or more"));
+  std::vector<std::complex<double>> z(4);
+  const Array complex = memory_array(z.data(), {4});
+  EXPECT_THAT(message_of<ShapeError>([&] { plan_rechunk(runtime_, complex, {.path = "x", .dtype = Dtype::float32}); }),
+              HasSubstr("complex128 and the result float32, which holds no imaginary parts"));
+  EXPECT_NO_THROW(plan_rechunk(runtime_, complex, {.path = "x", .dtype = Dtype::complex64}));
   EXPECT_THAT(message_of<ShapeError>([&] { plan_rechunk(runtime_, from, {.path = "x", .stored = {.chunks = {4}}}); }),
               HasSubstr("chunks of 4 do not fit a result of 40 x 40"));
   std::vector<double> memory(40);

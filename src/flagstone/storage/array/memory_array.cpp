@@ -62,8 +62,13 @@ Array memory_array(std::byte* data, const Shape& shape, Dtype dtype, const Shape
 }
 
 Array memory_array(const Shape& shape, Dtype dtype) {
-  for (const Index extent : shape)
+  Index bytes = static_cast<Index>(size_of(dtype));
+  for (const Index extent : shape) {
     if (extent < 0) throw ShapeError("memory_array: shape " + to_string(shape) + "; extents must not be negative.");
+    if (__builtin_mul_overflow(bytes, std::max<Index>(extent, 1), &bytes))
+      throw ShapeError("memory_array: " + to_string(shape) + " of " + std::string(name_of(dtype)) +
+                       " is larger than 2^63 bytes; give a smaller shape.");
+  }
   const auto pages = std::make_shared<Buffer>(static_cast<std::size_t>(count(shape)) * size_of(dtype));
   return memory_array(pages->data(), shape, dtype, c_strides(shape, size_of(dtype)), pages);
 }
