@@ -195,7 +195,7 @@ def test_assignments_and_transactions_on_a_full_disk(bad):
 
 
 def test_an_assignment_that_found_no_room_and_was_caught_is_not_stored_in_part(bad):
-    """Inside a transaction: stored whole, or not at all; where a part of it was written, nothing of the block."""
+    """Inside a transaction: whole, or not at all; where a part of it was written, nothing of the block."""
     kinds = bad(
         """
         a = fl.create(folder / "data.zarr/a", (128, 128), "float64", chunks=(32, 32))
