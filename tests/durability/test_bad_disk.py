@@ -194,6 +194,51 @@ def test_assignments_and_transactions_on_a_full_disk(bad):
         assert "free" in text, text
 
 
+def test_an_assignment_that_found_no_room_and_was_caught_is_not_stored_in_part(bad):
+    """Inside a transaction: whole, or not at all; where a part of it was written, nothing of the block."""
+    kinds = bad(
+        """
+        a = fl.create(folder / "data.zarr/a", (128, 128), "float64", chunks=(32, 32))
+        b = fl.create(folder / "data.zarr/b", (128, 128), "float64", chunks=(32, 32))
+        disk = Disk(folder)
+        def block(value):
+            caught = False
+            with fl.transaction(folder / "data.zarr"):
+                a[:64] = value
+                disk.heal()
+                if at is not None:
+                    disk.fail(errno.ENOSPC, at)
+                try:
+                    b[...] = np.full((128, 128), value)
+                except fl.StorageError:
+                    caught = True
+                steps = disk.count()
+                disk.heal()
+            return caught, steps
+        a[...] = 1; b[...] = 1; at = None
+        _, steps = block(2)
+        result = []
+        for at in range(1, steps + 1):
+            value, was = 3.0 + at, (a[...], b[...])
+            try:
+                caught, _ = block(value)
+            except fl.Error as error:
+                assert "nothing of the block is stored" in str(error), error
+                kind = "nothing"
+                assert np.array_equal(fl.open(a.path)[...], was[0])
+                assert np.array_equal(fl.open(b.path)[...], was[1])
+            else:
+                kind = "without" if caught else "all"
+                assert (fl.open(a.path)[:64] == value).all()
+                assert np.array_equal(fl.open(b.path)[...], was[1] if caught else np.full((128, 128), value))
+            assert np.array_equal(b[...], fl.open(b.path)[...])
+            result.append(kind)
+        assert fl.check(folder / "data.zarr").ok
+        """
+    )
+    assert "nothing" in kinds, kinds
+
+
 def test_without_exchange_and_without_noreplace(bad):
     """Results replace results in two steps, files and new results in one; nothing is left beside them."""
     assert bad(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 
@@ -292,3 +293,20 @@ def test_what_is_not_stored_is_refused_and_not_computed(tmp_path, name):
         with pytest.raises(TypeError, match="a path, an Array or a SparseArray is needed"):
             fl.convert(src, tmp_path / name)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+@pytest.mark.parametrize("name", ["a.mtx", "a.mtx.gz"])
+def test_dense_text_becomes_a_zarr_array_that_can_be_overwritten(tmp_path, rng, name, symmetry):
+    x = rng.random((37, 37)) if symmetry == "general" else np.add.outer(np.arange(37.0), np.arange(37.0))
+    scipy.io.mmwrite(tmp_path / "a.mtx", x, symmetry=symmetry)
+    if name.endswith("gz"):
+        with gzip.open(tmp_path / name, "wb") as packed:
+            packed.write((tmp_path / "a.mtx").read_bytes())
+    target = tmp_path / "x.zarr"
+    fl.convert(tmp_path / name, target)
+    assert target.is_dir()
+    fl.convert(tmp_path / name, target, overwrite=True)
+    np.testing.assert_array_equal(fl.open(target)[...], scipy.io.mmread(tmp_path / "a.mtx"))
+    assert fl.check(target).ok
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted({"a.mtx", name, "x.zarr"})

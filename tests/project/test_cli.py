@@ -100,6 +100,24 @@ def test_matmul(tmp_path, rng):
     assert numbers
 
 
+@pytest.mark.parametrize("verb", ["matmul", "pca", "recipe single-cell"])
+def test_what_is_there_is_replaced_on_request_only(tmp_path, cells, verb):
+    (tmp_path / "out.zarr").mkdir()
+    fl.from_numpy(np.arange(6.0), str(tmp_path / "out.zarr"), overwrite=True)
+    np.save(tmp_path / "x.npy", np.ones((20, 20)))
+    given = ["x.npy", "x.npy"] if verb == "matmul" else ["cells.npz", "-k", 2]
+    given += ["--genes", 100] if verb.startswith("recipe") else []
+    words = ["out.zarr", "exists", "--overwrite", verb]
+    fails(*verb.split(), *given, "-o", "out.zarr", folder=tmp_path, words=words)
+    assert np.array_equal(fl.open(str(tmp_path / "out.zarr"))[...], np.arange(6.0))
+    run(*verb.split(), *given, "-o", "out.zarr", "--plan", folder=tmp_path)
+    run(*verb.split(), *given, "-o", "out.zarr", "--overwrite", folder=tmp_path)
+    if verb == "matmul":
+        assert fl.open(str(tmp_path / "out.zarr")).shape == (20, 20)
+    else:
+        assert fl.open_pca(tmp_path / "out.zarr").components.shape[0] == 2
+
+
 def test_plan_runs_nothing(tmp_path, rng, cells):
     np.save(tmp_path / "x.npy", rng.random((40, 40)))
     before = sorted(p.name for p in tmp_path.iterdir())
@@ -127,7 +145,7 @@ def test_pca_writes_a_report(tmp_path, cells):
     dense = cells.toarray()
     s = np.linalg.svd(dense - dense.mean(axis=0), compute_uv=False)
     np.testing.assert_allclose(numbers["singular_values"], s[:5], rtol=0, atol=1e-5 * s[0])
-    done = run("pca", "cells.npz", "-k", 5, "-o", "out.zarr", "--json", folder=tmp_path)
+    done = run("pca", "cells.npz", "-k", 5, "-o", "out.zarr", "--json", "--overwrite", folder=tmp_path)
     np.testing.assert_allclose(json.loads(done.stdout)["singular_values"], s[:5], rtol=0, atol=1e-5 * s[0])
 
 

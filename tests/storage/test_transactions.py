@@ -79,6 +79,79 @@ def test_a_block_is_all_or_nothing(group):
     assert report.verified == report.stored
 
 
+def test_a_graph_that_fails_half_way_and_is_caught_takes_the_block_back(group):
+    path, values = group
+    A, B = (fl.open(path / name, mode="r+") for name in "AB")
+
+    def fail(x):
+        raise KeyError(3)
+
+    def block():
+        with fl.transaction(path):
+            A[:100] = 5
+            with pytest.raises(KeyError), fl.graph() as graph:
+                graph.add(lambda x: x.fill(9), fl.write(B.tiles[0, 0]))
+                graph.add(lambda x: x.fill(8), fl.write(B.tiles[0, 1]))
+                graph.add(fail, fl.read(B.tiles[0, 0]))
+            A[100:] = 6
+
+    with pytest.raises(fl.Error, match="changed a part of '.*B'.*nothing of the block is stored"):
+        block()
+    for name, array in (("A", A), ("B", B)):
+        assert np.array_equal(array[...], values[name])
+        assert np.array_equal(read(path, name), values[name])
+    with fl.transaction(path):  # the handles go on
+        A[...] = 7
+    assert read(path, "A")[3, 3] == 7
+
+
+def test_a_call_that_is_refused_before_it_writes_leaves_the_block_alone(group):
+    path, values = group
+    A = fl.open(path / "A", mode="r+")
+    with fl.transaction(path):
+        A[3] = 5
+        with pytest.raises(fl.ShapeError):
+            A[:2] = np.ones((3, 3))
+        with pytest.raises(fl.BudgetError), fl.Runtime(memory="1MiB"):
+            A[...] = A * 2
+    values["A"][3] = 5
+    assert np.array_equal(read(path, "A"), values["A"])
+
+
+@pytest.mark.parametrize("how", ["every row", "some rows", "columns", "blocks"])
+def test_what_waits_in_a_block_keeps_the_limit(isolated, how):
+    """Rows whose chunks become whole together, and chunks that are merged when the block ends."""
+    over = isolated(
+        """
+        from tests.support.processes import peak_memory, reset_peak
+        array = fl.create("a.zarr", (2048, 4096), "float64", chunks=(512, 512))
+        array[...] = np.ones((2048, 4096))
+
+        def update():
+            with fl.transaction("a.zarr"):
+                for i in range(0, 2048, {"every row": 1, "some rows": 97, "columns": 8, "blocks": 100}[how]):
+                    rows = min(100 if how == "blocks" else 1, 2048 - i)
+                    if how == "columns":
+                        array[:, i : i + 1] = np.full((2048, 1), i)
+                    elif how == "every row":  # of a stripe that may wait
+                        array[i : i + 1, :2048] = np.full((1, 2048), i)
+                    else:
+                        array[i : i + rows] = np.full((rows, 4096), i)
+
+        update()  # once: code and tables are there
+        fl._core.release_pages()
+        fl._core.trim()
+        reset_peak()
+        limit = fl._core.resident_bytes() + (40 << 20)
+        with fl.Runtime(memory=limit, workers=2):
+            update()
+        result = peak_memory() - limit
+        """,
+        how=how,
+    )
+    assert over <= 0, f"{over / 2**20:.1f} MiB over the limit"
+
+
 def test_graphs_belong_to_it(group):
     path, values = group
     A = fl.open(path / "A", mode="r+")

@@ -119,6 +119,11 @@ void bind_storage(nb::module_& m) {
                      const ZarrStore* store = zarr_store(a);
                      return store && store->transacting();
                    })
+      .def_prop_ro("updates",
+                   [](const Array& a) {
+                     const ZarrStore* store = zarr_store(a);
+                     return store ? store->updates() : 0;
+                   })
       .def_prop_ro("in_place",
                    [](const Array& a) {
                      const ZarrStore* store = zarr_store(a);

@@ -56,6 +56,9 @@ class Transaction:
         self._running = 0  # calls that assign
         self._ending = False
         self._combined: dict[int, WriteCombiner] = {}  # small writes, by the id of their array
+        self._broken: tuple[str, BaseException] | None = (
+            None  # the array that a call changed in part, and why
+        )
 
     def covers(self, path: str) -> bool:
         """Say whether an array is below the path."""
@@ -71,6 +74,16 @@ class Transaction:
                 f"transaction: '{array.path}' is not updated by transactions; only sharded Zarr arrays are."
             )
 
+    def changes(self, array: _core.Array) -> tuple[int, int]:
+        """Return what differs once something was written to an array, or waits to be."""
+        waiting = self._combined.get(array.id)
+        return array.updates, 0 if waiting is None else waiting.changes
+
+    def broken_by(self, array: _core.Array, error: BaseException) -> None:
+        """Remember that a call ended with an error and had changed something: it is not to be committed."""
+        if self._broken is None:
+            self._broken = array.path, error
+
     def __enter__(self) -> Transaction:
         with _guard:
             while near := [
@@ -79,7 +92,7 @@ class Transaction:
                 if not all(one._ending for one in near):
                     raise Error(f"transaction: one is open for '{self.path}' already; end that first.")
                 _guard.wait()
-            self._core, self._ending = _core.Transaction(), False
+            self._core, self._ending, self._broken = _core.Transaction(), False, None
             open_transactions.append(self)
         return self
 
@@ -90,6 +103,13 @@ class Transaction:
         assert self._core is not None
         try:
             if kind is None and interrupt is None:
+                if self._broken is not None:
+                    array, cause = self._broken
+                    raise Error(
+                        f"transaction: a call failed inside that had changed a part of '{array}' "
+                        f"({type(cause).__name__}: {str(cause).rstrip('.')}), so nothing of the block is "
+                        "stored; run the block again."
+                    ) from cause
                 for waiting in self._combined.values():
                     waiting.flush(current().engine())
                 self._core.commit()
@@ -131,7 +151,9 @@ def transaction(path: str | os.PathLike[str]) -> Transaction:
     -------
     Transaction
         A context manager. When the block ends the updates are on the disk, and all of them are seen; until
-        then only the handles that made them see them. An exception inside takes all of them back.
+        then only the handles that made them see them. An exception inside takes all of them back; so does
+        one that is caught inside, where the call that raised it had changed something: the end of the block
+        then raises `Error`.
 
     Notes
     -----
@@ -208,14 +230,22 @@ def one_call(
     own, others = _core.Transaction(), []
     around = Inside.now()
     joined = tuple(one for one in outers if one is not None)
+    parts = [(one, array) for array, one in zip(arrays, outers, strict=True) if one is not None]
     try:
         for array, outer in zip(arrays, outers, strict=True):
             if outer is not None:
                 outer.add(array)
             elif not own.add(array):
                 others.append(array)
-        with Inside(around.arrays | {array.id for array in arrays}, around.outers + joined).here():
-            yield others
+        before = [one.changes(array) for one, array in parts]
+        try:
+            with Inside(around.arrays | {array.id for array in arrays}, around.outers + joined).here():
+                yield others
+        except BaseException as error:
+            for (one, array), was in zip(parts, before, strict=True):
+                if one.changes(array) != was:
+                    one.broken_by(array, error)
+            raise
         own.commit()
     finally:
         own.rollback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from pathlib import Path
@@ -39,8 +40,7 @@ def matmul(
     overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write OUT = alpha A B + beta OUT."""
-    if not (overwrite or beta or only_plan) and os.path.lexists(out):
-        raise storage_error(f"matmul: '{out}' exists; add --overwrite to replace it.", 17, out)
+    _check_new("matmul", out, overwrite or beta != 0 or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         left, right = _dense(a), _dense(b)
         left, right = left.T if transpose_a else left, right.T if transpose_b else right
@@ -78,8 +78,7 @@ def rechunk(
     only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write SRC anew as DST: other chunks, dtype, codec, or another order of dimensions."""
-    if not overwrite and not only_plan and os.path.lexists(dst):
-        raise storage_error(f"rechunk: '{dst}' exists; add --overwrite to replace it.", 17, dst)
+    _check_new("rechunk", dst, overwrite or only_plan)
     if axes is not None and dtype is not None:
         raise click.UsageError("--dtype and --axes do not go together; take one after the other.")
     pieces = _numbers("--chunks", chunks)
@@ -101,6 +100,12 @@ def rechunk(
             print_json({"out": dst, "plan": plan.as_dict(), "stats": done.as_dict()})
         else:
             click.echo(f"{done.what} -> {dst}\n{comparison(plan, done)}")
+
+
+def _check_new(who: str, out: str, replaced: bool) -> None:
+    """Refuse to replace what nobody said may be replaced."""
+    if not replaced and os.path.lexists(out):
+        raise storage_error(f"{who}: '{out}' exists; add --overwrite to replace it.", errno.EEXIST, out)
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
@@ -134,15 +139,18 @@ def _dense(path: str, who: str = "matmul", key: str | None = None) -> Array:
 @click.option("--method", type=click.Choice(["auto", "gram", "krylov"]), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-5, show_default=True, help="Error of σ relative to σ₁.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def pca(
     x: str, k: int, out: str | None, into_obsm: bool, key: str | None, center: bool,
-    method: str, tol: float, seed: int,
+    method: str, tol: float, seed: int, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Principal components of X (whatever opens), with a report (PNG, JSON) beside OUT."""
     if out is None and not into_obsm:
         raise click.UsageError("Missing option '-o' / '--out' (or --into-obsm).")
+    if out is not None:
+        _check_new("pca", out, overwrite or only_plan)
     options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         matrix = open_operand(x, key, as_json)
@@ -181,12 +189,14 @@ def recipe() -> None:
 @click.option("--genes", type=int, default=2000, show_default=True, help="How many genes to choose.")
 @click.option("--target", type=float, default=1e4, show_default=True, help="Counts of a cell, normalised.")
 @click.option("--key", help="Member of a group or a file.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def single_cell(
-    x: str, k: int, out: str, genes: int, target: float, key: str | None,
+    x: str, k: int, out: str, genes: int, target: float, key: str | None, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Normalise counts, log1p, choose genes by dispersion (seurat), principal components."""
+    _check_new("recipe single-cell", out, overwrite or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         matrix = open_operand(x, key, as_json)
         plan = run_single_cell.plan(matrix, k, genes=genes, target=target, out=out)

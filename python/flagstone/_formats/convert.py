@@ -70,7 +70,8 @@ def convert(
     -----
     Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr
     and SVMlight by rows: its entries pass through bucket files, beside the target or in scratch. Text
-    (MatrixMarket, SVMlight) and `.npz` go to Zarr directly. `dst` appears when it is complete; what a
+    (MatrixMarket, SVMlight) and `.npz` go to Zarr directly (a dense matrix as text, which lies by columns,
+    through a flat file beside the target). `dst` appears when it is complete; what a
     killed conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says
     which), else the next one removes it.
     """

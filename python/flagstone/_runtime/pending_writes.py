@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ __all__ = ["WriteCombiner", "flush_all", "of"]
 
 MOST = 256 << 20  # bytes of one array that wait
 STAGING: int = _core.box_staging
+_LEAST = 1 << 20  # bytes of staging that a transfer takes at least
+_PAGES = 1 << 16
 
 Boxes = Sequence[tuple[Sequence[int], NDArray[Any]]]
 _waiting: dict[int, WriteCombiner] = {}  # by the id of the array
@@ -32,6 +35,29 @@ def flush_all(engine: _core.Engine) -> None:
     """Write what waits, of all arrays: a job is about to read them from the disk."""
     for one in list(_waiting.values()):
         one.flush(engine)
+
+
+def _left(engine: _core.Engine, wanted: int) -> int:
+    """Return what the limit leaves; what is kept for later is given back where that is less than `wanted`."""
+    left = engine.memory - _core.resident_bytes()
+    if left < wanted:
+        _core.release_pages()
+        _core.trim()
+        left = engine.memory - _core.resident_bytes()
+    return max(0, left)
+
+
+def _staging(engine: _core.Engine, untouched: int = 0) -> int:
+    """Return what a transfer may hold beside its boxes, of which so many bytes have no pages yet."""
+    return max(_LEAST, min(STAGING, _left(engine, STAGING + untouched) - untouched))
+
+
+def _values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return memory for a chunk: from 64 KiB on whole pages, which travel without a copy."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < _PAGES:
+        return np.empty(shape, dtype)
+    return _core.pages(nbytes)[:nbytes].view(dtype).reshape(shape)
 
 
 @dataclass
@@ -52,41 +78,58 @@ class WriteCombiner:
         self._array = array
         self._chunks = tuple(array.chunks)
         self._held: dict[tuple[int, ...], _Chunk] = {}  # oldest first
-        self._bytes = 0
+        self._bytes = 0  # of them
+        self._whole: list[tuple[Sequence[int], NDArray[Any]]] = []  # chunks of a call that can be written
+        self._whole_bytes = 0  # of those that waited; the others are the caller's
         self._lock = threading.RLock()
+        self.changes = 0  # calls that assigned something
         with _guard:
             _waiting[array.id] = self
 
     def write(self, engine: _core.Engine, boxes: Boxes) -> None:
         """Take boxes in; chunks that are whole by now go to the disk together."""
         with self._lock:
-            whole: list[tuple[Sequence[int], NDArray[Any]]] = []
-            limit = min(MOST, max(0, engine.memory - _core.resident_bytes() + self._bytes - STAGING) // 2)
-            for start, values in boxes:
-                for chunk, inside, outside in self._touched(start, values.shape):
-                    self._take(chunk, inside, values[outside], whole, engine, limit)
-            engine.write_boxes(self._array, whole)
+            self.changes += 1
+            limit = self._limit(engine)
+            try:
+                for start, values in boxes:
+                    for chunk, inside, outside in self._touched(start, values.shape):
+                        limit = self._take(chunk, inside, values[outside], engine, limit)
+                self._write_whole(engine)
+            finally:
+                self._whole, self._whole_bytes = [], 0
+
+    def _limit(self, engine: _core.Engine, wanted: int = 0) -> int:
+        """Return how many bytes may wait: half of what is left, for they are read once more when spilled."""
+        own = self._bytes + self._whole_bytes
+        limit = min(MOST, max(0, engine.memory - _core.resident_bytes() + own - STAGING) // 2)
+        if limit < min(MOST, wanted):
+            _core.release_pages()  # what is kept for the next results makes room
+            limit = min(MOST, max(0, engine.memory - _core.resident_bytes() + own - STAGING) // 2)
+        return limit
 
     def _take(
         self, chunk: tuple[int, ...], inside: tuple[slice, ...], part: NDArray[Any],
-        whole: list[tuple[Sequence[int], NDArray[Any]]], engine: _core.Engine, limit: int,
-    ) -> None:  # fmt: skip
+        engine: _core.Engine, limit: int,
+    ) -> int:  # fmt: skip
         start, shape = self._box(chunk)
         if part.shape == shape:
             self._drop(chunk)
-            whole.append((start, part))
-            return
+            self._whole.append((start, part))
+            return limit
         held = self._held.get(chunk)
         if held is None:
-            needed = int(np.prod(shape, dtype=object)) * (part.dtype.itemsize + 1)
-            if self._bytes + needed > limit:
+            needed = math.prod(shape) * (part.dtype.itemsize + 1)
+            if self._bytes + self._whole_bytes + needed > limit:
+                limit = self._limit(engine, self._bytes + self._whole_bytes + needed)
+            if self._bytes + self._whole_bytes + needed > limit:
+                self._write_whole(engine)
                 self._spill(engine, max(0, limit - needed))
             if needed > limit:  # no chunk fits: it is changed on the disk
-                engine.write_boxes(
-                    self._array, [([a + s.start for a, s in zip(start, inside, strict=True)], part)]
-                )
-                return
-            held = _Chunk(np.empty(shape, part.dtype), np.zeros(shape, bool), int(np.prod(shape)))
+                box = [a + s.start for a, s in zip(start, inside, strict=True)]
+                engine.write_boxes(self._array, [(box, part)], _staging(engine))
+                return limit
+            held = _Chunk(_values(shape, part.dtype), np.zeros(shape, bool), math.prod(shape))
             self._held[chunk] = held
             self._bytes += held.nbytes
         held.values[inside] = part
@@ -95,7 +138,14 @@ class WriteCombiner:
         held.given[inside] = True
         if held.missing == 0:
             self._drop(chunk)
-            whole.append((start, held.values))
+            self._whole.append((start, held.values))
+            self._whole_bytes += held.values.nbytes
+        return limit
+
+    def _write_whole(self, engine: _core.Engine) -> None:
+        whole, self._whole, self._whole_bytes = self._whole, [], 0
+        if whole:
+            engine.write_boxes(self._array, whole, _staging(engine))
 
     def _drop(self, chunk: tuple[int, ...]) -> None:
         if (held := self._held.pop(chunk, None)) is not None:
@@ -104,20 +154,21 @@ class WriteCombiner:
     def _spill(self, engine: _core.Engine, most: int) -> None:
         """Change the oldest chunks on the disk until `most` bytes wait."""
         while self._held and self._bytes > most:
-            chunks, size = [], 0
+            together = min(STAGING, _left(engine, 2 * STAGING) // 2)  # the other half is for the transfer
+            boxes: list[tuple[list[int], NDArray[Any]]] = []
+            chunks: list[tuple[int, ...]] = []
+            size = 0
             for chunk, held in self._held.items():
-                chunks.append(chunk)
-                size += held.values.nbytes
-                if size >= STAGING or self._bytes - size <= most:
+                if chunks and (size + held.values.nbytes > together or self._bytes - size <= most):
                     break
-            boxes = []
-            for chunk in chunks:
+                chunks.append(chunk)
                 start, shape = self._box(chunk)
-                boxes.append((start, np.empty(shape, self._held[chunk].values.dtype)))
-            engine.read_boxes(self._array, boxes)
+                boxes.append((start, _values(shape, held.values.dtype)))
+                size += held.nbytes
+            engine.read_boxes(self._array, boxes, _staging(engine, size))
             for chunk, (_, values) in zip(chunks, boxes, strict=True):
                 np.copyto(values, self._held[chunk].values, where=self._held[chunk].given)
-            engine.write_boxes(self._array, boxes)
+            engine.write_boxes(self._array, boxes, _staging(engine))
             for chunk in chunks:
                 self._drop(chunk)
 

@@ -129,10 +129,12 @@ def assign_flat():
     return assign_and_close
 
 
-@entry("with transaction", "transaction", variants=("rows", "whole", "odd"))
+@entry("with transaction", "transaction", variants=("rows", "whole", "odd", "wide"))
 def in_transaction(how):
     a = fresh(chunks=(512, 512))
-    row = np.ones((1, SIDE), "float32")
+    if how == "wide":  # a stripe of chunks is larger than what may wait
+        a = fl.create("assigned.zarr", (SIDE, SIDE), "float64", chunks=(512, 512), overwrite=True)
+    row = np.ones((1, SIDE), a.dtype)
     whole = np.ones((SIDE, SIDE), "float32")
 
     def update():

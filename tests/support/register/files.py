@@ -57,8 +57,7 @@ def convert_sparse(case):
 ), headers=POINTERS)  # fmt: skip
 def imports(name):
     os.utime(name)
-    target = "imported.npy" if name == "tall.mtx" else f"imported-{name}.zarr"
-    return lambda: fl.convert(name, target, overwrite=True)
+    return lambda: fl.convert(name, f"imported-{name}.zarr", overwrite=True)
 
 
 @entry("write_obsm", "write_obsm")

@@ -12,19 +12,22 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from ... import _core
-from ..._array.array import Array, open_core
+from ..._array.array import PIECE, STAGING, Array, open_core
 from ..._array.handle import built_aside, is_transposed
 from ..._array.requests import assign, take
 from ..._errors.classes import FormatError
 from ..._errors.messages import writing
+from ..._output.destination import Destination
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
 from ..._runtime.streaming import STEP, Block, Reported
 from ..._scratch import quota
-from ..._scratch.spill import spilling
+from ..._scratch.builds import whole_or_nothing
+from ..._scratch.spill import beside, spilling
 from ..._sparse.array import SparseArray
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
 from ..._sparse.row_blocks import row_blocks
+from ..._storage.copy import copy
 from ..._storage.import_cache import cached
 from .columns import columns_as_text
 from .lines import Lines
@@ -191,6 +194,20 @@ class _Spool:
                 )
 
 
+def _array_to_zarr(
+    call: Call, lines: Lines, header: _Header, target: str, report: Reported, replace: bool
+) -> Array:
+    """Write the columns to a flat file beside the target, and copy that into chunks."""
+    shape, size = (header.rows, header.cols), header.rows * header.cols * header.dtype.itemsize
+    call.room("two boxes and the transfers", 2 * min(PIECE, size) + min(STAGING, size))  # before text is read
+    with beside(target) as folder:
+        flat = _import_array(call, lines, header, f"{folder}/columns.npy", report, False)
+        destination = Destination("convert", target, shape, header.dtype.name, None, replace)
+        with whole_or_nothing(destination):
+            copy(call, flat, destination.core, Reported(call, size))
+            return destination.publish()
+
+
 def _import_array(
     call: Call, lines: Lines, header: _Header, target: str, report: Reported, replace: bool
 ) -> Array:
@@ -269,10 +286,15 @@ def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
     narrow: bool = False, record: Record = UNRECORDED,
 ) -> Array | SparseArray:  # fmt: skip
-    """Write the matrix of a MatrixMarket file to `target`: coordinates as a CSR group, else a dense array."""
+    """Write the matrix of a MatrixMarket file to `target`: coordinates as a CSR group, else a dense array.
+
+    `narrow`: for scratch, where dense arrays are flat and indices as short as they can be.
+    """
     with Lines(path, call) as lines:
         header = _Header(lines)
         report = Reported(call, lines.nbytes)
+        if header.layout == "array" and not narrow:
+            return _array_to_zarr(call, lines, header, target, report, replace)
         if header.layout == "array":
             return _import_array(call, lines, header, target, report, replace)
         spool = _Spool(lines, header, report)

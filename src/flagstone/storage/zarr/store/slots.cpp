@@ -189,9 +189,18 @@ StoredChunk ZarrStore::slot(const NewChunk& chunk) {
     hold(where.shard, shard);
   }
   if (!shard.unsynced) touch(where.shard, shard);
-  if (chunk.bytes == 0) return {};
+  if (chunk.bytes == 0) {
+    ++updates_;
+    return {};
+  }
   const std::uint64_t offset = place(where.shard, shard, where.entry) * layout_.slot_bytes();
+  ++updates_;
   return {shard.file, offset, layout_.slot_bytes(), layout_.slot_bytes()};
+}
+
+std::uint64_t ZarrStore::updates() const {
+  std::lock_guard lock(mutex_);
+  return updates_;
 }
 
 /// A chunk is all fill value now: where this transaction had put it nobody needs it.

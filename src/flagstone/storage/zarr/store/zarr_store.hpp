@@ -76,6 +76,8 @@ class ZarrStore final : public ArrayStore, public Located {
   /// Forgets what was written, or what is on the disk by now. What no index needs goes back to the file system.
   void end(End how);
   bool transacting() const { return transacting_; }
+  /// Chunks that were given places to be written to, ever: whether a call that failed had changed something.
+  std::uint64_t updates() const;
   /// FormatError where a shard is there and another program laid it out.
   void check_ours(const Shape& shard);
   /// Makes a chunk absent, in a transaction; it may lie outside the array's shape (in a shard that does not).
@@ -185,6 +187,7 @@ class ZarrStore final : public ArrayStore, public Located {
   bool next_ = false;     // of a ring of epochs: the slot that is written
   bool writing_ = false;  // and it says so
   bool broken_ = false;   // a step of this transaction failed, and so did its undoing
+  std::uint64_t updates_ = 0;
   mutable bool looked_ = false;
   mutable MetadataFile metadata_seen_{};
   mutable bool went_ = false;                 // another array took the path, or none: looked at once
