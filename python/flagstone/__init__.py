@@ -8,14 +8,11 @@
 
 from __future__ import annotations
 
-from . import errors, linalg, sparse  # noqa: F401 - faces of their own
+from typing import TYPE_CHECKING
+
+from . import errors
 from ._array import dispatch as _dispatch
-from ._array.array import Array
-from ._array.regions import Region
-from ._array.transactions import transaction
 from ._core import __version__
-from ._decomposition.pca import pca
-from ._decomposition.result import PcaResult, open_pca
 from ._errors.classes import (
     BudgetError,
     ConvergenceError,
@@ -25,40 +22,46 @@ from ._errors.classes import (
     ShapeError,
     StorageError,
 )
-from ._expression import expression as _lazy
-from ._expression import functions as _named
-from ._expression import reductions as _pending
-from ._expression import slicing as _slicing
-from ._expression.compute import compute
-from ._expression.expression import Expression
-from ._expression.functions import *  # noqa: F403 - their names are listed there, once
-from ._expression.functions import __all__ as _functions
-from ._expression.reductions import Reduced
-from ._formats.convert import convert
-from ._formats.hdf5.obsm import write_obsm
-from ._formats.open import open_path as open
-from ._formats.raw import open_raw
-from ._linalg.matmul import matmul
-from ._maintenance.check import CheckReport, RepairReport, check, repair
-from ._maintenance.pack import Packed, pack
-from ._output.create import create, from_numpy
-from ._recipes.single_cell import SingleCell, single_cell
-from ._resume.leftovers import LeftoverWarning
-from ._resume.resume import resume
-from ._runtime.calibrate import calibrate
-from ._runtime.plan import Plan, Stats
-from ._runtime.runtime import Runtime, features, stats
-from ._sparse.array import SparseArray
-from ._sparse.builder import from_blocks
-from ._storage import resize as _resizing
-from ._storage.chunk_shape import chunk_shape
-from ._storage.dask import dask_chunks, to_dask
-from ._storage.delete import delete
-from ._storage.epochs import Epochs, epochs
-from ._storage.rechunk import rechunk, transpose
-from ._tasks.fold import fold
-from ._tasks.graph import Graph, graph, read, reduce, update, write
-from ._tasks.map_blocks import map_blocks, map_tiles
+from ._expression.names import NAMES as _functions
+from ._resume import registers as _registers
+
+if TYPE_CHECKING:  # what the functions below load; a test compares them
+    from typing import Any
+
+    from . import linalg, sparse
+    from ._array.array import Array
+    from ._array.regions import Region
+    from ._array.transactions import transaction
+    from ._decomposition.pca import pca
+    from ._decomposition.result import PcaResult, open_pca
+    from ._expression.compute import compute
+    from ._expression.expression import Expression
+    from ._expression.functions import *  # noqa: F403 - their names are listed there, once
+    from ._expression.reductions import Reduced
+    from ._formats.convert import convert
+    from ._formats.hdf5.obsm import write_obsm
+    from ._formats.open import open_path as open
+    from ._formats.raw import open_raw
+    from ._linalg.matmul import matmul
+    from ._maintenance.check import CheckReport, RepairReport, check, repair
+    from ._maintenance.pack import Packed, pack
+    from ._output.create import create, from_numpy
+    from ._recipes.single_cell import SingleCell, single_cell
+    from ._resume.leftovers import LeftoverWarning
+    from ._resume.resume import resume
+    from ._runtime.calibrate import calibrate
+    from ._runtime.plan import Plan, Stats
+    from ._runtime.runtime import Runtime, features, stats
+    from ._sparse.array import SparseArray
+    from ._sparse.builder import from_blocks
+    from ._storage.chunk_shape import chunk_shape
+    from ._storage.dask import dask_chunks, to_dask
+    from ._storage.delete import delete
+    from ._storage.epochs import Epochs, epochs
+    from ._storage.rechunk import rechunk, transpose
+    from ._tasks.fold import fold
+    from ._tasks.graph import Graph, graph, read, reduce, update, write
+    from ._tasks.map_blocks import map_blocks, map_tiles
 
 __all__ = [
     "Array",
@@ -123,19 +126,148 @@ __all__ = [
 ]
 __all__ += _functions
 
-_dispatch.fill(
-    _dispatch.Dispatch(
-        ufunc=_lazy.from_ufunc,
-        numpy_ufunc=_named.numpy_ufunc,
-        numpy_function=_named.numpy_function,
-        astype=_named.astype,
-        clip=_named.clip,
-        round=_named.round,
-        reduce=_pending.reduce,
-        part=_slicing.part,
-        assign=_slicing.assign,
-        compute=compute,
-        matmul=matmul,
-        resize=_resizing.resize,
+# What is loaded when somebody first names it: all of it takes as long as NumPy does.
+
+
+def _load_arrays() -> dict[str, object]:
+    from ._array.array import Array
+    from ._array.regions import Region
+    from ._array.transactions import transaction
+    from ._output.create import create, from_numpy
+
+    return locals()
+
+
+def _load_files() -> dict[str, object]:
+    from ._formats.hdf5.obsm import write_obsm
+    from ._formats.open import open_path as open
+    from ._formats.raw import open_raw
+
+    return locals()
+
+
+def _load_expressions() -> dict[str, object]:
+    from ._expression.compute import compute
+    from ._expression.expression import Expression
+    from ._expression.reductions import Reduced
+
+    return locals()
+
+
+def _load_matrices() -> dict[str, object]:
+    import flagstone.linalg as linalg
+    import flagstone.sparse as sparse
+
+    from ._linalg.matmul import matmul
+    from ._sparse.array import SparseArray
+    from ._sparse.builder import from_blocks
+
+    return locals()
+
+
+def _load_decompositions() -> dict[str, object]:
+    from ._decomposition.pca import pca
+    from ._decomposition.result import PcaResult, open_pca
+
+    return locals()
+
+
+def _load_storage() -> dict[str, object]:
+    from ._formats.convert import convert
+    from ._storage.chunk_shape import chunk_shape
+    from ._storage.dask import dask_chunks, to_dask
+    from ._storage.delete import delete
+    from ._storage.epochs import Epochs, epochs
+    from ._storage.rechunk import rechunk, transpose
+
+    return locals()
+
+
+def _load_maintenance() -> dict[str, object]:
+    from ._maintenance.check import CheckReport, RepairReport, check, repair
+    from ._maintenance.pack import Packed, pack
+
+    return locals()
+
+
+def _load_tasks() -> dict[str, object]:
+    from ._tasks.fold import fold
+    from ._tasks.graph import Graph, graph, read, reduce, update, write
+    from ._tasks.map_blocks import map_blocks, map_tiles
+
+    return locals()
+
+
+def _load_recipes() -> dict[str, object]:
+    from ._recipes.single_cell import SingleCell, single_cell
+
+    return locals()
+
+
+def _load_runtime() -> dict[str, object]:
+    from ._resume.leftovers import LeftoverWarning
+    from ._resume.resume import resume
+    from ._runtime.calibrate import calibrate
+    from ._runtime.plan import Plan, Stats
+    from ._runtime.runtime import Runtime, features, stats
+
+    return locals()
+
+
+def _load_named() -> dict[str, object]:
+    from ._expression import functions
+
+    return {name: getattr(functions, name) for name in _functions}
+
+
+_LOADED_BY = {
+    name: load
+    for load in (
+        _load_arrays, _load_files, _load_expressions, _load_matrices, _load_decompositions, _load_storage,
+        _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
-)
+    for name in load.__code__.co_varnames  # what it imports
+} | dict.fromkeys(_functions, _load_named)  # fmt: skip
+
+
+def _operators() -> _dispatch.Dispatch:
+    from ._expression import compute, expression, functions, reductions, slicing
+    from ._linalg.matmul import matmul
+    from ._storage.resize import resize
+
+    return _dispatch.Dispatch(
+        ufunc=expression.from_ufunc,
+        numpy_ufunc=functions.numpy_ufunc,
+        numpy_function=functions.numpy_function,
+        astype=functions.astype,
+        clip=functions.clip,
+        round=functions.round,
+        reduce=reductions.reduce,
+        part=slicing.part,
+        assign=slicing.assign,
+        compute=compute.compute,
+        matmul=matmul,
+        resize=resize,
+    )
+
+
+def _registering() -> None:
+    for load in (_load_files, _load_matrices, _load_decompositions, _load_storage):
+        load()
+
+
+_dispatch.make_with(_operators)
+_registers.load_with(_registering)
+
+if not TYPE_CHECKING:  # which would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        """Load what is called `name`, with what stands beside it."""
+        load = _LOADED_BY.get(name)
+        if load is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals().update(load())
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LOADED_BY})

@@ -15,7 +15,7 @@ import pytest
 
 import flagstone as fl
 from flagstone._resume import identity
-from flagstone._resume.openers import OPENERS
+from flagstone._resume.registers import OPENERS
 from tests.support.error_sentences import fails
 from tests.support.killed_calls import cpp_example, left_at
 from tests.support.processes import random_csr

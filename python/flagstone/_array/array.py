@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .. import _core
 from .._errors.classes import Error
-from .._resume.openers import OPENERS
+from .._resume.registers import OPENERS
 from .._runtime.call import Call
 from .._runtime.memory_map import is_mapped
 from .._runtime.pending_writes import WriteCombiner

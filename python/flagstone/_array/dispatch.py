@@ -1,16 +1,16 @@
-"""What operators and methods of arrays need from the rooms above: one record, which the package fills."""
+"""What operators and methods of arrays need from the rooms above: one record, made when it is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
+if TYPE_CHECKING:  # every `import flagstone` pays for what is loaded here
+    import numpy as np
 
-from .basic_index import BasicIndexer, Key
+    from .basic_index import BasicIndexer, Key
 
-__all__ = ["Dispatch", "dispatch", "fill"]
+__all__ = ["Dispatch", "dispatch", "make_with"]
 
 
 class Reduce(Protocol):
@@ -25,8 +25,7 @@ class Matmul(Protocol):
     def __call__(self, a: Any, b: Any, /, *, out: Any = None) -> Any: ...
 
 
-@dataclass(eq=False, repr=False)  # made in a third of the time: every import pays for it
-class Dispatch:
+class Dispatch(NamedTuple):
     """The functions that rooms below call and rooms above define."""
 
     ufunc: Callable[[np.ufunc, tuple[Any, ...]], Any]  #: the lazy expression of a ufunc
@@ -43,15 +42,19 @@ class Dispatch:
     resize: Callable[[Any, Any, Any], None]
 
 
-_filled: Dispatch
+_make: Callable[[], Dispatch]
+_made: Dispatch | None = None
 
 
-def fill(given: Dispatch) -> None:
-    """Lend the functions; done once, when all rooms are there."""
-    global _filled
-    _filled = given
+def make_with(make: Callable[[], Dispatch]) -> None:
+    """Say what loads the rooms above and lends their functions."""
+    global _make
+    _make = make
 
 
 def dispatch() -> Dispatch:
-    """Return the functions of the rooms above."""
-    return _filled
+    """Return the functions of the rooms above, which the first call loads."""
+    global _made
+    if _made is None:
+        _made = _make()
+    return _made

@@ -17,9 +17,9 @@ from .._expression.expression import Expression
 from .._output.create import from_numpy
 from .._output.place import GroupPlace
 from .._output.replaceable import check_path
-from .._resume.calls import Again, resumable
 from .._resume.identity import identity
 from .._resume.openers import operand
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine

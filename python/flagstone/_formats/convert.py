@@ -15,10 +15,10 @@ from .._errors.messages import key_text, storage_error, writing
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite, exists
-from .._resume.calls import Again, resumable
 from .._resume.identity import identity
 from .._resume.openers import check_unchanged, operand
 from .._resume.record import Record, seconds_of
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call, Moved
 from .._runtime.routine import Streaming
 from .._runtime.streaming import Reported, ahead

@@ -14,7 +14,7 @@ from .._errors.messages import key_text, path_text, storage_error, warn_once
 from .._errors.regular import open_regular
 from .._expression.cf import packing_of
 from .._expression.expression import Expression
-from .._resume.openers import opener
+from .._resume.registers import opener
 from .._sparse.array import SparseArray
 from .raw import behind_user_block
 from .registry import FORMATS, of_file

@@ -16,7 +16,7 @@ from .._array.handle import opened_by
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular
-from .._resume.openers import opener
+from .._resume.registers import opener
 from .registry import SIGNATURE
 
 __all__ = ["behind_user_block", "open_raw"]

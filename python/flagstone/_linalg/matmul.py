@@ -16,8 +16,8 @@ from .._output.codec_choice import Choice
 from .._output.create import from_numpy
 from .._output.destination import kept_choice
 from .._output.place import Place
-from .._resume.calls import Again, old_output, resumable
-from .._resume.openers import operand
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._sparse.array import SparseArray

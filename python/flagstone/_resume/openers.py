@@ -1,33 +1,18 @@
-"""How operands are opened again: by a name that stands in pickles and records, never by a module's path."""
+"""What a record tells, opened again: operands by a registered name, never by a module's path; outputs."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
 from .identity import stored_stamp
+from .registers import OPENERS
 
-__all__ = ["OPENERS", "UnknownOpener", "check_unchanged", "opener", "operand"]
-
-Opener = TypeVar("Opener", bound=Callable[..., Any])
-
-#: Name: the function that opens, registered where it stands.
-OPENERS: dict[str, Callable[..., Any]] = {}
-
-
-def opener(name: str) -> Callable[[Opener], Opener]:
-    """Register a function that opens what it opened before, given the same arguments (JSON)."""
-
-    def register(function: Opener) -> Opener:
-        OPENERS[name] = function
-        return function
-
-    return register
+__all__ = ["UnknownOpener", "check_unchanged", "old_output", "operand", "written"]
 
 
 class UnknownOpener(LookupError):
@@ -67,3 +52,15 @@ def check_unchanged(name: str, told: dict[str, Any]) -> None:
             f"resume: {name} '{told['path']}' was changed since; what was computed is of its old version. "
             "Start the call again."
         )
+
+
+def old_output(path: str, told: dict[str, Any]) -> Any:
+    """Return what `out` was: the path, or the array there, which must be as it was."""
+    if "old" in told and stored_stamp(path) != told["old"]:
+        raise FormatError(f"resume: '{path}', which is replaced, was changed since; start the call again.")
+    return OPENERS["path"](path, mode="r+") if told["into"] else path
+
+
+def written(path: str, told: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that say how the output is written."""
+    return {"out": old_output(path, told)} | {name: told[name] for name in ("checksum", "codec", "order")}

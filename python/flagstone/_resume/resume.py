@@ -11,10 +11,10 @@ from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
 from .._runtime.runtime import current
-from .calls import CALLS
 from .leftovers import MEMBER, Leftover, leftovers
 from .openers import UnknownOpener
 from .record import expecting
+from .registers import CALLS
 
 __all__ = ["resume"]
 

@@ -18,7 +18,7 @@ from .._array.pickling import check_stamp, stamp
 from .._array.requests import html_table, take
 from .._errors.classes import ShapeError
 from .._resume.identity import identity
-from .._resume.openers import OPENERS, opener
+from .._resume.registers import OPENERS, opener
 from .._runtime.call import Call
 from .products import Product
 from .reductions import SparseReductions, stored_numbers

@@ -20,8 +20,8 @@ from .._expression.expression import Expression
 from .._output.codec_choice import CHECKSUMS, Choice, check_codec, choose
 from .._output.destination import check_new, kept_choice
 from .._output.place import Place
-from .._resume.calls import Again, resumable, written
-from .._resume.openers import operand
+from .._resume.openers import operand, written
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..._resume.openers import opener
+from ..._resume.registers import opener
 
 if TYPE_CHECKING:
     from ..._array.array import Array

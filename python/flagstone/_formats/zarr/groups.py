@@ -15,7 +15,7 @@ from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._errors.regular import open_regular
 from ..._expression.cf import ATTRIBUTES, note_packing
-from ..._resume.openers import opener
+from ..._resume.registers import opener
 from ..._sparse.array import SparseArray, matrix_of
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
