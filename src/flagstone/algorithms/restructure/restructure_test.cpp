@@ -13,13 +13,14 @@
 namespace flagstone::restructure {
 namespace {
 
-Job job_of(const Shape& shape, const Shape& from, const Shape& to, std::vector<std::size_t> axes = {}) {
+Job job_of(const Shape& shape, const Shape& from, const Shape& to, std::vector<std::size_t> axes = {},
+           const std::string& codec = "raw") {
   if (axes.empty()) {
     axes.resize(shape.size());
     std::iota(axes.begin(), axes.end(), 0);
   }
   const Source source{planned_array(shape, Dtype::float32, from), axes};
-  return {source, false, planned_array(seen(source, shape), Dtype::float32, to), "."};
+  return {source, false, planned_array(seen(source, shape), Dtype::float32, to, codec), "."};
 }
 
 Statistics counted(const Job& job, std::uint64_t budget) {
@@ -103,7 +104,7 @@ TEST(Restructure, FitsIntoWhatLeastSaysForManyShapes) {
       const auto chunk = [&] { return 1 + below(shape[d]) / (1 + below(4)); };
       from[d] = std::max(chunk(), ceil_div(shape[d], 40)), to[d] = std::max(chunk(), ceil_div(shape[d], 40));
     }
-    const Job job = job_of(shape, from, to);
+    const Job job = job_of(shape, from, to, {}, round % 3 ? "raw" : "zstd:1");
     RuntimeOptions options;
     options.workers = 2;
     const auto build = [&](Graph& graph) { run(graph, job, choose(job, graph.budget(), graph.workers())); };

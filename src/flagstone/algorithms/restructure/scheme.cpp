@@ -134,12 +134,16 @@ class Choice {
   const std::size_t item_;
 };
 
-/// Whole chunks of the result that one task writes: several where they are small.
-Shape grouped(const Lie& source, const Target& target, const Shape& box, std::uint64_t most) {
+/// Whole chunks of the result that one task writes: several where they are small. `room`: of the tile and what its
+/// chunks are packed into, a page or more each.
+Shape grouped(const Lie& source, const Target& target, const Shape& box, std::uint64_t room) {
   Shape tile = target.tile;
   if (!target.groups) return tile;
-  for (std::size_t d = tile.size(); d-- > 0;) {
-    const Index fits = static_cast<Index>(most / std::max<std::uint64_t>(1, bytes_of(tile, target.item)));
+  std::uint64_t chunks = 1;
+  for (std::size_t d = tile.size(); d-- > 0;
+       chunks = bytes_of(tile, 1) / std::max<std::uint64_t>(1, bytes_of(target.tile, 1))) {
+    const std::uint64_t bytes = std::max<std::uint64_t>(1, bytes_of(tile, target.item));
+    const Index fits = static_cast<Index>(std::min(least_group / bytes, room / (bytes + chunks * target.staging)));
     if (fits < 2) break;
     const Index extent = std::min(box[d], next_multiple(source.shape[d], tile[d]));
     Index times = std::min(fits, extent / tile[d]);
@@ -211,7 +215,7 @@ Scheme choose(const Lie& source, const Target& target, std::uint64_t budget, int
   Pass& last = scheme.second ? *scheme.second : scheme.first;
   const std::uint64_t room =
       budget > last.held ? (budget - last.held) / static_cast<std::uint64_t>(2 * workers + 2) : 0;
-  last.tile = grouped(source, target, last.box, std::min(least_group, room));
+  last.tile = grouped(source, target, last.box, room);
   return scheme;
 }
 
