@@ -128,11 +128,12 @@ void BoxIo::lend(const std::function<void(Ring&)>& use) {
 
 std::uint64_t BoxIo::check_room(const RoomAsked& asked) const {
   const std::uint64_t memory = impl_->options.memory;
-  std::uint64_t least = sum(resident_bytes(), asked.bytes) - asked.kept;
+  std::uint64_t kept = asked.kept;
+  std::uint64_t least = sum(resident_bytes(), asked.bytes) - kept;
   if (least > memory) {
-    if (asked.give_back) asked.give_back();
+    if (asked.give_back) asked.give_back(), kept = 0;
     trim_heap();
-    least = sum(resident_bytes(), asked.bytes);
+    least = sum(resident_bytes(), asked.bytes) - kept;
   }
   if (least <= memory) return memory - least;
   // What is named works where the process has grown by some MiB since.

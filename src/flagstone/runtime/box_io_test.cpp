@@ -244,5 +244,18 @@ TEST_F(BoxIoTest, AChildMayDropTheRuntimeOfItsParent) {
   EXPECT_EQ(elements_of<double>(runtime->read(array, {{0, 5}, {1, 1}}))[0], 5.0);
 }
 
+/// What is held already for a call counts once, also where nothing can be given back.
+TEST(BoxIoRoom, WhatIsKeptIsNotAskedForAgain) {
+  const std::uint64_t resident = resident_bytes();
+  Runtime runtime({.memory = resident + 16 * MiB, .workers = 1});
+  try {
+    runtime.boxes().check_room({.who = "read", .what = "a box", .bytes = 192 * MiB, .kept = 128 * MiB});
+    FAIL() << "64 MiB more do not fit";
+  } catch (const BudgetError& error) {
+    EXPECT_LE(error.least, resident + 96 * MiB);
+    EXPECT_GE(error.least, resident + 64 * MiB);
+  }
+}
+
 }  // namespace
 }  // namespace flagstone

@@ -84,7 +84,8 @@ Opened open_group_member(const std::string& place, const OpenOptions& options) {
                       "flagstone convert " +
                       place + " OUT.zarr");
   if (is_anndata(place)) {
-    if (fs::is_directory(place + "/X")) return open_directory(place + "/X", options);
+    std::error_code ignored;
+    if (fs::is_directory(place + "/X", ignored)) return open_directory(place + "/X", options);
     throw FormatError("open: " + quoted(place) + " has no X; it is an AnnData group" + members_text(place) +
                       "; name one of them (OpenOptions::member).");
   }

@@ -98,6 +98,9 @@ TEST_F(OpenTest, AnnDataIsItsX) {
   EXPECT_THAT(message_of([&] { open(at("cells.zarr")); }),
               HasSubstr("has no X; it is an AnnData group that holds nothing"));
   array("cells.zarr/other");
+  fs::create_symlink("X", at("cells.zarr/X"));  // to itself
+  EXPECT_THAT(message_of([&] { open(at("cells.zarr")); }), HasSubstr("has no X; it is an AnnData group"));
+  fs::remove(at("cells.zarr/X"));
   matrix("cells.zarr/X");
   EXPECT_EQ(open_sparse(at("cells.zarr")).nnz, 3);
   expect_array(open(at("cells.zarr"), {.member = "other"}));

@@ -43,7 +43,7 @@ bool remove_in_place(const std::string& path) {
   try {
     if (!metadata_go(path)) return begun;
     for (const auto& inside : fs::recursive_directory_iterator(path))  // members can be opened by their own paths
-      if (inside.is_directory() && !inside.is_symlink() && !metadata_go(inside.path().string())) return true;
+      if (!inside.is_symlink() && inside.is_directory() && !metadata_go(inside.path().string())) return true;
   } catch (const std::exception&) {  // the next writer does the rest
     return true;
   }
