@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,40 @@ def test_what_is_written_is_not_read(pair):
     b = fl.open(a.path, mode="r+")
     result = fl.map_tiles(lambda x: -x, b, out=b)
     np.testing.assert_array_equal(np.asarray(result), -pair[0])
+
+
+def test_blocks_take_the_memory_of_those_before_them(tmp_path):
+    """Whatever the limit: thousands of small blocks that wait, or that nobody needs any more, hold little."""
+    small = fl.create(tmp_path / "small.zarr", (2048 * 16, 16), "f4", (16, 16))
+    small[...] = np.arange(small.shape[0], dtype="f4")[:, None]
+    doubled = fl.map_tiles(lambda tile: 2 * tile, small, out=tmp_path / "mapped.zarr", memory="4GiB")
+    held = fl.stats().peak_budget
+    assert held < 6 << 20  # of 4 KiB for each block's input, result and scratch: 24 MiB
+    assert fl.map_tiles.plan(lambda tile: 2 * tile, small, out=tmp_path / "m.zarr", memory="4GiB").seconds > 0
+    assert np.array_equal(doubled[...], 2 * small[...])
+
+
+def test_an_array_that_is_given_twice_is_read_once(tmp_path, rng):
+    values = rng.random((256, 256))
+    given = fl.create(tmp_path / "a.zarr", values.shape, "f8", (64, 64))
+    given[...] = values
+    total = fl.map_blocks(lambda a, b: a + b, given, given.T, out=tmp_path / "sum.zarr", memory="1GiB")
+    assert np.array_equal(total[...], values + values.T)
+    assert fl.stats().bytes_read == values.nbytes
+
+
+def test_a_worker_keeps_what_is_its_own_between_blocks(tmp_path):
+    """Thread-local values of the function: a worker is one thread of the interpreter for the whole run."""
+    mine, made = threading.local(), []
+
+    def block(tile):
+        if not hasattr(mine, "number"):
+            mine.number = len(made)
+            made.append(mine.number)
+        return tile
+
+    small = fl.create(tmp_path / "small.zarr", (256 * 16, 16), "f4", (16, 16))
+    with fl.Runtime(workers=2):
+        fl.map_tiles(block, small, out=tmp_path / "mapped.zarr")
+    assert 1 <= len(made) <= 2
+    assert not hasattr(mine, "number")

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
@@ -59,6 +61,29 @@ class Interruptible {
 
  private:
   const unsigned long thread_ = PyThread_get_thread_ident();
+};
+
+/// The interpreter's state of a worker, kept until the thread ends: made anew for every call, it is an allocation of
+/// some structures and a mapping of 16 KiB for frames.
+class ThreadState {
+ public:
+  ThreadState() : held_(PyGILState_Ensure()), state_(PyEval_SaveThread()) {}
+  ~ThreadState() {
+    if (!Py_IsInitialized()) return;
+    PyEval_RestoreThread(state_);
+    PyGILState_Release(held_);
+  }
+  ThreadState(const ThreadState&) = delete;
+
+  /// For a thread that Python did not start.
+  static void keep() {
+    static thread_local std::unique_ptr<ThreadState> kept;
+    if (!kept && !PyGILState_GetThisThreadState()) kept = std::make_unique<ThreadState>();
+  }
+
+ private:
+  const PyGILState_STATE held_;
+  PyThreadState* const state_;
 };
 
 struct PythonTask {
@@ -135,11 +160,18 @@ void add_blocks(TaskList& list, const nb::object& function, const std::vector<Se
   };
   std::vector<std::size_t> order(shape.size());
   std::iota(order.begin(), order.end(), 0);
+  // A block that no other task names is not kept for one that might: its memory is the next block's.
+  std::set<decltype(target.first.id())> named{target.first.id()};
+  bool apart = true;
+  for (const Seen& input : inputs) apart &= named.insert(input.first.id()).second;
   for_each_box(whole(shape), block, order, [&](const Box& box) {
     PythonTask task{function, {}, box.start};
     task.accesses.reserve(inputs.size() + 2);
-    for (const Seen& input : inputs) task.accesses.push_back(read(region(input, box)));
-    task.accesses.push_back(write(region(target, box)));
+    for (const Seen& input : inputs) {
+      task.accesses.push_back(read(region(input, box)));
+      task.accesses.back().last = apart;
+    }
+    task.accesses.push_back(once(write(region(target, box))));
     const std::size_t bytes = scratch_bytes + each * static_cast<std::size_t>(count(box.shape));
     if (bytes > 0) task.accesses.push_back(scratch(bytes));
     list.tasks.push_back(std::move(task));
@@ -150,6 +182,7 @@ void add_blocks(TaskList& list, const nb::object& function, const std::vector<Se
 
 void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
                      std::span<const Tile> tiles) {
+  ThreadState::keep();
   nb::gil_scoped_acquire lock;
   const auto alive = std::make_shared<std::atomic<int>>(0);
   std::vector<Lease*> leases;

@@ -51,6 +51,7 @@ class Call:
         self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self._prepared_peak = 0
+        self._need = 0  # what its job takes beside what is resident, where that was counted
         self.entry = 0  # resident bytes when it began; 0: nobody looked
         if not light:
             self.begin()
@@ -107,11 +108,16 @@ class Call:
 
     def check_memory(self, job: _core.Job, beside: int = 0) -> None:
         """Refuse, before any data is moved, a limit that cannot work; `beside`: bytes yet to be touched."""
-        least = self.engine.least_memory(job) + beside
-        if least > self.memory:
+        resident = _core.resident_bytes()
+        self._need = self.engine.least_memory(job) - resident
+        self._check_need(beside)
+
+    def _check_need(self, beside: int) -> None:
+        """Refuse a limit in which what was counted last has no room beside what is resident now."""
+        beside += self._need
+        if _core.resident_bytes() + beside > self.memory:
             self.tidy()  # what was freed counts as resident until it is given back
-            least = self.engine.least_memory(job) + beside
-        self.check_least(least)
+        self.check_least(_core.resident_bytes() + beside)
 
     def check_least(self, least: int) -> None:
         """Refuse where so many bytes are needed and the limit is lower, give or take what drifts."""
@@ -122,11 +128,14 @@ class Call:
         """Return the limit to name for a need: whole MiB with one to spare for drift."""
         return _core.limit_for(min(least, _MOST))
 
-    def run(self, job: _core.Job) -> _core.Statistics:
-        """Execute a job; Ctrl-C cancels it cleanly."""
+    def run(self, job: _core.Job, counted: bool = False) -> _core.Statistics:
+        """Execute a job; Ctrl-C cancels it cleanly. `counted`: what it needs was, by check_memory()."""
         flush_all(self.engine)  # assigned in a transaction, and not yet where the job looks for it
         _core.release_pages()
-        self.check_memory(job)
+        if counted:
+            self._check_need(0)
+        else:
+            self.check_memory(job)
         self.ready()
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)

@@ -167,8 +167,7 @@ class _Body:
             whole.flags.writeable = False
             views.append(whole)
         try:
-            with self.inside[-1].here():
-                self.function(*views)
+            self.inside[-1].call(self.function, views)
         except BaseException as error:
             note(error, self._where())
             raise
@@ -195,14 +194,14 @@ class _BlockBody:
     ) -> None:  # fmt: skip
         self.function, self.name, self.arrays, self.block = function, name, arrays, block
         self.turned = [is_transposed(array) for array in arrays]
+        self.any_turned = any(self.turned)
         self.inside = inside
 
     def __call__(self, start: list[int], *tiles: Any) -> None:
-        if any(self.turned):
+        if self.any_turned:
             tiles = tuple(t.T if turn else t for t, turn in zip(tiles, self.turned, strict=True))
         try:
-            with self.inside[-1].here():
-                self.function(*tiles)
+            self.inside[-1].call(self.function, tiles)
         except BaseException as error:
             target = self.arrays[-1]
             ends = (min(s + b, n) for s, b, n in zip(start, self.block, target.shape, strict=True))
@@ -335,7 +334,7 @@ class Graph:
             self._call.check_memory(job)
         with updating(self._handles.changed.values()):
             self._inside.append(Inside.now())
-            done = self._call.run(job)
+            done = self._call.run(job, counted=True)
         for array in self._handles.changed.values():
             array.flush()
         self.stats = self._call.record(done, f"graph of {len(self)} tasks", "as added", 1)

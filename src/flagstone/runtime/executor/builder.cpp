@@ -21,8 +21,13 @@ void tiles_of(const TaskState& task, std::vector<Tile>& tiles) {
 
 /// Waits on the builder's thread; every tenth of a second the heartbeat may look for Ctrl-C and throw.
 template <class Ready>
-void BuilderThread::wait_until(Lock& lock, Ready ready) {
+void BuilderThread::wait_until(Lock& lock, Ready ready, bool changes) {
   constexpr auto beat = std::chrono::milliseconds(100);
+  struct Waiting {
+    RunState& run;
+    ~Waiting() { run.builder_waits_for = nullptr; }
+  } const waiting{run_};
+  if (!changes) run_.builder_waits_for = std::ref(ready);
   auto next = Clock::now() + beat;  // by the clock: events that come faster must not keep Ctrl-C waiting
   while (!ready()) {
     run_.builder_ready.wait_until(lock, next);
@@ -131,7 +136,8 @@ void BuilderThread::await(std::vector<Access> accesses, const std::function<void
   add_one(lock, std::move(spec), true);
   TaskState* task = nullptr;
   run_.advance(lock);
-  wait_until(lock, [&] { return run_.error || (task = run_.scheduler.take_host()) != nullptr; });
+  wait_until(
+      lock, [&] { return run_.error || (task = run_.scheduler.take_host()) != nullptr; }, true);
   run_.throw_if_failed();
   ++run_.running;
   lock.unlock();
@@ -171,7 +177,8 @@ void BuilderThread::drain() {
 Charge BuilderThread::charge(std::uint64_t bytes) {
   Lock lock(run_.mutex);
   bool taken = false;
-  wait_until(lock, [&] { return run_.error || (taken = run_.scheduler.reserve(bytes)); });
+  wait_until(
+      lock, [&] { return run_.error || (taken = run_.scheduler.reserve(bytes)); }, true);
   run_.throw_if_failed();
   run_.pool.trim(run_.scheduler.cache().used(), run_.scheduler.cache().peak());
   return Charge([returns = run_.scheduler.returns(), bytes] { returns->fetch_add(bytes); });

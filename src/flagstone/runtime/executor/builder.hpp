@@ -38,8 +38,9 @@ class BuilderThread final : public RunningGraph {
   using Clock = RunState::Clock;
   TaskId add_one(Lock& lock, TaskSpec task, bool host);
   bool settled() const;
+  /// `changes`: to look at what is waited for changes it, which is the builder's alone.
   template <class Ready>
-  void wait_until(Lock& lock, Ready ready);
+  void wait_until(Lock& lock, Ready ready, bool changes = false);
 
   RunState& run_;
   const TransferQueue& transfers_;

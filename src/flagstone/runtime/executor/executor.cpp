@@ -1,5 +1,6 @@
 #include "flagstone/runtime/executor/executor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -85,14 +86,32 @@ void Executor::fail(std::exception_ptr first, const std::string& where) {
 }
 
 void Executor::advance(Lock& lock) {
+  pump();
+  wake(0);
+  transfers_.post(lock);
+}
+
+/// After what a worker did: the next thing to do is its own, unless it has requests to submit first.
+void Executor::advance_and_go_on(Lock& lock) {
+  pump();
+  wake(transfers_.unsent() ? 0 : 1);
+  transfers_.post(lock);
+}
+
+void Executor::pump() {
   if (!error) try {
       scheduler.pump();
     } catch (...) {
       fail(std::current_exception());
     }
-  work_ready.notify_all();
-  builder_ready.notify_all();
-  transfers_.post(lock);
+}
+
+/// Wakes those who have something to do, but for `taken` things: to wake a thread that finds nothing takes longer than
+/// a small task.
+void Executor::wake(std::size_t taken) {
+  const std::size_t ready = jobs.size() + scheduler.runnable();
+  for (std::size_t i = taken; i < std::min(ready, taken + static_cast<std::size_t>(idle)); ++i) work_ready.notify_one();
+  if (!builder_waits_for || builder_waits_for()) builder_ready.notify_all();
 }
 
 // ---- workers ------------------------------------------------------------------------------------------------------
@@ -119,11 +138,13 @@ void Executor::work() {
       --running;
       stats.worker_busy_seconds += seconds_between(began, Clock::now());
       if (thrown) fail(thrown);
-      advance(lock);
+      advance_and_go_on(lock);
     } else if (TaskState* task = error ? nullptr : scheduler.take()) {
       run_task(lock, *task, tiles);
     } else {
+      ++idle;
       work_ready.wait(lock);
+      --idle;
     }
   }
 }
@@ -159,7 +180,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
     } catch (...) {
       fail(std::current_exception());
     }
-  advance(lock);
+  advance_and_go_on(lock);
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------

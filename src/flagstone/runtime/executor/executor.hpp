@@ -37,6 +37,9 @@ class Executor final : private RunState, private Machine {
   void load(TileState& tile, Transfer transfer) override { transfers_.load(tile, std::move(transfer)); }
   void store(TileState& tile, Transfer transfer) override { transfers_.store(tile, std::move(transfer)); }
 
+  void advance_and_go_on(Lock& lock);
+  void pump();
+  void wake(std::size_t taken);
   void work();
   void run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles);
   void stop();

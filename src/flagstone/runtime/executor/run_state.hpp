@@ -45,6 +45,9 @@ class RunState {
   Scheduler scheduler;
   std::deque<std::function<void()>> jobs;  // conversions: before any task
   int running = 0;                         // tasks and conversions on workers, bodies on the builder's thread
+  int idle = 0;                            // workers that wait for something to do
+  /// What the builder waits for, where looking changes nothing: it is woken when that is so. Else at every event.
+  std::function<bool()> builder_waits_for;
   std::exception_ptr error;
   Statistics stats;
   /// The calling thread is a worker of some run: it must not wait for tasks.

@@ -26,6 +26,8 @@ class TransferQueue {
   void forget_unsent();
   /// No request is out of which anything will be heard.
   bool settled() const { return requests_out_ == 0 || ring_lost_; }
+  /// Something is to be submitted.
+  bool unsent() const { return !outbox_.empty(); }
   /// The ring failed with requests in its queues, which may still complete: it must not serve another run.
   bool ring_lost() const { return ring_lost_; }
   /// Seconds that the ring was busy until now, beside those in the statistics.

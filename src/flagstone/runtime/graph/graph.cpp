@@ -34,6 +34,11 @@ Access again(Access access) {
   return access;
 }
 
+Access once(Access access) {
+  access.once = true;
+  return access;
+}
+
 Charge::Charge(std::function<void()> release) : release_(std::move(release)) {}
 Charge::Charge(Charge&& other) noexcept : release_(std::exchange(other.release_, nullptr)) {}
 Charge& Charge::operator=(Charge&& other) noexcept {

@@ -36,6 +36,7 @@ struct Access {
   std::size_t scratch_bytes = 0;
   bool last = false;   // nobody needs the region after this task: drop it, do not write it back
   bool again = false;  // a task that is yet to be added needs it: do not write it behind
+  bool once = false;   // no task that is yet to be added needs it: not kept when it is written
 };
 Access read(Region region);
 Access write(Region region);
@@ -47,6 +48,8 @@ Access scratch(std::size_t bytes);
 Access last(Access access);
 /// The same access, and a task that is yet to be added needs what it makes: written only where its room is needed.
 Access again(Access access);
+/// The same access, and no later task reads what it makes: its memory is free when it is written.
+Access once(Access access);
 
 struct Cost {
   double flops = 0;

@@ -59,6 +59,7 @@ struct TileState {
   Where where = Where::absent;
   bool dirty = false;    // newer than the disk
   bool again = false;    // since the last change: a task that is yet to be added needs it
+  bool once = false;     // since the last change: no task that is yet to be added needs it
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
   bool open = false;     // admitted for modification and not yet written back: a product in progress
   bool measured_read = false, measured_write = false;

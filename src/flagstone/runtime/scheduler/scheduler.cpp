@@ -22,6 +22,9 @@ constexpr int most_scored = 1024;  // startable tasks that one decision compares
 // only spread a stream over more memory than the processor's caches and page tables like (16 % of a pass over CSR).
 constexpr std::uint64_t enough_loading = 16 * MiB;
 constexpr std::uint64_t enough_admitted = 12;  // tasks a worker
+// Where it is trusted, what lies far ahead may load too, for disks; but small tasks that wait by the thousand take
+// fresh memory each where they would take that of those before them.
+constexpr std::uint64_t enough_ahead = 256;  // tasks
 
 /// Of the capacity, what products in progress may hold: the rest is for the operands that stream past them.
 std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
@@ -138,13 +141,14 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
     drop_outdated();
     auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
     if (held == task.held.end()) {
-      task.held.push_back({&tile, reads, modifies, access.last, access.again});
+      task.held.push_back({&tile, reads, modifies, access.last, access.again, access.once});
       need += tile.bytes + (reads ? tile.read_staging : 0);
     } else {
       held->reads |= reads;
       held->modifies |= modifies;
       held->last |= access.last;
       held->again |= access.again;
+      held->once |= access.once;
     }
   }
   named.reset();
@@ -218,7 +222,7 @@ TaskState* Scheduler::best_startable() const {
   std::uint64_t least = 0;
   int most = 0, seen = 0;
   for (TaskState* task : startable_) {
-    if ((task->trusted || task->spec.priority > 0) && !best) return task;
+    if ((task->trusted || task->spec.priority > 0) && !best) return admitted_ < enough_ahead ? task : nullptr;
     if (far_enough) return nullptr;  // a choice made later knows more of the graph
     const std::uint64_t cost = score(*task);
     if (cost == 0) return task;
@@ -365,7 +369,7 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
-  if (held.modifies) tile.again = held.again;
+  if (held.modifies) tile.again = held.again, tile.once = held.once;
   if (tile.pins > 0) return;
   if (held.last && tile.uses.empty() && !tile.in_memory_array() && !tile.storing) {
     drop(tile);
@@ -412,6 +416,8 @@ void Scheduler::stored(TileState& tile) {
   arrived(tile);
   if (tile.pins == 0 && tile.done_with())
     store(tile);
+  else if (tile.pins == 0 && tile.once && tile.uses.empty())
+    drop(tile);
   else
     cache_.requeue(tile);
 }

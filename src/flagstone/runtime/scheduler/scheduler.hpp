@@ -17,7 +17,7 @@ struct TaskState {
   enum class Phase : std::uint8_t { waiting, admitted, running, done };
   struct Held {
     TileState* tile;
-    bool reads, modifies, last, again;
+    bool reads, modifies, last, again, once;
   };
 
   TaskId id = 0;
@@ -84,6 +84,8 @@ class Scheduler {
   bool drained() const { return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes() == 0; }
   bool idle() const { return tasks_.empty(); }
   std::size_t pending() const { return tasks_.size(); }
+  /// Tasks that take() would give.
+  std::size_t runnable() const { return runnable_.size(); }
   const Cache& cache() const { return cache_; }
   /// The largest capacity that any task so far needed at least, charges of the time included.
   std::uint64_t least_capacity() const { return least_capacity_; }
