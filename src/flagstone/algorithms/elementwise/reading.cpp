@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "flagstone/algorithms/elementwise/box_cost.hpp"
 #include "flagstone/algorithms/elementwise/operand.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
@@ -13,24 +14,8 @@
 namespace flagstone::elementwise {
 namespace {
 
-// As algorithms/restructure weighs requests: a constant, never a rate of this machine.
-constexpr double request_bytes = 100.0 * KiB;
-constexpr std::uint64_t most_piece = 4 * MiB;
 constexpr std::size_t most_pieces = 4096;  // under one tile: accesses of one task
-constexpr double dear = 2.0;               // times its bytes: below it boxes are read as they are
 constexpr double better = 0.75;            // of what boxes cost: another way must be worth its detour
-
-/// What boxes of one operand cost.
-struct Boxes {
-  double content = 0;        // bytes of all its boxes
-  double least = 0;          // what they would cost in one request each
-  double cost = 0;           // bytes that are moved or unpacked, with what requests cost
-  double bytes = 0;          // that are moved
-  std::uint64_t held = 0;    // by one task
-  std::uint64_t buffer = 0;  // the part of it that is the tile
-  std::size_t run = 0;
-  bool fixed = true;  // in memory, small, or broadcast
-};
 
 std::string rounded(double times) {
   const auto tenths = static_cast<long>(std::lround(times * 10));
@@ -55,10 +40,13 @@ class Choice {
   Choice(const Pass& pass, const Shape& tile, int workers)
       : pass_(pass), tile_(tile), workers_(static_cast<std::uint64_t>(workers)) {
     for (std::size_t d = 0; d < tile.size(); ++d) tiles_ *= static_cast<double>(ceil_div(pass.shape[d], tile[d]));
-    for (const Operand& operand : pass.operands) boxes_.push_back(boxes_of(operand));
+    const std::vector<Box> samples = sample_tiles(pass, tile);
+    for (const Operand& operand : pass.operands) boxes_.push_back(cost_of_boxes(pass, operand, samples, tiles_));
   }
 
-  bool all_cheap() const { return std::none_of(boxes_.begin(), boxes_.end(), is_dear); }
+  bool all_cheap() const {
+    return std::none_of(boxes_.begin(), boxes_.end(), [](auto& one) { return one.dear(); });
+  }
 
   std::uint64_t needs(const Scheme& scheme) const;
   /// Every operand as it is, and what is dear about it.
@@ -81,11 +69,6 @@ class Choice {
     std::optional<restructure::Pass> copy;
   };
 
-  static bool is_dear(const Boxes& boxes) { return !boxes.fixed && boxes.cost > dear * boxes.least; }
-
-  Boxes boxes_of(const Operand& operand) const;
-  std::vector<Box> samples() const;
-  std::uint64_t made() const;
   std::uint64_t together(std::size_t i) const;
   std::uint64_t beside(std::uint64_t crowd) const;
   std::uint64_t held_of(const Operand& operand, const Shape& piece, const std::vector<std::size_t>& order,
@@ -107,80 +90,12 @@ class Choice {
   const Shape& tile_;
   const std::uint64_t workers_;
   double tiles_ = 1;
-  std::vector<Boxes> boxes_;
+  std::vector<BoxCost> boxes_;
 };
 
-/// Three tiles: the first, one in the middle, the last whole one.
-std::vector<Box> Choice::samples() const {
-  std::vector<Box> boxes;
-  for (const int third : {0, 1, 2}) {
-    Box box{pass_.start, tile_};
-    for (std::size_t d = 0; d < tile_.size(); ++d) {
-      box.shape[d] = std::min(tile_[d], pass_.shape[d]);
-      box.start[d] += std::max<Index>(0, pass_.shape[d] / tile_[d] - 1) * third / 2 * tile_[d];
-    }
-    boxes.push_back(std::move(box));
-  }
-  return boxes;
-}
-
-Boxes Choice::boxes_of(const Operand& operand) const {
-  Boxes found;
-  if (operand.array.in_memory() || broadcast(operand, pass_)) {
-    found.held = operand.array.in_memory() ? 0 : bytes_of(operand.array.shape(), size_of(operand.array.dtype()));
-    return found;
-  }
-  found.fixed = false;
-  const std::size_t item = size_of(operand.array.dtype());
-  const ArrayStore& store = operand.array.store();
-  double seen = 0;
-  for (const Box& box : samples()) {
-    const Box part = box_of(operand, box);
-    const Transfer transfer = store.read(part);
-    double moved = static_cast<double>(transfer.bytes());
-    found.bytes += moved;
-    if (store.unpack_bytes() > 0) {  // packed chunks are unpacked whole
-      double unpacked = static_cast<double>(item);
-      for (std::size_t d = 0; d < part.start.size(); ++d) {
-        const Index chunk = operand.array.chunks()[d];
-        unpacked *=
-            static_cast<double>((ceil_div(part.start[d] + part.shape[d], chunk) - part.start[d] / chunk) * chunk);
-      }
-      moved = transfer.segments.empty() ? moved : std::max(moved, unpacked);
-    }
-    found.cost += moved + request_bytes * static_cast<double>(transfer.segments.size());
-    found.buffer = std::max<std::uint64_t>(found.buffer, transfer.buffer_bytes);
-    found.held = std::max<std::uint64_t>(found.held, size_class(transfer.buffer_bytes) + transfer.staging_bytes);
-    seen += static_cast<double>(bytes_of(part.shape, item));
-    found.run = store.run_bytes(part.shape);
-  }
-  found.least = (seen / 3 + request_bytes) * tiles_;
-  found.fixed = operand.array.nbytes() < most_piece;
-  found.content = seen / 3 * tiles_, found.cost *= tiles_ / 3, found.bytes *= tiles_ / 3;
-  return found;
-}
-
-/// What one task holds beside what it reads: values that are stored, folded, looked at.
-std::uint64_t Choice::made() const {
-  std::uint64_t task = kernel::evaluate_scratch(pass_.program) + pass_.visit.scratch;
-  Box first{Shape(tile_.size(), 0), tile_};
-  for (std::size_t d = 0; d < tile_.size(); ++d) first.shape[d] = std::min(tile_[d], pass_.shape[d]);
-  for (const Store& store : pass_.stores)
-    task += align_up(bytes_of(tile_, size_of(store.array.dtype()))) +
-            (store.array.in_memory() ? 0 : store.array.store().write_staging(first));
-  for (const int value : pass_.visit.values) task += align_up(bytes_of(tile_, size_of(pass_.program.dtype(value))));
-  for (const Reduction& reduction : pass_.reductions) {
-    Index results = 8 * kernel::accumulator_words(reduction.fold, pass_.program.dtype(reduction.value));
-    for (std::size_t d = 0; d < tile_.size(); ++d)
-      if (!reduction.reduced[d]) results *= tile_[d];
-    task += 2 * align_up(static_cast<std::uint64_t>(results));
-  }
-  return task;
-}
-
 std::uint64_t Choice::as_boxes() const {
-  std::uint64_t task = made() + pass_.visit.held;
-  for (const Boxes& boxes : boxes_) task += boxes.held;
+  std::uint64_t task = made_by_task(pass_, tile_) + pass_.visit.held;
+  for (const BoxCost& boxes : boxes_) task += boxes.held;
   return task;
 }
 
@@ -193,8 +108,8 @@ std::uint64_t Choice::together(std::size_t i) const {
 /// What one task of the scheme holds, on the tiles that boxes were counted on.
 std::uint64_t Choice::needs(const Scheme& scheme) const {
   std::uint64_t most = 0;
-  for (const Box& box : samples()) {
-    std::uint64_t task = made() + pass_.visit.held;
+  for (const Box& box : sample_tiles(pass_, tile_)) {
+    std::uint64_t task = made_by_task(pass_, tile_) + pass_.visit.held;
     for (std::size_t i = 0; i < boxes_.size(); ++i) {
       if (scheme.readings.empty() || scheme.readings[i].piece.empty()) {
         task += boxes_[i].held;
@@ -219,12 +134,12 @@ std::uint64_t Choice::needs(const Scheme& scheme) const {
 
 /// What `crowd` tasks hold beside pieces.
 std::uint64_t Choice::beside(std::uint64_t crowd) const {
-  std::uint64_t task = made(), once = pass_.visit.held;
+  std::uint64_t task = made_by_task(pass_, tile_), once = pass_.visit.held;
   for (std::size_t i = 0; i < boxes_.size(); ++i)
     if (boxes_[i].fixed)
       once += boxes_[i].held;
     else
-      task += std::max(is_dear(boxes_[i]) ? 0 : boxes_[i].held, together(i));
+      task += std::max(boxes_[i].dear() ? 0 : boxes_[i].held, together(i));
   return once + crowd * task;
 }
 
@@ -329,7 +244,7 @@ std::optional<Choice::Way> Choice::copied(const Members& members, const Order& o
 
 std::string Choice::reason(std::size_t member, const Way* way) const {
   const Operand& operand = pass_.operands[member];
-  const Boxes& boxes = boxes_[member];
+  const BoxCost& boxes = boxes_[member];
   std::string text = name_of(operand) + " would be read " + rounded(boxes.bytes / std::max(1.0, boxes.content)) +
                      " times, in runs of " + format_bytes(boxes.run);
   if (!way) {
@@ -345,7 +260,7 @@ Scheme Choice::boxes(const Order& order) const {
   Scheme scheme;
   scheme.order = order;
   for (std::size_t i = 0; i < boxes_.size(); ++i)
-    if (is_dear(boxes_[i])) scheme.why += (scheme.why.empty() ? "" : "; ") + reason(i, nullptr);
+    if (boxes_[i].dear()) scheme.why += (scheme.why.empty() ? "" : "; ") + reason(i, nullptr);
   return scheme;
 }
 
@@ -359,14 +274,14 @@ Choice::Found Choice::within(const Order& order, Room room, double boxes_cost) c
   std::uint64_t left = 0;  // what those need that are read as boxes after all
   std::vector<bool> done(boxes_.size(), false);
   for (std::size_t i = 0; i < boxes_.size(); ++i) {
-    if (done[i] || !is_dear(boxes_[i])) continue;
+    if (done[i] || !boxes_[i].dear()) continue;
     Members members, costly;
     double as_boxes = 0, cheap = 0;
     for (std::size_t j = 0; j < boxes_.size(); ++j)
       if (!boxes_[j].fixed && pass_.operands[j].array.id() == pass_.operands[i].array.id()) {
         members.push_back(j);
         as_boxes += boxes_cost * boxes_[j].cost;
-        if (is_dear(boxes_[j]))
+        if (boxes_[j].dear())
           costly.push_back(j), done[j] = true;
         else
           cheap += boxes_[j].cost;
