@@ -24,7 +24,8 @@ FlashFile::FlashFile(std::shared_ptr<File> file, std::string path, bool writable
   mapped_ = static_cast<std::byte*>(at);
 }
 
-std::uint64_t bytes_of_file(std::uint64_t offset, std::uint64_t elements, std::size_t item, const std::string& path) {
+std::uint64_t FlashFile::bytes_for(std::uint64_t offset, std::uint64_t elements, std::size_t item,
+                                   const std::string& path) {
   constexpr std::uint64_t most = std::uint64_t{1} << 63;  // what off_t counts
   if (offset >= most || elements >= (most - offset) / item)
     throw StorageError("flash: " + std::to_string(elements) + " elements are more than a file holds", EFBIG, path);

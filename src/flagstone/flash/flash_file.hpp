@@ -27,6 +27,9 @@ class FlashFile {
   /// The same in scratch: its bytes are promised before it is made, until close(). ScratchError (EDQUOT) where the
   /// quota does not hold them.
   static std::shared_ptr<FlashFile> temporary(const ScratchSpace& space, std::uint64_t bytes);
+  /// Of a file of so many elements behind `offset` bytes. StorageError (EFBIG) where no file is so long.
+  static std::uint64_t bytes_for(std::uint64_t offset, std::uint64_t elements, std::size_t item,
+                                 const std::string& path);
   ~FlashFile();
   FlashFile(const FlashFile&) = delete;
 
@@ -60,8 +63,5 @@ class FlashFile {
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<ArrayStore>> arrays_;
 };
-
-/// offset + elements * item. StorageError (EFBIG) where no file is so long.
-std::uint64_t bytes_of_file(std::uint64_t offset, std::uint64_t elements, std::size_t item, const std::string& path);
 
 }  // namespace flagstone

@@ -69,7 +69,7 @@ class flash_ptr {
 template <class T>
 flash_ptr<T> map_file(const std::string& path, MapMode mode = MapMode::read, std::uint64_t elements = 0,
                       std::uint64_t offset = 0) {
-  return {FlashFile::open(path, mode, bytes_of_file(offset, elements, sizeof(T), path)), offset};
+  return {FlashFile::open(path, mode, FlashFile::bytes_for(offset, elements, sizeof(T), path)), offset};
 }
 /// Makes what was written durable and lets go of the mapping; every pointer into the file is dead.
 template <class T>
@@ -84,7 +84,7 @@ void unmap_file(flash_ptr<T>& p) {
 template <class T>
 flash_ptr<T> flash_malloc(Runtime& runtime, std::uint64_t elements) {
   const ScratchSpace space = runtime.scratch("flash_malloc");
-  return {FlashFile::temporary(space, bytes_of_file(0, elements, sizeof(T), space.directory)), 0};
+  return {FlashFile::temporary(space, FlashFile::bytes_for(0, elements, sizeof(T), space.directory)), 0};
 }
 template <class T>
 void flash_free(flash_ptr<T>& p) {
