@@ -196,6 +196,28 @@ def test_segments(arrays):
                 np.testing.assert_array_equal(out, values[key])
 
 
+def test_segments_work_with_the_least_that_they_name(isolated):
+    """The piece before is still the caller's when the next but one is asked for: that one waits for it."""
+    steps, over = isolated(
+        """
+        from tests.support.processes import peak_memory, reset_peak
+        np.save("a.npy", np.ones((4096, 4096), "float32"))
+        a, limit, steps = fl.open("a.npy"), 1 << 20, 0
+        while True:
+            reset_peak()
+            try:
+                with fl.Runtime(memory=limit):
+                    assert sum(int(part.sum()) for _, part in a.segments(nbytes="16MiB")) == a.size
+                break
+            except fl.BudgetError as error:
+                limit, steps = error.least, steps + 1
+        result = steps, peak_memory() - limit
+        """
+    )
+    assert steps == 1
+    assert over <= 0
+
+
 def test_segments_end_where_the_caller_ends(arrays):
     A, values = arrays["zarr"]
     for number, (_where, part) in enumerate(A.segments(nbytes=1280)):

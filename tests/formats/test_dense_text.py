@@ -124,3 +124,24 @@ def test_the_file_is_read_once(tmp_path, order):
 
 if __name__ == "__main__":
     print(json.dumps(through_scratch(sys.argv[1])))
+
+
+@pytest.mark.parametrize("beside", [24, 45])
+def test_planning_a_copy_of_a_tall_matrix_keeps_the_limit(isolated, beside):
+    """Each row of a flat file is a run of its own in the plan of a column: 100 MB for 200,000 rows."""
+    over = isolated(
+        """
+        from tests.support.processes import peak_memory, reset_peak
+        np.save("tall.npy", np.ones((200_000, 24), "float32"))
+        np.save("few.npy", np.ones((2000, 24), "float32"))
+        fl.convert("few.npy", "few.mtx")  # once: code is there
+        fl._core.release_pages()
+        fl._core.trim()
+        limit = fl._core.resident_bytes() + (beside << 20)
+        reset_peak()
+        fl.convert("tall.npy", "tall.mtx", memory=limit)
+        result = peak_memory() - limit
+        """,
+        beside=beside,
+    )
+    assert over <= 0, f"{over / 2**20:.1f} MiB over the limit"

@@ -247,3 +247,30 @@ def test_means_of_nothing_are_nan(shape):
         got, wanted = np.asarray(x.mean(axis)).ravel(), np.sum(np.zeros(shape), axis) / max(shape[axis], 1)
         assert got.shape == wanted.shape
         assert np.all(np.isnan(got)) == (shape[axis] == 0 or got.size == 0)
+
+
+def test_to_scipy_holds_each_part_once(isolated):
+    """At its least limit: SciPy copied memory of whole pages, which it took for parts of larger arrays."""
+    over, same = isolated(
+        """
+        import scipy.sparse as sp
+        from tests.support.processes import peak_memory, reset_peak
+        given = sp.random(40_000, 2000, 0.05, "csr", rng=3, dtype="float32")
+        fl.from_blocks([given], "s.zarr").to_scipy()  # once: code is there
+        s = fl.open("s.zarr")
+        def call(limit):
+            fl._core.release_pages()
+            fl._core.trim()
+            reset_peak()
+            with fl.Runtime(memory=limit, workers=2):
+                return s.to_scipy()
+        try:
+            call(1 << 20)
+        except fl.BudgetError as error:
+            limit = error.least
+        found = call(limit)
+        result = peak_memory() - limit, bool((found != given).nnz == 0 and found.has_canonical_format)
+        """
+    )
+    assert same
+    assert over <= 0, f"{over / 2**20:.1f} MiB over the limit"

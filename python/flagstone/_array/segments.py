@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from .._errors.classes import BudgetError
 from .._errors.messages import storage_error
 from .._runtime.arguments import size_bytes
 from .._runtime.call import Call
@@ -48,11 +49,15 @@ def segments(array: Array, key: Key, nbytes: int | str) -> Iterator[tuple[tuple[
     try:
         ahead = None
         for ranges in itertools.chain(wanted(), [None]):
+            if ahead is not None:
+                where = tuple(_inside(firsts[axis], ahead[0][axis]) for axis in kept)
+                try:
+                    part = ahead[1].result()
+                except BudgetError:  # it was begun while the caller still held the one before
+                    part = load(ahead[0])
             now, ahead = ahead, (ranges, pool.submit(load, ranges)) if ranges is not None else None
             if now is None:
                 continue
-            where = tuple(_inside(firsts[axis], now[0][axis]) for axis in kept)
-            part = now[1].result()
             del now
             yield where, part.reshape([w.stop - w.start for w in where])
             del part

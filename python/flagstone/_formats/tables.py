@@ -173,8 +173,8 @@ class _Table:
         else:
             for i in range(self._file.num_record_batches):
                 largest = max(largest, self._file.get_batch(i).nbytes)
-        width = len(names) * 8
-        call.room("the largest row group", 2 * largest + 3 * _ROWS * width + (48 << 20))
+        block = 3 * min(_ROWS, self.rows) * len(names) * 8
+        call.room("the largest row group", 2 * largest + block + min(48 << 20, (16 << 20) + 4 * largest))
 
     def batches(self, names: list[str]) -> Iterator[Any]:
         """Yield record batches of the columns."""

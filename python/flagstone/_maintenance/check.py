@@ -21,6 +21,7 @@ from .._formats.open import head_of, open_path
 from .._formats.registry import FORMATS, of_file
 from .._formats.zarr.groups import compressed
 from .._runtime.call import Call
+from .._runtime.metadata_room import ALL_LEVELS, metadata_room
 from .._sparse.array import SparseArray, matrix_of
 from .._sparse.validation import check_columns
 
@@ -138,6 +139,7 @@ def check(
         if not os.path.isdir(place):
             _check_file(call, place, key, report)
         else:
+            metadata_room("check", place, memory, levels=ALL_LEVELS)
             inner = _member(place, key)
             for folder in _arrays(inner, report):
                 call.room("the pieces that are read", 3 * _PIECE)

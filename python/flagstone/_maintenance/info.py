@@ -15,6 +15,7 @@ from .._formats.registry import of_file
 from .._formats.zarr.groups import about as about_group
 from .._formats.zarr.groups import listing
 from .._runtime.call import Call
+from .._runtime.metadata_room import metadata_room
 from .._sparse.array import SparseArray
 from .._storage.import_cache import imported
 from .check import check as find_damage
@@ -48,6 +49,7 @@ def describe(path: str, key: str | None = None, check: bool = False) -> dict[str
             facts["bytes_on_disk"] = disk_bytes(path)
             _of_file(facts, path, key, check)
         else:
+            metadata_room("info", path, levels=1)
             _of_directory(facts, path, key, check)
     except (Error, OSError, MemoryError) as error:
         facts["problem"] = str(error)

@@ -22,6 +22,7 @@ from .._output.codec_choice import check_codec, samples
 from .._output.place import PathPlace
 from .._output.replaceable import check_overwrite, exists
 from .._runtime.call import Call, Moved
+from .._runtime.metadata_room import ALL_LEVELS, metadata_room
 from .._runtime.plan import Plan
 from .._runtime.routine import Streaming, routine
 from .._runtime.streaming import Reported
@@ -129,6 +130,7 @@ class _Packing(Streaming[Packed]):
                     f"pack: '{place}' is a file; Zarr directories are packed (fl.convert writes one)."
                 )
             raise storage_error(f"pack: '{place}' does not exist.", errno.ENOENT, place)
+        metadata_room("pack", place, memory, levels=ALL_LEVELS)
         if not (_core.is_zarr_group(place) or _core.is_zarr_array(place)):
             raise FormatError(f"pack: '{place}' is no Zarr array or group; only these are packed.")
         if os.path.realpath(self.target).startswith(os.path.realpath(place) + os.sep):

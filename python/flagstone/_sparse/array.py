@@ -194,8 +194,11 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         indices = take(Array(stored.indices), call, ...)
         check_columns(indices, stored.cols, 0, self.path)
         indices = indices.astype(index, copy=False)
+        call.tidy()  # what was converted is kept for the next results
         data = take(Array(stored.data), call, ...).astype(stored.value_dtype, copy=False)
-        matrix = sparse.csr_matrix((data, indices, indptr), (stored.rows, stored.cols), copy=False)
+        # Given to the constructor they are copied: it takes memory of whole pages for a larger array's.
+        matrix = sparse.csr_matrix((stored.rows, stored.cols), dtype=stored.value_dtype)
+        matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
         if self.lazy:
             matrix = self._apply_to_scipy(matrix)
         return matrix.T if self._transposed else matrix

@@ -68,7 +68,8 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
     raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
 
 
-_BLOCK = 8 << 20  # what making the first block may take: nobody knows it before
+_BLOCK = 4 << 20  # what making the first block may take: nobody knows it before
+_TAILS = 25 << 20  # what the last chunks take, which are packed as whole ones however few entries there are
 _CHUNK = 1 << 19  # entries of one chunk: buffers of the writer are as long
 
 
@@ -97,7 +98,7 @@ class CsrBuilder:
         self.path, self.rows = path, 0
         self._call, self._dtype = call, dtype
         held = _core.CsrWriter.memory_bytes(cols, dtype.name)
-        held = held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK
+        held = max(min(held, _TAILS), held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK)
         self.bytes = held + 64 * max(cols, 0)  #: that the writer holds once its chunks are full
         state = held + 64 * max(cols, 0) if record.text else 0  # as bytes, copied twice on their way
         call.room("the writer", held + 64 * max(cols, 0) + beside + state)

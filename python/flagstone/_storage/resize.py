@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from .. import _core
@@ -17,6 +18,7 @@ from .._errors.messages import storage_error
 from .._errors.regular import open_regular
 from .._output.destination import check_new
 from .._runtime.call import Call
+from .._runtime.metadata_room import metadata_room
 
 __all__ = ["forget_consolidated", "resize"]
 
@@ -44,6 +46,8 @@ def resize(array: Array, shape: Any, memory: Any) -> None:
         raise Error(f"resize: '{path}' belongs to an open transaction; resize it before or after.")
     chunk = owner._core.unpack_bytes + _chunk_bytes(owner)
     call.room("chunks at the edge", 2 * chunk + STAGING)
+    for folder in (path, *_groups_above(path)):
+        metadata_room("resize", folder, memory)
     with writing(owner):
         array.flush()
         _core.WriterLock(path)  # who may not write, or not now, changes nothing
@@ -73,6 +77,13 @@ def _chunk_bytes(array: Array) -> int:
     for extent in array.chunks:
         nbytes *= extent
     return nbytes
+
+
+def _groups_above(path: str) -> Iterator[str]:
+    place = os.path.dirname(os.path.abspath(path))
+    while os.path.exists(f"{place}/zarr.json") or os.path.exists(f"{place}/.zgroup"):
+        yield place
+        place = os.path.dirname(place)
 
 
 def forget_consolidated(path: str) -> None:

@@ -28,6 +28,7 @@ _BLOCK, _LEAST = 1 << 16, 1 << 13  # values that one worker formats at a time
 _TEXT = 64  # bytes that a value takes meanwhile: itself, its text, and that text as Python has it
 _PANEL = 4 << 20  # a request of this size fills a disk
 _REQUEST = 100 << 10  # what a request costs, in bytes: the constant of algorithms/restructure
+_RUN = 600  # bytes that are known of a run of elements while a copy is planned, and then made
 _COPY = 2.2  # a copy in scratch: one write and one read more, in pieces of 1 MiB
 
 
@@ -132,6 +133,10 @@ def _transposed(call: Call, source: Array) -> Array | None:
     item = source.dtype.itemsize
     long = min(rows, (1 << 20) // item)
     given = Operand.of(source)
+    column = [1, rows] if given.transposed else [rows, 1]
+    runs = rows * item // max(1, given.core.run_bytes(column))
+    if runs * _RUN > call.memory - _core.resident_bytes():  # already the plan of a column would not fit
+        return None
     place = Place(
         call, (cols, rows), source.dtype, None, [max(1, min(cols, (1 << 20) // (long * item))), long]
     )

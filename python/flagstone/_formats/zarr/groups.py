@@ -16,6 +16,7 @@ from ..._errors.messages import storage_error
 from ..._errors.regular import open_regular
 from ..._expression.cf import ATTRIBUTES, note_packing
 from ..._resume.registers import opener
+from ..._runtime.metadata_room import metadata_room
 from ..._sparse.array import SparseArray, matrix_of
 
 __all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
@@ -109,10 +110,12 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
                 f"open: '{place}' has no member {key!r}{_members(place)}.", errno.ENOENT, inner
             )
         return _open(inner, None, mode)
-    if _core.is_csr_group(place):
-        return SparseArray(_core.open_csr(place))
+    metadata_room("open", place)
     if _core.is_zarr_array(place):
         return _array(place, mode)
+    metadata_room("open", place, levels=1)
+    if _core.is_csr_group(place):
+        return SparseArray(_core.open_csr(place))
     if not _core.is_zarr_group(place):
         if os.path.exists(f"{place}/zarr.json"):
             return open_array(place, mode)  # says what is wrong with it
