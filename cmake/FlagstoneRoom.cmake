@@ -19,15 +19,19 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT FLAGSTONE_SANITIZE)
   set(FLAGSTONE_WIDE_KERNELS ON)
 endif()
 
-# A precompiled header for the rooms under a sanitizer, a third of their compiling. Not otherwise: there each source must
-# compile with what it includes, and objects be found in a cache by other build folders.
-if(FLAGSTONE_SANITIZE)
+# A precompiled header for the rooms, a third of their compiling: under a sanitizer, and where no cache of objects is in
+# front of the compiler. With one they must be found by other build folders, whose header is another file; and there each
+# source must compile with what it includes.
+if(FLAGSTONE_SANITIZE OR NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(FLAGSTONE_PRECOMPILED ON)
+endif()
+if(FLAGSTONE_PRECOMPILED)
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp "")
   add_library(flagstone_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
   target_link_libraries(flagstone_precompiled PRIVATE flagstone_options Threads::Threads)
   target_precompile_headers(flagstone_precompiled PRIVATE
-    <algorithm> <array> <atomic> <complex> <deque> <filesystem> <functional> <map> <memory> <mutex> <numeric> <optional>
-    <set> <span> <string> <thread> <vector>)
+    <algorithm> <array> <atomic> <chrono> <complex> <condition_variable> <deque> <filesystem> <fstream> <functional> <map>
+    <memory> <mutex> <numeric> <optional> <set> <span> <string> <thread> <unordered_map> <vector>)
 endif()
 
 # What unit tests are compiled with: -Og, since they are compiled more often than they run (gemm_test.cpp: 9 s with -O3,
@@ -65,8 +69,9 @@ function(flagstone_room name)
   target_include_directories(flagstone_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(flagstone_${name} PUBLIC flagstone_options Threads::Threads ${ROOM_USES})
   if(FLAGSTONE_SANITIZE AND name MATCHES "^kernel_")
-    target_compile_options(flagstone_${name} PRIVATE -O1)  # what computes; flags of its own, so no precompiled header
-  elseif(FLAGSTONE_SANITIZE)
+    target_compile_options(flagstone_${name} PRIVATE -O1)  # what computes
+  endif()
+  if(FLAGSTONE_PRECOMPILED AND NOT name MATCHES "^kernel_")  # these have flags of their own
     target_precompile_headers(flagstone_${name} REUSE_FROM flagstone_precompiled)
   endif()
   set_property(GLOBAL APPEND PROPERTY FLAGSTONE_ROOMS flagstone_${name})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -106,3 +108,20 @@ def test_a_worker_keeps_what_is_its_own_between_blocks(tmp_path):
         fl.map_tiles(block, small, out=tmp_path / "mapped.zarr")
     assert 1 <= len(made) <= 2
     assert not hasattr(mine, "number")
+
+
+def test_a_profiler_runs_after_tasks(tmp_path):
+    """A call in a process that profiles, after a map: it went on for ever (CPython 3.11)."""
+    code = """
+import cProfile
+import flagstone as fl
+small = fl.create("small.zarr", (64, 16), "f4", (16, 16))
+fl.map_tiles(lambda tile: tile, small, out="a.zarr")
+with cProfile.Profile() as profile:
+    fl.map_tiles(lambda tile: tile, small, out="b.zarr")
+print(len(profile.getstats()) > 10)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.strip() == "True", done.stderr

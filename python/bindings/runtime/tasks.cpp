@@ -42,24 +42,47 @@ nb::dlpack::dtype dlpack_of(Dtype dtype) {
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
 }
 
+class Interruptible;
+
 /// Threads that are inside a task's function now. Guarded by Python's lock.
-std::vector<unsigned long>& inside_tasks() {
-  static auto* threads = new std::vector<unsigned long>;
+std::vector<Interruptible*>& inside_tasks() {
+  static auto* threads = new std::vector<Interruptible*>;
   return *threads;
 }
 
 /// As long as it lives interrupt_tasks() reaches this thread.
 class Interruptible {
  public:
-  Interruptible() { inside_tasks().push_back(thread_); }
+  Interruptible() { inside_tasks().push_back(this); }
   ~Interruptible() {
     auto& threads = inside_tasks();
-    threads.erase(std::find(threads.begin(), threads.end(), thread_));
-    PyThreadState_SetAsyncExc(thread_, nullptr);  // one that came too late is for nobody
+    threads.erase(std::find(threads.begin(), threads.end(), this));
+    if (interrupted_) take_late_one();
   }
   Interruptible(const Interruptible&) = delete;
 
+  unsigned long thread() const { return thread_; }
+  void interrupt() {
+    interrupted_ = true;
+    PyThreadState_SetAsyncExc(thread_, PyExc_KeyboardInterrupt);
+  }
+
  private:
+  /// An exception that came when the function had ended is for nobody. It must be raised: taken back, as by
+  /// PyThreadState_SetAsyncExc with nothing, it leaves the interpreter looking for it at every step, and for ever where
+  /// a tracer or profiler runs (CPython 3.11).
+  static void take_late_one() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject* names = PyDict_New();
+    PyObject* done = names ? PyRun_String("None", Py_eval_input, names, names) : nullptr;
+    if (!done) PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(names);
+    PyErr_Restore(type, value, trace);
+  }
+
+  bool interrupted_ = false;
   const unsigned long thread_ = PyThread_get_thread_ident();
 };
 
@@ -221,11 +244,12 @@ std::shared_ptr<nb::object> shared_object(nb::object object) {
 
 bool inside_task() {
   const auto& threads = inside_tasks();
-  return std::find(threads.begin(), threads.end(), PyThread_get_thread_ident()) != threads.end();
+  const unsigned long here = PyThread_get_thread_ident();
+  return std::any_of(threads.begin(), threads.end(), [here](const auto* one) { return one->thread() == here; });
 }
 
 void interrupt_tasks() {
-  for (const unsigned long thread : inside_tasks()) PyThreadState_SetAsyncExc(thread, PyExc_KeyboardInterrupt);
+  for (Interruptible* one : inside_tasks()) one->interrupt();
 }
 
 void bind_tasks(nb::module_& m) {

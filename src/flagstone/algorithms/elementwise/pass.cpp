@@ -132,7 +132,7 @@ class Builder {
     for (std::size_t i = 0; i < pass.operands.size(); ++i)
       evaluation->inputs.push_back(add_input(i, box_of(pass.operands[i], shifted), task));
     const auto first = static_cast<std::uint32_t>(task.accesses.size());
-    for (const Store& store : pass.stores) task.accesses.push_back(write({store.array, box}));
+    for (const Store& store : pass.stores) task.accesses.push_back(once(write({store.array, box})));
     std::vector<Index> slots;
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) {
       slots.push_back(states_[r].slots++);
