@@ -30,7 +30,7 @@ WHOLE = {
 def smoke(name, tmp_path, **options):
     result = tmp_path / "r.json"
     command = [sys.executable, str(script(name)), "--smoke", "--data", str(tmp_path), "--json", str(result)]
-    command += [f"--{option}={value}" for option, value in options.items()]
+    command += [f"--{option.replace('_', '-')}={value}" for option, value in options.items()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode == TOOLS_MISSING:
         pytest.skip(done.stderr.strip().splitlines()[-1])

@@ -14,6 +14,8 @@
 namespace flagstone::restructure {
 namespace {
 
+constexpr double least_ahead = 512;  // tasks in sight: enough small tiles to keep a disk busy
+
 /// What one task does beside moving: conversions, block by block.
 struct Conversion {
   kernel::Program program;
@@ -96,8 +98,8 @@ class Builder {
     double tiles = 1;  // of one box
     for (std::size_t d = 0; d < pass_.box.size(); ++d)
       tiles *= static_cast<double>(ceil_div(std::min(pass_.box[d], to_.shape()[d]), pass_.tile[d]));
-    graph_.look_ahead(
-        static_cast<std::size_t>(std::min(2 * tiles + 16, 1e6)));  // the next box's pieces are needed again
+    // The next box's pieces are needed again. No further: of 4,096 tiny tiles a graph knows some 10 MiB.
+    graph_.look_ahead(static_cast<std::size_t>(std::clamp(2 * tiles + 16, least_ahead, 1e6)), true);
     // Less than a page is in the reserve.
     if (const std::uint64_t known = align_down(known_bytes(pass_.box, pass_.tile, to_.shape())))
       known_ = graph_.charge(known);

@@ -113,8 +113,9 @@ class Graph {
   /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.
   virtual void trust_order(bool trusted) = 0;
   /// The scheduler sees at least so many tasks ahead: a sweep over everything that stays in memory, or tiles whose next
-  /// task is out of sight are written back too early.
-  virtual void look_ahead(std::size_t tasks) = 0;
+  /// task is out of sight are written back too early. `no_further`: and no more, for very many small tasks, of each of
+  /// which a graph knows some KiB.
+  virtual void look_ahead(std::size_t tasks, bool no_further = false) = 0;
   /// True when this run only counts.
   virtual bool planning() const = 0;
   /// Bytes of budget that tiles, scratch and further charges may still take at most (for choosing superblocks).

@@ -15,7 +15,9 @@ class RunningGraph : public Graph {
  public:
   using Graph::add;
   void trust_order(bool trusted) final { trusted_ = trusted; }
-  void look_ahead(std::size_t tasks) final { lookahead_ = std::max(lookahead_.load(), tasks); }
+  void look_ahead(std::size_t tasks, bool no_further) final {
+    lookahead_ = no_further ? tasks : std::max(lookahead_.load(), tasks);
+  }
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
