@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import flagstone as fl
 from tests.support.examples import examples
+from tests.support.processes import output_of, peak_memory, reset_peak
 from tests.support.strategies import DTYPES, shapes, stored_as, values
 
 
@@ -251,3 +252,40 @@ def test_command(tmp_path):
     assert "needs" not in flagstone("a.zarr", "b.zarr", "--plan").stderr
     assert flagstone("a.zarr", "b.zarr").returncode == 1
     assert flagstone("a.zarr", "c.zarr", "--chunks", "1,x").returncode == 2
+
+
+def swept(folder: str, side: int, step: int) -> list[list[int]]:
+    """Runs in a process of its own: limits, and the peaks above them, from what is refused to twice that."""
+    a = fl.open(f"{folder}/rows.zarr")
+    with fl.Runtime(memory="1GiB", workers=1):
+        fl.rechunk(a, (-1, side // 96), out=f"{folder}/b.zarr")  # what a first call loads aside
+    over, ran = [], 0
+    for workers in (1, 2):
+        least = 0
+        limit = fl._core.resident_bytes() + (16 << 20)
+        while not least or limit < 2 * least:
+            reset_peak()
+            try:
+                with fl.Runtime(memory=limit, workers=workers):
+                    fl.rechunk(a, (-1, side // 96), out=f"{folder}/b.zarr")
+                ran, least = ran + 1, least or limit
+                if peak_memory() > limit:
+                    over.append([limit, peak_memory()])
+            except fl.BudgetError:
+                assert not least
+            limit += step << 20
+    assert ran > 20
+    return over
+
+
+@pytest.mark.slow
+def test_limits_between_those_that_a_scheme_was_chosen_for(tmp_path):
+    """Rows to columns in two passes: a thousand thin pieces of each tile were known and not counted."""
+    side = 6144
+    a = fl.create(tmp_path / "rows.zarr", (side, side), "float32", chunks=(side // 96, side))
+    a[...] = np.random.default_rng(0).random((side, side), dtype="float32")
+    assert json.loads(output_of(__file__, str(tmp_path), str(side), "3", folder=tmp_path)) == []
+
+
+if __name__ == "__main__":
+    print(json.dumps(swept(sys.argv[1], *map(int, sys.argv[2:]))))

@@ -14,7 +14,7 @@
 namespace flagstone::restructure {
 namespace {
 
-constexpr double least_ahead = 512;  // tasks in sight: enough small tiles to keep a disk busy
+constexpr double enough_pieces = 512;  // in sight, small ones, to keep a disk busy
 
 /// What one task does beside moving: conversions, block by block.
 struct Conversion {
@@ -95,14 +95,13 @@ class Builder {
   void run() {
     if (count(to_.shape()) == 0) return;
     graph_.trust_order(true);
-    double tiles = 1;  // of one box
-    for (std::size_t d = 0; d < pass_.box.size(); ++d)
-      tiles *= static_cast<double>(ceil_div(std::min(pass_.box[d], to_.shape()[d]), pass_.tile[d]));
-    // The next box's pieces are needed again. No further: of 4,096 tiny tiles a graph knows some 10 MiB.
-    graph_.look_ahead(static_cast<std::size_t>(std::clamp(2 * tiles + 16, least_ahead, 1e6)), true);
+    const double tiles = tiles_of(pass_.box, pass_.tile, to_.shape()), pieces = static_cast<double>(pass_.pieces);
+    // The next box's pieces are needed again; beyond it as much as keeps a disk busy. No further: a graph would know
+    // 10 MiB of 4,096 tiny tiles, 25 of 36 tiles of 1,024 pieces each.
+    const double beyond = enough_pieces / std::max(1.0, pieces / tiles);
+    graph_.look_ahead(static_cast<std::size_t>(std::min(2 * tiles + 1 + beyond, 1e6)), true);
     // Less than a page is in the reserve.
-    if (const std::uint64_t known = align_down(known_bytes(pass_.box, pass_.tile, to_.shape())))
-      known_ = graph_.charge(known);
+    if (const std::uint64_t known = align_down(known_bytes(tiles, pieces))) known_ = graph_.charge(known);
     for_each_box(whole(to_.shape()), pass_.box, pass_.loops, [this](const Box& box) { add_box(box); });
   }
 
