@@ -273,3 +273,13 @@ def test_results_of_one_chunk_that_is_longer_than_a_tile(tmp_path, rng, rows, co
     c = fl.matmul(fl.from_numpy(a), b, out=tmp_path / "c.zarr")
     assert c.chunks == c.shape
     np.testing.assert_allclose(c[...], a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_refused_product_with_a_vector_names_what_works(tmp_path, rng, turned):
+    a, v = rng.random((3000, 3000)), rng.random(3000)
+    A = fl.from_numpy(a, tmp_path / "a.zarr")
+    product = (lambda m: fl.matmul(v, A, memory=m)) if turned else (lambda m: fl.matmul(A, v, memory=m))
+    with pytest.raises(fl.BudgetError) as refused:
+        product("8MiB")
+    np.testing.assert_allclose(product(refused.value.least)[...], v @ a if turned else a @ v, rtol=1e-12)

@@ -216,3 +216,16 @@ def test_flagstone_pack_plans(tmp_path):
     ).stdout
     told = json.loads(done)
     assert told["plan"]["bytes_written"] == told["stats"]["bytes_written"]
+
+
+def test_a_refused_copy_names_what_works(tmp_path):
+    """Of every array what packing takes is asked for before anything is written."""
+    place = tmp_path / "g.zarr"
+    for name, side in (("a", 100), ("b", 1500)):
+        a = fl.create(place / name, (side, side), "float64", chunks=(side, side))
+        a[...] = np.arange(side)
+    with pytest.raises(fl.BudgetError) as refused:
+        fl.pack(place, tmp_path / "p.zarr", codec="zstd:1", memory="8MiB")
+    assert not (tmp_path / "p.zarr").exists()
+    fl.pack(place, tmp_path / "p.zarr", codec="zstd:1", memory=refused.value.least)
+    assert np.array_equal(fl.open(tmp_path / "p.zarr", key="b")[3], np.arange(1500))

@@ -38,6 +38,8 @@ __all__ = [
     "writing",
 ]
 
+_SMALL = 1 << 20  # bytes that are no reason to refuse anything: what is named drifts by as much
+
 
 class Handle(Protocol):
     """What an Array and a SparseArray have in common."""
@@ -157,7 +159,8 @@ def is_plain(values: NDArray[Any]) -> bool:
 
 def packed(call: Call, values: NDArray[Any], name: str) -> NDArray[Any]:
     """Return a contiguous copy in native byte order, inside the limit."""
-    call.room(f"a contiguous copy of {name}", values.nbytes)
+    if values.nbytes > _SMALL:
+        call.room(f"a contiguous copy of {name}", values.nbytes)
     return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
 
 

@@ -188,7 +188,12 @@ class _Packing(Streaming[Packed]):
 
     def run(self) -> Packed:
         """Write the copy."""
-        self.call.room("the transfer", 2 * _STAGING)
+        each = (
+            _core.plan_pack(source, self.codec, self.checksum).memory
+            for source, _ in self.arrays()
+            if _opened(source) is not None
+        )
+        self.call.room("chunks as they are and packed", max(each, default=0) + 2 * _STAGING)
         return super().run()
 
     def stream(self, moved: Moved, stack: contextlib.ExitStack) -> Packed:
@@ -312,8 +317,6 @@ class _Copying:
             _copy_as_it_is(source, target)
             self.report.copied += (name,)
             return
-        room = _core.plan_pack(source, given.codec, given.checksum).memory
-        self.call.room("chunks as they are and packed", room + 2 * _STAGING)
         before = self.report.bytes_read
         done = self.call.engine.pack(
             source, target, given.codec, given.checksum, lambda read: self.told.at(before + read)
