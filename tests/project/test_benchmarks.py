@@ -21,6 +21,7 @@ WHOLE = {
     "pca": {"baselines": "covariance_eigh,randomized"},
     "limits": {"only": ALL, "n": "2500"},
     "plan": {"only": ",".join(PLANNED), "n": "2500"},
+    "plan_seconds": {"only": "first,spectra,limits"},
     "packed": {"only": "cold,warm,write", "codecs": "blosc-lz4,zstd"},
     "resume": {"n": "4096", "memory": "140MiB"},
     "peers": {"only": "products,components,slices"},
