@@ -10,7 +10,7 @@ from flagstone._resume.leftovers import Leftover, leftovers
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Checkpoints at every opportunity; `kill` ends the process (as kill -9 does) after so many.
+# Checkpoints at every opportunity, in `saves`; `kill` ends the process (as kill -9 does) after so many.
 PROLOGUE = """
 import os, signal, json, hashlib, warnings
 from pathlib import Path
@@ -22,8 +22,8 @@ def kill_after(number):
         if len(start) == number:
             os.kill(os.getpid(), signal.SIGKILL)
     record.saved = saved
-if kill:
-    kill_after(kill)
+    return start
+saves = kill_after(kill)  # 0: never
 def digest(path):
     found = hashlib.blake2b()
     for place in sorted(Path(path).rglob("*")):
