@@ -238,7 +238,8 @@ def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: boo
     columns = -1
     builder: CsrBuilder | None = None
     try:
-        for number, block in enumerate(blocks):
+        number = 0
+        for block in blocks:
             cols, indptr, indices, data = csr_parts(block, who)
             if builder is None:
                 columns = cols
@@ -259,6 +260,8 @@ def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: boo
                 raise storage_error(
                     f"{who}: {error}", error.errno or 0, str(error.filename), error.offset
                 ) from None
+            number += 1  # noqa: SIM113 (enumerate would hold the block)
+            del block, indptr, indices, data  # before the next one is made: one at a time is charged
         if builder is None:
             raise ShapeError(
                 f"{who}: the iterator gave no blocks; at least one (it may have no rows) is needed."
