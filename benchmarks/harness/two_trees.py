@@ -114,6 +114,23 @@ def read(path: str, height: int, width: int) -> dict:
     return timed(boxes)
 
 
+def stored_sum(path: str) -> dict:
+    import flagstone as fl
+
+    array = fl.open(path)
+    return timed(lambda: float(array.sum()))
+
+
+def memory_sum(mib: int) -> dict:
+    """Median seconds of the sum of an ndarray of float64."""
+    import numpy as np
+
+    import flagstone as fl
+
+    values = np.random.default_rng(4).random(mib << 17)
+    return {"seconds": statistics.median(timed(lambda: float(fl.sum(values)))["seconds"] for _ in range(15))}
+
+
 def element(path: str, count: int) -> dict:
     """Median seconds of one element at a random place."""
     import random
@@ -172,7 +189,10 @@ def imported() -> dict:
     return timed(lambda: importlib.import_module("flagstone"))
 
 
-CHILDREN = [make_zarr, make_counts, product, pca, vectors, read, element, transactions, quarter, imported]
+CHILDREN = [
+    make_zarr, make_counts, product, pca, vectors, read, stored_sum, memory_sum, element, transactions,
+    quarter, imported,
+]  # fmt: skip
 
 
 # --- the two trees ------------------------------------------------------------------------------------------
@@ -303,7 +323,7 @@ def all_rows(args: argparse.Namespace, trees: list[Tree]) -> list[Row]:
 
     a, b, counts = data / "a.npy", data / "b.npy", data / "counts.npz"
     raw, packed = data / "raw.zarr", data / "packed.zarr"
-    each = args.counts
+    each, wide_side = args.counts, 4 * side
     wide = {"out": "updated.zarr"}
     return [
         Row("product", f"product {side}³ float32, {args.memory}, .npy", 0.98,
@@ -317,6 +337,10 @@ def all_rows(args: argparse.Namespace, trees: list[Tree]) -> list[Row]:
             job(read, path=str(raw), height=0, width=CHUNK), (raw,)),
         Row("blocks", f"{side}² float64, blocks of 512²", 0.97,
             job(read, path=str(raw), height=CHUNK, width=CHUNK), (raw,)),
+        Row("stored sum", f"compensated sum of {8 * wide_side**2 / 2**30:.3g} GiB of float64", 1 / 1.02,
+            job(stored_sum, path=str(data / "wide.zarr")), (data / "wide.zarr",)),
+        Row("memory sum", f"compensated sum of {args.summed} MiB of float64 in memory", 1 / 1.4,
+            job(memory_sum, mib=args.summed)),
         Row("element", "one element", 0.97, job(element, path=str(raw), count=args.elements)),
         Row("packed", f"{side}² float64, blosc-lz4, row stripes of 512", 0.97,
             job(read, path=str(packed), height=CHUNK, width=0), (packed,)),
@@ -347,6 +371,8 @@ def make_data(args: argparse.Namespace, trees: list[Tree], wanted: set[str]) -> 
     ):
         if rows & wanted and not (data / name).exists():
             old.run(make_zarr, args.timeout, path=data / name, side=side, codec=codec)
+    if "stored sum" in wanted and not (data / "wide.zarr").exists():
+        old.run(make_zarr, args.timeout, path=data / "wide.zarr", side=4 * side)
     if {"transactions", "quarter"} & wanted:
         for tree in trees:
             tree.run(make_zarr, args.timeout, path=tree.own("updated.zarr"), side=side)
@@ -396,7 +422,7 @@ def options() -> argparse.Namespace:
     sizes = {
         "side": (8192, 1024), "memory": ("512MiB", "256MiB"), "counts": (100_000, 2000), "genes": (5000, 500),
         "sparse_memory": ("256MiB", "256MiB"), "elements": (2000, 200), "commits": (200, 5),
-        "tasks": (1_000_000, 20_000),
+        "summed": (64, 4), "tasks": (1_000_000, 20_000),
     }  # fmt: skip
     for name, (full, small) in sizes.items():
         setattr(args, name, small if args.smoke else full)

@@ -317,3 +317,10 @@ def test_messages_name_the_function_that_was_called(tmp_path):
     z = fl.from_numpy(np.ones(3, complex), str(tmp_path / "z.zarr"))
     with pytest.raises(TypeError, match="greater_equal: complex"):
         np.greater_equal(z, 1)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "add", "power", "maximum", "arctan2"])
+def test_an_operand_that_is_missing_is_told_at_once(name):
+    a = fl.from_numpy(np.ones((3, 4)))
+    with pytest.raises(TypeError, match=f"{name}: 1 operands were given and 2 are needed"):
+        getattr(fl, name)(a)

@@ -225,11 +225,13 @@ def from_ufunc(ufunc: np.ufunc, given: tuple[Any, ...]) -> Expression:
     name = {"true_divide": "divide", "fabs": "absolute", "float_power": "power", "conj": "conjugate"}.get(
         ufunc.__name__, ufunc.__name__
     )
-    if name == "power" and ufunc.__name__ == "power" and type(given[1]) in (int, float):
+    asked = ufunc.__name__
+    if len(given) != ufunc.nin:
+        raise TypeError(f"{asked}: {len(given)} operands were given and {ufunc.nin} are needed.")
+    if name == "power" and asked == "power" and type(given[1]) in (int, float):
         quick = _quick_power(given[0], given[1])
         if quick is not None:
             return quick
-    asked = ufunc.__name__
     operands = operands_of(asked, given)
     if name in _SWAPPED:
         name, operands, ufunc = _SWAPPED[name], operands[::-1], getattr(np, _SWAPPED[name])
