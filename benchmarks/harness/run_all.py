@@ -33,6 +33,7 @@ SCRIPTS = {
     "limits": "runtime",
     "plan": "runtime",
     "plan_seconds": "runtime",
+    "timeline": "runtime",
     "packed": "storage",
     "formats": "storage",
     "resume": "storage",

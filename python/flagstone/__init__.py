@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._runtime.calibrate import calibrate
     from ._runtime.plan import Plan, Stats
     from ._runtime.runtime import Runtime, features, stats
+    from ._runtime.timeline import timeline
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
     from ._storage.chunk_shape import chunk_shape
@@ -117,6 +118,7 @@ __all__ = [
     "resume",
     "single_cell",
     "stats",
+    "timeline",
     "to_dask",
     "transaction",
     "transpose",
@@ -210,6 +212,7 @@ def _load_runtime() -> dict[str, object]:
     from ._runtime.calibrate import calibrate
     from ._runtime.plan import Plan, Stats
     from ._runtime.runtime import Runtime, features, stats
+    from ._runtime.timeline import timeline
 
     return locals()
 

@@ -109,6 +109,9 @@ with h5py.File("sst.nc", "w") as file:
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
 X = store("x.zarr", 300, 90)
 """),
+    "docs/guide/plans.md": Page("""
+A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
+"""),
     "docs/guide/tasks.md": Page("""
 store("x.zarr")
 def smooth(block):

@@ -11,6 +11,7 @@
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/graph/options.hpp"
+#include "flagstone/runtime/timeline/timeline.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
 #include "flagstone/storage/maintenance/resize.hpp"
@@ -154,6 +155,21 @@ PackReport pack(Engine& engine, const std::string& source, const std::string& de
   return report;
 }
 
+/// Runs of this process add to a new file from here on.
+void begin_timeline(const std::string& path) {
+  if (const auto other = Timeline::active())
+    throw Error("timeline: '" + other->path() + "' is being written; one at a time, end it first.");
+  Timeline::activate(std::make_shared<Timeline>(path));
+}
+
+/// StorageError for what could not be written.
+void end_timeline() {
+  const auto ended = Timeline::active();
+  if (!ended) return;
+  Timeline::activate(nullptr);
+  ended->close();
+}
+
 void bind_statistics(nb::module_& m) {
   nb::class_<RateSeconds>(m, "RateSeconds")
       .def_ro("flops_float32", &RateSeconds::flops_float32)
@@ -208,6 +224,8 @@ void bind_limits(nb::module_& m) {
         nb::arg("resident_at_entry") = 0);
   m.def("bytes_beside_read", &bytes_beside_read, nb::arg("array"), nb::arg("box_bytes"));
   m.def("bytes_beside_write", &bytes_beside_write, nb::arg("array"), nb::arg("box_bytes"), nb::arg("copied"));
+  m.def("begin_timeline", &begin_timeline, nb::arg("path"));
+  m.def("end_timeline", &end_timeline, nb::call_guard<nb::gil_scoped_release>());
   m.def("trim", &trim_heap);
   m.attr("allowed_drift") = Runtime::allowed_drift;
   m.attr("box_staging") = box_staging;

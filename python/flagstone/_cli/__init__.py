@@ -35,6 +35,7 @@ for command in (
     resumed.resume_command,
     upkeep.scratch_command,
     upkeep.calibrate_command,
+    upkeep.timeline_command,
     demo.demo,
 ):
     cli.add_command(command)

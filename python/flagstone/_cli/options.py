@@ -15,9 +15,11 @@ from .._formats.open import open_path
 from .._runtime.arguments import memory_bytes, quota_bytes
 from .._runtime.plan import Plan, format_seconds
 from .._runtime.runtime import Runtime
+from .._runtime.timeline import timeline
 from .._sparse.array import SparseArray
 
 _QUOTA = "flagstone.scratch_quota"
+_TIMELINE = "flagstone.timeline"
 
 
 class Size(click.ParamType[int]):
@@ -41,6 +43,10 @@ def _keep_quota(ctx: click.Context, param: click.Parameter, value: str | None) -
             raise click.BadParameter(str(error), ctx, param) from None
 
 
+def _keep_timeline(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta[_TIMELINE] = value
+
+
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that every command that runs something takes."""
     for option in reversed([
@@ -49,6 +55,10 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--scratch-quota", metavar="SIZE", expose_value=False, callback=_keep_quota,
             help="Most bytes in the scratch directory, as 200GiB.",
+        ),
+        click.option(
+            "--timeline", metavar="FILE", expose_value=False, callback=_keep_timeline,
+            help="Write what runs and when, for 'flagstone timeline' and ui.perfetto.dev.",
         ),
         click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
@@ -61,9 +71,10 @@ def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> R
     """Return the runtime of a command; what the bar needs is loaded now, so that plans count it."""
     if not quiet and sys.stderr.isatty():
         import rich.progress  # noqa: F401
-    return Runtime(
-        memory=memory, scratch=directory, scratch_quota=click.get_current_context().meta.get(_QUOTA)
-    )
+    ctx = click.get_current_context()
+    if (path := ctx.meta.get(_TIMELINE)) and not ctx.params.get("only_plan"):
+        ctx.with_resource(timeline(path))
+    return Runtime(memory=memory, scratch=directory, scratch_quota=ctx.meta.get(_QUOTA))
 
 
 @contextlib.contextmanager

@@ -108,3 +108,33 @@ def calibrate_command(path: str | None, show: bool, as_json: bool) -> None:
         path, show=show, progress=None if quiet else lambda what: click.echo(f"  {what} ...", err=True)
     )
     print_json(profile.as_dict()) if as_json else click.echo(str(profile))
+
+
+@click.command("timeline")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture of it, as run.png."
+)
+@click.option("--run", "number", type=click.IntRange(min=1), help="Which run. [default: the longest]")
+@click.option("--overwrite", is_flag=True, help="Replace OUT.")
+def timeline_command(file: Path, out: Path | None, number: int | None, overwrite: bool) -> None:
+    """Say what the runs in FILE did (made with --timeline or fl.timeline) and draw one of them."""
+    from .._terminal.timeline import draw, read_runs, report
+
+    if out is not None and out.exists() and not overwrite:
+        raise click.UsageError(f"timeline: '{out}' exists; --overwrite replaces it.")
+    runs = read_runs(file)
+    if not runs:
+        raise click.UsageError(f"timeline: '{file}' holds no runs; nothing ran while it was written.")
+    if number is not None and number > len(runs):
+        raise click.UsageError(
+            f"timeline: --run {number} was asked for, and '{file}' holds {len(runs)} runs."
+        )
+    chosen = runs[number - 1] if number else max(runs, key=lambda run: run.seconds)
+    for run in runs if number is None and len(runs) <= 12 else [chosen]:
+        click.echo(report(run))
+    if number is None and len(runs) > 12:
+        click.echo(f"{len(runs)} runs, of which this is the longest; --run N names another.")
+    if out is not None:
+        draw(chosen, out)
+        click.echo(f"drew {chosen.name} -> {out}")

@@ -212,7 +212,8 @@ void Runtime::write(const Array& array, const Box& box, const Tile& from) {
 }
 
 std::uint64_t Runtime::reserve() const {
-  return reserve_once + reserve_per_worker * static_cast<std::uint64_t>(impl_->options.workers);
+  return reserve_once + reserve_per_worker * static_cast<std::uint64_t>(impl_->options.workers) +
+         (Timeline::active() ? Timeline::memory_bytes : 0);
 }
 
 Statistics Runtime::run(const std::function<void(Graph&)>& builder,
@@ -235,7 +236,7 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   Statistics stats;
   bool lost = false;
   try {
-    Executor executor(ring, impl_->options, scratch(impl_->who), capacity, heartbeat);
+    Executor executor(ring, impl_->options, scratch(impl_->who), capacity, heartbeat, impl_->who);
     try {
       executor.run(builder);
     } catch (const BudgetError&) {

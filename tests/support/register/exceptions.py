@@ -49,6 +49,8 @@ EXCEPTIONS = {
     "chunk_shape": "arithmetic",
     "features": "facts of this machine",
     "stats": "what the last call did",
+    "timeline": "a context manager; what runs inside has an entry",
+    "flagstone timeline": "reads and draws a file of events",
     "datasets.Cells*": "makes counts for demonstrations block by block, in the caller's memory",
     "flagstone resume": "an entry has fl.resume, which is all it calls",
     "flagstone calibrate": "measures the disk for seconds",

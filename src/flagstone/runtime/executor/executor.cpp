@@ -21,28 +21,33 @@ void fill_small_blocks() {
   for (void* block : blocks) std::free(block);
 }
 
-/// " (16 x 16 at 32 x 0)": the region that the task was about, its output.
-std::string where(const TaskState& task) {
+constexpr auto shortest_wait = std::chrono::microseconds(20);  // that a timeline shows
+
+/// "tile 16 x 16 at 32 x 0": the region that the task is about, its output; "" where it has none.
+std::string region_of(const TaskState& task) {
   for (std::size_t i = task.operands.size(); i-- > 0;)
     if (const TileState* tile = task.operands[i])
-      return " (tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start) + ")";
+      return "tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start);
   return {};
 }
+
+std::string in_parentheses(const std::string& text) { return text.empty() ? text : " (" + text + ")"; }
 
 }  // namespace
 
 Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
-                   const Heartbeat& heartbeat)
+                   const Heartbeat& heartbeat, const std::string& who)
     : RunState(ring, capacity, *this, options.workers),
       ring_(ring),
       transfers_(*this, ring),
       builder_(*this, transfers_, options, std::move(scratch),
                heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
+  if (timeline) timeline_run = timeline->begin_run(who, options.workers);
   const SignalsBlocked blocked;
   for (int i = 0; i < options.workers; ++i)
-    threads_.emplace_back([this, around = runs_around] {
+    threads_.emplace_back([this, i, around = runs_around] {
       runs_around = around;
-      work();
+      work(i);
     });
   reaper_ = std::thread([this] { transfers_.reap(); });
 }
@@ -116,8 +121,9 @@ void Executor::wake(std::size_t taken) {
 
 // ---- workers ------------------------------------------------------------------------------------------------------
 
-void Executor::work() {
+void Executor::work(int worker) {
   inside_worker = true;
+  row = worker;
   fill_small_blocks();
   std::vector<Tile> tiles;
   Lock lock(mutex);
@@ -143,8 +149,11 @@ void Executor::work() {
       run_task(lock, *task, tiles);
     } else {
       ++idle;
+      const auto began = Clock::now();
       work_ready.wait(lock);
       --idle;
+      if (timeline && Clock::now() - began > shortest_wait)
+        timeline->span(timeline_run, row, "wait", "wait", began, Clock::now());
     }
   }
 }
@@ -167,11 +176,12 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   }
   const auto ended = Clock::now();
   const double seconds = seconds_between(began, ended);
+  if (timeline) timeline->span(timeline_run, row, "task", task.spec.name, began, ended, region_of(task));
   lock.lock();
   --running;
   stats.worker_busy_seconds += seconds;
   if (thrown) {
-    fail(thrown, "in task '" + task.spec.name + "'" + where(task));
+    fail(thrown, "in task '" + task.spec.name + "'" + in_parentheses(region_of(task)));
   } else if (!error)
     try {
       stats.flops += task.spec.cost.flops;
@@ -185,10 +195,21 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
 
 // ---- memory -------------------------------------------------------------------------------------------------------
 
-void Executor::allocate(TileState& tile) { tile.buffer = take_buffer(tile.buffer_bytes, true); }
+void Executor::allocate(TileState& tile) {
+  tile.buffer = take_buffer(tile.buffer_bytes, true);
+  tell_memory();
+}
 
 void Executor::release(TileState& tile) {
-  if (tile.buffer) pool.put(std::exchange(tile.buffer, {}));
+  if (!tile.buffer) return;
+  if (timeline)
+    timeline->mark(timeline_run, Timeline::first_ring_row, "evict", "evict", about(tile), tile.buffer_bytes);
+  pool.put(std::exchange(tile.buffer, {}));
+  tell_memory();
+}
+
+void Executor::tell_memory() {
+  if (timeline) timeline->memory(timeline_run, scheduler.cache().used(), scheduler.cache().capacity());
 }
 
 void Executor::allocate_scratch(TaskState& task) {

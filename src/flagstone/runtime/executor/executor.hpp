@@ -14,7 +14,7 @@ class Executor final : private RunState, private Machine {
  public:
   using Heartbeat = std::function<void(const Statistics&)>;
   Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
-           const Heartbeat& heartbeat);
+           const Heartbeat& heartbeat, const std::string& who = {});
   ~Executor() override;
 
   /// Runs the builder on the calling thread, then writes back, drains and throws the first error.
@@ -40,7 +40,8 @@ class Executor final : private RunState, private Machine {
   void advance_and_go_on(Lock& lock);
   void pump();
   void wake(std::size_t taken);
-  void work();
+  void work(int row);
+  void tell_memory();
   void run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles);
   void stop();
 

@@ -11,6 +11,7 @@
 #include "flagstone/runtime/graph/statistics.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
 #include "flagstone/runtime/scheduler/scheduler.hpp"
+#include "flagstone/runtime/timeline/timeline.hpp"
 
 namespace flagstone {
 
@@ -50,6 +51,10 @@ class RunState {
   std::function<bool()> builder_waits_for;
   std::exception_ptr error;
   Statistics stats;
+  const std::shared_ptr<Timeline> timeline = Timeline::active();  // null: nobody looks
+  int timeline_run = 0;
+  /// This thread's row of the timeline; none: it is no worker.
+  inline static thread_local int row = -1;
   /// The calling thread is a worker of some run: it must not wait for tasks.
   inline static thread_local bool inside_worker = false;
 

@@ -1,5 +1,6 @@
 #include "flagstone/runtime/executor/transfers.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "flagstone/storage/array/requests.hpp"
@@ -9,7 +10,35 @@ namespace {
 
 constexpr int segment_bits = 24;  // a request's tag is (flight << segment_bits) + segment
 
+/// A conversion on a worker, for the timeline, while it lives.
+class Conversion {
+ public:
+  Conversion(RunState& run, const char* name, const TileState& tile)
+      : run_(run.timeline && RunState::row >= 0 ? &run : nullptr), name_(name), tile_(tile) {
+    if (run_) began_ = RunState::Clock::now();
+  }
+  ~Conversion() {
+    if (run_)
+      run_->timeline->span(run_->timeline_run, RunState::row, "convert", name_, began_, RunState::Clock::now(),
+                           about(tile_));
+  }
+  Conversion(const Conversion&) = delete;
+
+ private:
+  RunState* run_;
+  const char* name_;
+  const TileState& tile_;
+  RunState::Clock::time_point began_;
+};
+
 }  // namespace
+
+std::string about(const TileState& tile) {
+  std::string path = tile.array.path();
+  if (path.ends_with("/array")) path.resize(path.size() - 6);  // of a directory that is named for it
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return (name.empty() ? "" : name + " ") + to_string(tile.box.shape) + " at " + to_string(tile.box.start);
+}
 
 /// The ring is busy while requests are out.
 void TransferQueue::count_requests(std::ptrdiff_t change) {
@@ -57,7 +86,23 @@ TransferQueue::Flight& TransferQueue::begin(TileState& tile, Transfer transfer, 
   flight->transfer = std::move(transfer);
   flight->write = write;
   flight->id = id;
+  if (run_.timeline) {
+    const auto free = std::find(rows_.begin(), rows_.end(), false);
+    flight->row = static_cast<int>(free - rows_.begin());
+    if (free == rows_.end()) rows_.push_back(true);
+    rows_[static_cast<std::size_t>(flight->row)] = true;
+    flight->began = Clock::now();
+  }
   return *flight;
+}
+
+/// With the lock held: the flight's requests have all arrived.
+void TransferQueue::tell(const Flight& flight) {
+  if (flight.row < 0) return;
+  rows_[static_cast<std::size_t>(flight.row)] = false;
+  const Clock::time_point arrived = flight.arrived == Clock::time_point{} ? Clock::now() : flight.arrived;
+  run_.timeline->span(run_.timeline_run, Timeline::first_ring_row + flight.row, "disk", flight.write ? "store" : "load",
+                      flight.began, arrived, about(*flight.tile), flight.transfer.bytes());
 }
 
 void TransferQueue::load(TileState& tile, Transfer transfer) {
@@ -72,6 +117,7 @@ void TransferQueue::store(TileState& tile, Transfer transfer) {
   if (!flight.transfer.convert && !flight.transfer.settle) return send(flight);
   if (flight.transfer.staging_bytes) flight.staging = run_.take_buffer(flight.transfer.staging_bytes, false);
   run_.jobs.push_back([this, &flight] {
+    const Conversion told(run_, "pack", *flight.tile);
     make_ready(flight.transfer, flight.tile->buffer.data(), flight.staging.data());
     Lock lock(run_.mutex);
     if (!run_.error) send(flight);
@@ -94,11 +140,15 @@ void TransferQueue::send(Flight& flight) {
 
 /// On a worker, without the lock: everything arrived; decode or assemble, then the tile is there.
 void TransferQueue::landed(Flight& flight) {
-  if (!flight.write) flight.transfer.finish(flight.tile->buffer.data(), flight.staging.data());
+  if (!flight.write) {
+    const Conversion told(run_, "unpack", *flight.tile);
+    flight.transfer.finish(flight.tile->buffer.data(), flight.staging.data());
+  }
   if (flight.write) flight.tile->array.store().written(flight.tile->box);
   Lock lock(run_.mutex);
   auto done = std::move(flights_.at(flight.id));
   flights_.erase(done->id);
+  tell(*done);
   if (done->staging) run_.pool.put(std::move(done->staging));
   if (run_.error) return;
   if (done->write)
@@ -116,6 +166,7 @@ void TransferQueue::complete(Lock& lock, const Completion& completion) {
     run_.fail(std::current_exception());
   }
   if (--flight.left > 0 || run_.error) return;
+  if (flight.row >= 0) flight.arrived = Clock::now();
   if (!flight.write && flight.transfer.convert) {
     run_.jobs.push_back([this, &flight] { landed(flight); });
   } else {

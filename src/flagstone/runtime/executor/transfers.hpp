@@ -9,6 +9,9 @@
 
 namespace flagstone {
 
+/// "a.npy 512 x 512 at 0 x 1024": what a tile is of, for a timeline.
+std::string about(const TileState& tile);
+
 /// Between the scheduler's decisions and the ring. What has to be decoded or encoded becomes a job for the workers; the
 /// scheduler hears of every tile that has arrived or left.
 class TransferQueue {
@@ -50,16 +53,20 @@ class TransferQueue {
     bool write = false;
     std::size_t left = 0;  // segments under way
     std::uint64_t id = 0;
+    int row = -1;  // of the timeline, where there is one
+    Clock::time_point began{}, arrived{};
   };
   Flight& begin(TileState& tile, Transfer transfer, bool write);
   void send(Flight& flight);
   void landed(Flight& flight);
   void complete(Lock& lock, const Completion& completion);
   void lose_ring(std::exception_ptr error);
+  void tell(const Flight& flight);
   void count_requests(std::ptrdiff_t change);
 
   RunState& run_;
   Ring& ring_;
+  std::vector<bool> rows_;  // of the timeline: taken
   bool stopping_ = false, ring_lost_ = false;
   std::ptrdiff_t requests_out_ = 0;  // submitted or in the outbox
   std::vector<Request> outbox_;      // decided under the lock, submitted outside
