@@ -80,14 +80,14 @@ def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> R
 @contextlib.contextmanager
 def bar(runtime: Runtime, label: str, plan: Plan | None, quiet: bool, start: float = 0.0) -> Iterator[None]:
     """Show the progress of what runs inside, unless quiet."""
-    from .._terminal.progress import Bar
+    from .._runtime.progress import Bar
 
     with Bar(label, plan, runtime.memory, quiet, start) as shown:
         runtime.progress = shown.update
         try:
             yield
         finally:
-            runtime.progress = None
+            runtime.progress = False
 
 
 def open_operand(path: str, key: str | None, quiet: bool) -> Any:

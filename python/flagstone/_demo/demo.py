@@ -25,13 +25,13 @@ from .._errors.messages import storage_error
 from .._formats.open import open_path
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, comparison, format_seconds
+from .._runtime.progress import Bar
 from .._runtime.runtime import Runtime, stats
 from .._runtime.streaming import ahead
 from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder
 from .._terminal import report
-from .._terminal.progress import Bar
 from .synthetic import Cells
 
 __all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]

@@ -19,6 +19,7 @@ from . import profile
 from .arguments import memory_bytes
 from .pending_writes import flush_all
 from .plan import Plan, Stats
+from .progress import shown
 from .runtime import current, named_quota, remember
 
 __all__ = ["Call", "Moved"]
@@ -140,7 +141,8 @@ class Call:
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)
         try:
-            return self.engine.run(job, self.runtime.progress, self.who, named_quota(self.runtime))
+            with shown(self.runtime.progress, self.who, lambda: self.engine.plan(job), self.memory) as hears:
+                return self.engine.run(job, hears, self.who, named_quota(self.runtime))
         finally:
             _core.pages_of_job(False)
 

@@ -8,7 +8,7 @@ import os
 from .. import _core
 from .._errors.classes import Error
 
-__all__ = ["check", "checkpoint_seconds", "memory", "scratch_quota", "traceback", "workers"]
+__all__ = ["check", "checkpoint_seconds", "memory", "progress", "scratch_quota", "traceback", "workers"]
 
 _MOST_WORKERS = 4096
 
@@ -71,6 +71,16 @@ def checkpoint_seconds() -> float | None:
     return seconds
 
 
+def progress() -> bool | None:
+    """Return whether $FLAGSTONE_PROGRESS asks for bars; None where it is not set."""
+    given = _said("PROGRESS")
+    if given is None:
+        return None
+    if given not in ("0", "1"):
+        raise _refused("PROGRESS", "answer; give 1 (show bars) or 0 (never), or leave it unset")
+    return given == "1"
+
+
 def traceback() -> bool:
     """Say whether $FLAGSTONE_TRACEBACK asks the command line for whole tracebacks."""
     return _said("TRACEBACK") is not None
@@ -78,5 +88,5 @@ def traceback() -> bool:
 
 def check() -> None:
     """Refuse what makes no sense, before any work starts."""
-    for read in (memory, scratch_quota, workers, checkpoint_seconds):
+    for read in (memory, scratch_quota, workers, checkpoint_seconds, progress):
         read()

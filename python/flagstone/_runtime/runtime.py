@@ -10,7 +10,6 @@ import ctypes
 import errno
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,10 +21,9 @@ from .._scratch import scratch
 from . import environment, profile
 from .arguments import memory_bytes, quota_bytes, thread_count
 from .plan import Plan, Stats
+from .progress import Progress, who_hears
 
-__all__ = ["Progress", "Runtime", "current", "features", "named_quota", "remember", "stats"]
-
-Progress = Callable[[Any], None]
+__all__ = ["Runtime", "current", "features", "named_quota", "remember", "stats"]
 
 
 class Runtime:
@@ -49,8 +47,10 @@ class Runtime:
         Most bytes that may lie in the scratch directory, imports and results of all processes: "200GiB". A
         call that needs more is refused before it starts. Default: $FLAGSTONE_SCRATCH_QUOTA, else half of
         what was free when the directory was first used.
-    progress : callable, optional
-        Called about ten times a second during a call, with the statistics so far.
+    progress : bool or callable, optional
+        True: calls that take longer than half a second show a bar, where standard error is a terminal or in a
+        notebook. A callable is called about ten times a second during a call, with the statistics so far.
+        Default: $FLAGSTONE_PROGRESS (0 or 1), else bars in notebooks alone.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Runtime:
         threads_per_task: int = 1,
         scratch: str | os.PathLike[str] | None = None,
         io: str = "auto",
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         scratch_quota: int | str | None = None,
     ) -> None:
         if io not in ("auto", "uring", "threads"):
@@ -77,7 +77,7 @@ class Runtime:
         self.workers = (environment.workers() or 0) if workers is None else thread_count("workers", workers)
         self.threads_per_task = thread_count("threads_per_task", threads_per_task)
         self.io = io
-        self.progress = progress
+        self.progress: Progress | bool = who_hears(progress)
         self.last: Stats | None = None
         #: the last plan, its rates, whose they are, and what it counted
         self.planned: tuple[Plan, profile.Profile, list[Path], _core.Statistics] | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from .call import Call
+from .progress import Whole, shown
 
 __all__ = ["STEP", "Block", "Reported", "ahead"]
 
@@ -35,11 +37,22 @@ class Reported:
     def __init__(self, call: Call, total: int) -> None:
         self._call, self.bytes_read, self.bytes_written, self.flops = call, 0, 0, 0.0
         self.total, self._next = total, 0.0
+        self._hears: Any = None
+        self._bar = ExitStack()
 
     def at(self, nbytes: int) -> None:
         """Say that so many bytes have been dealt with; about ten times a second somebody looks."""
         self.bytes_read = nbytes
         now = time.monotonic()
-        if self._call.runtime.progress is not None and now >= self._next:
-            self._next = now + 0.1
-            self._call.runtime.progress(self)
+        progress = self._call.runtime.progress
+        if not progress or now < self._next:
+            return
+        self._next = now + 0.1
+        if self._hears is None:
+            whole = Whole(self.total)
+            self._hears = self._bar.enter_context(
+                shown(progress, self._call.who, lambda: whole, self._call.memory)
+            )
+        self._hears(self)
+        if nbytes >= self.total:
+            self._bar.close()
