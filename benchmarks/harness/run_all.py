@@ -29,6 +29,7 @@ SCRIPTS = {
     "sparse_stream": "sparse",
     "elementwise": "elementwise",
     "layouts": "elementwise",
+    "lazy": "elementwise",
     "rechunk": "storage",
     "limits": "runtime",
     "plan": "runtime",

@@ -42,6 +42,24 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
     from ._formats.raw import open_raw
+    from ._lazy.creation import (
+        arange,
+        empty,
+        empty_like,
+        eye,
+        full,
+        full_like,
+        linspace,
+        meshgrid,
+        ones,
+        ones_like,
+        tril,
+        triu,
+        zeros,
+        zeros_like,
+    )
+    from ._lazy.join import concat, stack, unstack
+    from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
     from ._linalg.matmul import matmul
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
@@ -89,23 +107,37 @@ __all__ = [
     "Stats",
     "StorageError",
     "__version__",
+    "arange",
+    "broadcast_to",
     "calibrate",
     "check",
     "chunk_shape",
     "compute",
+    "concat",
     "convert",
     "create",
     "dask_chunks",
     "delete",
+    "empty",
+    "empty_like",
     "epochs",
+    "expand_dims",
+    "eye",
     "features",
+    "flip",
     "fold",
     "from_blocks",
     "from_numpy",
+    "full",
+    "full_like",
     "graph",
+    "linspace",
     "map_blocks",
     "map_tiles",
     "matmul",
+    "meshgrid",
+    "ones",
+    "ones_like",
     "open",
     "open_pca",
     "open_raw",
@@ -115,16 +147,26 @@ __all__ = [
     "rechunk",
     "reduce",
     "repair",
+    "repeat",
     "resume",
+    "roll",
     "single_cell",
+    "squeeze",
+    "stack",
     "stats",
+    "tile",
     "timeline",
     "to_dask",
     "transaction",
     "transpose",
+    "tril",
+    "triu",
+    "unstack",
     "update",
     "write",
     "write_obsm",
+    "zeros",
+    "zeros_like",
 ]
 __all__ += _functions
 
@@ -223,11 +265,34 @@ def _load_named() -> dict[str, object]:
     return {name: getattr(functions, name) for name in _functions}
 
 
+def _load_lazy() -> dict[str, object]:
+    from ._lazy.creation import (
+        arange,
+        empty,
+        empty_like,
+        eye,
+        full,
+        full_like,
+        linspace,
+        meshgrid,
+        ones,
+        ones_like,
+        tril,
+        triu,
+        zeros,
+        zeros_like,
+    )
+    from ._lazy.join import concat, stack, unstack
+    from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+
+    return locals()
+
+
 _LOADED_BY = {
     name: load
     for load in (
         _load_arrays, _load_files, _load_expressions, _load_matrices, _load_decompositions, _load_storage,
-        _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
+        _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
     for name in load.__code__.co_varnames  # what it imports
 } | dict.fromkeys(_functions, _load_named)  # fmt: skip
@@ -235,6 +300,7 @@ _LOADED_BY = {
 
 def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
+    from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
     from ._storage.resize import resize
 
@@ -251,11 +317,12 @@ def _operators() -> _dispatch.Dispatch:
         compute=compute.compute,
         matmul=matmul,
         resize=resize,
+        placed=by_numpy_name,
     )
 
 
 def _registering() -> None:
-    for load in (_load_files, _load_matrices, _load_decompositions, _load_storage):
+    for load in (_load_files, _load_matrices, _load_decompositions, _load_storage, _load_lazy):
         load()
 
 

@@ -99,6 +99,14 @@ h5ad("counts.h5ad", counts_of(500, 300))
 genes = np.arange(0, 300, 2)
 V, U = rng.random((150, 3)), rng.random((500, 3))
 """),
+    "docs/guide/lazy.md": Page("""
+import os
+store("a.zarr", 300, 90)
+np.save("b.npy", rng.random((90, 30), dtype="float32"))
+os.mkdir("parts")
+for i in range(3):
+    np.save(f"parts/{i}.npy", rng.random((50, 90), dtype="float32"))
+"""),
     "docs/guide/formats.md": Page("""
 import h5py
 with h5py.File("sst.nc", "w") as file:

@@ -80,7 +80,7 @@ for load, name in first.items():
 assert {*fl.__all__, "linalg", "sparse"} <= {*fl._LOADED_BY, *vars(fl)}
 print(len(first))
 """
-    assert int(fresh(code)) == 11
+    assert int(fresh(code)) == 12
 
 
 def test_all_names_are_listed_and_starred():

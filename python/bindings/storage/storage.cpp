@@ -93,6 +93,7 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("nbytes", &Array::nbytes)
       .def_prop_ro("path", &Array::path)
       .def_prop_ro("in_memory", &Array::in_memory)
+      .def_prop_ro("computed", [](const Array& a) { return !a.store().operands().empty(); })
       .def_prop_ro("codec", &codec_of)
       .def_prop_ro("order", [](const Array& array) { return std::string(1, order_of(array)); })
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })

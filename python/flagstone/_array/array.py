@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import warnings
@@ -14,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .. import _core
 from .._errors.classes import Error
+from .._errors.messages import storage_error
 from .._resume.registers import OPENERS
 from .._runtime.call import Call
 from .._runtime.memory_map import is_mapped
@@ -59,6 +61,7 @@ class Array(LinearOperator, Elementwise):
         self._values: NDArray[Any] | None = None  # of an array in memory: the ndarray itself
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
         self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
+        self._lazy: Any = None  # handle.Lazy, of one that is computed where it is loaded
 
     # What it is ---------------------------------------------------------------------------------------------
 
@@ -97,7 +100,7 @@ class Array(LinearOperator, Elementwise):
 
     @property
     def path(self) -> str | None:
-        """Where it lies; None for an array in memory."""
+        """Where it lies; None for an array in memory, or that is computed where it is loaded."""
         return self._core.path or None
 
     @property
@@ -127,7 +130,7 @@ class Array(LinearOperator, Elementwise):
     def __repr__(self) -> str:
         if self._root is None and self._handle is None:
             return "<flagstone.Array, closed>"
-        where = f"'{self.path}'" if self.path else "in memory"
+        where = f"'{self.path}'" if self.path else self._about()
         view = (".T" if self._transposed else "") + (".conj()" if self._conjugated else "")
         return (
             f"<flagstone.Array{view} {shape_text(self.shape)} {self.dtype.name}, "
@@ -141,8 +144,12 @@ class Array(LinearOperator, Elementwise):
         return html_table("Array", {
             "shape": shape_text(self.shape), "dtype": self.dtype.name,
             "bytes": _core.format_bytes(self.nbytes), "chunks": shape_text(self.chunks),
-            "where": self.path or "in memory",
+            "where": self.path or self._about(),
         })  # fmt: skip
+
+    def _about(self) -> str:
+        lazy = self._owner._lazy
+        return "in memory" if lazy is None else str(lazy.text)
 
     # Reading ------------------------------------------------------------------------------------------------
 
@@ -236,6 +243,12 @@ class Array(LinearOperator, Elementwise):
         of it or nothing, and on the disk when this returns (`flagstone.transaction` groups several); a flat
         file is changed in place and dirty until `flush()`.
         """
+        if self._owner._lazy is not None:
+            raise storage_error(
+                f"setitem: this array ({self._about()}) is computed where it is read and holds no elements; "
+                "make one that does with fl.create, or store this one with fl.compute(A, out=...).",
+                errno.EROFS, "",
+            )  # fmt: skip
         if isinstance(value, Elementwise) or is_mapped(value):
             dispatch().assign(self, key, value)
             return
@@ -292,6 +305,11 @@ class Array(LinearOperator, Elementwise):
         still as a part of it. Elsewhere assignments to Zarr arrays are on the disk when they return.
         """
         owner = self._owner
+        if owner._lazy is not None:
+            for member in owner._lazy.members:
+                if isinstance(member, Array):
+                    member.flush()
+            return
         if (waiting := waiting_for(owner._core)) is not None:
             with owner._updating():
                 waiting.flush(Call("flush", light=True).engine)
@@ -325,6 +343,9 @@ class Array(LinearOperator, Elementwise):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same array, and hears when it went away or was replaced."""
+        if self._owner._lazy is not None:
+            lazy = self._owner._lazy
+            return lazy_again, (lazy.opener, lazy.arguments(), self._transposed, self._conjugated)
         if self.path is None:
             return from_memory, (self._owner._values, self._transposed, self._conjugated)
         self._owner.flush()
@@ -343,9 +364,8 @@ class Array(LinearOperator, Elementwise):
     def _memory(self, who: str) -> NDArray[Any]:
         values = self._owner._values
         if values is None:
-            raise BufferError(
-                f"{who}: '{self.path}' is on disk and has no memory to lend; take a part first (A[i:j])."
-            )
+            where = f"'{self.path}' is on disk" if self.path else f"{self._about()} is computed as it is read"
+            raise BufferError(f"{who}: {where} and has no memory to lend; take a part first (A[i:j]).")
         values = values.T if self._transposed else values
         return values.conj() if self._conjugated else values
 
@@ -406,6 +426,11 @@ def _view_of(
     transposed: bool, conjugated: bool,
 ) -> Array:  # fmt: skip
     check_stamp(path, stamped)
+    array: Array = OPENERS[name](*arguments)
+    return array._view(transposed, conjugated) if transposed or conjugated else array
+
+
+def lazy_again(name: str, arguments: list[Any], transposed: bool, conjugated: bool) -> Array:
     array: Array = OPENERS[name](*arguments)
     return array._view(transposed, conjugated) if transposed or conjugated else array
 

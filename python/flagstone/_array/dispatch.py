@@ -40,6 +40,7 @@ class Dispatch(NamedTuple):
     compute: Callable[[Any], Any]
     matmul: Matmul
     resize: Callable[[Any, Any, Any], None]
+    placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
 
 
 _make: Callable[[], Dispatch]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -23,12 +23,16 @@ from .requests import shape_text
 
 __all__ = [
     "Handle",
+    "Lazy",
     "Operand",
     "built_aside",
     "derived",
     "exchange",
     "is_conjugated",
+    "is_lazy",
     "is_transposed",
+    "lazy_array",
+    "members_of",
     "opened_by",
     "opener_of",
     "owner_of",
@@ -133,6 +137,21 @@ class Operand:
         return np.dtype(self.core.dtype)
 
     @property
+    def paths(self) -> list[str]:
+        """Where it lies on disk; of a lazy Array, all that it is computed from."""
+        if not isinstance(self.given, Array):
+            return []
+        return [one.path for one in members_of(self.given) if isinstance(one, Array) and one.path]
+
+    @property
+    def reads(self) -> list[NDArray[Any]]:
+        """The memory that is looked at while it is read."""
+        if not isinstance(self.given, Array):
+            return [] if self.values is None else [self.values]
+        found = [values_of(one) if isinstance(one, Array) else one for one in members_of(self.given)]
+        return [self.values] if self.values is not None else [one for one in found if one is not None]
+
+    @property
     def flags(self) -> tuple[bool, bool]:
         """Whether it is transposed, and whether it is conjugated."""
         return self.transposed, self.conjugated
@@ -194,6 +213,54 @@ def derived(handle: Handle) -> dict[Any, Any]:
     return kept
 
 
+# What is computed where it is loaded ------------------------------------------------------------------------
+
+
+@dataclass(eq=False, repr=False)
+class Lazy:
+    """What a lazy Array is computed from.
+
+    Attributes
+    ----------
+    text : str
+        What it is, for people: "an expression of 2 arrays".
+    members : tuple
+        Arrays and ndarrays whose elements are looked at.
+    opener : str
+        By which opener it is made again.
+    arguments : callable
+        Returns the arguments of the opener, which tell it from another one (JSON).
+    """
+
+    text: str
+    members: tuple[Any, ...]
+    opener: str
+    arguments: Callable[[], list[Any]]
+
+
+def lazy_array(core: _core.Array, lazy: Lazy) -> Array:
+    """Return the handle of an array that is computed where it is loaded, and is only read."""
+    array = Array(core)
+    array._lazy = lazy
+    return array
+
+
+def is_lazy(array: Array) -> bool:
+    """Say whether an Array is computed where it is loaded: there is nothing to write to."""
+    return array._owner._lazy is not None
+
+
+def members_of(array: Array) -> list[Any]:
+    """Return the stored Arrays and the ndarrays that an Array is computed from; [itself] of a stored one."""
+    lazy = array._owner._lazy
+    if lazy is None:
+        return [array._owner]
+    found: list[Any] = []
+    for member in lazy.members:
+        found += members_of(member) if isinstance(member, Array) else [member]
+    return found
+
+
 # How it is opened again -------------------------------------------------------------------------------------
 
 
@@ -220,6 +287,11 @@ def stored_identity(handle: Handle, path: str) -> dict[str, Any]:
 
 @identity.register
 def _(operand: Array) -> dict[str, Any]:
+    if (lazy := operand._owner._lazy) is not None:
+        return {
+            "lazy": [lazy.opener, lazy.arguments()],
+            "transposed": operand._transposed, "conjugated": operand._conjugated,
+        }  # fmt: skip
     if (values := values_of(operand)) is not None:
         return memory_identity(values) | {
             "transposed": operand._transposed, "conjugated": operand._conjugated,

@@ -103,7 +103,10 @@ def take(array: Array, call: Call, key: Key | OrthogonalIndexer, what: str = "")
     if isinstance(chosen, OrthogonalIndexer) or nbytes > PAGES:
         what = what or f"{shape_text(chosen.kept)} of {array.dtype.name}"
     if isinstance(chosen, OrthogonalIndexer):
-        call.room(what, nbytes + 2 * PIECE + STAGING + chosen.index_bytes + array._core.unpack_bytes)
+        staged = (
+            2 * STAGING if array._core.computed else STAGING
+        )  # what parts are computed from stays a while
+        call.room(what, nbytes + 2 * PIECE + staged + chosen.index_bytes + array._core.unpack_bytes)
         return chosen.result(_gather(array, call, chosen))
     staging, gaps = 16 * PAGES, _gaps(array, chosen)
     if nbytes > PAGES or array._core.unpack_bytes or gaps:

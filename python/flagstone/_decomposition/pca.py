@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._array.mapped import off_the_map
 from .._errors.classes import Error, ShapeError
-from .._expression.expression import Expression
+from .._expression.operand import lazy_operand
 from .._output.create import from_numpy
 from .._output.place import GroupPlace
 from .._output.replaceable import check_path
@@ -51,7 +50,7 @@ class Pca(Routine[PcaResult]):
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
         call = Call("pca", memory, light=True)
-        self.X = self._operand(off_the_map(call, X))
+        self.X = self._operand(lazy_operand(call, X))
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
@@ -67,7 +66,7 @@ class Pca(Routine[PcaResult]):
             self.X = sparse_by_rows("pca", "X", self.X, memory)
         super().__init__(call)
         call.begin()
-        self.call.on(self.X.path)
+        self.call.on(*(Operand.of(self.X).paths if isinstance(self.X, Array) else [self.X.path]))
         self.call.outputs = 1 + len(SMALL)
         self.options = _core.PcaOptions(self.k, self.center, method, float(tol), int(seed))
         self.asked = {
@@ -97,11 +96,6 @@ class Pca(Routine[PcaResult]):
             return X
         if hasattr(X, "tocsr"):
             return from_blocks([X])
-        if isinstance(X, Expression):
-            raise TypeError(
-                "pca: X is a lazy expression; store it first with flagstone.compute(X, out=...) "
-                "(without out=: in scratch)."
-            )
         values = np.asarray(unmasked("pca", X))
         if values.ndim != 2 or values.dtype.kind not in "biufc":
             raise ShapeError(f"pca: X is {type(X).__name__} of {values.ndim} dimensions; a matrix is needed.")
@@ -161,8 +155,9 @@ def pca(
 
     Parameters
     ----------
-    X : Array, SparseArray, ndarray or SciPy matrix, m x n
-        Real numbers; tall or wide. What is sparse and stored by columns (CSC) is turned round into scratch,
+    X : Array, Expression, SparseArray, ndarray or SciPy matrix, m x n
+        Real numbers; tall or wide. A lazy expression (``A - A.mean(0)``) is computed where it is loaded, once
+        a pass, and stored nowhere. What is sparse and stored by columns (CSC) is turned round into scratch,
         once for a handle: one more read, 3 to 8 bytes written a stored value.
     k : int
         Components, between 1 and min(m, n).

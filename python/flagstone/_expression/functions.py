@@ -268,6 +268,8 @@ def numpy_function(self: Any, function: Callable[..., Any], args: Any, options: 
         kept = {k: v for k, v in options.items() if v is not None}
         first = args[0] if args else kept.pop("a") if "a" in kept else kept.pop("x")
         return _FUNCTIONS[name](first, *args[1:], **kept)
+    if (placed := dispatch().placed(name)) is not None:
+        return placed(*args, **{k: v for k, v in options.items() if v is not None})
     size = getattr(self, "nbytes", 0)
     raise TypeError(
         f"numpy.{name}: NumPy functions do not load a flagstone.{type(self).__name__} of {size} bytes by "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Literal, overload
+from collections.abc import Sequence
+from typing import Literal, cast, overload
 
 from .. import _core
 from .._array.array import Array
@@ -16,6 +17,7 @@ from .._expression.cf import packing_of
 from .._expression.expression import Expression
 from .._resume.registers import opener
 from .._sparse.array import SparseArray
+from .parts import open_parts, parts_of
 from .raw import behind_user_block
 from .registry import FORMATS, of_file
 from .zarr.groups import open_directory
@@ -25,7 +27,7 @@ __all__ = ["head_of", "open_path"]
 
 @overload
 def open_path(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     key: str | None = None,
     mode: str = "r",
     *,
@@ -34,7 +36,7 @@ def open_path(
 ) -> Array | SparseArray: ...
 @overload
 def open_path(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     key: str | None = None,
     mode: str = "r",
     *,
@@ -43,7 +45,7 @@ def open_path(
 ) -> Array | SparseArray | Expression: ...
 @opener("path")
 def open_path(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     key: str | None = None,
     mode: str = "r",
     *,
@@ -54,10 +56,13 @@ def open_path(
 
     Parameters
     ----------
-    path : path
-        In place: a Zarr array or group (v2, v3), a CSR or CSC group (ours or AnnData's), `.npy`, HDF5 and
-        `.h5ad` (needs h5py). Imported into scratch once, by streaming (`import_seconds` says how long): SciPy
-        `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of Parquet and Arrow (needs pyarrow).
+    path : path, or list of paths
+        A list, or a pattern (``"parts/*.npy"``, sorted), is one array: the rows of its files one after the
+        other, for reading; they must agree in dtype and all other dimensions (`flagstone.concat` joins what
+        does not). In place: a Zarr array or group (v2, v3), a CSR or CSC group (ours or AnnData's), `.npy`,
+        HDF5 and `.h5ad` (needs h5py). Imported into scratch once, by streaming (`import_seconds` says how
+        long): SciPy `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of Parquet and Arrow (needs
+        pyarrow).
     key : str, optional
         Which member: of a group or an HDF5 file its path ("layers/counts"; AnnData's X by default), of
         Parquet and Arrow names of columns with commas (all numeric ones by default), of SVMlight "labels".
@@ -83,7 +88,9 @@ def open_path(
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
     if decode and mode == "r+":
         raise ValueError("open: decode=True gives values that are computed; use mode='r' with it.")
-    place = path_text("open", path)
+    if (parts := parts_of(path)) is not None:
+        return open_parts(parts, mode, lambda one: open_path(one, key, mode, verify=verify, decode=decode))
+    place = path_text("open", cast("str", path))
     opened = _opened(place, key_text("open", key), mode, verify)
     packing = None if decode is False else packing_of(opened)
     if packing is None or not isinstance(opened, Array):

@@ -9,9 +9,8 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression
+from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.create import from_numpy
 from .._output.destination import kept_choice
@@ -33,8 +32,8 @@ class _Matmul(Routine[Any]):
     operation = "matmul"
 
     def __init__(self, call: Call, a: Any, b: Any, out: Any, alpha: complex, beta: complex) -> None:
-        a, b = promoted(call, off_the_map(call, a), off_the_map(call, b))
-        self.a, self.b = _matrix(call, a, "A"), _matrix(call, b, "B")
+        a, b = (lazy_operand(call, one) for one in promoted(call, a, b))
+        self.a, self.b = Operand.matrix(call, a, "A"), Operand.matrix(call, b, "B")
         self.alpha, self.beta = complex(alpha), complex(beta)
         _core.check_matmul(self.a.factor, self.b.factor, None)
         self.shape, self.dtype = (self.a.shape[0], self.b.shape[1]), np.dtype(self.a.core.dtype)
@@ -48,10 +47,10 @@ class _Matmul(Routine[Any]):
             call, self.shape, self.dtype, out, chunks, called="product", advice="they must agree"
         )
         self.place.codec = Choice(kept_choice(out).codec)  # in rows: what conjugates tiles counts on it
-        self.place.reads = [x.values for x in (self.a, self.b) if x.values is not None]
+        self.place.reads = [*self.a.reads, *self.b.reads]
         self.old = self.place.old("beta") if beta else None
         super().__init__(call, [self.place])
-        call.on(self.a.core.path, self.b.core.path)
+        call.on(*self.a.paths, *self.b.paths)
         call.outputs = 0 if self.place.in_memory else 1
 
     @property
@@ -100,15 +99,6 @@ class _VectorProduct(_Matmul):
         return from_numpy(product.reshape(self.vectors.shape(product.shape)))
 
 
-def _matrix(call: Call, given: Any, name: str) -> Operand:
-    if isinstance(given, Expression):
-        raise TypeError(
-            f"matmul: {name} is a lazy expression; store it first with flagstone.compute({name}, "
-            "out=...) (without out=: in scratch)."
-        )
-    return Operand.matrix(call, given, name)
-
-
 def _check_out(out: Any, beta: complex) -> None:
     if out is None and beta:
         raise ShapeError("matmul: beta needs an out= that holds C; give one or leave beta out.")
@@ -142,8 +132,9 @@ def matmul(
 
     Parameters
     ----------
-    A, B : Array or ndarray
+    A, B : Array, Expression or ndarray
         Matrices of one dtype: float32, float64, complex64 or complex128; on disk or in memory, in any layout.
+        Lazy expressions are computed where they are loaded, tile by tile, and stored nowhere.
         Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. One in memory is converted
         where NumPy would compute in the dtype of the other. One of them, or both, may be a vector: it is
         loaded, the matrix is read once, and the result is an Array in memory. A `SparseArray` A takes an
@@ -172,8 +163,10 @@ def matmul(
 
     Notes
     -----
-    2 m n k flops (complex: 8). Reads about 2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least
-    each operand once, and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts exactly.
+    2 m n k flops (complex: 8), and those of lazy operands as often as they are loaded. Reads about
+    2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least each operand once (of a lazy one what its
+    tiles are computed from), and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts
+    exactly.
     """
     if isinstance(A, SparseArray):
         return _sparse(A, B, out, alpha, beta, memory)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from .._array.array import Array, shape_text
 from .._array.elementwise import Elementwise
 from .._array.handle import is_transposed, values_of
+from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression
+from .._expression.expression import Expression, cast
+from .._expression.reductions import Reduced
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 
@@ -26,7 +28,10 @@ def dimensions(given: Any) -> int:
 
 
 def promoted(call: Call, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return both in NumPy's dtype of the two where only an operand in memory has to be converted."""
+    """Return both in NumPy's dtype of the two where only what is in memory or lazy has to be converted."""
+    a, b = (np.asarray(x) if isinstance(x, Reduced) else off_the_map(call, x) for x in (a, b))
+    if any(isinstance(x, Expression) for x in (a, b)):
+        a, b = _cast_lazily(a, b)
     if isinstance(a, Elementwise) and isinstance(b, Elementwise):
         return a, b
     pair: list[Any] = [x if isinstance(x, Elementwise) else np.asarray(unmasked(call.who, x)) for x in (a, b)]
@@ -42,6 +47,17 @@ def promoted(call: Call, a: Any, b: Any) -> tuple[Any, Any]:
             call.room(f"{name} in {wanted}", x.size * wanted.itemsize)
             pair[i] = x.astype(wanted)
     return pair[0], pair[1]
+
+
+def _cast_lazily(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return both with expressions converted to NumPy's dtype of the two, where that is multiplied."""
+    if not all(hasattr(x, "dtype") and x.dtype.kind in "biufc" for x in (a, b)):
+        return a, b
+    wanted = np.result_type(a.dtype, b.dtype)
+    if wanted not in [np.dtype(one) for one in _MULTIPLIED]:
+        return a, b
+    a, b = (cast(x, wanted) if isinstance(x, Expression) else x for x in (a, b))
+    return a, b
 
 
 class Vectors:

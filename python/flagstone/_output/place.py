@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core, shape_text
-from .._array.handle import Operand, exchange, is_conjugated, is_plain, is_transposed, values_of
+from .._array.handle import (
+    Operand,
+    exchange,
+    is_conjugated,
+    is_lazy,
+    is_plain,
+    is_transposed,
+    values_of,
+)
 from .._errors.classes import ShapeError
 from .._errors.messages import storage_error
 from .._resume.identity import stored_stamp
@@ -375,6 +383,12 @@ def check_out(
 ) -> None:  # fmt: skip
     """Refuse a place that cannot hold a result of this shape and dtype."""
     if isinstance(out, Array):
+        if is_lazy(out):
+            raise storage_error(
+                f"{who}: out is an array that is computed where it is read and holds no elements; make one "
+                "that does with fl.create, or give a path.",
+                errno.EROFS, "",
+            )  # fmt: skip
         if is_transposed(out) or is_conjugated(out):
             raise ShapeError(f"{who}: out is a transposed or conjugated view; give the array itself.")
         if out.mode != "r+":

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
-from .identity import stored_stamp
+from .identity import memory_identity, stored_stamp
 from .registers import OPENERS
 
-__all__ = ["UnknownOpener", "check_unchanged", "old_output", "operand", "written"]
+__all__ = ["UnknownOpener", "check_unchanged", "old_output", "operand", "told_values", "written"]
+
+_SHORT = 256 << 10  # bytes of a member in memory that a record holds: means of columns, factors of rows
 
 
 class UnknownOpener(LookupError):
@@ -24,6 +30,15 @@ class UnknownOpener(LookupError):
 
 def operand(name: str, told: dict[str, Any]) -> Any:
     """Open an operand of a record, or say what became of it."""
+    if "lazy" in told:  # made again of its members, which say what became of them
+        known, arguments = told["lazy"]
+        if known not in OPENERS:
+            raise UnknownOpener(name, known)
+        made = OPENERS[known](*arguments)
+        made = made.T if told.get("transposed") else made
+        return made.conj() if told.get("conjugated") else made
+    if "values" in told:
+        return values_of(told)
     if "memory" in told or "steps" in told:
         what = "was an array in memory" if "memory" in told else "was a view with pending steps"
         raise Error(f"resume: {name} {what}; make the same call again, with the same {name} and out=.")
@@ -43,6 +58,20 @@ def operand(name: str, told: dict[str, Any]) -> Any:
     if told.get("transposed"):
         opened = opened.T
     return opened.conj() if told.get("conjugated") else opened
+
+
+def told_values(values: NDArray[Any]) -> dict[str, Any]:
+    """Return what tells a member in memory from another: a short one as it is, so that it is there again."""
+    told = memory_identity(values)
+    if values.nbytes <= _SHORT:
+        told["values"] = base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
+    return told
+
+
+def values_of(told: dict[str, Any]) -> NDArray[Any]:
+    """Return the values that a record holds."""
+    flat = np.frombuffer(base64.b64decode(told["values"]), np.dtype(told["dtype"]))
+    return flat.reshape(told["shape"])
 
 
 def check_unchanged(name: str, told: dict[str, Any]) -> None:

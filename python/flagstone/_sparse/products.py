@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import shape_text
+from .._array.elementwise import Elementwise
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import unmasked
@@ -18,6 +19,8 @@ from .._runtime.routine import At, How, Routine
 __all__ = ["Product"]
 
 Floats = NDArray[Any]
+
+_SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
 
 class Product(Routine[Floats]):
@@ -36,6 +39,8 @@ class Product(Routine[Floats]):
         super().__init__(Call("matmul" if kind != "gram" else "gram", memory))
         self.a, self.kind, self.out = a, kind, out
         self.call.on(a.path)
+        if isinstance(x, Elementwise) and x.nbytes > _SMALL:  # a lazy one is computed into memory
+            self.call.room("X", x.nbytes)
         given = np.asarray(unmasked(self.call.who, x))
         self._vector = given.ndim == 1
         columns = given[:, None] if self._vector else given

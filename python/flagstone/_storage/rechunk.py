@@ -13,10 +13,9 @@ from numpy.typing import DTypeLike
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._array.mapped import off_the_map
 from .._array.requests import take
 from .._errors.classes import FormatError, ShapeError
-from .._expression.expression import Expression
+from .._expression.operand import lazy_operand
 from .._output.codec_choice import CHECKSUMS, Choice, check_codec, choose
 from .._output.destination import check_new, kept_choice
 from .._output.place import Place
@@ -38,7 +37,7 @@ class _Restructure(Routine[Any]):
     def __init__(self, who: str, given: Any, axes: Sequence[int] | None, out: Any, memory: Any) -> None:
         super().__init__(Call(who, memory))
         self.operation = who
-        given = off_the_map(self.call, given)
+        given = lazy_operand(self.call, given)
         self.array = given if isinstance(given, Array) else None
         if self.array is not None:
             self.array.flush()
@@ -51,7 +50,7 @@ class _Restructure(Routine[Any]):
         self.shape = tuple(shape[d] for d in self.axes)
         self.chunks = tuple(chunks[d] for d in self.axes)
         self.out = out
-        self.call.on(self.source.core.path)
+        self.call.on(*self.source.paths)
 
     def into(
         self, dtype: np.dtype[Any], chunks: Any, checksum: str, codec: str | None, order: str | None
@@ -167,11 +166,6 @@ def _slab(shape: tuple[int, ...], item: int) -> list[int]:
 
 
 def _values(who: str, given: Any) -> np.ndarray[Any, Any]:
-    if isinstance(given, Expression):
-        raise TypeError(
-            f"{who}: a lazy expression was given; store it first with flagstone.compute(..., out=) "
-            "(without out=: in scratch)."
-        )
     if not isinstance(given, (np.ndarray, list, tuple)):
         raise TypeError(f"{who}: {type(given).__name__} was given; an Array or a NumPy array is needed.")
     values = np.asarray(unmasked(who, given))
@@ -228,8 +222,9 @@ def rechunk(
 
     Parameters
     ----------
-    A : Array or ndarray
-        In any layout that opens: Zarr, `.npy`, flat, HDF5; transposed and conjugated views too.
+    A : Array, Expression or ndarray
+        A lazy expression is computed where it is loaded; an array in any layout that opens: Zarr, `.npy`,
+        flat, HDF5; transposed and conjugated views too.
     chunks : tuple of int, optional
         The stored unit; -1 (or None) for all of a dimension. Default: as for `create`.
     out : path, Array or ndarray, optional
@@ -294,8 +289,8 @@ def transpose(
 
     Parameters
     ----------
-    A : Array or ndarray
-        In any layout that opens.
+    A : Array, Expression or ndarray
+        In any layout that opens; a lazy expression is computed where it is loaded.
     axes : sequence of int, optional
         Dimension i of the result is dimension ``axes[i]`` of A. Default: all reversed.
     out, checksum, memory
@@ -322,7 +317,7 @@ def transpose(
     No flops; reads and writes the array once (`rechunk` says when twice). Tiles are transposed in squares
     that fit the processor's caches.
     """
-    ndim = A.ndim if isinstance(A, (Array, np.ndarray)) else np.ndim(A)
+    ndim = A.ndim if hasattr(A, "ndim") else np.ndim(A)
     given = _Restructure("transpose", A, range(ndim)[::-1] if axes is None else axes, out, memory)
     chunked = given.array is not None and given.chunks != given.shape
     if chunks is None and chunked and not isinstance(out, Array):

@@ -14,6 +14,8 @@ from .._array.array import Array, shape_text
 from .._array.handle import built_aside
 from .._array.regions import Region
 from .._errors.classes import ShapeError
+from .._expression.expression import Expression
+from .._expression.operand import as_array
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call
@@ -32,6 +34,8 @@ class _Map(Routine[Any]):
     ) -> None:  # fmt: skip
         if not arrays:
             raise TypeError(f"{who}: give at least one Array.")
+        super().__init__(Call(who, memory))
+        arrays = tuple(as_array(self.call, a) if isinstance(a, Expression) else a for a in arrays)
         if not all(isinstance(a, Array) for a in arrays):
             raise TypeError(f"{who}: all operands must be Arrays (flagstone.from_numpy wraps an ndarray).")
         self.arrays, self.function = arrays, function
@@ -42,7 +46,6 @@ class _Map(Routine[Any]):
                     f"{who}: arrays are {shape_text(shape)} and {shape_text(other.shape)}; "
                     "they must be equal."
                 )
-        super().__init__(Call(who, memory))
         kind = np.dtype(arrays[0].dtype if dtype is None else dtype)
         self.block = self._block(who, block, out, shape)
         self.place = Place(self.call, shape, kind, out, self.block)
@@ -167,8 +170,8 @@ def map_blocks(
     function : callable
         Takes one read-only ndarray for each array and returns the block's values; with a halo either the
         block's or the grown shape, of which the halo is cut off.
-    *arrays : Array
-        Of one shape.
+    *arrays : Array or Expression
+        Of one shape. Lazy expressions are computed where they are loaded, and stored nowhere.
     block : tuple of int, optional
         Shape of the blocks; default: chunks of `out`, else of the first array.
     halo : int or tuple of int
@@ -205,8 +208,8 @@ def map_tiles(
     ----------
     function : callable
         Takes one read-only ndarray for each array and returns the tile's values.
-    *arrays : Array
-        Of one shape.
+    *arrays : Array or Expression
+        Of one shape. Lazy expressions are computed where they are loaded, and stored nowhere.
     out, dtype, scratch, memory
         As in `map_blocks`.
 

@@ -1,6 +1,7 @@
 #include "flagstone/base/shape.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
@@ -60,14 +61,15 @@ Tile subtile(const Tile& tile, const Box& box) {
 namespace {
 
 /// Calls f(offset_a, offset_b, run) for every run of elements; the dimension with the smallest stride of `a` is the
-/// run, so that transposed (Fortran-order) pairs copy along memory too.
+/// run (of `b`, where `a` repeats), so that transposed (Fortran-order) and reversed pairs copy along memory too.
 template <class F>
 void for_each_run(const Shape& shape, const Shape& a, const Shape& b, F&& f) {
   if (count(shape) == 0) return;
   if (shape.empty()) return f(Index{0}, Index{0}, Index{1}, Index{0}, Index{0});
   std::size_t inner = shape.size() - 1;
+  const auto step = [&](std::size_t d) { return std::abs(a[d] != 0 ? a[d] : b[d]); };
   for (std::size_t d = 0; d + 1 < shape.size(); ++d)
-    if (shape[d] > 1 && (a[d] < a[inner] || shape[inner] == 1)) inner = d;
+    if (shape[d] > 1 && (step(d) < step(inner) || shape[inner] == 1)) inner = d;
   Shape at(shape.size(), 0), runs = shape;
   runs[inner] = 1;
   do {

@@ -32,6 +32,15 @@ std::uint64_t codec_bytes(const Array& array) {
   return std::max(array.store().unpack_bytes(), array.store().pack_bytes());
 }
 
+/// Of an array that is computed where it is read: what one chunk is computed from, beside it. Pieces of what is no
+/// chunk are short.
+std::uint64_t computing_bytes(const Array& array) {
+  if (array.store().operands().empty() || array.chunks() == array.shape() || count(array.shape()) == 0) return 0;
+  const Box chunk = intersect({Shape(array.ndim(), 0), array.chunks()}, whole(array.shape()));
+  const Transfer transfer = array.store().read(chunk);
+  return transfer.buffer_bytes + transfer.staging_bytes;
+}
+
 }  // namespace
 
 std::uint64_t default_memory() {
@@ -74,7 +83,8 @@ BoxShare share_of_limit(const RuntimeOptions& options, const Array& array, std::
 }
 
 std::uint64_t bytes_beside_read(const Array& array, std::uint64_t box_bytes) {
-  return std::min<std::uint64_t>(box_bytes, box_staging) + array.store().unpack_bytes();
+  const std::uint64_t staged = std::min<std::uint64_t>(box_bytes, box_staging);
+  return std::max(staged, computing_bytes(array)) + array.store().unpack_bytes();
 }
 
 std::uint64_t bytes_beside_write(const Array& array, std::uint64_t box_bytes, bool copied) {

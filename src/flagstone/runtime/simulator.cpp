@@ -113,9 +113,12 @@ double Simulator::transfer_end(const Requests& requests, bool write) {
   return disk_free_ + profile_.request_seconds;
 }
 
-/// Assembling or decoding a tile is a copy of it on a worker, into pages that are often fresh.
-void Simulator::convert(std::size_t buffer_bytes, std::function<void()> then) {
-  jobs_.emplace_back(6 * static_cast<double>(buffer_bytes) / profile_.memory_bytes_per_second, std::move(then));
+/// Assembling or decoding a tile is a copy of it on a worker, into pages that are often fresh; a tile that is computed
+/// takes its arithmetic too, in float64 at most.
+void Simulator::convert(std::size_t buffer_bytes, double flops, std::function<void()> then) {
+  jobs_.emplace_back(
+      6 * static_cast<double>(buffer_bytes) / profile_.memory_bytes_per_second + flops / profile_.flops_float64,
+      std::move(then));
 }
 
 Transfer Simulator::transfer_to_store(TileState& tile) { return tile.array.store().planned_write(tile.box); }
@@ -124,10 +127,13 @@ Transfer Simulator::transfer_to_store(TileState& tile) { return tile.array.store
 void Simulator::load(TileState& tile, Transfer transfer) {
   const Requests requests{transfer.bytes(), transfer.segments.size()};
   stats_.bytes_read += requests.bytes;
+  stats_.flops += transfer.flops;
   const auto landed = [this, &tile, staging = transfer.staging_bytes] { scheduler_.loaded(tile, staging); };
   const double arrives = transfer_end(requests, false);
   if (!transfer.convert) return at(arrives, landed);
-  at(arrives, [this, buffer_bytes = transfer.buffer_bytes, landed] { convert(buffer_bytes, landed); });
+  at(arrives, [this, buffer_bytes = transfer.buffer_bytes, flops = transfer.flops, landed] {
+    convert(buffer_bytes, flops, landed);
+  });
 }
 
 /// The first tile of a temporary array goes out: its file is made.
@@ -149,7 +155,7 @@ void Simulator::store(TileState& tile, Transfer transfer) {
   const auto send = [this, &tile, requests] {
     at(transfer_end(requests, true), [this, &tile] { scheduler_.stored(tile); });
   };
-  transfer.convert ? convert(transfer.buffer_bytes, send) : send();
+  transfer.convert ? convert(transfer.buffer_bytes, 0, send) : send();
 }
 
 TaskState& Simulator::add_one(TaskSpec task, bool host) {

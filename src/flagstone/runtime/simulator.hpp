@@ -61,7 +61,7 @@ class Simulator final : public RunningGraph, private Machine {
     std::size_t number;
   };
   double transfer_end(const Requests& requests, bool write);
-  void convert(std::size_t buffer_bytes, std::function<void()> then);
+  void convert(std::size_t buffer_bytes, double flops, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
   void count_by_rate(const Cost& cost);
   void start();

@@ -89,6 +89,10 @@ int Program::input(Dtype dtype) {
   return static_cast<int>(values_.size()) - 1;
 }
 
+Dtype Program::input_dtype(int input) const {
+  return std::find_if(values_.begin(), values_.end(), [&](const Value& value) { return value.input == input; })->dtype;
+}
+
 int Program::constant(Dtype dtype, const void* value) {
   std::memcpy(&constants_.emplace_back(), value, size_of(dtype));
   values_.push_back({.dtype = dtype, .constant = static_cast<int>(constants_.size()) - 1});

@@ -31,6 +31,7 @@ class Program {
   int apply(Verb verb, int a, int b = -1, int c = -1);
   Dtype dtype(int value) const { return values_.at(static_cast<std::size_t>(value)).dtype; }
   int inputs() const { return inputs_; }
+  Dtype input_dtype(int input) const;
   int values() const { return static_cast<int>(values_.size()); }
   /// Verbs for one element: what a plan counts as flops.
   int verbs() const { return static_cast<int>(steps_.size()); }

@@ -108,6 +108,7 @@ void TransferQueue::tell(const Flight& flight) {
 void TransferQueue::load(TileState& tile, Transfer transfer) {
   Flight& flight = begin(tile, std::move(transfer), false);
   run_.stats.bytes_read += flight.transfer.bytes();
+  run_.stats.flops += flight.transfer.flops;
   if (flight.transfer.staging_bytes) flight.staging = run_.take_buffer(flight.transfer.staging_bytes, false);
   send(flight);
 }

@@ -92,12 +92,14 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
   if (!owner) {
     owner = std::make_unique<ArrayState>();
     join_file(*owner, region.array);
+    look_through(region.array);
   }
   const auto known = owner->tiles.find(&region.box);
   TileState& tile = known != owner->tiles.end() ? *known->second : make(*owner, region);
   measure(tile, read, written);
   FileState* file = owner->file;
   if ((written || owner->written || (file && file->written)) && !tile.checked) check_overlap(*owner, tile);
+  if (written && !owner->written) check_not_looked_at(region.array);
   owner->written |= written;
   if (file) file->written |= written;
   return tile;
@@ -113,6 +115,33 @@ void Cache::join_file(ArrayState& owner, const Array& array) {
   owner.file = &file;
   file.by_first.emplace(owner.bytes.first, &owner);
   file.longest = std::max(file.longest, owner.bytes.end() - owner.bytes.first);
+}
+
+/// Notes what a computed array is computed from: tasks that read it depend on no task that writes there.
+void Cache::look_through(const Array& array) {
+  const auto operands = array.store().operands();
+  if (operands.empty() || !lazy_.insert(array.id()).second) return;
+  for (const Array& operand : operands) {
+    looked_at_.push_back(operand);
+    look_through(operand);
+  }
+  for (const auto& [id, owner] : arrays_)
+    if (owner && owner->written && !owner->tiles.empty()) check_not_looked_at(owner->tiles.begin()->second->array);
+}
+
+void Cache::check_not_looked_at(const Array& written) const {
+  for (const Array& operand : looked_at_) {
+    bool same = operand.id() == written.id();
+    if (!same && !operand.in_memory() && !written.in_memory()) {
+      const auto one = file_extent(operand), other = file_extent(written);
+      same =
+          one && other && one->device == other->device && one->inode == other->inode &&
+          overlap(byte_runs(operand, *one, whole(operand.shape())), byte_runs(written, *other, whole(written.shape())));
+    }
+    if (same)
+      throw ShapeError("graph: '" + written.path() +
+                       "' is written, and read through a lazy array that is computed from it; store that one first.");
+  }
 }
 
 void Cache::leave_file(ArrayState& owner) {

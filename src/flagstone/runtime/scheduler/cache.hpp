@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "flagstone/runtime/graph/graph.hpp"
@@ -170,12 +171,16 @@ class Cache {
   void check_overlap(const ArrayState& owner, TileState& tile);
   void check_file(const ArrayState& owner, const TileState& tile);
   bool outdated(TileState& other);
+  void look_through(const Array& array);
+  void check_not_looked_at(const Array& written) const;
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
   std::uint64_t idle_clean_bytes_ = 0, open_bytes_ = 0;
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, FileState> files_;  // by device and inode
   std::vector<TileState*> outdated_;
+  std::unordered_set<const void*> lazy_;  // arrays that are computed where they are loaded
+  std::vector<Array> looked_at_;          // what they are computed from
   std::set<TileState*, Later> by_next_use_;
 };
 

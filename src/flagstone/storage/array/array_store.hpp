@@ -2,12 +2,15 @@
 // What a kind of storage implements.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "flagstone/base/shape.hpp"
 #include "flagstone/storage/array/transfer.hpp"
 
 namespace flagstone {
+
+class Array;
 
 /// What kinds of storage implement. Thread-safe: boxes of one array are read and written concurrently.
 class ArrayStore {
@@ -68,6 +71,8 @@ class ArrayStore {
   /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
   virtual std::byte* memory() const { return nullptr; }
   virtual Shape memory_strides() const { return {}; }
+  /// Arrays whose elements read() looks at, where they are not the store's own: who writes those changes what is read.
+  virtual std::span<const Array> operands() const { return {}; }
 };
 
 }  // namespace flagstone

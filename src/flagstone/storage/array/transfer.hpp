@@ -36,6 +36,7 @@ struct Transfer {
   std::vector<Segment> segments;
   std::size_t staging_bytes = 0;  // > 0: segments refer to a staging buffer of so many bytes
   std::size_t work_bytes = 0;     // its end: no segment lies there, convert uses it while it runs
+  double flops = 0;               // that convert computes: of elements that are computed where they are loaded
   /// read: after the segments arrived; write: before they leave. Decodes, assembles, fills absent chunks.
   /// (tile buffer, staging buffer, work_bytes of memory). Runs on a worker; pure computation. May be empty: finish().
   std::function<void(std::byte*, std::byte*, std::byte*)> convert;
