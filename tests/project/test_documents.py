@@ -99,6 +99,10 @@ h5ad("counts.h5ad", counts_of(500, 300))
 genes = np.arange(0, 300, 2)
 V, U = rng.random((150, 3)), rng.random((500, 3))
 """),
+    "docs/guide/filtering.md": Page(
+        'h5ad("counts.h5ad", counts_of(500, 300))',
+        sizes={">= 200": ">= 25", "cells, 50": "cells, 5, genes=60"},
+    ),
     "docs/guide/formats.md": Page("""
 import h5py
 with h5py.File("sst.nc", "w") as file:

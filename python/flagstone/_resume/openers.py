@@ -9,6 +9,7 @@ from typing import Any
 from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
+from .choices import of_text
 from .identity import stored_stamp
 from .registers import OPENERS
 
@@ -40,6 +41,8 @@ def operand(name: str, told: dict[str, Any]) -> Any:
         )
     check_unchanged(name, told)
     opened = OPENERS[known](*arguments)
+    if "chosen" in told:  # of what is stored
+        opened = opened[tuple(of_text(told["chosen"][axis]) for axis in ("rows", "columns"))]
     if told.get("transposed"):
         opened = opened.T
     return opened.conj() if told.get("conjugated") else opened
