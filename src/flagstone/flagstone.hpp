@@ -6,6 +6,7 @@
 #include "flagstone/algorithms/pca/pca.hpp"
 #include "flagstone/algorithms/restructure/rechunk.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/sparse/row_choice.hpp"
 #include "flagstone/algorithms/sparse/transform.hpp"
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/base/bytes.hpp"

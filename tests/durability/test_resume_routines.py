@@ -162,6 +162,35 @@ def test_pca(process, tmp_path, rng, kind, method):
         (tmp_path / "p.zarr").rename(tmp_path / f"p{kill}.zarr")
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_pca_of_chosen_rows(process, tmp_path, scaled):
+    """The record keeps a choice of rows; where values are scaled too, the same call goes on and no other."""
+    fl.from_blocks([sp.random(6000, 900, 0.02, "csr", random_state=1)], tmp_path / "x.zarr")
+    choice = "fl.open('x.zarr')[np.arange(6000) % 3 > 0, 5:]" + (" * 2.0" if scaled else "")
+    call = "import numpy as np\n" + _PCA.replace('fl.open("x.zarr")', choice)
+    whole = process(call, method="krylov")
+    (tmp_path / "p.zarr").rename(tmp_path / "whole.zarr")
+    process(call, kill=3, method="krylov")
+    (left,) = left_at(tmp_path / "p.zarr")
+    assert 0 < left.done < 1
+    resume = 'fl.resume("p.zarr")\nresult = told() | {"digest": digest("p.zarr")}'
+    if scaled:
+        with pytest.raises(AssertionError, match="pending steps"):
+            process(resume)
+    again = process(call, method="krylov") if scaled else process(resume)
+    assert again["digest"] == whole["digest"]
+    assert again["flops"] < whole["flops"]
+
+
+def test_another_choice_of_rows_is_another_call(process, tmp_path):
+    fl.from_blocks([sp.random(6000, 900, 0.02, "csr", random_state=1)], tmp_path / "x.zarr")
+    process(_PCA.replace('fl.open("x.zarr")', 'fl.open("x.zarr")[:4000]'), kill=2, method="krylov")
+    code = "import pytest\nwith pytest.warns(fl.LeftoverWarning, match='another'):\n    "
+    other = _PCA.strip().replace('fl.open("x.zarr")', 'fl.open("x.zarr")[:4001]')
+    again = process(code + other, method="krylov")
+    assert "resumed" not in again["what"]
+
+
 def test_pca_goes_on_by_the_method_it_began_with(process, tmp_path, rng):
     fl.from_numpy(rng.standard_normal((6000, 900)), tmp_path / "x.zarr")
     whole = process(_PCA, method="auto")

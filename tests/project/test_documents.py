@@ -107,6 +107,10 @@ os.mkdir("parts")
 for i in range(3):
     np.save(f"parts/{i}.npy", rng.random((50, 90), dtype="float32"))
 """),
+    "docs/guide/filtering.md": Page(
+        'h5ad("counts.h5ad", counts_of(500, 300))',
+        sizes={">= 200": ">= 25", "cells, 50": "cells, 5, genes=60"},
+    ),
     "docs/guide/formats.md": Page("""
 import h5py
 with h5py.File("sst.nc", "w") as file:

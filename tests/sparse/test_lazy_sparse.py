@@ -99,8 +99,6 @@ def test_several_panels_and_pca(tmp_path):
     (lambda A: A + 1, "unsupported operand"),
     (lambda A: A.map("cos"), "keep zero zero"),
     (lambda A: A[:, [3, 1]], "increasing"),
-    (lambda A: A[3], "columns"),
-    (lambda A: A.T.select([1]), "before transposing"),
     (lambda A: A * A, "multiply: the other operand is SparseArray; a number, 20 factors of columns"),
     (lambda A: A * np.array([object()] * 20), "ndarray of object; a number"),
     (lambda A: A / "x", "divide: the other operand is str"),
@@ -189,13 +187,6 @@ def test_views_of_columns_say_what_they_hold(tmp_path):
     assert view.nnz == m[:, 3:9].nnz
     assert view.T.nnz == view.nnz
     assert A.nnz == m.nnz
-
-
-def test_rows_are_no_index():
-    A = fl.from_blocks([np.eye(4)])
-    for key in (np.s_[np.arange(3), :], np.s_[0, :], np.s_[:2, :]):
-        with pytest.raises(TypeError, match="takes A\\[:, columns\\] only"):
-            A[key]
 
 
 def test_lists_are_factors():

@@ -57,6 +57,11 @@ void bind_sparse(nb::module_& m) {
            })
       .def("select", [](Transform& t, const Numbers<Index>& place) { t.place = vector_of(place); });
   m.def("transformed_csr", [](const CsrOperand& a, Transform& t) { return sparse::transformed(a, std::move(t)); });
+  m.def("chosen_csr",
+        [](const CsrOperand& a, Index first, Index last) { return sparse::chosen(a, sparse::RowChoice(first, last)); });
+  m.def("chosen_csr", [](const CsrOperand& a, const Numbers<Index>& rows) {
+    return sparse::chosen(a, sparse::RowChoice(std::span(rows.data(), rows.shape(0))));
+  });
   m.def("csr_statistics_job", [](const CsrOperand& a, const Array& moments) {
     return Job{[a = sparse::read_once(a), moments](Graph& graph) {
       const CsrStatistics found = spectral::stream_statistics(graph, a);

@@ -6,6 +6,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
+
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 
@@ -92,6 +94,11 @@ void bind_csr(nb::module_& m) {
 
   nb::class_<sparse::CsrOperand>(m, "CsrOperand")
       .def_ro("matrix", &sparse::CsrOperand::matrix)
+      .def_prop_ro("read_values",
+                   [](const sparse::CsrOperand& a) {
+                     return std::accumulate(a.panels.begin(), a.panels.end(), Index{0},
+                                            [](Index sum, const CsrPanelRange& p) { return sum + p.last - p.first; });
+                   })
       .def_prop_ro("panel_rows", &sparse::CsrOperand::panel_rows);
   m.def(
       "prepare_csr", [](const CsrMatrix& matrix) { return sparse::prepare(matrix); }, unlocked());

@@ -84,7 +84,7 @@ class _OfSparse(Routine[Array]):
         self.axes = _core.memory_array(np.ascontiguousarray(components.T, dtype))
         self.shift = _core.memory_array(np.ascontiguousarray(mean[None, :], np.float64))
         k = len(components)
-        chunks = (int(self.operand.panel_rows), k)
+        chunks = (max(1, min(int(self.operand.panel_rows), self.Y.shape[0])), k)
         self.place = Place(self.call, (self.Y.shape[0], k), dtype, out, chunks)
         self.places = [self.place]
 

@@ -190,7 +190,7 @@ class _Conversion(Streaming[None]):
         kept = value_dtype(opened.dtype, "convert")
         # The block that is written, as 64-bit columns too, and the next one, which another thread reads.
         builder = CsrBuilder(
-            call, self.place, opened.shape[1], kept, overwrite, record=record, entries=opened.nnz,
+            call, self.place, opened.shape[1], kept, overwrite, record=record, entries=opened.stored_values,
             beside=rows_bytes(opened, _BESIDE),
         )  # fmt: skip
         done = 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
+from .choices import of_text
 from .identity import memory_identity, stored_stamp
 from .registers import OPENERS
 
@@ -55,6 +56,8 @@ def operand(name: str, told: dict[str, Any]) -> Any:
         )
     check_unchanged(name, told)
     opened = OPENERS[known](*arguments)
+    if "chosen" in told:  # of what is stored
+        opened = opened[tuple(of_text(told["chosen"][axis]) for axis in ("rows", "columns"))]
     if told.get("transposed"):
         opened = opened.T
     return opened.conj() if told.get("conjugated") else opened

@@ -17,11 +17,13 @@ from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
 from .._array.requests import html_table, take
 from .._errors.classes import ShapeError
+from .._resume.choices import as_text
 from .._resume.identity import identity
 from .._resume.registers import OPENERS, opener
 from .._runtime.call import Call
 from .products import Product
 from .reductions import SparseReductions, stored_numbers
+from .row_blocks import row_blocks, rows_bytes, values_of_rows
 from .validation import check_columns, check_pointers
 from .views import LazySparse
 
@@ -47,11 +49,13 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     ) -> None:  # fmt: skip
         self._stored = core
         self._steps = ()
+        self._rows = None  # of the stored ones, those that are seen; None: all
         self._columns = None
         self._transposed = transposed
         self._root = root
         self._prepared: _core.CsrOperand | None = None
         self._column_nnz: NDArray[np.int64] | None = None  # counted at first need, by views
+        self._nnz: int | None = None  # of a view of rows, the same
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
         self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
@@ -65,16 +69,17 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         """The matrix as it is stored, for those that copy it."""
         if self.lazy:
             raise TypeError(
-                "sparse: this is a view with pending scaling, maps or a choice of columns; it can be "
-                "multiplied, summed and decomposed, not exported. to_scipy() loads it."
+                "sparse: this is a view with pending scaling, maps or a choice of rows or columns, and the "
+                "matrix as it is stored is needed; fl.convert(view, 'x.zarr') stores the view."
             )
         return self._stored
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
+        rows = self._stored.rows if self._rows is None else len(self._rows)
         cols = self._stored.cols if self._columns is None else len(self._columns)
-        shape = (self._stored.rows, cols)
+        shape = (rows, cols)
         return shape[::-1] if self._transposed else shape
 
     @property
@@ -92,12 +97,23 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
 
     @property
     def stored_values(self) -> int:
-        """Number of values on disk, those of columns that a view leaves out included."""
-        return int(self._stored.nnz)
+        """Number of values that one read passes, those of rows and columns that are left out included.
+
+        Of a choice of rows the values of the panels that hold one of them.
+        """
+        return int(self._stored.nnz if self._rows is None else self.operand().read_values)
 
     @property
     def nnz(self) -> int:
-        """Number of stored values; of a choice of columns: counted with one read of the matrix, once."""
+        """Number of stored values.
+
+        Of a choice of rows counted in their pointers, of one of columns with one read of the matrix; once.
+        """
+        if self._rows is not None:
+            if self._nnz is None:
+                counted = self._columns is not None
+                self._nnz = int(stored_numbers(self).sum()) if counted else values_of_rows(Call("nnz"), self)
+            return self._nnz
         if self._columns is None:
             return self.stored_values
         owner: Any = self._owner
@@ -109,12 +125,17 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     def nbytes(self) -> int:
         """Bytes that values, indices and pointers take in memory as SciPy holds them (views: at most)."""
         index = 4 if max(self.stored_values, *self.shape) < 2**31 else 8
-        return self.stored_values * (self.dtype.itemsize + index) + (self._stored.rows + 1) * index
+        return self.stored_values * (self.dtype.itemsize + index) + (self._seen_rows + 1) * index
+
+    @property
+    def _seen_rows(self) -> int:
+        """How many stored rows are seen."""
+        return self._stored.rows if self._rows is None else len(self._rows)
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of one read of the matrix, as packed on disk."""
-        return int(self._stored.stored_bytes)
+        """Bytes of one read of the matrix, as packed on disk; of a choice of rows the share of its panels."""
+        return int(self._stored.stored_bytes if self._rows is None else self.operand().matrix.stored_bytes)
 
     @property
     def path(self) -> str:
@@ -138,6 +159,15 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
         view += " view" if self.lazy else ""
+        if self._rows is not None:  # how many values they hold takes a look at pointers or values
+            chosen = f"{self._seen_rows:,} of {self._stored.rows:,} rows"
+            more = (
+                "" if self._columns is None else f", {len(self._columns):,} of {self._stored.cols:,} columns"
+            )
+            return (
+                f"<flagstone.SparseArray{view} {shape_text(self.shape)} {self.dtype.name}, {chosen}{more} "
+                f"of '{self.path}' as it is stored, {self._stored.nnz:,} stored values in all of them>"
+            )
         if self._columns is None:
             density = self.stored_values / max(1, self.shape[0] * self.shape[1])
             values = f"{self.stored_values:,} stored values ({density:.2%})"
@@ -184,6 +214,8 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         from scipy import sparse
 
         call = Call("to_scipy")
+        if self._rows is not None:
+            return self._rows_to_scipy(call)
         index = np.dtype(np.int32 if max(self.stored_values, *self.shape) < 2**31 else np.int64)
         stored = self._stored
         parts = (stored.indptr, index), (stored.indices, index), (stored.data, np.dtype(stored.value_dtype))
@@ -202,6 +234,34 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         if self.lazy:
             matrix = self._apply_to_scipy(matrix)
         return matrix.T if self._transposed else matrix
+
+    def _rows_to_scipy(self, call: Call) -> Any:
+        """Load the rows that are seen, stretch after stretch; columns that are left out go at once."""
+        from scipy import sparse
+
+        most = values_of_rows(call, self)
+        index = np.dtype(np.int32 if max(most, *self.shape) < 2**31 else np.int64)
+        rows = self._seen_rows
+        held = most * (self.dtype.itemsize + index.itemsize) + (rows + 1) * index.itemsize
+        call.room(f"the chosen rows ({most:,} stored values)", held + rows_bytes(self))
+        data, indices = np.empty(most, self.dtype), np.empty(most, index)
+        indptr = np.zeros(rows + 1, index)
+        end = 0
+        for row, pointers, columns, values in row_blocks(call, self, fixed=held):
+            last = end + len(values)
+            data[end:last], indices[end:last] = values, columns
+            indptr[row + 1 : row + len(pointers)] = pointers[1:] + end
+            end = last
+        cols = self._stored.cols if self._columns is None else len(self._columns)
+        matrix = sparse.csr_matrix((rows, cols), dtype=self.dtype)
+        matrix.data, matrix.indices, matrix.indptr = data[:end], indices[:end], indptr
+        return matrix.T if self._transposed else matrix
+
+    def _only_element(self) -> Any:
+        """Return the one number of a view of one row and one column: the row's chunks are read."""
+        call = Call("index", light=True)
+        values = [values for _, _, _, values in row_blocks(call, self)]
+        return np.concatenate(values).sum(dtype=self.dtype) if values else self.dtype.type(0)
 
     def _loading(self, parts: Sequence[tuple[_core.Array, np.dtype[Any]]]) -> int:
         """Return the most that is held while parts are read one after the other into their dtypes."""
@@ -272,9 +332,13 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
 @identity.register
 def _(operand: SparseArray) -> dict[str, Any]:
     told = stored_identity(operand, operand.path)
-    if operand.lazy:
+    chosen = {"rows": as_text(operand._rows), "columns": as_text(operand._columns)}
+    if operand.lazy and not operand._steps and "" not in chosen.values():
+        told["chosen"] = chosen
+    elif operand.lazy:
         found = hashlib.blake2b(digest_size=16)  # of the pending steps
-        for step in (*operand._steps, ("columns", operand._columns)):
+        rows = () if operand._rows is None else (("rows", operand._rows),)
+        for step in (*operand._steps, ("columns", operand._columns), *rows):
             for part in step:
                 found.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
         told["steps"] = found.hexdigest()

@@ -220,7 +220,7 @@ class SparseReductions:
         along = self._along(axis)
         found, stored = self._chosen(name, axis, memory).words()
         better = getattr(np, f"{name}imum")
-        length = self._count(along ^ int(self._transposed)) if along is not None else self._stored.rows
+        length = self._count(along ^ int(self._transposed)) if along is not None else _stored_shape(self)[0]
         found = np.where(stored < length, better(found, 0.0), found)
         if along is None:
             found = np.asarray(getattr(found, name)())

@@ -1,4 +1,4 @@
-"""Sparse matrices seen through scaling, maps and a choice of columns: nothing is written.
+"""Sparse matrices seen through scaling, maps and a choice of rows and columns: nothing is written.
 
 The steps are applied to values while panels are decoded: products, `fl.pca` and reductions see the matrix as
 it would be. Only what keeps zero zero is possible: values that are not stored stay so.
@@ -6,6 +6,7 @@ it would be. Only what keeps zero zero is possible: values that are not stored s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
+from .index import Chosen, as_slice, chosen, keys_of, whole, within
 
 __all__ = ["LazySparse"]
 
@@ -31,6 +33,7 @@ class LazySparse:
     _transposed: bool
     _owner: Any
     _steps: tuple[tuple[str, Any], ...]
+    _rows: Chosen | None
     _columns: NDArray[np.int64] | None
     _prepared: Any
 
@@ -46,17 +49,36 @@ class LazySparse:
 
     @property
     def lazy(self) -> bool:
-        """Whether values are changed or columns left out on the way in."""
-        return bool(self._steps) or self._columns is not None
+        """Whether values are changed, or rows or columns left out, on the way in."""
+        return bool(self._steps) or self._rows is not None or self._columns is not None
 
     def _seen(self, *steps: tuple[str, Any], columns: Any = None) -> Any:
         view: Any = object.__new__(type(self))  # not copy(): that would pickle
         view.__dict__.update(self.__dict__)
-        view._root, view._prepared = self._owner, None
+        view._root, view._prepared, view._nnz = self._owner, None, None
         view._steps = (*self._steps, *steps)
         if columns is not None:
             view._columns = columns
         return view
+
+    def _of_rows(self, rows: Chosen) -> Any:
+        """Return some of the stored rows that are seen; factors of rows are kept for these."""
+        view = self._seen()
+        view._rows = within(self._rows, rows)
+        view._steps = tuple(
+            (kind, np.ascontiguousarray(what[as_slice(rows)])) if kind == "rows" else (kind, what)
+            for kind, what in self._steps
+        )
+        return view
+
+    def _of_columns(self, columns: Chosen) -> Any:
+        if not len(columns):
+            raise ShapeError(
+                f"select: columns must be a mask of {self.shape[int(not self._transposed)]}, or increasing "
+                "indices below it, at least one."
+            )
+        seen = within(self._columns, columns)
+        return self._seen(columns=np.asarray(seen, np.int64))
 
     def scale(
         self, *, rows: ArrayLike | None = None, columns: ArrayLike | None = None, factor: float | None = None
@@ -106,32 +128,65 @@ class LazySparse:
 
     def select(self, columns: ArrayLike) -> Any:
         """Return some columns (a mask, or increasing indices); lazy, also ``A[:, columns]``."""
-        chosen = np.asarray(columns)
+        given = np.asarray(columns)
         cols = self.shape[1]
-        if self._transposed:
-            raise ShapeError(
-                "select: the matrix is stored by columns (CSC, or a transpose); select before transposing, "
-                "or turn it round with fl.convert(A, 'a.zarr') ('flagstone convert')."
-            )
-        if chosen.dtype == bool and chosen.shape == (cols,):
-            chosen = np.flatnonzero(chosen)
-        fits = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen.size > 0
-        if not fits or chosen[0] < 0 or chosen[-1] >= cols or (np.diff(chosen.astype(np.int64)) <= 0).any():
+        if given.dtype == bool and given.shape == (cols,):
+            given = np.flatnonzero(given)
+        fits = given.ndim == 1 and given.dtype.kind in "iu" and given.size > 0
+        if not fits or given[0] < 0 or given[-1] >= cols or (np.diff(given.astype(np.int64)) <= 0).any():
             raise ShapeError(
                 f"select: columns must be a mask of {cols}, or increasing indices below it, at least one."
             )
-        chosen = chosen.astype(np.int64)
-        return self._seen(columns=chosen if self._columns is None else self._columns[chosen])
+        return self[:, given]
 
     def __getitem__(self, key: Any) -> Any:
-        """Return ``A[:, columns]``, lazily."""
-        whole = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], slice)
-        if not whole or key[0] != slice(None):
-            raise TypeError("index: a SparseArray takes A[:, columns] only; to_scipy() loads it.")
-        columns = key[1]
-        if isinstance(columns, slice):
-            columns = np.arange(self.shape[1])[columns]
-        return self.select(columns)
+        """Return ``A[rows]``, ``A[:, columns]``, ``A[rows, columns]``: lazy; the number ``A[i, j]``.
+
+        Parameters
+        ----------
+        key : rows, or rows and columns
+            Of each axis a number, a slice with a positive step, a mask, or increasing numbers; an Array, a
+            lazy expression or a pending reduction of one dimension is computed first:
+            ``A[A.count_nonzero(1) >= 200]``. Two lists choose rows and columns, each for itself.
+
+        Returns
+        -------
+        SparseArray or number
+            Of two dimensions, also of one row or column. A number where both are numbers.
+
+        Raises
+        ------
+        ShapeError
+            Another order, a number twice, a mask of another length, no column.
+        IndexError
+            Beyond the matrix.
+
+        Notes
+        -----
+        Reads nothing but what is computed for the key. Whoever uses the result reads the panels of rows that
+        hold a chosen one. ``A[i, j]`` reads the chunks of that row. 8 bytes of memory for each chosen row
+        that no slice names.
+        """
+        keys = keys_of(key)
+        numbers = [hasattr(k, "__index__") and np.ndim(k) == 0 and not isinstance(k, bool) for k in keys]
+        picked = [
+            None if whole(item, extent) else chosen(item, axis, extent)
+            for axis, (item, extent) in enumerate(zip(keys, self.shape, strict=True))
+        ]
+        rows, columns = picked[::-1] if self._transposed else picked
+        view: Any = self
+        if rows is not None:
+            view = view._of_rows(rows)
+        if columns is not None:
+            view = view._of_columns(columns)
+        return view._only_element() if all(numbers) else view
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows, lazily, each 1 x n; one that is used costs the panel that holds it."""
+        return (self[row] for row in range(self.shape[0]))
+
+    def _only_element(self) -> Any:
+        raise NotImplementedError
 
     def _transformed(self, base: _core.CsrOperand) -> _core.CsrOperand:
         transform = _core.CsrTransform()
@@ -141,10 +196,47 @@ class LazySparse:
             else:
                 transform.scale(kind, what)
         if self._columns is not None:
-            place = np.full(self._stored.cols, -1, np.int64)
-            place[self._columns] = np.arange(len(self._columns))
-            transform.select(place)
+            transform.select(self._places())
+        if isinstance(self._rows, range) and (self._rows.step == 1 or not self._rows):
+            base = _core.chosen_csr(base, self._rows.start, max(self._rows.start, self._rows.stop))
+        elif self._rows is not None:
+            base = _core.chosen_csr(base, np.asarray(self._rows, np.int64))
+        if not self._steps and self._columns is None:
+            return base
         return _core.transformed_csr(base, transform)
+
+    def _places(self) -> NDArray[np.int64]:
+        """Return the place of each stored column among those that stay, or -1."""
+        place = np.full(self._stored.cols, -1, np.int64)
+        place[self._columns] = np.arange(len(self._columns))  # type: ignore[arg-type]
+        return place
+
+    def _applied(
+        self,
+        first: int,
+        pointers: NDArray[Any],
+        columns: NDArray[Any],
+        values: NDArray[Any],
+        places: NDArray[Any] | None,
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Apply the steps to rows in memory: `first` and following of those that are seen."""
+        values = values.astype(self.dtype, copy=False)
+        for kind, what in self._steps:
+            if kind == "map":
+                values = getattr(np, what)(values)
+            elif kind == "rows":
+                factors = what[first : first + len(pointers) - 1]
+                values = (values * np.repeat(factors, np.diff(pointers))).astype(self.dtype)
+            elif kind == "columns":
+                values = (values * what[columns]).astype(self.dtype)
+            else:
+                values = (values * what[0]).astype(self.dtype)
+        if places is None:
+            return pointers, columns, values
+        moved = places[columns]
+        stay = moved >= 0
+        ends = np.concatenate([[0], np.cumsum(stay)])[pointers]
+        return ends, moved[stay].astype(columns.dtype), values[stay]
 
     def _apply_to_scipy(self, matrix: Any) -> Any:
         """Apply the steps to a SciPy CSR matrix in memory, in the dtype that products see."""

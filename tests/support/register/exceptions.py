@@ -33,7 +33,6 @@ EXCEPTIONS = {
     "SparseArray.__bool__": "refuses, as NumPy does",
     "SparseArray.__array__": "refuses: to_scipy is what loads a sparse matrix",
     "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",
-    "SparseArray.__getitem__": "gives a lazy choice of columns",
     "Reduced.__format__": "writes the number that __float__ computes",
     "Reduced.__round__": "rounds the number that __float__ computes",
     "Reduced.combine": "puts together what the parts of a reduction gave, in memory",

@@ -73,6 +73,56 @@ def lazily(s, name):
     return getattr(s, name)(*arguments.get(name, ()))
 
 
+ROWS = ("stretch", "steps", "mask", "list", "both", "transposed")
+
+
+def chosen(how):
+    """A lazy choice of rows."""
+    s = matrix()
+    mask = np.arange(COUNTS[0]) % 7 < 3
+    if how == "transposed":
+        return s.T[:, mask]
+    return s[{
+        "stretch": np.s_[9_000:40_000], "steps": np.s_[::3], "mask": mask, "list": np.flatnonzero(mask),
+        "both": np.s_[mask, 100:1500],
+    }[how]]  # fmt: skip
+
+
+@entry("rows of sparse", "SparseArray.__getitem__", variants=ROWS)
+def rows(how):
+    s = chosen(how)
+    x = np.ones((s.shape[1], 4))
+    return lambda: (s @ x, s.sum(0))
+
+
+@entry("rows of sparse, decomposed", variants=ROWS[:-1])
+def rows_decomposed(how):
+    s = chosen(how)
+    return lambda: fl.pca(s, 3, method="krylov", out="rows-pca.zarr")
+
+
+@entry(
+    "rows of sparse, loaded", variants=ROWS, refused_late="how many values the rows hold, their pointers say"
+)
+def rows_loaded(how):
+    s = chosen(how)
+    return lambda: s.to_scipy()
+
+
+@entry("rows of sparse, stored", variants=("stretch", "mask", "list"))
+def rows_stored(how):
+    s = chosen(how)
+    return lambda: fl.convert(s, "rows.zarr", overwrite=True)
+
+
+@entry("elements and single rows of sparse", "SparseArray.__iter__", variants=("element", "row"))
+def single_rows(how):
+    s = matrix()
+    if how == "element":
+        return lambda: s[30_000, 7]
+    return lambda: next(iter(s[30_000:])).to_scipy()
+
+
 @entry("to_scipy", "SparseArray.to_scipy", variants=STORED)
 def to_scipy(name):
     s = matrix(name)

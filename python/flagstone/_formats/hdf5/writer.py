@@ -12,7 +12,7 @@ from ..._array.requests import assign
 from ..._errors.classes import FormatError
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
-from ..._sparse.array import SparseArray, matrix_of
+from ..._sparse.array import SparseArray
 from ..._sparse.row_blocks import row_blocks, rows_bytes
 from ..._storage.copy import copy, room_to_copy
 from .datasets import h5py_module
@@ -36,7 +36,7 @@ def _reserve(h5py: Any, group: Any, name: str, shape: tuple[int, ...], dtype: np
 
 def _sparse_parts(source: SparseArray) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
-    rows = matrix_of(source).rows
+    rows = source.shape[int(is_transposed(source))]
     return {
         "data": ((source.nnz,), source.dtype),
         "indices": ((source.nnz,), index),
@@ -119,7 +119,7 @@ def _write_sparse(call: Call, source: SparseArray, targets: dict[str, _core.Arra
         assign(out["indptr"], call, np.s_[row + first : row + len(pointers)], pointers[first:] + at)
         at = end
         report.at(at * (source.dtype.itemsize + 4))
-    if matrix_of(source).rows == 0:
+    if source.shape[int(is_transposed(source))] == 0:
         assign(out["indptr"], call, np.s_[0:1], np.zeros(1))
     for target in targets.values():
         target.flush()

@@ -29,6 +29,7 @@ from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
 from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
+from ..._sparse.row_blocks import row_blocks
 from ..._sparse.validation import check_columns, check_extents, check_pointers
 from ..._storage.import_cache import cached
 from . import dense
@@ -361,6 +362,9 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
         dense.write(call, source, built, report)
         return
     index = np.dtype(np.int32 if max(source.nnz, *source.shape) < 2**31 else np.int64)
+    if source.lazy:
+        _write_view(call, source, built, index, report)
+        return
     core = matrix_of(source)
     parts = {
         "indptr": (core.indptr, index),
@@ -374,10 +378,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
     with zipfile.ZipFile(built, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, (stored, dtype) in parts.items():
             part, length = Array(stored), stored.shape[0]
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                descr = npy_format.dtype_to_descr(dtype)
-                header = {"descr": descr, "fortran_order": False, "shape": (length,)}
-                npy_format.write_array_header_1_0(file, header)
+            with _vector(archive, name, length, dtype) as file:
                 for first in range(0, length, step):
                     taken = take(part, call, np.s_[first : first + step + (name == "indptr")])
                     if name == "indices":
@@ -389,5 +390,38 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
                     file.write(values.data)
                     moved += values.nbytes if name == "data" else 0
                     report.at(moved)
-        _put(archive, "format", np.array(b"csc" if is_transposed(source) else b"csr"))
-        _put(archive, "shape", np.array(source.shape, np.int64))
+        _put_kind(archive, source)
+
+
+@contextlib.contextmanager
+def _vector(archive: zipfile.ZipFile, name: str, length: int, dtype: np.dtype[Any]) -> Iterator[Any]:
+    """Open a member for so many elements."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
+        npy_format.write_array_header_1_0(file, header)
+        yield file
+
+
+def _put_kind(archive: zipfile.ZipFile, source: SparseArray) -> None:
+    _put(archive, "format", np.array(b"csc" if is_transposed(source) else b"csr"))
+    _put(archive, "shape", np.array(source.shape, np.int64))
+
+
+def _write_view(call: Call, source: SparseArray, built: str, index: np.dtype[Any], report: Reported) -> None:
+    """Write what a view sees; it is read once for each of the three parts, which lie one after the other."""
+    rows = source.shape[int(is_transposed(source))]
+    parts = {"indptr": (rows + 1, index), "indices": (source.nnz, index), "data": (source.nnz, source.dtype)}
+    moved = 0
+    with zipfile.ZipFile(built, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, (length, dtype) in parts.items():
+            with _vector(archive, name, length, dtype) as file:
+                end = 0
+                if name == "indptr":
+                    file.write(np.zeros(1, index).data)
+                for _, pointers, columns, values in row_blocks(call, source, beside=16):
+                    part = {"indptr": pointers[1:] + end, "indices": columns, "data": values}[name]
+                    file.write(np.ascontiguousarray(part, dtype).data)
+                    end += len(values)
+                    moved += values.nbytes // len(parts)
+                    report.at(moved)
+        _put_kind(archive, source)

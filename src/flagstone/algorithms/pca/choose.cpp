@@ -36,9 +36,10 @@ Costs sparse_costs(const sparse::CsrOperand& x, const PcaOptions& o, Index block
   const auto apply = [&](Index b) {
     return pass(bytes, nnz * (sparse_value_seconds + sparse_column_seconds * lanes * static_cast<double>(b)));
   };
-  const auto statistics = csr_statistics(a);
+  const auto statistics = sparse::ingest_statistics(x);
   const double row = nnz / std::max(1.0, static_cast<double>(a.rows));
-  const double pairs = statistics ? statistics->sum_row_nnz_squared : 2 * nnz * row;
+  const double share = nnz / std::max(1.0, static_cast<double>(x.stored.nnz));
+  const double pairs = statistics ? statistics->sum_row_nnz_squared * share : 2 * nnz * row;
   Costs costs;
   costs.krylov = steps * apply(block) + apply(o.k);
   costs.gram = pass(bytes, kernel::gram_matrix_cost(a.rows, a.cols, pairs).flops / flops_float64) +
@@ -80,10 +81,10 @@ double cancellation(Index rows, const std::vector<double>& means, double centred
   return static_cast<double>(rows) * squares / centred_squares;
 }
 
-/// What ingest learned; unknown (0) for matrices of others, and where steps change the values.
+/// What ingest learned; unknown (0) for matrices of others, and where steps change the values or rows are chosen.
 static double cancellation_of(const PcaInput& x, const PcaOptions& options) {
-  if (!x.sparse || x.sparse->transform || !options.center) return 0;
-  const auto statistics = csr_statistics(x.sparse->matrix);
+  if (!x.sparse || !options.center) return 0;
+  const auto statistics = sparse::known_statistics(*x.sparse);
   if (!statistics) return 0;
   const auto m = static_cast<double>(std::max<Index>(1, x.rows()));
   std::vector<double> means = statistics->column_sums;
@@ -123,8 +124,8 @@ void check_pca(const PcaInput& x, const PcaOptions& options) {
     throw ShapeError("pca: tol is " + std::to_string(options.tol) + "; a number between 0 and 1 is needed.");
   if (options.method != "auto" && options.method != "gram" && options.method != "krylov")
     throw ShapeError("pca: method is '" + options.method + "'; choose 'auto', 'gram' or 'krylov'.");
-  if (!x.sparse) return;
-  if (const auto statistics = csr_statistics(x.sparse->matrix)) check_finite(*statistics);
+  if (!x.sparse || x.sparse->rows) return;
+  if (const auto statistics = sparse::ingest_statistics(*x.sparse)) check_finite(*statistics);
 }
 
 PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t budget, const MachineProfile&) {
@@ -141,7 +142,7 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   // What a dead process had begun with another limit goes on by its method: the bits are one method's.
   choice.method = Stages::begun_before<std::string>(options.checkpoint.get(), "method").value_or(options.method);
   if (choice.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
-  const bool foreign = x.sparse && !csr_statistics(x.sparse->matrix);
+  const bool foreign = x.sparse && !sparse::known_statistics(*x.sparse);  // a pass finds them
   choice.block = choice.method == "krylov" ? block : 0;
   const bool krylov = choice.method == "krylov";
   const int at_most = krylov_steps_of_noise(options.k, block, side, options.tol);

@@ -21,8 +21,7 @@ class SparseSource final : public Source {
     rows = x.matrix.rows, cols = x.matrix.cols, side = cols;
     mean.assign(cols, 0.0);
     if (center) shift_ = graph.allocate({1, cols}, Dtype::float64);
-    std::optional<CsrStatistics> statistics;  // what ingest learned is of the matrix as it is stored
-    if (!x.transform) statistics = csr_statistics(x.matrix);
+    std::optional<CsrStatistics> statistics = sparse::known_statistics(x);
     if (!statistics) statistics = stream_statistics(graph, x);
     check_finite(*statistics);
     if (graph.planning()) return;

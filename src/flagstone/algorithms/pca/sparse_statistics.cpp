@@ -47,7 +47,7 @@ void run_statistics(const Call& call, std::span<const Tile> tiles) {
   auto *sums = moments.as<double>(), *found = bad.as<double>();
   found[0] = found[1] = -1;
   panel.reader.stream(tiles, scratch.data, [&](Index row, const kernel::CsrRows& rows) {
-    const Index first = panel.reader.panel().row + row;
+    const Index first = panel.reader.row() + row;
     switch (rows.column_dtype) {
       case Dtype::uint16:
         return add_rows<std::uint16_t>(rows, first, panel.columns, sums, found);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "flagstone/algorithms/sparse/gathered_rows.hpp"
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -36,7 +37,9 @@ struct Parts {
 class PanelTask final : public CallValue {
  public:
   PanelTask(const CsrOperand& a, const CsrPanelRange& panel, const Product& product);
-  TaskSpec spec(std::shared_ptr<PanelTask> self);
+  /// `kept`: where its rows of T go, a box of no fewer rows; empty: to their place in Product::kept.
+  TaskSpec spec(std::shared_ptr<PanelTask> self, const Region& kept);
+  const PanelReader& reader() const { return reader_; }
   void run(std::span<const Tile> tiles) const;
 
  private:
@@ -46,6 +49,7 @@ class PanelTask final : public CallValue {
   }
   Tile load_x(std::span<const Tile> tiles, std::byte* memory) const;
   Tile load_rows(std::span<const Tile> tiles, std::byte* memory) const;
+  Tile kept_rows(std::span<const Tile> tiles) const;
   Tile start_sum(std::span<const Tile> tiles, std::byte* memory) const;
   Parts parts() const;
   Cost cost() const;
@@ -65,8 +69,8 @@ class PanelTask final : public CallValue {
   int x_ = -1, given_ = -1, kept_ = -1, sum_ = -1, shift_ = -1, scratch_ = -1;
 };
 
-Box rows_of(const Array& array, const CsrPanelRange& panel) {
-  return {{panel.row, 0}, {panel.row_end - panel.row, array.shape()[1]}};
+Box rows_of(const Array& array, const PanelReader& panel) {
+  return {{panel.row(), 0}, {panel.rows(), array.shape()[1]}};
 }
 
 Tile block(std::byte* data, Dtype dtype, Index rows, Index width) {
@@ -89,7 +93,7 @@ PanelTask::PanelTask(const CsrOperand& a, const CsrPanelRange& panel, const Prod
   if (width_ > lanes / 4 && reader_.nnz() > n_) padded_ = ceil_div(width_, lanes) * lanes;
 }
 
-TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self) {
+TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self, const Region& kept) {
   TaskSpec task;
   task.name = product_.name;
   auto& accesses = task.accesses;
@@ -99,9 +103,10 @@ TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self) {
     accesses.push_back(std::move(access));
   };
   if (product_.x) add(x_, read({product_.x, whole(product_.x.shape())}));
-  if (product_.given) add(given_, read({product_.given, rows_of(product_.given, reader_.panel())}));
+  if (product_.given) add(given_, read({product_.given, rows_of(product_.given, reader_)}));
   if (product_.shift) add(shift_, read({*product_.shift, whole(product_.shift->shape())}));
-  if (product_.kept) add(kept_, write({product_.kept, rows_of(product_.kept, reader_.panel())}));
+  if (product_.kept)
+    add(kept_, kept.array ? again(write(kept)) : write({product_.kept, rows_of(product_.kept, reader_)}));
   if (product_.sum) add(sum_, reduce({product_.sum, whole(product_.sum.shape())}));
   add(scratch_, scratch(parts().bytes));
   task.cost = cost();
@@ -138,13 +143,18 @@ Tile PanelTask::load_x(std::span<const Tile> tiles, std::byte* memory) const {
 
 Tile PanelTask::load_rows(std::span<const Tile> tiles, std::byte* memory) const {
   if (!keeps_rows()) return {};
-  if (!rows_aside()) return tiles[product_.given ? given_ : kept_];
+  if (!rows_aside()) return product_.given ? tiles[given_] : kept_rows(tiles);
   const Tile t = block(memory, real_, reader_.rows(), padded_);
   if (product_.given) {
     std::memset(t.data, 0, t.bytes);
     copy(tiles[given_], columns_of(t, width_));
   }
   return t;
+}
+
+/// Of the tile that T goes to, the rows that are this panel's.
+Tile PanelTask::kept_rows(std::span<const Tile> tiles) const {
+  return subtile(tiles[kept_], {{0, 0}, {reader_.rows(), width_}});
 }
 
 Tile PanelTask::start_sum(std::span<const Tile> tiles, std::byte* memory) const {
@@ -177,7 +187,7 @@ void PanelTask::run(std::span<const Tile> tiles) const {
       kernel::csr_multiply(rows, x, shift_row, part);
   });
 
-  if (product_.kept && rows_aside()) kernel::convert(columns_of(t, width_), nullptr, tiles[kept_]);
+  if (product_.kept && rows_aside()) kernel::convert(columns_of(t, width_), nullptr, kept_rows(tiles));
   if (product_.sum) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
 }
 
@@ -236,9 +246,12 @@ void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array*
   if (shift) product.shift = *shift;
   check(a, product);
   if (product.width() == 0) return;
+  std::optional<GatheredRows> gathered;
+  if (product.kept && !writes_whole_chunks(a, product.kept)) gathered.emplace(graph, a, product.kept);
   for (const CsrPanelRange& panel : a.panels) {
     auto task = std::make_shared<PanelTask>(a, panel, product);
-    graph.add(task->spec(task));
+    graph.add(task->spec(task, gathered ? gathered->next() : Region{}));
+    if (gathered) gathered->add(task->reader().row(), task->reader().rows());
   }
 }
 
@@ -260,13 +273,48 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
   if (pointers != Dtype::int64 && pointers != Dtype::uint64 && pointers != Dtype::int32 && pointers != Dtype::uint32)
     throw FormatError("csr: " + matrix.path + ": row pointers are " + std::string(name_of(pointers)) +
                       "; int64 or int32 is needed.");
-  return {matrix, std::move(panels), stream_of(matrix.data), stream_of(matrix.indices), stream_of(matrix.indptr),
-          nullptr};
+  return {matrix,
+          std::move(panels),
+          stream_of(matrix.data),
+          stream_of(matrix.indices),
+          stream_of(matrix.indptr),
+          nullptr,
+          nullptr,
+          matrix};
 }
 
 CsrOperand read_once(CsrOperand a) {
   a.values.once = a.columns.once = a.pointers.once = true;
   return a;
+}
+
+CsrOperand chosen(CsrOperand a, RowChoice rows) {
+  const Index all = a.matrix.rows;
+  if (a.rows || a.transform) throw ShapeError("csr: rows are chosen once, of the matrix as it is stored.");
+  if (rows.before(all) != rows.count())
+    throw ShapeError("csr: a chosen row lies outside the " + std::to_string(all) + " rows of " + a.matrix.path + ".");
+  a.matrix.rows = rows.count();
+  a.rows = std::make_shared<const RowChoice>(std::move(rows));
+  std::erase_if(a.panels, [&](const CsrPanelRange& p) { return a.rows->count_in(p.row, p.row_end) == 0; });
+  Index values = 0, read = 0;
+  for (const CsrPanelRange& panel : a.panels) {
+    values += PanelReader(a, panel, Dtype::float64, false).nnz();
+    read += panel.last - panel.first;
+  }
+  const double share = static_cast<double>(read) / static_cast<double>(std::max<Index>(1, a.matrix.nnz));
+  a.matrix.stored_bytes = static_cast<std::uint64_t>(share * static_cast<double>(a.matrix.stored_bytes));
+  a.matrix.nnz = values;
+  return a;
+}
+
+std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a) {
+  if (a.transform && !a.transform->place.empty()) return std::nullopt;
+  return csr_statistics(a.stored);
+}
+
+std::optional<CsrStatistics> known_statistics(const CsrOperand& a) {
+  if (a.rows || a.transform) return std::nullopt;
+  return csr_statistics(a.stored);
 }
 
 CsrOperand transformed(CsrOperand a, Transform transform) {

@@ -1,5 +1,6 @@
 #pragma once
 // Products with a CSR matrix that stays on disk: row panels stream, one read of A each.
+#include "flagstone/algorithms/sparse/row_choice.hpp"
 #include "flagstone/algorithms/sparse/transform.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/storage/sparse/csr.hpp"
@@ -16,10 +17,12 @@ struct ElementStream {
 /// A matrix opened for streaming: panels are R rows each (a power of two, fixed by the stored matrix).
 /// Prepare once and keep it: what one pass leaves in the cache the next one finds through these handles.
 struct CsrOperand {
-  CsrMatrix matrix;
-  std::vector<CsrPanelRange> panels;
+  CsrMatrix matrix;  // as it is seen: rows, cols; where rows are chosen nnz and stored_bytes are those rows' share
+  std::vector<CsrPanelRange> panels;  // that are read, in rows as they are stored
   ElementStream values, columns, pointers;
-  std::shared_ptr<const Transform> transform;  // null: the matrix as it is stored
+  std::shared_ptr<const RowChoice> rows;       // null: all
+  std::shared_ptr<const Transform> transform;  // null: the values as they are stored
+  CsrMatrix stored;                            // as it lies on disk
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
@@ -28,6 +31,13 @@ CsrOperand read_once(CsrOperand a);
 /// The same with panels of one's own: they must cover all rows in order.
 CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
 
+/// Some rows of a matrix that is seen as it is stored. Panels stay those of the stored matrix; those without a chosen
+/// row are not read. ShapeError where rows lie outside.
+CsrOperand chosen(CsrOperand a, RowChoice rows);
+/// What ingest learned of the matrix on disk, for costs; nothing where columns are left out.
+std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a);
+/// What ingest learned of the matrix as it is seen: nothing where rows are chosen, or values change.
+std::optional<CsrStatistics> known_statistics(const CsrOperand& a);
 /// The same matrix seen through a transform; its columns are those that stay. ShapeError where factors do not fit.
 CsrOperand transformed(CsrOperand a, Transform transform);
 
@@ -41,8 +51,9 @@ CsrOperand transformed(CsrOperand a, Transform transform);
 // that is on disk. Memory: X, Y, and for each running task its panel as stored, a decoded step (some MiB), and where
 // there is a sum over rows n x b of float32 and of float64.
 
-/// Y := (A - 1 muᵀ) X. X n x b in memory; Y m x b: in memory, or on disk with chunks of panel_rows() x b.
-/// 2 nnz b flops.
+/// Y := (A - 1 muᵀ) X. X n x b in memory; Y m x b: in memory, or on disk with chunks of whole rows. Chunks of
+/// panel_rows() x b are written straight where all rows are seen; others are put together from panels (2 m b elements
+/// copied in memory). 2 nnz b flops.
 void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
 /// Y += (A - 1 muᵀ)ᵀ X. X m x b (boxes of panel rows), Y n x b float64 in memory. 2 nnz b flops.
 void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);

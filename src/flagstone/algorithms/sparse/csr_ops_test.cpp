@@ -107,6 +107,20 @@ struct Sample {
     }
     a = prepare(matrix, panels);
   }
+  /// Sees some of the rows, and is them densely.
+  void choose(const std::vector<Index>& some) {
+    const bool stretch = !some.empty() && some.back() - some.front() + 1 == static_cast<Index>(some.size());
+    a = chosen(a, stretch ? RowChoice(some.front(), some.back() + 1) : RowChoice(some));
+    const auto ends = std::exchange(pointers, {0});
+    const auto stored_columns = std::exchange(columns, {});
+    const auto stored_values = std::exchange(values, {});
+    rows = static_cast<Index>(some.size());
+    for (const Index row : some) {
+      for (Index p = ends[row]; p < ends[row + 1]; ++p)
+        columns.push_back(stored_columns[p]), values.push_back(stored_values[p]);
+      pointers.push_back(static_cast<Index>(columns.size()));
+    }
+  }
   std::vector<double> dense(const double* mu) const {
     return reference::densify(rows, cols, pointers.data(), columns.data(), values.data(), mu);
   }
@@ -155,8 +169,10 @@ std::vector<double> disk_rows(const Array& y) {
   return numbers;
 }
 
-void check_all(const Kind& kind, Index m, Index n, Index b, Dtype real, bool centred) {
+void check_all(const Kind& kind, Index m, Index n, Index b, Dtype real, bool centred,
+               const std::vector<Index>& rows = {}, Index chunk_rows = 0) {
   Sample s(m, n, kind);
+  if (!rows.empty()) s.choose(rows), m = s.rows;
   std::vector<double> mean(static_cast<std::size_t>(n));
   for (Index j = 0; j < n; ++j) mean[j] = std::cos(static_cast<double>(j)) * 3;
   const Array mu = memory_array(reinterpret_cast<std::byte*>(mean.data()), {1, n}, Dtype::float64, {});
@@ -166,7 +182,7 @@ void check_all(const Kind& kind, Index m, Index n, Index b, Dtype real, bool cen
       z(n, b, Dtype::float64, 0), gram(n, n, Dtype::float64, 0);
   const std::vector<double> before = ut.get();
   ZarrOptions blocks;
-  blocks.chunks = {s.a.panel_rows(), b};
+  blocks.chunks = {chunk_rows ? chunk_rows : s.a.panel_rows(), b};
   const Array scores = create_zarr_array(s.directory / "scores", {m, b}, Dtype::float32, blocks);
   Runtime runtime(options());
   runtime.run([&](Graph& graph) {
@@ -203,9 +219,10 @@ TEST(CsrOps, MatchDenseProductsForEveryKindOfStorage) {
     }
 }
 
-Statistics check_fold(const Kind& kind, Dtype real, Fold fold, bool rows) {
-  const Index m = 150, n = 31;
-  Sample s(m, n, kind, 16);
+Statistics check_fold(const Kind& kind, Dtype real, Fold fold, bool rows, const std::vector<Index>& some = {}) {
+  Sample s(150, 31, kind, 16);
+  if (!some.empty()) s.choose(some);
+  const Index m = s.rows, n = 31;
   const Index results = rows ? m : n;
   const Index words = rows && fold == Fold::sum ? 1 : 2;
   Held out(rows ? m : 2, rows ? words : n, Dtype::float64, 0);
@@ -234,6 +251,82 @@ Statistics check_fold(const Kind& kind, Dtype real, Fold fold, bool rows) {
     }
   }
   return done;
+}
+
+/// A stretch inside panels, whole panels, one row, rows here and there, and rows that leave panels out.
+std::vector<std::vector<Index>> choices(Index m) {
+  std::vector<std::vector<Index>> made(5);
+  for (Index row = 0; row < m; ++row) {
+    if (row >= 70 && row < 190) made[0].push_back(row);
+    if (row >= 64 && row < 192) made[1].push_back(row);
+    if (row == m / 2) made[2].push_back(row);
+    if (row * 7 % 5 < 2 || row == m - 1) made[3].push_back(row);
+    if (row % 3 == 1 && row % 128 < 64) made[4].push_back(row);
+  }
+  return made;
+}
+
+TEST(CsrOps, ChosenRowsMatchTheirDenseProducts) {
+  for (const Kind& kind : kinds) {
+    const auto all = choices(300);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool wide = i % 2 == 0;
+      check_all(kind, 300, 40, 7, wide ? Dtype::float64 : Dtype::float32, wide, all[i], i % 3 == 0 ? 0 : 24);
+    }
+    const std::vector<Index> some{3, 4, 5, 20, 21, 75, 100, 101, 149};
+    for (const Fold fold : {Fold::sum, Fold::min, Fold::max, Fold::nonzero, Fold::moments, Fold::counts})
+      for (const bool rows : {false, true}) {
+        const Statistics done = check_fold(kind, Dtype::float64, fold, rows, some);
+        EXPECT_EQ(done.of(Kernel::csr_fold).calls, 5u);  // of ten panels those that hold a chosen row
+      }
+  }
+}
+
+TEST(CsrOps, PanelsWithoutAChosenRowAreNotRead) {
+  Sample s(3000, 90, {Storage::raw, Dtype::float32, Dtype::int32, Dtype::int64, 64});
+  const CsrOperand some = chosen(s.a, RowChoice(640, 700));  // the second panel of twenty is whole, the third partly
+  EXPECT_EQ(some.panels.size(), 1u);
+  const CsrPanelRange panel = some.panels[0];
+  Held x(90, 4, Dtype::float32, 9), y(60, 4, Dtype::float32, 0);
+  const auto build = [&](Graph& graph) { multiply(graph, some, x.array, nullptr, y.array), graph.barrier(); };
+  Runtime runtime(options());
+  const Statistics planned = runtime.plan(build), done = runtime.run(build);
+  EXPECT_EQ(planned.bytes_read, done.bytes_read);
+  // Values, columns and pointers of the panel, by whole chunks of 64 elements, each of which is a page.
+  const auto values = static_cast<std::uint64_t>(panel.last - panel.first);
+  EXPECT_LE(done.bytes_read, (2 * (values / 64 + 2) + 3) * page_bytes);
+  EXPECT_GE(done.bytes_read, 2 * (values / 64) * page_bytes);
+  EXPECT_EQ(some.matrix.nnz, static_cast<Index>(std::llround(static_cast<double>(values) * 60 / 64)));
+  EXPECT_THROW(chosen(s.a, RowChoice(2999, 3001)), ShapeError);
+  EXPECT_THROW(chosen(some, RowChoice(0, 1)), ShapeError);
+}
+
+TEST(CsrOps, TransformsOfChosenRowsTakeFactorsOfThese) {
+  for (const Kind& kind : {kinds[0], kinds[4]})
+    for (const std::vector<Index>& rows : choices(300)) {
+      Sample s(300, 40, kind);
+      s.choose(rows);
+      Transform transform;
+      std::vector<double> factors;
+      for (Index i = 0; i < s.rows; ++i) factors.push_back(static_cast<double>(1 + i % 5));
+      transform.steps.push_back({Transform::Step::Kind::rows, factors});
+      Index stay = 0;
+      for (Index j = 0; j < 40; ++j) transform.place.push_back(j % 3 ? stay++ : -1);
+      const CsrOperand a = transformed(s.a, transform);
+      Held sums(s.rows, 1, Dtype::float64, 0), columns(2, stay, Dtype::float64, 0);
+      Runtime runtime(options());
+      runtime.run([&](Graph& graph) {
+        fold_rows(graph, a, {Fold::sum, Dtype::float64}, sums.array);
+        fold_columns(graph, a, {Fold::moments, Dtype::float64}, columns.array);
+      });
+      std::vector<double> along_rows(factors.size()), along_columns(static_cast<std::size_t>(stay));
+      for (Index i = 0; i < s.rows; ++i)
+        for (Index p = s.pointers[i]; p < s.pointers[i + 1]; ++p)
+          if (const Index place = transform.place[s.columns[p]]; place >= 0)
+            along_rows[i] += factors[i] * s.values[p], along_columns[place] += factors[i] * s.values[p];
+      EXPECT_EQ(sums.wide, along_rows);
+      EXPECT_EQ(std::vector<double>(columns.wide.begin(), columns.wide.begin() + stay), along_columns);
+    }
 }
 
 /// What is left of the table's kernels when those of the other rooms are taken away: each against its naive twin.

@@ -241,8 +241,8 @@ void fold_rows(Graph& graph, const CsrOperand& a, const FoldOptions& options, co
   const Index words = options.fold == Fold::sum ? 1 : 2;
   check(out, {a.matrix.rows, words});
   for (Index p = 0; p < static_cast<Index>(a.panels.size()); ++p) {
-    const CsrPanelRange& panel = a.panels[static_cast<std::size_t>(p)];
-    const Region mine{out, {{panel.row, 0}, {panel.row_end - panel.row, words}}};
+    const PanelReader panel(a, a.panels[static_cast<std::size_t>(p)], options.real, false);
+    const Region mine{out, {{panel.row(), 0}, {panel.rows(), words}}};
     add_panel(graph, a, p, options, Along::rows, write(mine));
   }
 }

@@ -45,16 +45,16 @@ std::vector<Index> strip_bounds(Index n) {
 
 /// Flops of BLAS that one strip of one panel is worth; the panel's share of the sum of nnz(row)² is estimated from its
 /// mean row where no statistics say more.
-double strip_flops(const CsrOperand& a, const CsrPanelRange& panel, double pairs_per_value, std::size_t strips) {
-  const double pairs = pairs_per_value * static_cast<double>(panel.last - panel.first);
-  return kernel::gram_matrix_cost(panel.row_end - panel.row, a.matrix.cols, pairs).flops / static_cast<double>(strips);
+double strip_flops(const CsrOperand& a, const PanelReader& panel, double pairs_per_value, std::size_t strips) {
+  const double pairs = pairs_per_value * static_cast<double>(panel.nnz());
+  return kernel::gram_matrix_cost(panel.rows(), a.matrix.cols, pairs).flops / static_cast<double>(strips);
 }
 
 double pairs_per_value(const CsrOperand& a) {
-  const auto nnz = static_cast<double>(a.matrix.nnz);
+  const auto nnz = static_cast<double>(a.stored.nnz);
   if (nnz == 0) return 0;
-  if (const auto statistics = csr_statistics(a.matrix)) return statistics->sum_row_nnz_squared / nnz;
-  return nnz / static_cast<double>(std::max<Index>(1, a.matrix.rows));
+  if (const auto statistics = ingest_statistics(a)) return statistics->sum_row_nnz_squared / nnz;
+  return static_cast<double>(a.matrix.nnz) / static_cast<double>(std::max<Index>(1, a.matrix.rows));
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ void gram_matrix(Graph& graph, const CsrOperand& a, const Array& g) {
       task.accesses.push_back(scratch(strip->reader_bytes + kernel::gram_matrix_scratch(n)));
       // Converting is stated as the flops that BLAS would do meanwhile.
       constexpr double flops_per_second = 5e10;
-      const double flops = strip_flops(a, panel, density, strips);
+      const double flops = strip_flops(a, strip->reader, density, strips);
       // Scattered sums wait for memory: a third of their time does not follow the rate of BLAS.
       task.cost = {flops + strip->reader.convert_seconds() * flops_per_second,
                    0.4 * flops / flops_per_second * reference_bytes_per_second, true, strip->reader.decoded_bytes()};

@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "flagstone/base/bytes.hpp"
@@ -22,6 +23,12 @@ constexpr double convert_seconds_per_value = 0.4e-9;
 Tile row_of(std::byte* data, Dtype dtype, Index n) {
   const auto item = static_cast<Index>(size_of(dtype));
   return {data, dtype, {n}, {item}, static_cast<std::size_t>(n * item)};
+}
+
+/// Stored values of so many rows of a panel, as if all were equally long: no pointer is read before a task runs.
+Index share_of_values(const CsrPanelRange& panel, Index rows) {
+  const double share = static_cast<double>(rows) / static_cast<double>(std::max<Index>(1, panel.row_end - panel.row));
+  return static_cast<Index>(std::llround(share * static_cast<double>(panel.last - panel.first)));
 }
 
 }  // namespace
@@ -90,8 +97,12 @@ Index RangeReader::step_end(Index from, Index last) const {
 PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, bool whole)
     : path_(a.matrix.path),
       panel_(panel),
+      row_(a.rows ? a.rows->before(panel.row) : panel.row),
+      rows_(a.rows ? a.rows->count_in(panel.row, panel.row_end) : panel.row_end - panel.row),
+      nnz_(a.rows ? share_of_values(panel, rows_) : panel.last - panel.first),
       cols_(a.matrix.cols),
       stored_cols_(a.transform ? a.transform->stored_cols : cols_),
+      chosen_(a.rows),
       transform_(a.transform),
       real_(real),
       column_(kernel::column_dtype_for(stored_cols_)),
@@ -100,8 +111,8 @@ PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype 
       columns_(a.columns, panel.first, panel.last),
       pointers_(a.pointers, panel.row, panel.row_end + 1) {
   // A row that is still incomplete has fewer values than the matrix has columns: they are unique within a row.
-  step_ = std::min(nnz(), kernel::decode_step);
-  capacity_ = whole ? nnz() : std::min(nnz(), kernel::decode_step + stored_cols_);
+  step_ = std::min(stored_values(), kernel::decode_step);
+  capacity_ = whole ? stored_values() : std::min(stored_values(), kernel::decode_step + stored_cols_);
 }
 
 void PanelReader::access(std::vector<Access>& accesses) {
@@ -112,13 +123,14 @@ void PanelReader::access(std::vector<Access>& accesses) {
 
 std::size_t PanelReader::scratch_bytes() const {
   const auto elements = static_cast<std::size_t>(capacity_);
-  const auto rows = static_cast<std::size_t>(panel_.row_end - panel_.row + 1);
+  const auto words = [](Index count) { return align_up(static_cast<std::size_t>(count) * sizeof(Index), 64); };
   return align_up(elements * size_of(real_), 64) + align_up(elements * size_of(column_), 64) +
-         (selects() ? 2 : 1) * align_up(rows * sizeof(Index), 64) + align_up(staging_bytes(), 64) + workspace_bytes();
+         words(stored_rows() + 1) + (chosen_ ? words(rows()) + words(rows() + 1) : 0) +
+         (selects() ? words(rows() + 1) : 0) + align_up(staging_bytes(), 64) + workspace_bytes();
 }
 
 std::size_t PanelReader::staging_bytes() const {
-  const auto step = static_cast<std::size_t>(step_), rows = static_cast<std::size_t>(panel_.row_end - panel_.row + 1);
+  const auto step = static_cast<std::size_t>(step_), rows = static_cast<std::size_t>(stored_rows() + 1);
   return std::max(step * std::max({values_.item(), columns_.item(), size_of(real_)}), rows * pointers_.item());
 }
 
@@ -130,7 +142,7 @@ double PanelReader::decoded_bytes() const {
   const auto of = [](const RangeReader& reader, Index count) {
     return reader.packed() ? static_cast<double>(count) * static_cast<double>(reader.item()) : 0;
   };
-  return of(values_, nnz()) + of(columns_, nnz()) + of(pointers_, rows());
+  return of(values_, stored_values()) + of(columns_, stored_values()) + of(pointers_, stored_rows());
 }
 
 double PanelReader::convert_seconds() const {
@@ -139,11 +151,11 @@ double PanelReader::convert_seconds() const {
            (converts ? convert_seconds_per_value : 0);
   };
   const double per_value = of(values_, values_.dtype() != real_) + of(columns_, columns_.item() != size_of(column_));
-  return static_cast<double>(nnz()) * per_value + static_cast<double>(rows()) * of(pointers_, false);
+  return static_cast<double>(stored_values()) * per_value + static_cast<double>(stored_rows()) * of(pointers_, false);
 }
 
 void PanelReader::load_pointers(std::span<const Tile> tiles, const Places& at) const {
-  const Index n = rows() + 1;
+  const Index n = stored_rows() + 1;
   const auto wrong = [&](Index row) {
     return FormatError("csr: " + path_ + ": the row pointers around row " + std::to_string(panel_.row + row) +
                        " decrease or do not fit the stored values; the file is damaged, write or copy it again.");
@@ -187,28 +199,62 @@ void PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, I
                       " columns; the file is damaged, write or copy it again.");
 }
 
+/// Lists the rows that are seen, and their ends as if the others held nothing.
+void PanelReader::choose_rows(const Places& at) const {
+  chosen_->list(panel_.row, panel_.row_end, at.chosen);
+  at.ends[0] = 0;
+  for (Index i = 0; i < rows(); ++i)
+    at.ends[i + 1] = at.ends[i] + at.pointers[at.chosen[i] + 1] - at.pointers[at.chosen[i]];
+}
+
+/// Closes up the values of rows that are seen among elements [from, to), which lie at `offset` of the buffers; `next`:
+/// the first such row that is not complete, before and after. Returns how many values stay.
+Index PanelReader::keep_rows(const Places& at, Index from, Index to, Index offset, Index& next) const {
+  Index stay = 0;
+  for (; next < rows(); ++next) {
+    const Index first = at.pointers[at.chosen[next]], last = at.pointers[at.chosen[next] + 1];
+    const Index low = std::max(from, first), high = std::min(to, last);
+    if (low < high) {
+      const auto move = [&](std::byte* data, std::size_t item) {
+        std::memmove(data + static_cast<std::size_t>(offset + stay) * item,
+                     data + static_cast<std::size_t>(offset + low - from) * item,
+                     static_cast<std::size_t>(high - low) * item);
+      };
+      move(at.values, size_of(real_)), move(at.columns, size_of(column_));
+      stay += high - low;
+    }
+    if (last > to) break;
+  }
+  return stay;
+}
+
 void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
                          const std::function<void(Index, const kernel::CsrRows&)>& use) const {
   const auto take = [&](std::size_t bytes) { return std::exchange(scratch, scratch + align_up(bytes, 64)); };
+  const auto words = [&](Index n) {
+    return reinterpret_cast<Index*>(take(static_cast<std::size_t>(n) * sizeof(Index)));
+  };
   const auto elements = static_cast<std::size_t>(capacity_);
   Places at{};
   at.values = take(elements * size_of(real_));
   at.columns = take(elements * size_of(column_));
-  at.pointers = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
-  at.kept = at.pointers;
-  if (selects()) at.kept = reinterpret_cast<Index*>(take(static_cast<std::size_t>(rows() + 1) * sizeof(Index)));
+  at.pointers = at.ends = words(stored_rows() + 1);
+  if (chosen_) at.chosen = words(rows()), at.ends = words(rows() + 1);
+  at.kept = selects() ? words(rows() + 1) : at.ends;
   at.staging = take(staging_bytes());
   at.workspace = {scratch, workspace_bytes()};
   load_pointers(tiles, at);
+  if (chosen_) choose_rows(at);
   if (selects()) std::fill(at.kept, at.kept + rows() + 1, Index{0});  // rows before the first value are empty
 
   Index row = 0, decoded = panel_.first;  // rows before `row` were used, values before `decoded` are decoded
+  Index passed = at.ends[0], next = 0;    // values of rows that are seen; the first of these rows to come
   Index held = 0, stayed = 0;             // values in the buffers; all that stayed so far
-  Index open = 0;                         // the row that holds value `decoded`
+  Index open = 0;                         // the row that holds value `passed`
+  const Index all = at.ends[rows()];
   for (;;) {
     Index ready = row;  // rows [row, ready) are complete
-    if (!whole_ || decoded == panel_.last)
-      ready = std::upper_bound(at.pointers + row, at.pointers + rows() + 1, decoded) - at.pointers - 1;
+    if (!whole_ || passed == all) ready = std::upper_bound(at.ends + row, at.ends + rows() + 1, passed) - at.ends - 1;
     if (ready > row) {
       use(row, {ready - row, cols_, at.kept + row, at.values, at.columns, column_});
       const Index done = at.kept[ready] - at.kept[row];
@@ -217,33 +263,35 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
       std::memmove(at.columns, at.columns + static_cast<std::size_t>(done) * size_of(column_), left * size_of(column_));
       held -= done, row = ready;
     }
-    if (decoded == panel_.last) return;
+    if (passed == all) return;
+    if (chosen_) decoded = std::max(decoded, at.pointers[at.chosen[next]]);  // what lies between is not unpacked
     const Index end = std::min(values_.step_end(decoded, panel_.last), decoded + step_);
     if (held + end - decoded > capacity_)
-      throw FormatError("csr: " + path_ + ": row " + std::to_string(panel_.row + row) + " has more values than the " +
-                        std::to_string(stored_cols_) +
+      throw FormatError("csr: " + path_ + ": row " + std::to_string(panel_.row + (chosen_ ? at.chosen[row] : row)) +
+                        " has more values than the " + std::to_string(stored_cols_) +
                         " columns allow; sum its duplicates first (fl.from_blocks does).");
     load_elements(tiles, at, decoded, end, held);
-    Index count = end - decoded;
+    const Index came = chosen_ ? keep_rows(at, decoded, end, held, next) : end - decoded;
+    Index count = came;
     if (transform_) {
-      while (at.pointers[open + 1] <= decoded) ++open;
+      while (at.ends[open + 1] <= passed) ++open;
       const Stretch stretch{count,
                             at.values + static_cast<std::size_t>(held) * size_of(real_),
                             at.columns + static_cast<std::size_t>(held) * size_of(column_),
                             real_,
                             column_,
-                            decoded,
-                            at.pointers,
+                            passed,
+                            at.ends,
                             open,
-                            panel_.row};
+                            row_};
       count = apply(*transform_, stretch, stayed, at.kept, at.staging);
       stayed += count;
     }
     held += count;
-    decoded = end;
+    decoded = end, passed += came;
     if (selects())  // rows without values that follow
-      for (Index next = open; next < rows() && at.pointers[next + 1] <= decoded; ++next)
-        if (at.pointers[next + 1] == decoded) at.kept[next + 1] = stayed;
+      for (Index after = open; after < rows() && at.ends[after + 1] <= passed; ++after)
+        if (at.ends[after + 1] == passed) at.kept[after + 1] = stayed;
   }
 }
 

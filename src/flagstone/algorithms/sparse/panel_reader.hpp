@@ -52,12 +52,14 @@ class PanelReader {
   /// Appends the accesses of data, indices and pointers; to be called once.
   void access(std::vector<Access>& accesses);
   std::size_t scratch_bytes() const;
-  /// Calls `use(first row within the panel, rows)` for stretches of whole rows, in order.
+  /// Calls `use(first row among those seen in the panel, rows)` for stretches of whole rows, in order.
   void stream(std::span<const Tile> tiles, std::byte* scratch,
               const std::function<void(Index, const kernel::CsrRows&)>& use) const;
-  const CsrPanelRange& panel() const { return panel_; }
-  Index rows() const { return panel_.row_end - panel_.row; }
-  Index nnz() const { return panel_.last - panel_.first; }
+  /// Of the rows that are seen (all of the panel's, or those that are chosen): the first one's number among them, how
+  /// many, and their stored values; where some are chosen, their share of the panel's.
+  Index row() const { return row_; }
+  Index rows() const { return rows_; }
+  Index nnz() const { return nnz_; }
   Dtype real() const { return real_; }
   /// For the planner: unpacked bytes that come from the codec, and seconds of copying and converting on one core.
   double decoded_bytes() const;
@@ -67,17 +69,25 @@ class PanelReader {
   struct Places {
     std::byte *values, *columns, *staging;
     std::span<std::byte> workspace;
-    Index *pointers, *kept;  // kept: ends of rows in values that stay; the pointers where all do
+    Index* pointers;       // of the panel's rows, in stored values
+    Index *chosen, *ends;  // rows that are seen, counted from the panel's; their ends in values of theirs
+    Index* kept;           // their ends in values that stay
   };
   std::size_t staging_bytes() const;
   std::size_t workspace_bytes() const;
   bool selects() const { return transform_ && !transform_->place.empty(); }
+  Index stored_rows() const { return panel_.row_end - panel_.row; }
+  Index stored_values() const { return panel_.last - panel_.first; }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
+  void choose_rows(const Places& at) const;
   void load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset) const;
+  Index keep_rows(const Places& at, Index from, Index to, Index offset, Index& next) const;
 
   std::string path_;
   CsrPanelRange panel_;
+  Index row_, rows_, nnz_;
   Index cols_, stored_cols_;
+  std::shared_ptr<const RowChoice> chosen_;
   std::shared_ptr<const Transform> transform_;
   Dtype real_, column_;
   bool whole_;

@@ -13,7 +13,7 @@ namespace flagstone::sparse {
 struct Transform {
   struct Step {
     enum class Kind : std::uint8_t { rows, columns, scale, map } kind;
-    std::vector<double> factors;  // one for each row, each stored column, or one
+    std::vector<double> factors;  // one for each row that is seen, each stored column, or one
     kernel::Verb verb{};          // map
   };
   std::vector<Step> steps;
@@ -21,16 +21,17 @@ struct Transform {
   Index stored_cols = 0;     // of the matrix as it lies on disk
 };
 
-/// A stretch of decoded values, as yet without whole rows: element i of it is stored value `first` + i.
+/// A stretch of decoded values, as yet without whole rows: element i of it is value `first` + i of the rows that are
+/// seen, in the panel's numbering: stored values, or where rows are chosen those of them from 0.
 struct Stretch {
   Index count = 0;
   std::byte* values;   // float32 or float64
   std::byte* columns;  // unsigned integers
   Dtype real, column;
-  Index first;            // stored value
-  const Index* pointers;  // of the panel's rows, in stored values
-  Index row;              // of the panel: the one that holds the first element
-  Index first_row;        // the panel's first row in the matrix
+  Index first;
+  const Index* pointers;  // of the panel's rows that are seen, in these values
+  Index row;              // among them: the one that holds the first element
+  Index first_row;        // the number of the first of them in the matrix
 };
 
 /// Applies the steps in place and drops columns that do not stay. `kept`: for each row of the panel that ends in this
