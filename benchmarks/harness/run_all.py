@@ -35,6 +35,7 @@ SCRIPTS = {
     "plan_seconds": "runtime",
     "packed": "storage",
     "formats": "storage",
+    "csv_files": "storage",
     "resume": "storage",
     "peers": "peers",
 }

@@ -233,6 +233,7 @@ _LOADED_BY = {
 def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
     from ._linalg.matmul import matmul
+    from ._output.column_names import columns_of
     from ._storage.resize import resize
 
     return _dispatch.Dispatch(
@@ -248,6 +249,7 @@ def _operators() -> _dispatch.Dispatch:
         compute=compute.compute,
         matmul=matmul,
         resize=resize,
+        columns=columns_of,
     )
 
 

@@ -40,6 +40,7 @@ class Dispatch(NamedTuple):
     compute: Callable[[Any], Any]
     matmul: Matmul
     resize: Callable[[Any, Any, Any], None]
+    columns: Callable[[Any], list[str | None] | None]
 
 
 _make: Callable[[], Dispatch]
