@@ -113,13 +113,14 @@ def child(
 
 
 def alternate(
-    rounds: int, runs: dict[str, Callable[[], dict]], files: Sequence[Path] = ()
+    rounds: int, runs: dict[str, Callable[[], dict]], files: Sequence[Path] = (), cold: bool = True
 ) -> dict[str, list[dict]]:
-    """Each of `runs` once a round, in turn, every second round backwards, each with cold caches."""
+    """Each of `runs` once a round, in turn, every second round backwards; `cold`: with cold caches."""
     results: dict[str, list[dict]] = {name: [] for name in runs}
     for turn in range(rounds):
         for name in list(runs)[:: 1 if turn % 2 == 0 else -1]:
-            drop_caches(files)
+            if cold:
+                drop_caches(files)
             result = runs[name]()
             results[name].append(result)
             note(f"round {turn + 1}/{rounds}  {name:<28} {result.get('seconds', float('nan')):8.2f} s")

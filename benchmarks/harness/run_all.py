@@ -37,6 +37,7 @@ SCRIPTS = {
     "timeline": "runtime",
     "packed": "storage",
     "formats": "storage",
+    "csv_files": "storage",
     "resume": "storage",
     "peers": "peers",
 }

@@ -302,6 +302,7 @@ def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
+    from ._output.column_names import columns_of
     from ._storage.resize import resize
 
     return _dispatch.Dispatch(
@@ -318,6 +319,7 @@ def _operators() -> _dispatch.Dispatch:
         matmul=matmul,
         resize=resize,
         placed=by_numpy_name,
+        columns=columns_of,
     )
 
 

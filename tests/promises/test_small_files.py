@@ -12,10 +12,21 @@ import scipy.sparse as sp
 import flagstone as fl
 
 MOST = 48 << 20
-TINY = ("d3.mtx", "s3.mtx", "s3.mtx.gz", "s3.svm", "csr3.npz", "csc3.npz", "coo3.npz", "s3.h5ad")
+TINY = (
+    "d3.mtx",
+    "d3.csv",
+    "d3.csv.gz",
+    "s3.mtx",
+    "s3.mtx.gz",
+    "s3.svm",
+    "csr3.npz",
+    "csc3.npz",
+    "coo3.npz",
+    "s3.h5ad",
+)
 SHORT = (
     *("d.mtx", "s.mtx", "s.mtx.gz", "s.svm", "csr.npz", "csc.npz", "coo.npz", "s.h5ad", "csc.h5ad"),
-    *("d.h5", "d.npz", "d.parquet", "d.arrow", "d.npy"),
+    *("d.h5", "d.npz", "d.parquet", "d.arrow", "d.npy", "d.csv", "d.csv.gz"),
 )
 
 
@@ -35,7 +46,9 @@ def small_files(tmp_path_factory):
             fl.convert(folder / f"s{ending}.zarr", folder / f"s{ending}.{kind}")
     scipy.io.mmwrite(folder / "d3.mtx", tiny.toarray())
     np.save(folder / "d.npy", np.ones((300, 300)))
-    for kind in ("h5", "npz", "parquet", "arrow", "mtx"):
+    fl.convert(folder / "d3.mtx", folder / "d3.csv")
+    fl.convert(folder / "d3.mtx", folder / "d3.csv.gz")
+    for kind in ("h5", "npz", "parquet", "arrow", "mtx", "csv", "csv.gz"):
         fl.convert(folder / "d.npy", folder / f"d.{kind}")
     columns = short.tocsc()
     import h5py

@@ -130,6 +130,8 @@ STORES: dict[str, Callable[[str], object]] = {
     "HDF5, AnnData": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "Parquet": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "Arrow": lambda path: fl.convert(fl.from_numpy(DENSE), path),
+    "CSV": lambda path: fl.convert(fl.from_numpy(DENSE), path),
+    "CSV, packed": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "MatrixMarket": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "MatrixMarket, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "SVMlight": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
@@ -138,7 +140,7 @@ STORES: dict[str, Callable[[str], object]] = {
 SUFFIXES = {
     "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
-    "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
+    "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
 }  # fmt: skip
 
 

@@ -2,11 +2,16 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
+#include <vector>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/storage/formats/csv.hpp"
 #include "flagstone/storage/formats/matrixmarket.hpp"
 #include "flagstone/storage/formats/svmlight.hpp"
 
@@ -16,6 +21,9 @@ namespace {
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<Index, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Reals = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Places = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bits = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Table = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu>;   // one of the types that format_csv knows
 using Values = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // int64, float64 or complex128
 
 TextField field_named(const std::string& name) {
@@ -26,9 +34,97 @@ TextField field_named(const std::string& name) {
 
 const char* text_of(const Bytes& bytes) { return reinterpret_cast<const char*>(bytes.data()); }
 
+const char* name_of(CsvStop stop) {
+  switch (stop) {
+    case CsvStop::none:
+      return "";
+    case CsvStop::room:
+      return "room";
+    case CsvStop::ragged:
+      return "ragged";
+    case CsvStop::text:
+      return "text";
+    case CsvStop::not_integer:
+      return "not_integer";
+    case CsvStop::quote:
+      return "quote";
+    default:
+      return "zero";
+  }
+}
+
+/// Text of a file, which may be no UTF-8.
+nb::object shown(const std::string& text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+ParsedCsv parse_rows(const Bytes& text, char delimiter, const Places& place, const Table& rows, const Bits& seen) {
+  CsvTarget to;
+  to.delimiter = delimiter;
+  to.fields = static_cast<Index>(place.shape(0)), to.place = place.data();
+  to.columns = static_cast<Index>(rows.shape(1)), to.most = static_cast<Index>(rows.shape(0));
+  if (rows.dtype() == nb::dtype<double>())
+    to.reals = static_cast<double*>(rows.data());
+  else if (rows.dtype() == nb::dtype<std::int64_t>())
+    to.integers = static_cast<std::int64_t*>(rows.data());
+  else
+    throw std::invalid_argument("parse_csv: rows are float64 or int64");
+  if (static_cast<Index>(seen.shape(0)) < to.columns ||
+      std::any_of(to.place, to.place + to.fields, [&](std::int32_t column) { return column >= to.columns; }))
+    throw std::invalid_argument("parse_csv: places and columns do not agree");
+  to.seen = seen.data();
+  const nb::gil_scoped_release unlocked;
+  return parse_csv(text_of(text), text.shape(0), to);
+}
+
+template <class T>
+bool put_rows(const Table& rows, char delimiter, std::string& text) {
+  if (rows.dtype() != nb::dtype<T>()) return false;
+  const nb::gil_scoped_release unlocked;
+  text = format_csv(static_cast<Index>(rows.shape(0)), static_cast<Index>(rows.shape(1)),
+                    static_cast<const T*>(rows.data()), delimiter);
+  return true;
+}
+
+nb::bytes rows_as_text(const Table& rows, char delimiter) {
+  std::string text;
+  if (!put_rows<double>(rows, delimiter, text) && !put_rows<float>(rows, delimiter, text) &&
+      !put_rows<std::int64_t>(rows, delimiter, text) && !put_rows<std::uint64_t>(rows, delimiter, text) &&
+      !put_rows<bool>(rows, delimiter, text))
+    throw std::invalid_argument("format_csv: rows are float64, float32, int64, uint64 or bool");
+  return nb::bytes(text.data(), text.size());
+}
+
+void bind_csv(nb::module_& m) {
+  nb::class_<ParsedCsv>(m, "ParsedCsv")
+      .def_ro("bytes", &ParsedCsv::bytes)
+      .def_ro("lines", &ParsedCsv::lines)
+      .def_ro("rows", &ParsedCsv::rows)
+      .def_prop_ro("stop", [](const ParsedCsv& done) { return name_of(done.stop); })
+      .def_ro("field", &ParsedCsv::field)
+      .def_prop_ro("text", [](const ParsedCsv& done) { return shown(done.text); })
+      .def_prop_ro("rounded", [](const ParsedCsv& done) {
+        std::vector<std::tuple<Index, Index, std::string>> found;
+        for (const CsvRounded& one : done.rounded) found.emplace_back(one.column, one.line, one.text);
+        return found;
+      });
+  m.def("parse_csv", &parse_rows);
+  m.def("csv_records", [](const Bytes& text, char delimiter, Index most) {
+    Index records = 0;
+    std::size_t bytes = 0;
+    {
+      const nb::gil_scoped_release unlocked;
+      bytes = csv_records(text_of(text), text.shape(0), delimiter, most, &records);
+    }
+    return std::tuple(bytes, records);
+  });
+  m.def("format_csv", &rows_as_text);
+}
+
 }  // namespace
 
 void bind_text(nb::module_& m) {
+  bind_csv(m);
   nb::class_<ParsedText>(m, "ParsedText")
       .def_ro("bytes", &ParsedText::bytes)
       .def_ro("lines", &ParsedText::lines)

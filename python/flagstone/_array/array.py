@@ -104,6 +104,11 @@ class Array(LinearOperator, Elementwise):
         return self._core.path or None
 
     @property
+    def columns(self) -> list[str | None] | None:
+        """Names of the columns of a matrix that was a table (None: that one has none); else None."""
+        return dispatch().columns(self)
+
+    @property
     def mode(self) -> str:
         """Either "r", or "r+" where elements may be assigned."""
         return self._root.mode if self._root is not None else self._mode

@@ -41,6 +41,7 @@ class Dispatch(NamedTuple):
     matmul: Matmul
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
+    columns: Callable[[Any], list[str | None] | None]
 
 
 _make: Callable[[], Dispatch]

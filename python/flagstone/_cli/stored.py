@@ -127,19 +127,24 @@ def pack_command(
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @click.option("--labels", metavar="PATH", help="Of .svm: an array with a label for each row; else zeros.")
 @click.option("--zero-based", is_flag=True, help="Of .svm: count columns from 0, not 1.")
+@click.option("--header/--no-header", default=None, help="Of .csv: the first line names the columns, or not.")
+@click.option("--delimiter", metavar="C", help="Of .csv: what separates fields. [default: guessed; a comma]")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
 @click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def convert(
     src: str, dst: str, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
-    quiet: bool, labels: str | None, zero_based: bool,
+    quiet: bool, labels: str | None, zero_based: bool, header: bool | None, delimiter: str | None,
 ) -> None:  # fmt: skip
     """Write SRC (whatever opens) as DST, whose name chooses.
 
-    .npy .npz .mtx[.gz] .svm[.gz] .parquet .arrow .h5 .h5ad, else Zarr.
+    .npy .npz .mtx[.gz] .svm[.gz] .csv .tsv .parquet .arrow .h5 .h5ad, else Zarr. A pattern in quotes
+    ('parts/*.csv') reads files as one.
     """
     options: dict[str, Any] = {"labels": labels} if labels else {}
     options |= {"zero_based": True} if zero_based else {}
+    options |= {"header": header} if header is not None else {}
+    options |= {"delimiter": delimiter.replace("\\t", "\t")} if delimiter else {}
     if not overwrite and os.path.exists(src) and os.path.lexists(dst):
         raise storage_error(f"convert: '{dst}' exists; add --overwrite to replace it.", 17, dst)
     with command_runtime(memory, scratch_directory, quiet) as runtime:

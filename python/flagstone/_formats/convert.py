@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._errors.messages import key_text, storage_error, writing
+from .._errors.classes import FormatError
+from .._errors.messages import key_text, path_text, storage_error, writing
+from .._output.column_names import columns_of
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite, exists
@@ -23,6 +27,7 @@ from .._runtime.call import Call, Moved
 from .._runtime.routine import Streaming
 from .._runtime.streaming import Reported, ahead
 from .._scratch.builds import whole_or_nothing
+from .._scratch.scratch import Result, prepare
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
 from .._sparse.row_blocks import row_blocks, rows_bytes
@@ -36,7 +41,7 @@ __all__ = ["convert"]
 
 
 def convert(
-    src: str | os.PathLike[str] | Array | SparseArray,
+    src: str | os.PathLike[str] | Array | SparseArray | Sequence[str | os.PathLike[str]],
     dst: str | os.PathLike[str],
     *,
     key: str | None = None,
@@ -48,12 +53,14 @@ def convert(
 
     Parameters
     ----------
-    src : path, Array or SparseArray
-        Whatever `open` opens, or what it returned.
+    src : path, Array, SparseArray or list of paths
+        Whatever `open` opens, or what it returned; of CSV a list of files, or a pattern (``"parts/*.csv"``),
+        is read as one, in the order given (by name).
     dst : path
         Ends in ``.npy`` (dense), ``.npz`` (dense as `numpy.savez`, sparse as SciPy's `save_npz`), ``.mtx``,
-        ``.mtx.gz``, ``.svm``, ``.svm.gz``, ``.parquet``, ``.arrow`` (dense), ``.h5``, ``.hdf5`` or ``.h5ad``;
-        ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse matrices).
+        ``.mtx.gz``, ``.svm``, ``.svm.gz``, ``.csv[.gz]``, ``.tsv[.gz]``, ``.parquet``, ``.arrow`` (dense),
+        ``.h5``, ``.hdf5`` or ``.h5ad``; ``.zarr`` or no ending: a Zarr directory (a CSR group for sparse
+        matrices).
     key : str, optional
         Which member of `src`.
     overwrite : bool
@@ -64,16 +71,17 @@ def convert(
     **options
         Of SVMlight: ``labels`` (an array of one number a row, an Array or its path; default: those of a
         source in SVMlight, else zeros) and ``zero_based`` (count columns from 0; default: from 1, which
-        every reader takes for what it is).
+        every reader takes for what it is). Of CSV, as `open` has them: ``header`` and ``delimiter``, of `src`
+        where that is CSV, else of `dst` (which gets the names of columns that the array has, else no header).
 
     Notes
     -----
     Reads the source once and writes the target once. A sparse matrix stored by columns (CSC) goes to Zarr
     and SVMlight by rows: its entries pass through bucket files, beside the target or in scratch. Text
-    (MatrixMarket, SVMlight) and `.npz` go to Zarr directly (a dense matrix as text, which lies by columns,
-    through a flat file beside the target). `dst` appears when it is complete; what a
-    killed conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says
-    which), else the next one removes it.
+    (MatrixMarket, SVMlight, CSV) and `.npz` go to Zarr directly (a dense MatrixMarket one, which lies by
+    columns, through a flat file beside the target). `dst` appears when it is complete; what a killed
+    conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says which),
+    else the next one removes it.
     """
     _Conversion(src, dst, key, overwrite, memory, options).run()
 
@@ -90,6 +98,7 @@ class _Conversion(Streaming[None]):
     ) -> None:  # fmt: skip
         place = os.fspath(dst)
         super().__init__(Call("convert", memory))
+        src, self.parts = _parts(src)
         if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
             raise storage_error(f"convert: '{os.fspath(src)}' does not exist.", errno.ENOENT, os.fspath(src))
         if not isinstance(src, (str, os.PathLike, Array, SparseArray)):
@@ -102,6 +111,7 @@ class _Conversion(Streaming[None]):
             )
         key_text("convert", key)
         one = for_writing(place)
+        self.reading = _reading(src, self.parts, options)
         _check_options(options, one)
         check_overwrite("convert", place, one is not None)
         if one is None:
@@ -126,7 +136,9 @@ class _Conversion(Streaming[None]):
         if self.format is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
             self._import(os.fspath(src), moved)
             return
-        opened = open_path(src, key) if isinstance(src, (str, os.PathLike)) else src
+        if len(self.parts) > 1:
+            src = self._gathered(stack)
+        opened = open_path(src, key, **self.reading) if isinstance(src, (str, os.PathLike)) else src
         if self.format is not None and self.format.name == "SVMlight":
             self.options["labels"] = _labels(self.options.get("labels"), src, key)
         moved.bytes_read = _stored(opened)
@@ -154,17 +166,31 @@ class _Conversion(Streaming[None]):
     def _import(self, src: str, moved: Moved) -> None:
         """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
         module = of_file(src, head_of(src)).module()
-        options: dict[str, Any] = {} if self.key is None else {"key": self.key}
+        options: dict[str, Any] = self.reading | ({} if self.key is None else {"key": self.key})
         record = conversion(self.call, src, self.key, self.overwrite)
         if getattr(module, "RECORDED", False):
             options["record"] = record
-        built = module.import_to(self.call, src, self.place, self.overwrite, **options)
-        moved.bytes_read, moved.bytes_written = os.path.getsize(src), _stored(built)
+        given = self.parts if len(self.parts) > 1 else src
+        built = module.import_to(self.call, given, self.place, self.overwrite, **options)
+        moved.bytes_read = sum(map(os.path.getsize, self.parts or [src]))
+        moved.bytes_written = _stored(built)
         moved.where = record.where
+
+    def _gathered(self, stack: contextlib.ExitStack) -> Array:
+        """Bring several files into scratch, as one."""
+        target = Result(prepare(self.call.runtime.scratch), "parts")
+        stack.enter_context(whole_or_nothing(target))
+        module = of_file(self.parts[0], head_of(self.parts[0])).module()
+        options = self.reading | ({} if self.key is None else {"key": self.key})
+        gathered: Array = module.import_to(self.call, self.parts, target.path, False, **options)
+        target.tie(gathered)
+        self.key = None
+        return gathered
 
     def _dense(self, opened: Array, moved: Moved, stack: contextlib.ExitStack) -> None:
         """Copy an array; a long copy can be resumed."""
         place = Place(self.call, opened.shape, opened.dtype, self.place, None, overwrite=self.overwrite)
+        place.columns = columns_of(opened)
         place.recorded("convert", lambda: {"a": identity(opened)}, 0, 2 * opened.nbytes)
         target = place.open(stack)
         flat = self.place.endswith(".npy")
@@ -211,7 +237,9 @@ class _Conversion(Streaming[None]):
 
 def _flavour(place: str) -> str | None:
     """Return what the name says beside the format."""
-    kinds = {"gz": "gz", "h5ad": "h5ad", "arrow": "arrow", "feather": "arrow"}
+    kinds = {"gz": "gz", "h5ad": "h5ad", "arrow": "arrow", "feather": "arrow", "tsv": "tsv"}
+    if place.endswith(".tsv.gz"):
+        return "tsv.gz"
     return kinds.get(place.rpartition(".")[2])
 
 
@@ -221,8 +249,45 @@ def _check_options(options: dict[str, Any], one: Format | None) -> None:
     for name in options:
         if name not in known:
             form = one.name if one is not None else "Zarr"
-            others = f"{', '.join(known)} are" if known else "labels and zero_based are SVMlight's"
+            others = (
+                f"{', '.join(known)} are" if known
+                else "labels and zero_based are SVMlight's, header and delimiter CSV's"
+            )  # fmt: skip
             raise TypeError(f"convert: {name!r} is no option of {form}; {others}.")
+
+
+def _parts(src: Any) -> tuple[Any, list[str]]:
+    """Return what is converted, and the files that are read as one: those of a list or a pattern."""
+    if isinstance(src, (list, tuple)):
+        parts = [path_text("convert", one) for one in src]
+        if not parts:
+            raise ValueError("convert: src is an empty list; at least one file is needed.")
+    elif isinstance(src, str) and any(c in src for c in "*?[") and not os.path.exists(src):
+        parts = sorted(glob.glob(src))
+        if not parts:
+            raise storage_error(f"convert: no file matches '{src}'.", errno.ENOENT, src)
+    else:
+        return src, []
+    for one in parts:
+        if not os.path.exists(one):
+            raise storage_error(f"convert: '{one}' does not exist.", errno.ENOENT, one)
+    if len(parts) > 1:
+        kinds = {os.path.isfile(one) and of_file(one, head_of(one)).name for one in parts}
+        if kinds != {"CSV"}:
+            raise FormatError(
+                f"convert: {len(parts)} files were given, and not all of them are CSV; others are "
+                "converted one by "
+                "one."
+            )
+    return parts[0], parts
+
+
+def _reading(src: Any, parts: list[str], options: dict[str, Any]) -> dict[str, Any]:
+    """Take those of the options that say how the source is read."""
+    if not isinstance(src, (str, os.PathLike)) or not os.path.isfile(src) or not options:
+        return {}
+    known = of_file(os.fspath(src), head_of(os.fspath(src))).offers("OPEN_OPTIONS") or ()
+    return {name: options.pop(name) for name in known if name in options}
 
 
 def _labels(given: Any, src: Any, key: str | None) -> Any:

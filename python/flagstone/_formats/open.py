@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from typing import Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 from .. import _core
 from .._array.array import Array
@@ -19,10 +19,10 @@ from .._resume.registers import opener
 from .._sparse.array import SparseArray
 from .parts import open_parts, parts_of
 from .raw import behind_user_block
-from .registry import FORMATS, of_file
+from .registry import FORMATS, Format, of_file
 from .zarr.groups import open_directory
 
-__all__ = ["head_of", "open_path"]
+__all__ = ["check_options", "head_of", "open_path"]
 
 
 @overload
@@ -33,6 +33,8 @@ def open_path(
     *,
     verify: bool = False,
     decode: Literal[False] | None = None,
+    header: bool | Sequence[str] | None = None,
+    delimiter: str | None = None,
 ) -> Array | SparseArray: ...
 @overload
 def open_path(
@@ -42,6 +44,8 @@ def open_path(
     *,
     verify: bool = False,
     decode: bool | None,
+    header: bool | Sequence[str] | None = None,
+    delimiter: str | None = None,
 ) -> Array | SparseArray | Expression: ...
 @opener("path")
 def open_path(
@@ -51,6 +55,8 @@ def open_path(
     *,
     verify: bool = False,
     decode: bool | None = None,
+    header: bool | Sequence[str] | None = None,
+    delimiter: str | None = None,
 ) -> Array | SparseArray | Expression:
     """Open an array or a sparse matrix; nothing is loaded.
 
@@ -61,11 +67,12 @@ def open_path(
         other, for reading; they must agree in dtype and all other dimensions (`flagstone.concat` joins what
         does not). In place: a Zarr array or group (v2, v3), a CSR or CSC group (ours or AnnData's), `.npy`,
         HDF5 and `.h5ad` (needs h5py). Imported into scratch once, by streaming (`import_seconds` says how
-        long): SciPy `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of Parquet and Arrow (needs
-        pyarrow).
+        long): SciPy `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of CSV and TSV
+        (`.csv[.gz]`, `.tsv[.gz]`) and of Parquet and Arrow (needs pyarrow).
     key : str, optional
         Which member: of a group or an HDF5 file its path ("layers/counts"; AnnData's X by default), of
-        Parquet and Arrow names of columns with commas (all numeric ones by default), of SVMlight "labels".
+        tables (Parquet, Arrow, CSV) names of columns with commas (all numeric ones by default), of
+        SVMlight "labels".
     mode : {"r", "r+"}
         "r+" allows assignment, where the format is written in place (Zarr made here, `.npy`).
     verify : bool
@@ -77,6 +84,11 @@ def open_path(
         `missing_value`, `_Unsigned`; netCDF 4, xarray): True gives the true values, lazily, with NaN for what
         is missing; False the stored numbers. By default the stored numbers too, and a warning, once for an
         array. Nothing changes for what is not packed.
+    header : bool or sequence of str, optional
+        Of CSV: whether the first line names the columns, or their names where no line does. By default the
+        first line is a header where text stands above numbers. `Array.columns` tells the names.
+    delimiter : str, optional
+        Of CSV: what separates fields; guessed by default (`flagstone info` tells it).
 
     Returns
     -------
@@ -88,10 +100,14 @@ def open_path(
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
     if decode and mode == "r+":
         raise ValueError("open: decode=True gives values that are computed; use mode='r' with it.")
+    options: dict[str, Any] = {"header": header, "delimiter": delimiter}
+    options = {name: value for name, value in options.items() if value is not None}
     if (parts := parts_of(path)) is not None:
-        return open_parts(parts, mode, lambda one: open_path(one, key, mode, verify=verify, decode=decode))
+        return open_parts(
+            parts, mode, lambda one: open_path(one, key, mode, verify=verify, decode=decode, **options)
+        )
     place = path_text("open", cast("str", path))
-    opened = _opened(place, key_text("open", key), mode, verify)
+    opened = _opened(place, key_text("open", key), mode, verify, options)
     packing = None if decode is False else packing_of(opened)
     if packing is None or not isinstance(opened, Array):
         return opened
@@ -105,10 +121,13 @@ def open_path(
     return opened
 
 
-def _opened(place: str, key: str | None, mode: str, verify: bool) -> Array | SparseArray:
+def _opened(
+    place: str, key: str | None, mode: str, verify: bool, options: dict[str, Any]
+) -> Array | SparseArray:
     if not os.path.exists(place):
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
+        check_options(place, None, options)
         opened = open_directory(place, key, mode)
         return _verified(opened, mode) if verify else opened
     if verify:
@@ -122,8 +141,21 @@ def _opened(place: str, key: str | None, mode: str, verify: bool) -> Array | Spa
             "open that.",
             errno.EROFS, place,
         )  # fmt: skip
-    found: Array | SparseArray = one.module().open_file(place, key, mode)
+    check_options(place, one, options)
+    found: Array | SparseArray = one.module().open_file(place, key, mode, **options)
     return found
+
+
+def check_options(place: str, one: Format | None, options: dict[str, Any]) -> None:
+    """Refuse what the format of a file has no use for; None: a directory."""
+    known = (one.offers("OPEN_OPTIONS") if one is not None else None) or ()
+    for name in options:
+        if name not in known:
+            raise FormatError(
+                f"open: '{place}' is {one.name if one is not None else 'a directory'}; {name} is for CSV, "
+                "leave it "
+                "out."
+            )
 
 
 def _verified(opened: Array | SparseArray, mode: str) -> Array:

@@ -47,6 +47,12 @@ def _svmlight() -> ModuleType:
     return svmlight
 
 
+def _csv() -> ModuleType:
+    from .text import csv
+
+    return csv
+
+
 def _columns() -> ModuleType:
     from . import tables
 
@@ -58,8 +64,9 @@ class Format:
     """One format of single files; its module is loaded when a file asks for it.
 
     The module has ``open_file(path, key, mode)``; where files are imported, ``import_to(call, path, target,
-    replace, key)`` and, where some are not, ``in_place(path, key)``; where something is written, `write` and
-    the names of its OPTIONS; what `info` adds, ``about(path, key)``; what `check` compares, ``verify(path)``.
+    replace, key)`` and, where some are not, ``in_place(path, key)``; the names of what both take beside that,
+    OPEN_OPTIONS; where something is written, `write` and the names of its OPTIONS; what `info` adds,
+    ``about(path, key)``; what `check` compares, ``verify(path)``.
     """
 
     name: str
@@ -97,6 +104,7 @@ def _svm_text(head: bytes) -> bool:
     return svmlight.looks_like(head)
 
 
+_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _SVM = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
 #: In the order in which they are asked; text last. What C++ programs are told of the same files:
@@ -108,16 +116,19 @@ FORMATS = (
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
+    Format("CSV", _CSV, _csv, lambda head: False, True, True),  # any text may be some: the name tells
     Format("SVMlight", _SVM, _svmlight, _svm_text, True, True),
 )  # fmt: skip
 
 
-_WRITTEN = ".zarr, .npy, .npz, .mtx, .mtx.gz, .svm, .parquet, .arrow, .h5 or .h5ad"
+_WRITTEN = ".zarr, .npy, .npz, .mtx, .mtx.gz, .svm, .csv, .tsv, .parquet, .arrow, .h5 or .h5ad"
 
 
 def of_file(place: str, head: bytes) -> Format:
     """Return the format of a file by its first bytes; packed and doubtful text by its name."""
     for one in FORMATS:
+        if one.name == "CSV" and place.endswith(one.suffixes):
+            return one  # a date and a time look like SVMlight's entries
         if one.recognises(head):
             return one
     stem = place.removesuffix(".gz")

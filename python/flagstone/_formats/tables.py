@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -15,15 +14,15 @@ from .._array.array import Array, shape_text
 from .._array.handle import built_aside
 from .._array.requests import assign
 from .._errors.classes import Error, FormatError
-from .._errors.messages import storage_error, warn_once
+from .._errors.messages import storage_error
 from .._errors.regular import open_regular
+from .._output.column_names import about_left_out, columns_of, warn_left_out
 from .._output.destination import Destination
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
 from .._scratch.builds import whole_or_nothing
 from .._sparse.to_csr import dense_blocks
 from .._storage.import_cache import cached
-from .zarr.groups import attributes
 
 __all__ = ["about", "import_to", "open_file", "write"]
 
@@ -31,7 +30,6 @@ _ROWS = 1 << 16
 _GROUP = 8 << 20  # bytes of a row group that is written
 _FOOTER = 500  # bytes that the footer of Parquet holds of one column of one row group, until it is written
 _COLUMN = 4000  # bytes of one column's writer
-_LEFT_OUT = "left_out"  # among the attributes of an import: names of columns that hold no numbers
 
 
 def _arrow(who: str) -> Any:
@@ -203,11 +201,10 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
     table.room(call, names)
     report = Reported(call, table.rows * len(names) * dtype.itemsize)
     others = table.left_out() if key is None else []
-    about = json.dumps({"flagstone": {_LEFT_OUT: others}}) if others else "{}"
     destination = Destination(
-        "open", target, (table.rows, len(names)), dtype.name, None, replace, about=about
-    )
-    _warn(path, others)
+        "open", target, (table.rows, len(names)), dtype.name, None, replace, about=about_left_out(others),
+        columns=names,
+    )  # fmt: skip
     out, at = built_aside(destination.core), 0
     with whole_or_nothing(destination):
         for batch in table.batches(names):
@@ -223,7 +220,9 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
             raise FormatError(
                 f"open: '{path}' has {at} of the {table.rows} rows that it says; it is damaged."
             )
-        return destination.publish()
+        built = destination.publish()
+    warn_left_out(path, built)
+    return built
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array:
@@ -236,19 +235,9 @@ def open_file(place: str, key: str | None, mode: str) -> Array:
     """
     imported = cached(place, key or "", lambda call, target: import_to(call, place, target, key=key))
     assert isinstance(imported, Array)
-    if key is None:  # an import that was there says it too
-        made = attributes(os.path.dirname(imported.path or "")).get("flagstone")
-        _warn(place, made.get(_LEFT_OUT, []) if isinstance(made, dict) else [])
+    if key is None:
+        warn_left_out(place, imported)
     return imported
-
-
-def _warn(place: str, others: list[str]) -> None:
-    if others:
-        named = ", ".join(others[:12]) + (f" and {len(others) - 12} more" if len(others) > 12 else "")
-        warn_once(
-            f"open: '{os.path.abspath(place)}' has columns that hold no numbers and are left out: {named}; "
-            "name the columns that you want with key='a,b' for no warning."
-        )
 
 
 def about(place: str, key: str | None) -> dict[str, Any]:
@@ -278,11 +267,24 @@ def _columns_of(source: Any, form: str) -> int:
     return source.shape[1] if source.ndim == 2 else 1
 
 
-def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
-    """Write the columns c0, c1, ... to the new file `built`: one row group (batch) for some MiB of rows.
+def _names(source: Array, cols: int) -> list[str]:
+    """Return a name of its own for every column: the array's where that has some."""
+    given = columns_of(source) or [None] * cols
+    names: list[str] = []
+    seen: set[str] = {name for name in given if name}
+    for j, name in enumerate(given):
+        if not name or name in names:
+            name = next(n for n in (f"c{j}", *(f"c{j}_{i}" for i in range(cols + 1))) if n not in seen)
+        seen.add(name)
+        names.append(name)
+    return names
 
-    Holds three row groups of at most 8 MiB (or one row), and of Parquet what its footer tells of each column
-    of each of them.
+
+def write(call: Call, source: Any, built: str, key: str | None, report: Reported) -> None:
+    """Write the columns to the new file `built`: one row group (batch) for some MiB of rows.
+
+    They have the names of the array's, or c0, c1, ... Holds three row groups of at most 8 MiB (or one
+    row), and of Parquet what its footer tells of each column of each of them.
     """
     form = "Arrow" if key == "arrow" else "Parquet"
     cols = _columns_of(source, form)
@@ -291,7 +293,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
     footer = groups * cols * _FOOTER if form == "Parquet" else 0
     library = footer + cols * _COLUMN + (16 << 20) + min(48 << 20, 8 * source.nbytes)
     kind = pa.from_numpy_dtype(source.dtype)
-    schema = pa.schema([pa.field(f"c{j}", kind, nullable=False) for j in range(cols)])
+    schema = pa.schema([pa.field(name, kind, nullable=False) for name in _names(source, cols)])
     moved = 0
     with _judged_writing(pa), _writer(pa, built, schema, form) as put:
         for _, block in dense_blocks(call, source, _GROUP, beside=3, fixed=library):

@@ -20,9 +20,11 @@ from .._errors.messages import path_text, storage_error
 from .._errors.regular import open_regular
 from .._resume.leftovers import MEMBER
 from .._resume.record import UNRECORDED, Record, sync_tree
+from .._runtime.call import Call
 from .._scratch import quota
 from .._scratch.builds import unreserved
 from .codec_choice import CHECKSUMS, Choice
+from .column_names import Columns, with_columns
 from .replaceable import exists
 
 __all__ = ["Destination", "check_dims", "check_new", "in_group", "kept_choice"]
@@ -39,17 +41,17 @@ class Destination:
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
         record: Record | None = None, codec: str | Choice | None = None,
-        about: str = "{}",
+        about: str = "{}", columns: Columns | None = None,
     ) -> None:  # fmt: skip
         """`like`: whose attributes, names of dimensions and (codec None) codec and order the array gets.
 
         `record`: of a call that can be resumed; `core` then holds what a killed one had finished. `about`:
-        attributes, as JSON, of the group that is made around it.
+        attributes, as JSON, of the group that is made around it. `columns`: names of the columns of a matrix.
         """
         if checksum not in CHECKSUMS:
             raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
         self.path = path_text(who, path)
-        self._place = self.path
+        self._place, self._columns = self.path, columns
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
         if not replace and exists(self.path):
@@ -99,6 +101,7 @@ class Destination:
         kept, old = _kept(like)
         if chosen.why:
             kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
+        kept = with_columns(kept, self._columns)
         names = list(dims or old) or _dimension_names(self.path if member else "", shape)
         self.core = _core.create_zarr(
             built, list(shape), dtype, list(chunks or ()), attributes=kept, dimension_names=names,
@@ -119,6 +122,12 @@ class Destination:
         core = _core.open_zarr(built if member else f"{built}/{MEMBER}", True)
         core.adopt()
         return core
+
+    def resize(self, call: Call, shape: tuple[int, ...]) -> None:
+        """Give what is being built other extents: of text, nobody knows the rows before they are read."""
+        self.core.flush()
+        call.engine.resize(self.core.path, list(shape))
+        self.core = _core.open_zarr(self.core.path, True)
 
     def discard(self) -> None:
         """Remove what was built."""

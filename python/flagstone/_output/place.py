@@ -32,6 +32,7 @@ from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .codec_choice import Choice
+from .column_names import Columns
 from .destination import Destination, in_group, kept_choice
 from .replaceable import check_path, check_replaceable
 
@@ -107,6 +108,7 @@ class Place(RecordedPlace):
         self.shape, self.dtype, self.out = shape, dtype, out
         self.chunks = chunks
         self.codec: Choice | None = None  # None: that of `like`
+        self.columns: Columns | None = None  # names of columns that it gets
         self.result: Any = None
         self.values: NDArray[Any] | None = None
         #: operands in memory that the job reads while it writes; None: the job writes to memory of its own
@@ -202,6 +204,7 @@ class Place(RecordedPlace):
         self.destination = Destination(
             self.call.who, path, self.shape, self.dtype.name, self.chunks, self.overwrite is not False,
             like=self.like, checksum=self.checksum, record=self._recording(), codec=self.codec,
+            columns=self.columns,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         stack.enter_context(self.record.kept(self.destination))

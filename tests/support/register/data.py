@@ -44,7 +44,7 @@ def prepare(folder: Path) -> None:
     sp.save_npz(folder / "coo.npz", counts.tocoo(), compressed=False)
     for name in ("s.mtx", "s.svm", "s.h5ad"):
         fl.convert(str(folder / "s.zarr"), str(folder / name))
-    for name in ("a.h5", "tall.parquet", "a.npz", "tall.mtx"):
+    for name in ("a.h5", "tall.parquet", "a.npz", "tall.mtx", "tall.csv", "short.csv.gz"):
         fl.convert(str(folder / f"{name.split('.')[0]}.npy"), str(folder / name))
     with open(folder / "s.mtx", "rb") as plain, gzip.open(folder / "s.mtx.gz", "wb", 1) as packed:
         shutil.copyfileobj(plain, packed)

@@ -15,7 +15,7 @@ from .entry import POINTERS, entry
 
 @entry("open", "open", variants=(
     *("a.npy", "a.zarr", "s.zarr", "s.npz", "packed.npz", "csc.npz", "coo.npz", "a.npz", "s.mtx", "s.mtx.gz"),
-    *("tall.mtx", "s.h5ad", "a.h5", "tall.parquet"),
+    *("tall.mtx", "s.h5ad", "a.h5", "tall.parquet", "tall.csv", "short.csv.gz"),
 ), headers=POINTERS)  # fmt: skip
 def open_file(name):
     os.utime(name)  # imported as if for the first time
@@ -27,14 +27,20 @@ def open_raw():
     return lambda: fl.open_raw("a.bin", "float32", (SIDE, SIDE))[:100]
 
 
-DENSE = ("npy", "zarr", "npz", "mtx", "svm", "h5", "h5ad", "parquet", "arrow")
+DENSE = ("npy", "zarr", "npz", "mtx", "svm", "h5", "h5ad", "parquet", "arrow", "csv")
 SPARSE = ("zarr", "npz", "mtx", "mtx.gz", "svm", "h5", "h5ad")
 
 
 @entry(
     "convert dense",
     "convert",
-    variants=(*(f"tall.npy {e}" for e in DENSE), "short.npy mtx.gz", "stripes.zarr mtx", "packed.zarr npy"),
+    variants=(
+        *(f"tall.npy {e}" for e in DENSE),
+        "short.npy mtx.gz",
+        "short.npy csv.gz",
+        "stripes.zarr mtx",
+        "packed.zarr npy",
+    ),
 )
 def convert_dense(case):
     name, ending = case.split()
@@ -53,7 +59,7 @@ def convert_sparse(case):
 
 @entry("import", variants=(
     *("s.mtx", "s.mtx.gz", "tall.mtx", "s.npz", "csc.npz", "coo.npz", "packed.npz", "s.h5ad"),
-    *("a.h5", "tall.parquet", "a.npz"),
+    *("a.h5", "tall.parquet", "a.npz", "tall.csv", "short.csv.gz"),
 ), headers=POINTERS)  # fmt: skip
 def imports(name):
     os.utime(name)

@@ -63,7 +63,7 @@ class Lines:
             raise storage_error(
                 f"open: '{path}' cannot be read ({error.strerror}).", error.errno or 0, path
             ) from None
-        packed = self._raw.read(2) == b"\x1f\x8b"
+        self.packed = packed = self._raw.read(2) == b"\x1f\x8b"
         self._raw.seek(0)
         self._file: Any = gzip.GzipFile(fileobj=_Padded(self._raw)) if packed else self._raw
         self.nbytes = os.fstat(self._raw.fileno()).st_size
@@ -86,6 +86,27 @@ class Lines:
             raise FormatError(
                 f"open: '{self.path}' is damaged after line {self.number} (gzip: {error}); copy it again."
             ) from None
+
+    def fill(self, room: NDArray[Any]) -> int:
+        """Put as many bytes into `room` as it holds and the file has; return how many."""
+        view, at = memoryview(room.data), 0
+        while at < len(view):
+            try:
+                count = int(self._file.readinto(view[at:]))
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise FormatError(
+                    f"open: '{self.path}' is damaged after line {self.number} (gzip: {error}); copy it again."
+                ) from None
+            if not count:
+                break
+            at += count
+        self._taken += at
+        return at
+
+    @property
+    def taken(self) -> int:
+        """Bytes of the file, packed where it is, that were read."""
+        return self._raw.tell()
 
     def line(self) -> str:
         """Return the next line without its end; "" at the end of the file."""

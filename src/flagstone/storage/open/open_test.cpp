@@ -133,6 +133,8 @@ TEST_F(OpenTest, FormatsOfPythonAloneAreNamedWithTheWayOut) {
                {"banner", "%%matrixmarket MATRIX", "a MatrixMarket file"},
                {"x.mtx.gz", "\x1f\x8b\x08", "a MatrixMarket file"},
                {"x.svm", "1 2:3\n", "an SVMlight file"},
+               {"x.csv", "a,b\n1,2\n", "a CSV file"},
+               {"x.tsv.gz", "\x1f\x8b\x08", "a CSV file"},
                {"x.txt.gz", "\x1f\x8b\x08", "an SVMlight file"}};
   for (const auto& [name, bytes, what] : files) {
     write(name, bytes);

@@ -1,0 +1,306 @@
+"""Separated values (`.csv`, `.tsv`, plain or gzip) as a dense array: every worker parses, little is held."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from ..._array.array import STAGING, Array
+from ..._array.handle import built_aside
+from ..._array.requests import assign
+from ..._errors.classes import FormatError
+from ..._output.column_names import about_left_out, warn_left_out
+from ..._output.destination import Destination
+from ..._runtime.call import Call
+from ..._runtime.streaming import Reported, ahead
+from ..._scratch.builds import whole_or_nothing
+from ..._storage.import_cache import cached
+from .csv_layout import CsvLayout, CsvOptions, layout_of
+from .csv_writer import write
+from .lines import Lines
+
+__all__ = ["about", "import_to", "open_file", "write"]
+
+OPEN_OPTIONS = ("header", "delimiter")  #: of `open_file` and `import_to`
+OPTIONS = ("header", "delimiter")  #: of `write`
+
+_TEXT = 4 << 20  # bytes of text that one worker parses at a time, about
+_LEAST = 64 << 10  # where there is no room for more
+_LONGEST = 256 << 20  # one line; beyond that it is no text
+_SLACK = 1.25  # room for text ÷ what lines take by their mean
+_GROWTH = 1.5  # of the rows, where more come than the first lines let expect
+_REAL, _MISSING = 1, 2  # bits of CsvSeen in storage/formats/csv.hpp
+
+
+class _NotIntegers(Exception):
+    """A value is no integer, though all of the first ones were: everything is read again, as reals."""
+
+
+@dataclass
+class _Block:
+    """Whole lines on their way to be rows."""
+
+    text: NDArray[np.uint8]
+    rows: NDArray[Any]
+    seen: NDArray[np.uint8]
+
+
+class _Rows:
+    """The rows of files of one layout, in order; workers parse blocks of lines."""
+
+    def __init__(self, call: Call, layout: CsvLayout, dtype: np.dtype[Any], chunk: int, fixed: int) -> None:
+        """`chunk`: rows of a chunk of the target, in multiples of which lines are cut; `fixed`: bytes."""
+        self._call, self._layout, self._dtype, self._chunk = call, layout, dtype, chunk
+        self._place = layout.place
+        self.seen = np.zeros(len(layout.chosen), np.uint8)
+        self.rounded: dict[int, tuple[str, int, str]] = {}  # by column: path, line, text
+        self._cut = self._cut_blocks = self._taken_blocks = 0  # records and blocks, in all files
+        self._retired: deque[tuple[int, NDArray[np.uint8]]] = (
+            deque()
+        )  # text, free when so many blocks are taken
+        workers = call.engine.workers or len(os.sched_getaffinity(0))
+        line = layout.line_bytes
+        row = int(_SLACK * line) + len(layout.chosen) * dtype.itemsize + 1
+        tall = max(1, min(layout.expected_rows, int(_TEXT / line) + 1))
+        least = max(1, min(tall, int(_LEAST / line)))
+        held = call.share("blocks of lines", row, (workers + 3) * tall, fixed=fixed, least=4 * least)
+        self._blocks = max(2, min(workers + 1, held // tall - 2))
+        self._height = self._whole(max(1, held // (self._blocks + 2)))
+        self._workers = min(workers, self._blocks)
+        self._room = int(_SLACK * line * self._height) + (4 << 10)
+        self._free_rows: list[NDArray[Any]] = []
+        self._given: deque[NDArray[Any]] = deque()
+
+    def _whole(self, rows: int) -> int:
+        """Round down to whole chunks, where there is one."""
+        return rows - rows % self._chunk if rows >= self._chunk else rows
+
+    def of(self, path: str, begin: tuple[int, int], report: Reported, before: int) -> Iterator[NDArray[Any]]:
+        """Yield blocks of rows of a file; what was yielded is used again, but for the last."""
+        waiting: deque[tuple[_Block, Future[_core.ParsedCsv]]] = deque()
+        with Lines(path, self._call) as lines, ThreadPoolExecutor(self._workers, "flagstone-csv") as pool:
+            lines.skip(*begin)
+            for block in self._lines(lines):
+                waiting.append((block, pool.submit(self._parse, block)))
+                if len(waiting) > self._blocks - 1:
+                    yield self._taken(lines, *waiting.popleft())
+                    report.at(before + lines.taken)
+            while waiting:
+                yield self._taken(lines, *waiting.popleft())
+
+    def _lines(self, lines: Lines) -> Iterator[_Block]:
+        """Yield blocks of whole records: as many as a block has where they are, all there are elsewhere."""
+        text, at, filled, end = np.empty(0, np.uint8), 0, 0, False
+        while True:
+            most = self._height - self._cut % self._chunk if self._height >= self._chunk else self._height
+            used, records = _core.csv_records(text[at:filled], self._layout.delimiter, most)
+            if records < most and not end and (at or filled < len(text) - 1 or not used):
+                left, old = text[at:filled], text
+                text, at = self._text(lines, len(left), grow=not at and not used), 0
+                text[: len(left)] = left
+                self._retired.append((self._cut_blocks, old))
+                filled = len(left) + lines.fill(text[len(left) : -1])
+                end = filled < len(text) - 1
+                if (
+                    end and filled and text[filled - 1] != 10
+                ):  # the last line has no end: there is room for one
+                    text[filled] = 10
+                    filled += 1
+                continue
+            if not used and at < filled:
+                raise FormatError(
+                    f"open: '{lines.path}': a quote that is opened behind line {lines.number} is never "
+                    "closed."
+                )
+            if not used:
+                self._retired.append((self._cut_blocks, text))
+                return
+            self._cut += records
+            self._cut_blocks += 1
+            rows = self._free_rows.pop() if self._free_rows else self._empty()
+            yield _Block(text[at : at + used], rows, np.zeros_like(self.seen))
+            at += used
+
+    def _text(self, lines: Lines, left: int, grow: bool) -> NDArray[np.uint8]:
+        """Return room for text behind `left` bytes of it; `grow`: for a line longer than what there was."""
+        if left > _LONGEST:
+            raise FormatError(f"open: '{lines.path}', line {lines.number + 1}: it is too long for text.")
+        room = max(self._room, 2 * left if grow else left + 2)
+        if room > self._room:
+            self._call.room(f"a line behind line {lines.number} of '{lines.path}'", 3 * room)
+        while self._retired and self._retired[0][0] <= self._taken_blocks:
+            free = self._retired.popleft()[1]
+            if len(free) == room:
+                return free
+        return np.empty(room, np.uint8)
+
+    def _empty(self) -> NDArray[Any]:
+        return np.empty((self._height, len(self._layout.chosen)), self._dtype)
+
+    def _parse(self, block: _Block) -> _core.ParsedCsv:
+        return _core.parse_csv(block.text, self._layout.delimiter, self._place, block.rows, block.seen)
+
+    def _taken(self, lines: Lines, block: _Block, parsing: Future[_core.ParsedCsv]) -> NDArray[Any]:
+        parsed = parsing.result()
+        if parsed.stop:
+            self._refuse(lines, parsed)
+        for column, line, text in parsed.rounded:
+            self.rounded.setdefault(column, (lines.path, lines.number + line, text))
+        lines.number += parsed.lines
+        self._taken_blocks += 1
+        self.seen |= block.seen
+        self._given.append(block.rows)
+        if len(self._given) > 2:  # the last one is being written while this one is made
+            self._free_rows.append(self._given.popleft())
+        return block.rows[: parsed.rows]
+
+    def _refuse(self, lines: Lines, parsed: _core.ParsedCsv) -> None:
+        where = f"open: '{lines.path}', line {lines.number + parsed.lines + 1}"
+        layout = self._layout
+        if parsed.stop == "not_integer":
+            raise _NotIntegers
+        if parsed.stop == "ragged":
+            count = f"{parsed.field} field{'s' if parsed.field != 1 else ''}"
+            raise FormatError(
+                f"{where}: it has {count} (separated by {layout.separated}), and {layout.fields} are "
+                "needed, as "
+                "the first line has."
+            )
+        if parsed.stop == "text":
+            raise FormatError(
+                f"{where}, column '{layout.name(parsed.field)}': '{parsed.text}' is no number; mend it, "
+                "leave the "
+                "cell empty, or name the columns that you want with key='a,b'."
+            )
+        if parsed.stop == "zero":
+            raise FormatError(f"{where}: it holds a zero byte, so it is no text.")
+        raise FormatError(f"{where}: a quote is opened there and never closed.")
+
+    def check_exact(self) -> None:
+        """Refuse columns of integers of which one is no float64: it would become another number."""
+        for column, (path, line, text) in sorted(self.rounded.items()):
+            if self.seen[column] & _REAL:
+                continue  # a column of reals, which are rounded anyway
+            name = self._layout.name(self._layout.chosen[column])
+            alone = not self.seen[column] & _MISSING and int(text) < 1 << 63
+            way = f"open it alone (key='{name}')" if alone else "fill its gaps, or leave it out"
+            raise FormatError(
+                f"open: '{path}', line {line}, column '{name}': {text} is an integer that float64, the "
+                "type of all "
+                f"columns together, cannot hold; {way}."
+            )
+
+
+def import_to(
+    call: Call, path: str | Sequence[str], target: str, replace: bool = False, key: str | None = None,
+    header: Any = None, delimiter: str | None = None,
+) -> Array:  # fmt: skip
+    """Write the columns of numbers of a file, or of files one below the other, to `target`."""
+    paths = [path] if isinstance(path, str) else list(path)
+    return _import(call, paths, target, replace, CsvOptions.of("open", key, header, delimiter))
+
+
+def _import(call: Call, paths: list[str], target: str, replace: bool, options: CsvOptions) -> Array:
+    layouts = _layouts(call, paths, options)
+    if all(one.integers for one in layouts):
+        try:
+            return _written(call, layouts, target, replace, options, np.dtype(np.int64))
+        except _NotIntegers:
+            pass
+    return _written(call, layouts, target, replace, options, np.dtype(np.float64))
+
+
+def _layouts(call: Call, paths: list[str], options: CsvOptions) -> list[CsvLayout]:
+    """Look at the first lines of every file; they must have the columns of the first one."""
+    call.room("the first lines", 16 << 20 if max(map(os.path.getsize, paths)) > 1 << 20 else 4 << 20)
+    found: list[CsvLayout] = []
+    for path in paths:
+        with Lines(path, call) as lines:
+            one = layout_of(lines, options)
+        if found and (one.names != found[0].names or one.fields != found[0].fields):
+            raise FormatError(
+                f"open: '{path}' has other columns than '{paths[0]}' ({one.told} and {found[0].told}); "
+                "files that "
+                "are read as one have the same."
+            )
+        found.append(one)
+    return found
+
+
+def _written(
+    call: Call,
+    layouts: list[CsvLayout],
+    target: str,
+    replace: bool,
+    options: CsvOptions,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Read every file once: the array has the rows that are expected first, and those that came at last."""
+    first, width = layouts[0], len(layouts[0].chosen)
+    expected = sum(one.expected_rows for one in layouts)
+    sizes = [os.path.getsize(one.path) for one in layouts]
+    report = Reported(call, sum(sizes))
+    about = about_left_out(first.left_out if options.key is None else [])
+    destination = Destination(
+        "open", target, (expected, width), dtype.name, None, replace, about=about, columns=first.columns
+    )
+    with whole_or_nothing(destination):
+        out, at = built_aside(destination.core), 0
+        staging = min(STAGING, expected * width * dtype.itemsize) + (1 << 20)
+        rows = _Rows(
+            call, max(layouts, key=lambda one: one.line_bytes), dtype, max(1, out.chunks[0]), staging
+        )
+        for one, before in zip(layouts, np.cumsum([0, *sizes]).tolist(), strict=False):
+            with (
+                closing(rows.of(one.path, one.begin, report, before)) as made,  # type: ignore[type-var]
+                closing(ahead(made)) as blocks,  # type: ignore[type-var]
+            ):
+                for block in blocks:
+                    if at + len(block) > out.shape[0]:
+                        destination.resize(call, (int(_GROWTH * (at + len(block))) + 1, width))
+                        out = built_aside(destination.core)
+                    assign(out, call, np.s_[at : at + len(block)], block)
+                    at += len(block)
+        rows.check_exact()
+        if at != out.shape[0]:
+            destination.resize(call, (at, width))
+        return destination.publish()
+
+
+def open_file(
+    place: str, key: str | None, mode: str, header: Any = None, delimiter: str | None = None
+) -> Array:
+    """Return the columns of numbers of a file (key: their names), imported into scratch once.
+
+    Notes
+    -----
+    Reads the text once, twice where integers are followed by something else; holds blocks of 4 MiB of text,
+    two more than there are workers, and their rows. What is missing becomes NaN.
+    """
+    options = CsvOptions.of("open", key, header, delimiter)
+    found = cached(place, options.part, lambda call, target: _import(call, [place], target, False, options))
+    assert isinstance(found, Array)
+    if key is None:
+        warn_left_out(place, found)
+    return found
+
+
+def about(place: str, key: str | None) -> dict[str, Any]:
+    """Return the delimiter and the columns of a file."""
+    with Lines(place) as lines:
+        layout = layout_of(lines, CsvOptions())
+    numbers = [layout.name(field) for field in layout.chosen]
+    facts: dict[str, Any] = {
+        "delimiter": layout.separated, "header": "yes" if layout.skip else "none",
+        "numeric_columns": ", ".join(numbers[:20]),
+    }  # fmt: skip
+    return facts | ({"other_columns": ", ".join(layout.left_out[:20])} if layout.left_out else {})
