@@ -135,6 +135,38 @@ def longest_run(x):
 def join(a, b):
     return Run(a + b)
 """),
+    "docs/howto/h5ad.md": Page(
+        'h5ad("counts.h5ad", counts_of(500, 300))',
+        sizes={
+            ">= 200": ">= 20",
+            "single_cell(cells, 50": "single_cell(cells, 5, genes=60",
+            "single_cell.plan(cells, 50": "single_cell.plan(cells, 5, genes=60",
+        },
+    ),
+    "docs/howto/csv.md": Page("""
+x = rng.random((200, 5))
+names = "height,weight,age,a,b"
+np.savetxt("table.csv", x, delimiter=",", header=names, comments="")
+for i in range(2):
+    np.savetxt(f"part-{i}.csv", x, delimiter=",", header=names, comments="")
+import pyarrow, pyarrow.parquet
+pyarrow.parquet.write_table(pyarrow.table({"a": x[:, 0], "b": x[:, 1]}), "table.parquet")
+"""),
+    "docs/howto/many-npy.md": Page("""
+import os
+os.mkdir("parts")
+for i in range(3):
+    np.save(f"parts/{i}.npy", rng.random((100, 40), dtype="float32"))
+"""),
+    "docs/howto/product.md": Page('np.save("big.npy", rng.random((300, 200)))'),
+    "docs/howto/container.md": Page('np.save("a.npy", rng.random((300, 200)))'),
+    "docs/howto/xarray.md": Page("""
+import h5py
+for i in range(3):
+    with h5py.File(f"day-{i}.nc", "w") as file:
+        sst = file.create_dataset("sst", data=rng.integers(0, 900, (40, 50), dtype="i2"))
+        sst.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": np.int16(7)})
+"""),
 }
 
 
