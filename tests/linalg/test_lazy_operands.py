@@ -201,6 +201,23 @@ def test_an_out_that_is_an_operand_is_found(tmp_path):
     assert np.array_equal(target[...], before[::-1])
 
 
+def test_assigning_what_is_looked_at(tmp_path, monkeypatch):
+    from flagstone._expression import slicing
+
+    monkeypatch.setattr(slicing, "PIECE", 4096)  # rows are computed and stored piece by piece
+    x = values((600, 50), "float64")
+    A = fl.create(tmp_path / "a.zarr", x.shape, x.dtype, chunks=(16, 50))
+    A[...] = x
+    A[...] = fl.flip(A, 0)
+    assert np.array_equal(A[...], x[::-1])
+    A[...] = fl.roll(fl.open(tmp_path / "a.zarr"), 7, 0) + 1  # another handle
+    assert np.array_equal(A[...], np.roll(x[::-1], 7, 0) + 1)
+    A[100:300] = fl.concat([A[:100], fl.flip(A)])[:200]
+    memory = fl.from_numpy(x.copy())
+    memory[...] = fl.flip(memory, 0) * 1
+    assert np.array_equal(memory[...], x[::-1])
+
+
 def test_a_graph_refuses_to_write_what_is_looked_at(tmp_path):
     A = fl.create(tmp_path / "a.zarr", (64, 64), "float64", chunks=(32, 32))
     lazy = fl.flip(A)
