@@ -134,6 +134,32 @@ def test_plans_count_what_runs_move_and_compute(stored):
     assert fl.stats().flops == A.size  # one operation an element, computed once
 
 
+def test_what_is_read_often_is_kept_where_that_costs_less(tmp_path):
+    parts = [values((3072, 512), "float32", i) for i in range(3)]
+    a, b, c = (fl.from_numpy(x, tmp_path / f"{i}.zarr") for i, x in enumerate(parts))
+    d = fl.from_numpy(values((512, 6144), "float32", 4), tmp_path / "d.zarr")
+    kept = fl.compute(a * b + c, out=tmp_path / "kept.zarr")
+    wanted = bits(fl.matmul(kept, d))
+    told = set()
+    for operand in (a * b + c, abs(a)):
+        least = fl.matmul.plan(operand, d).least_memory
+        for memory in (least + (4 << 20), least + (256 << 20)):
+            memory = max(memory, limit(70))
+            plan = fl.matmul.plan(operand, d, memory=memory)
+            product = fl.matmul(operand, d, memory=memory)
+            done = fl.stats()
+            # Which tile goes when room is short follows the disk's clock: a few tiles of 4 MiB.
+            assert done.bytes_read == pytest.approx(plan.bytes_read, abs=16 << 20)
+            assert done.bytes_written == pytest.approx(plan.bytes_written, abs=16 << 20)
+            assert done.flops == pytest.approx(plan.flops)
+            told.add(
+                "scratch" if "kept in scratch" in plan.note else "again" if "costs less" in plan.note else ""
+            )
+            assert operand.verb == "absolute" or bits(product) == wanted
+            del product
+    assert {"scratch", ""} <= told
+
+
 def test_promoted_as_numpy_does(stored):
     a, A, _ = stored
     ints = fl.from_numpy(np.arange(700 * 3, dtype="int32").reshape(700, 3))
@@ -173,6 +199,23 @@ def test_an_out_that_is_an_operand_is_found(tmp_path):
     before = target[...]
     target[...] = fl.flip(target, 0)
     assert np.array_equal(target[...], before[::-1])
+
+
+def test_assigning_what_is_looked_at(tmp_path, monkeypatch):
+    from flagstone._expression import slicing
+
+    monkeypatch.setattr(slicing, "PIECE", 4096)  # rows are computed and stored piece by piece
+    x = values((600, 50), "float64")
+    A = fl.create(tmp_path / "a.zarr", x.shape, x.dtype, chunks=(16, 50))
+    A[...] = x
+    A[...] = fl.flip(A, 0)
+    assert np.array_equal(A[...], x[::-1])
+    A[...] = fl.roll(fl.open(tmp_path / "a.zarr"), 7, 0) + 1  # another handle
+    assert np.array_equal(A[...], np.roll(x[::-1], 7, 0) + 1)
+    A[100:300] = fl.concat([A[:100], fl.flip(A)])[:200]
+    memory = fl.from_numpy(x.copy())
+    memory[...] = fl.flip(memory, 0) * 1
+    assert np.array_equal(memory[...], x[::-1])
 
 
 def test_a_graph_refuses_to_write_what_is_looked_at(tmp_path):

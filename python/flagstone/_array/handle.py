@@ -152,6 +152,11 @@ class Operand:
         return [self.values] if self.values is not None else [one for one in found if one is not None]
 
     @property
+    def given_lazily(self) -> bool:
+        """Whether it is computed where it is loaded."""
+        return isinstance(self.given, Array) and is_lazy(self.given)
+
+    @property
     def flags(self) -> tuple[bool, bool]:
         """Whether it is transposed, and whether it is conjugated."""
         return self.transposed, self.conjugated

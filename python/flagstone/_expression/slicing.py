@@ -12,7 +12,7 @@ from .. import _core
 from .._array import requests
 from .._array.array import PIECE, Array, updating
 from .._array.basic_index import BasicIndexer, Key
-from .._array.handle import is_transposed
+from .._array.handle import is_lazy, is_transposed, members_of, values_of
 from .._array.mapped import off_the_map
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
@@ -64,9 +64,10 @@ def assign(target: Array, key: Key, value: Any) -> None:
         if isinstance(leaf.payload, Array) and leaf.payload._core.id == target._core.id
     ]  # fmt: skip
     whole = box.kept == target.shape and not box.strided
-    if same and not (
+    aside = any(_looks_at(leaf.payload, target) for leaf in leaves(given))
+    if aside or (same and not (
         whole and all(is_transposed(a) == is_transposed(target) and a.shape == given.shape for a in same)
-    ):
+    )):  # fmt: skip
         given = as_expression(compute(given), "setitem")
     if not simple:
         call.room("the value and the transfer", given.nbytes + 2 * PIECE + requests.STAGING)
@@ -75,6 +76,21 @@ def assign(target: Array, key: Key, value: Any) -> None:
     rows = _rows(call, target, given, box)
     with updating([target]):
         _store(call, target, given, box, rows)
+
+
+def _looks_at(payload: Any, target: Array) -> bool:
+    """Say whether a lazy Array is computed from the one that is assigned to, at other places perhaps."""
+    if not isinstance(payload, Array) or not is_lazy(payload):
+        return False
+    ours, memory = target._core, values_of(target)
+    for one in members_of(payload):
+        values = values_of(one) if isinstance(one, Array) else one
+        if values is not None:
+            if memory is not None and np.may_share_memory(values, memory):
+                return True
+        elif one._core.id == ours.id or (ours.located is not None and one._core.located == ours.located):
+            return True
+    return False
 
 
 def _rows(call: Call, target: Array, given: Expression, box: BasicIndexer) -> int:

@@ -19,6 +19,7 @@ from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse.products import Product
 from .operands import Vectors, dimensions, promoted
@@ -49,6 +50,9 @@ class _Matmul(Routine[Any]):
         self.place.codec = Choice(kept_choice(out).codec)  # in rows: what conjugates tiles counts on it
         self.place.reads = [*self.a.reads, *self.b.reads]
         self.old = self.place.old("beta") if beta else None
+        self.notes = _core.MatmulNotes()
+        if self.a.given_lazily or self.b.given_lazily:
+            prepare(call.runtime.scratch)  # what is computed may be kept there
         super().__init__(call, [self.place])
         call.on(*self.a.paths, *self.b.paths)
         call.outputs = 0 if self.place.in_memory else 1
@@ -58,13 +62,15 @@ class _Matmul(Routine[Any]):
         return f"matmul {shape_text(self.a.shape)} by {shape_text(self.b.shape)}, {self.dtype}"
 
     def how(self, job: Any) -> How:
-        return How("superblocks")
+        told = [f"{name} is {text}" for name, text in (("A", self.notes.a), ("B", self.notes.b)) if text]
+        return How("superblocks", note="; ".join(told), between=self.notes.scratch_bytes)
 
     def job(self, at: At) -> _core.Job:
         c = at(self.place)  # first: the place is open from here on, and has its checkpoint
         return _core.matmul_job(
-            self.a.factor, self.b.factor, self.old, c, self.alpha, self.beta, self.place.checkpoint
-        )
+            self.a.factor, self.b.factor, self.old, c, self.alpha, self.beta, self.place.checkpoint,
+            self.notes,
+        )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
-from .._array.handle import is_conjugated, is_transposed
+from .._array.handle import is_conjugated, is_lazy, is_transposed
 from .._array.pickling import stamp
 from .._errors.classes import Error, ShapeError
 
@@ -44,7 +44,8 @@ def dask_chunks(a: Array, nbytes: int | str = "128MiB") -> tuple[int, ...]:
     if wanted < 1:
         raise ValueError(f"dask_chunks: nbytes is {nbytes!r}; a size such as '128MiB' is needed.")
     elements = max(1, wanted // a.dtype.itemsize)
-    return _runs(a, elements) if a.path is None or os.path.isfile(a.path) else _squares(a, elements)
+    flat = a.chunks == a.shape if is_lazy(a) else a.path is None or os.path.isfile(a.path)
+    return _runs(a, elements) if flat else _squares(a, elements)
 
 
 def _runs(a: Array, elements: int) -> tuple[int, ...]:

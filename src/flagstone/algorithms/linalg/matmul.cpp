@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "flagstone/algorithms/linalg/kept_operand.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
@@ -22,6 +23,9 @@ std::array<Tiled, 3> tiled(const Operand& a, const Operand& b, const Array& c, c
           Tiled(b, {k, tile.depth, block.b_depth}, {n, tile.cols, block.b_outer}),
           Tiled({c}, {m, tile.rows, tile.rows}, {n, tile.cols, tile.cols})};
 }
+
+/// A box of op(X) as the array has it.
+Shape stored(const Operand& x, Index rows, Index cols) { return x.transpose ? Shape{cols, rows} : Shape{rows, cols}; }
 
 }  // namespace
 
@@ -64,14 +68,22 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   Stages stages(graph, options.checkpoint);
   PartialTiles finished = stages.tiles(c_out, {tile.rows, tile.cols}, a.cols(), tile.depth);
   const Superblock size = choose_superblock(a, b, c_out, tile, graph.budget(), graph.workers());  // the order: all that
-  const auto [A, B, C] = tiled(a, b, c_out, tile, size);
+  KeptOperand left(graph, a, stored(a, size.a_outer, size.a_depth),
+                   ceil_div(ceil_div(b.cols(), tile.cols), size.tile_cols));
+  KeptOperand right(graph, b, stored(b, size.b_depth, size.b_outer),
+                    ceil_div(ceil_div(a.rows(), tile.rows), size.tile_rows));
+  if (options.notes) *options.notes = {left.note(), right.note(), left.scratch_bytes() + right.scratch_bytes()};
+  const auto [A, B, C] = tiled(left.operand(), right.operand(), c_out, tile, size);
   const std::complex<double> beta = c_in || options.in_place ? options.beta : 0.0;
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * size.tile_rows * size.tile_cols + 64));
   for (const Box& block : C.blocks(size.tile_rows, size.tile_cols)) {
     for (Index k = 0; k < std::max<Index>(1, A.cols()); ++k)
-      for (const auto& [i, j] : finished.open(block, k))  // what a dead process finished is skipped
-        gemm(graph, options.alpha, A(i, k), B(k, j), k == 0 ? beta : 1.0, C(i, j), k == 0 ? c_in : nullptr);
+      for (const auto& [i, j] : finished.open(block, k)) {  // what a dead process finished is skipped
+        const MatrixTile x = A(i, k), y = B(k, j);
+        if (A.cols() > 0) left.need(x.region), right.need(y.region);
+        gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, C(i, j), k == 0 ? c_in : nullptr);
+      }
     finished.close(block);
   }
   graph.trust_order(false);

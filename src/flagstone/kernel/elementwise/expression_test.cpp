@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 
@@ -61,6 +62,50 @@ TEST(Expression, AValueDoesNotDependOnItsPlace) {
     for (float value : out) ASSERT_EQ(value, out[0]) << n;
     ASSERT_NEAR(out[0], std::exp(1.2345), 1e-6);
   }
+}
+
+TEST(Expression, NoVerbGivesAnElementOtherBitsElsewhere) {
+  // The same three values over and over: each result is that of the first three, wherever it stands and however many
+  // elements there are.
+  std::mt19937 rng(5);
+  std::uniform_real_distribution<double> range(0.2, 1.8);
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128, Dtype::int32})
+    for (int v = 0; v < static_cast<int>(Verb::select); ++v) {
+      const auto verb = static_cast<Verb>(v);
+      Program program;
+      const int a = program.input(dtype), b = program.input(dtype);
+      int result = -1;
+      try {
+        result = verb < Verb::add ? program.apply(verb, a) : program.apply(verb, a, b);
+      } catch (const ShapeError&) {
+        continue;  // not of this dtype
+      }
+      const Index n = 6 * 1031;
+      const std::size_t item = size_of(dtype), out = size_of(program.dtype(result));
+      std::vector<std::byte> x(n * item), y(n * item);
+      for (int k = 0; k < 3; ++k)
+        for (std::byte* to : {x.data() + k * item, y.data() + k * item}) {
+          const double re = range(rng), im = range(rng);
+          const std::complex<float> narrow(static_cast<float>(re), static_cast<float>(im));
+          const std::complex<double> wide(re, im);
+          const std::int32_t whole = 1 + static_cast<std::int32_t>(3 * re);
+          const bool is_narrow = real_part_of(dtype) == Dtype::float32;
+          const void* from = dtype == Dtype::int32 ? static_cast<const void*>(&whole)
+                             : is_narrow           ? static_cast<const void*>(&narrow)
+                                                   : &wide;
+          std::memcpy(to, from, item);
+        }
+      for (std::size_t i = 3 * item; i < x.size(); ++i) x[i] = x[i - 3 * item], y[i] = y[i - 3 * item];
+      for (const Index many : {3, 6, 12, 15, 33, 63, 66, 300, 6 * 1031}) {
+        std::vector<std::byte> found(n * out);
+        const auto tile = [&](std::vector<std::byte>& of, Dtype kind) {
+          return Tile{of.data(), kind, {many}, {static_cast<Index>(size_of(kind))}, 0};
+        };
+        run(program, {many}, {tile(x, dtype), tile(y, dtype)}, {{result, tile(found, program.dtype(result))}});
+        for (std::size_t i = 3 * out; i < many * out; ++i)
+          ASSERT_EQ(found[i], found[i - 3 * out]) << "verb " << v << " of " << name_of(dtype) << ", " << many;
+      }
+    }
 }
 
 struct Case {

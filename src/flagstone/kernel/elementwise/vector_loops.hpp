@@ -9,23 +9,60 @@ namespace {
 
 // ---- loops --------------------------------------------------------------------------------------------------------
 
+/// Complex elements of which every instruction set's loops take whole vectors. Compilers multiply complex vectors with
+/// fused instructions whatever they are told, and what is left over without: what is left over is computed as part of
+/// a whole vector, or bits would depend on where an element stands.
+constexpr i64 complex_lanes = 32;
+
+template <Verb verb, class T, class Out>
+__attribute__((noinline)) void run_one(const T* __restrict a, Out* __restrict out, i64 n) {
+  for (i64 i = 0; i < n; ++i) out[i] = one<verb>(a[i]);
+}
+
+template <Verb verb, class T, class Out>
+__attribute__((noinline)) void run_two(const T* __restrict a, const T* __restrict b, Out* __restrict out, i64 n) {
+  for (i64 i = 0; i < n; ++i) out[i] = static_cast<Out>(two<verb>(a[i], b[i]));
+}
+
 template <Verb verb, class T>
 void loop_one(const LoopCall& call) {
   using Out = decltype(one<verb>(T{}));
   static_assert(sizeof(Out) <= sizeof(T), "small integers must not be promoted");
-  const T* __restrict a = static_cast<const T*>(call.a);
-  Out* __restrict out = static_cast<Out*>(call.out);
-  for (i64 i = 0; i < call.n; ++i) out[i] = one<verb>(a[i]);
+  const T* a = static_cast<const T*>(call.a);
+  Out* out = static_cast<Out*>(call.out);
+  if constexpr (is_complex_type<T>) {
+    const i64 whole = call.n / complex_lanes * complex_lanes, rest = call.n - whole;
+    run_one<verb>(a, out, whole);
+    if (rest == 0) return;
+    T tail[complex_lanes] = {};
+    Out results[complex_lanes];
+    __builtin_memcpy(tail, a + whole, static_cast<u64>(rest) * sizeof(T));
+    run_one<verb>(tail, results, complex_lanes);
+    __builtin_memcpy(out + whole, results, static_cast<u64>(rest) * sizeof(Out));
+  } else {
+    run_one<verb>(a, out, call.n);
+  }
 }
 
 template <Verb verb, class T>
 void loop_two(const LoopCall& call) {
   using Out = decltype(two<verb>(T{}, T{}));
   static_assert(sizeof(Out) == sizeof(T) || is_bool<Out>, "small integers must not be promoted");
-  const T* __restrict a = static_cast<const T*>(call.a);
-  const T* __restrict b = static_cast<const T*>(call.b);
-  Out* __restrict out = static_cast<Out*>(call.out);
-  for (i64 i = 0; i < call.n; ++i) out[i] = static_cast<Out>(two<verb>(a[i], b[i]));
+  const T *a = static_cast<const T*>(call.a), *b = static_cast<const T*>(call.b);
+  Out* out = static_cast<Out*>(call.out);
+  if constexpr (is_complex_type<T>) {
+    const i64 whole = call.n / complex_lanes * complex_lanes, rest = call.n - whole;
+    run_two<verb>(a, b, out, whole);
+    if (rest == 0) return;
+    T left[complex_lanes] = {}, right[complex_lanes] = {};
+    Out results[complex_lanes];
+    __builtin_memcpy(left, a + whole, static_cast<u64>(rest) * sizeof(T));
+    __builtin_memcpy(right, b + whole, static_cast<u64>(rest) * sizeof(T));
+    run_two<verb>(left, right, results, complex_lanes);
+    __builtin_memcpy(out + whole, results, static_cast<u64>(rest) * sizeof(Out));
+  } else {
+    run_two<verb>(a, b, out, call.n);
+  }
 }
 
 template <class T>
