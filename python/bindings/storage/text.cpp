@@ -78,21 +78,23 @@ ParsedCsv parse_rows(const Bytes& text, char delimiter, const Places& place, con
 }
 
 template <class T>
-bool put_rows(const Table& rows, char delimiter, std::string& text) {
+bool put_rows(const Table& rows, char delimiter, char* text, char*& stop) {
   if (rows.dtype() != nb::dtype<T>()) return false;
   const nb::gil_scoped_release unlocked;
-  text = format_csv(static_cast<Index>(rows.shape(0)), static_cast<Index>(rows.shape(1)),
-                    static_cast<const T*>(rows.data()), delimiter);
+  stop = format_csv(static_cast<Index>(rows.shape(0)), static_cast<Index>(rows.shape(1)),
+                    static_cast<const T*>(rows.data()), delimiter, text);
   return true;
 }
 
-nb::bytes rows_as_text(const Table& rows, char delimiter) {
-  std::string text;
-  if (!put_rows<double>(rows, delimiter, text) && !put_rows<float>(rows, delimiter, text) &&
-      !put_rows<std::int64_t>(rows, delimiter, text) && !put_rows<std::uint64_t>(rows, delimiter, text) &&
-      !put_rows<bool>(rows, delimiter, text))
+std::size_t rows_as_text(const Table& rows, char delimiter, const Bits& room) {
+  if (room.shape(0) < rows.size() * most_csv) throw std::invalid_argument("format_csv: the text has no room");
+  char* const text = reinterpret_cast<char*>(room.data());
+  char* stop = text;
+  if (!put_rows<double>(rows, delimiter, text, stop) && !put_rows<float>(rows, delimiter, text, stop) &&
+      !put_rows<std::int64_t>(rows, delimiter, text, stop) && !put_rows<std::uint64_t>(rows, delimiter, text, stop) &&
+      !put_rows<bool>(rows, delimiter, text, stop))
     throw std::invalid_argument("format_csv: rows are float64, float32, int64, uint64 or bool");
-  return nb::bytes(text.data(), text.size());
+  return static_cast<std::size_t>(stop - text);
 }
 
 void bind_csv(nb::module_& m) {
@@ -119,6 +121,7 @@ void bind_csv(nb::module_& m) {
     return std::tuple(bytes, records);
   });
   m.def("format_csv", &rows_as_text);
+  m.attr("most_csv") = most_csv;
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ def storage_error(message: str, number: int, filename: str, offset: int = 0) -> 
     return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
 
 
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _UNKNOWN = (1 << 64) - 1  # bytes that are free where the system does not say
 _HIDDEN = re.compile(rf"/\.([^/]+){re.escape(_core.build_mark)}[0-9a-f]{{16}}(?=[/:' ]|$)")
 
@@ -114,6 +115,11 @@ def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
         place.encode("utf-8")
     except UnicodeEncodeError:
         raise FormatError(f"{who}: the path {place!r} is not UTF-8; rename it.") from None
+    if _REMOTE.match(place):
+        raise FormatError(
+            f"{who}: '{place}' is no local path, and only those are opened here; mount the bucket "
+            "(mount-s3, rclone mount) or copy it (aws s3 cp --recursive, rclone copy), and name that place."
+        )
     if "\0" in place:
         raise FormatError(f"{who}: the path {place!r} holds a zero byte; no file is called so.")
     return place

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
 from .._errors.classes import FormatError
@@ -21,7 +22,7 @@ from .._output.place import PathPlace, Place
 from .._output.replaceable import check_overwrite, exists
 from .._resume.identity import identity
 from .._resume.openers import check_unchanged, operand
-from .._resume.record import Record, seconds_of
+from .._resume.record import UNRECORDED, Record, seconds_of
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call, Moved
 from .._runtime.routine import Streaming
@@ -34,8 +35,10 @@ from .._sparse.row_blocks import row_blocks, rows_bytes
 from .._sparse.to_csr import csc_to_csr
 from .._storage.copy import copy
 from .._storage.import_cache import Built, conversion
+from . import tables
 from .open import head_of, open_path
 from .registry import Format, for_writing, of_file
+from .table_folders import is_table_folder, table_files
 
 __all__ = ["convert"]
 
@@ -54,8 +57,8 @@ def convert(
     Parameters
     ----------
     src : path, Array, SparseArray or list of paths
-        Whatever `open` opens, or what it returned; of CSV a list of files, or a pattern (``"parts/*.csv"``),
-        is read as one, in the order given (by name).
+        Whatever `open` opens, or what it returned; a list of CSV or of Parquet files, or a pattern
+        (``"parts/*.csv"``), is read as one, in the order given (by name).
     dst : path
         Ends in ``.npy`` (dense), ``.npz`` (dense as `numpy.savez`, sparse as SciPy's `save_npz`), ``.mtx``,
         ``.mtx.gz``, ``.svm``, ``.svm.gz``, ``.csv[.gz]``, ``.tsv[.gz]``, ``.parquet``, ``.arrow`` (dense),
@@ -96,7 +99,7 @@ class _Conversion(Streaming[None]):
         self, src: Any, dst: str | os.PathLike[str], key: str | None, overwrite: bool, memory: Any,
         options: dict[str, Any],
     ) -> None:  # fmt: skip
-        place = os.fspath(dst)
+        place = path_text("convert", dst)
         super().__init__(Call("convert", memory))
         src, self.parts = _parts(src)
         if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
@@ -165,14 +168,15 @@ class _Conversion(Streaming[None]):
 
     def _import(self, src: str, moved: Moved) -> None:
         """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
-        module = of_file(src, head_of(src)).module()
+        module = tables if os.path.isdir(src) else of_file(src, head_of(src)).module()
         options: dict[str, Any] = self.reading | ({} if self.key is None else {"key": self.key})
-        record = conversion(self.call, src, self.key, self.overwrite)
+        record = UNRECORDED
         if getattr(module, "RECORDED", False):
-            options["record"] = record
+            record = options["record"] = conversion(self.call, src, self.key, self.overwrite)
         given = self.parts if len(self.parts) > 1 else src
         built = module.import_to(self.call, given, self.place, self.overwrite, **options)
-        moved.bytes_read = sum(map(os.path.getsize, self.parts or [src]))
+        read = self.parts or ([src] if os.path.isfile(src) else table_files(src))
+        moved.bytes_read = sum(map(os.path.getsize, read))
         moved.bytes_written = _stored(built)
         moved.where = record.where
 
@@ -267,17 +271,19 @@ def _parts(src: Any) -> tuple[Any, list[str]]:
         if not parts:
             raise storage_error(f"convert: no file matches '{src}'.", errno.ENOENT, src)
     else:
+        if isinstance(src, (str, os.PathLike)):
+            path_text("convert", src)
         return src, []
     for one in parts:
         if not os.path.exists(one):
             raise storage_error(f"convert: '{one}' does not exist.", errno.ENOENT, one)
     if len(parts) > 1:
         kinds = {os.path.isfile(one) and of_file(one, head_of(one)).name for one in parts}
-        if kinds != {"CSV"}:
+        if len(kinds) > 1 or not kinds & {"CSV", "Parquet", "Arrow"}:
             raise FormatError(
-                f"convert: {len(parts)} files were given, and not all of them are CSV; others are "
-                "converted one by "
-                "one."
+                f"convert: {len(parts)} files were given, and they are not all CSV or all Parquet; others "
+                "are "
+                "converted one by one."
             )
     return parts[0], parts
 
@@ -302,7 +308,13 @@ def _labels(given: Any, src: Any, key: str | None) -> Any:
 
 
 def _imports(src: str, key: str | None) -> bool:
+    if os.path.isdir(src):
+        return _is_table_folder(src)
     return os.path.isfile(src) and of_file(src, head_of(src)).imports(src, key)
+
+
+def _is_table_folder(src: str) -> bool:
+    return not _core.is_zarr_group(src) and not _core.is_zarr_array(src) and is_table_folder(src)
 
 
 def _stored(built: Built) -> int:

@@ -20,6 +20,7 @@ from .._sparse.array import SparseArray
 from .parts import open_parts, parts_of
 from .raw import behind_user_block
 from .registry import FORMATS, Format, of_file
+from .table_folders import is_table_folder
 from .zarr.groups import open_directory
 
 __all__ = ["check_options", "head_of", "open_path"]
@@ -128,6 +129,8 @@ def _opened(
         raise storage_error(f"open: '{place}' does not exist.", errno.ENOENT, place)
     if os.path.isdir(place):
         check_options(place, None, options)
+        if not _core.is_zarr_group(place) and not _core.is_zarr_array(place) and is_table_folder(place):
+            return _of_tables(place, key, mode, verify)
         opened = open_directory(place, key, mode)
         return _verified(opened, mode) if verify else opened
     if verify:
@@ -144,6 +147,18 @@ def _opened(
     check_options(place, one, options)
     found: Array | SparseArray = one.module().open_file(place, key, mode, **options)
     return found
+
+
+def _of_tables(place: str, key: str | None, mode: str, verify: bool) -> Array:
+    from . import tables
+
+    if verify or mode != "r":
+        raise storage_error(
+            f"open: '{place}' (a folder of Parquet files) is imported for reading; use mode='r' and no "
+            "verify, or "
+            "fl.convert it and open that.", errno.EROFS, place,
+        )  # fmt: skip
+    return tables.open_file(place, key, mode)
 
 
 def check_options(place: str, one: Format | None, options: dict[str, Any]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._array.handle import built_aside
@@ -61,7 +62,24 @@ def _judged(path: str) -> Iterator[None]:
         raise FormatError(f"open: '{path}' is damaged or no Parquet or Arrow file ({reason}).") from None
 
 
-class _Table:
+def chosen_of(path: str, key: str | None, numeric: list[str], known: list[str]) -> list[str]:
+    """Return the columns that `key` ("a,b,c") names; all numeric ones by default."""
+    if key is None:
+        if not numeric:
+            raise FormatError(f"open: '{path}' has no numeric columns ({', '.join(known[:12])}).")
+        return numeric
+    names = [name.strip() for name in key.split(",")]
+    for name in names:
+        if name not in numeric:
+            why = "is not numeric" if name in known else "is not there"
+            raise storage_error(
+                f"open: the column '{name}' of '{path}' {why}; numeric ones are {', '.join(numeric[:12])}.",
+                2, path,
+            )  # fmt: skip
+    return names
+
+
+class Table:
     """A file of columns: its schema, its rows, and batches of it."""
 
     def __init__(self, path: str) -> None:
@@ -94,22 +112,7 @@ class _Table:
 
     def chosen(self, key: str | None) -> list[str]:
         """Return the columns that `key` ("a,b,c") names; all numeric ones by default."""
-        numeric = self.numeric()
-        if key is None:
-            if not numeric:
-                raise FormatError(
-                    f"open: '{self.path}' has no numeric columns ({', '.join(self.schema.names[:12])})."
-                )
-            return numeric
-        names = [name.strip() for name in key.split(",")]
-        for name in names:
-            if name not in numeric:
-                why = "is not numeric" if name in self.schema.names else "is not there"
-                raise storage_error(
-                    f"open: the column '{name}' of '{self.path}' {why}; numeric ones are "
-                    f"{', '.join(numeric[:12])}.", 2, self.path
-                )  # fmt: skip
-        return names
+        return chosen_of(self.path, key, self.numeric(), self.schema.names)
 
     def dtype(self, names: list[str]) -> np.dtype[Any]:
         """Return the type that holds every column; columns with gaps (null) become NaN."""
@@ -161,6 +164,10 @@ class _Table:
 
     def room(self, call: Call, names: list[str]) -> None:
         """Refuse a file whose largest row group (or batch) does not fit beside what is held."""
+        call.room("the largest row group", self.needed(names, len(names)))
+
+    def needed(self, names: list[str], columns: int) -> int:
+        """Return the bytes that reading some columns holds, `columns` of them with those of a folder."""
         largest = 0
         if self._parquet:
             metadata = self._file.metadata
@@ -171,8 +178,16 @@ class _Table:
         else:
             for i in range(self._file.num_record_batches):
                 largest = max(largest, self._file.get_batch(i).nbytes)
-        block = 3 * min(_ROWS, self.rows) * len(names) * 8
-        call.room("the largest row group", 2 * largest + block + min(48 << 20, (16 << 20) + 4 * largest))
+        block = 3 * min(_ROWS, self.rows) * columns * 8
+        return int(2 * largest + block + min(48 << 20, (16 << 20) + 4 * largest))
+
+    def blocks(self, names: list[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """Yield rows of the columns."""
+        for batch in self.batches(names):
+            block = np.empty((batch.num_rows, len(names)), dtype)
+            for j in range(len(names)):
+                block[:, j] = self.column(batch, j, dtype)
+            yield block
 
     def batches(self, names: list[str]) -> Iterator[Any]:
         """Yield record batches of the columns."""
@@ -185,17 +200,28 @@ class _Table:
                 yield batch.slice(first, _ROWS)
 
 
-def import_to(call: Call, path: str, target: str, replace: bool = False, key: str | None = None) -> Array:
-    """Write numeric columns to `target` as a dense array, rows x columns."""
-    with _judged(path):
+def import_to(
+    call: Call, path: str | Sequence[str], target: str, replace: bool = False, key: str | None = None
+) -> Array:
+    """Write numeric columns to `target` as a dense array, rows x columns; those of several files as one."""
+    from .table_folders import TableFolder, table_files  # which stands above
+
+    first = path if isinstance(path, str) else path[0]
+    with _judged(first):
+        table: Any
+        if not isinstance(path, str):
+            table = TableFolder(first, path, partitioned=False)
+        elif os.path.isdir(path):
+            table = TableFolder(path, table_files(path))
+        else:
+            table = Table(path)
         try:
-            return _import(call, path, target, replace, key)
+            return _import(call, table, first, target, replace, key)
         finally:
             _arrow("open").default_memory_pool().release_unused()  # it keeps a third of a row group otherwise
 
 
-def _import(call: Call, path: str, target: str, replace: bool, key: str | None) -> Array:
-    table = _Table(path)
+def _import(call: Call, table: Any, path: str, target: str, replace: bool, key: str | None) -> Array:
     names = table.chosen(key)
     dtype = table.dtype(names)
     table.room(call, names)
@@ -207,12 +233,9 @@ def _import(call: Call, path: str, target: str, replace: bool, key: str | None) 
     )  # fmt: skip
     out, at = built_aside(destination.core), 0
     with whole_or_nothing(destination):
-        for batch in table.batches(names):
-            if at + batch.num_rows > table.rows:
+        for block in table.blocks(names, dtype):
+            if at + len(block) > table.rows:
                 raise FormatError(f"open: '{path}' has more rows than it says ({table.rows}); it is damaged.")
-            block = np.empty((batch.num_rows, len(names)), dtype)
-            for j in range(len(names)):
-                block[:, j] = table.column(batch, j, dtype)
             assign(out, call, np.s_[at : at + len(block)], block)
             at += len(block)
             report.at(at * len(names) * dtype.itemsize)
@@ -233,17 +256,26 @@ def open_file(place: str, key: str | None, mode: str) -> Array:
     Reads the columns once and writes them once; holds the largest row group twice. Nulls become NaN. Columns
     that are left out, because they hold no numbers, are named in a warning.
     """
-    imported = cached(place, key or "", lambda call, target: import_to(call, place, target, key=key))
+    imported = cached(
+        place, part_of(place, key), lambda call, target: import_to(call, place, target, key=key)
+    )
     assert isinstance(imported, Array)
     if key is None:
         warn_left_out(place, imported)
     return imported
 
 
+def part_of(place: str, key: str | None) -> str:
+    """Return what tells imports of one place from one another: the columns, and of a folder its files."""
+    from .table_folders import folder_stamp
+
+    return f"{key or ''}\n{folder_stamp(place)}" if os.path.isdir(place) else key or ""
+
+
 def about(place: str, key: str | None) -> dict[str, Any]:
     """Return the columns of a file, with those that are left out."""
     with _judged(place):
-        table = _Table(place)
+        table = Table(place)
         numeric, others = table.numeric(), table.left_out()
     facts: dict[str, Any] = {"rows": table.rows, "numeric_columns": ", ".join(numeric[:20]) or "none"}
     return facts | ({"other_columns": ", ".join(others[:20])} if others else {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .. import _core
 from .._array.array import Array
 from .._array.handle import is_transposed
 from .._errors.classes import Error, FormatError
@@ -12,6 +13,8 @@ from .._errors.messages import storage_error
 from .._expression.cf import packing_of
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
+from .._formats.table_folders import about_folder, is_table_folder
+from .._formats.tables import part_of
 from .._formats.zarr.groups import about as about_group
 from .._formats.zarr.groups import listing
 from .._runtime.call import Call
@@ -88,6 +91,16 @@ def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool
         facts |= {"opened": "in place"} | told
         if check:
             facts["checked"] = _verified(path, key)
+        return
+    if key is None and not _core.is_zarr_group(path) and is_table_folder(path):
+        facts |= about_folder(path)
+        if not check and not imported(path, part_of(path, None)):
+            facts["note"] = "it was not imported yet; opening it does that, and so does --check"
+            return
+        told = _of_opened(opened := open_path(path))
+        facts |= {name: value for name, value in told.items() if name not in ("kind", "packed")}
+        if check:
+            facts["checked"] = f"everything was read ({read_all(Call('info'), opened):,} bytes)"
         return
     opened = open_path(path, key, decode=False)
     facts |= _of_opened(opened) | {"opened": "in place"} | about_group(opened)

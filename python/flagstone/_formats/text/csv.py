@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ... import _core
 from ..._array.array import STAGING, Array
 from ..._array.handle import built_aside
-from ..._array.requests import assign
+from ..._array.requests import assign, empty
 from ..._errors.classes import FormatError
 from ..._output.column_names import about_left_out, warn_left_out
 from ..._output.destination import Destination
@@ -37,6 +37,7 @@ _TEXT = 4 << 20  # bytes of text that one worker parses at a time, about
 _LEAST = 64 << 10  # where there is no room for more
 _LONGEST = 256 << 20  # one line; beyond that it is no text
 _SLACK = 1.25  # room for text ÷ what lines take by their mean
+_BESIDE = 3 << 20  # bytes of a file that is read, and unpacked
 _GROWTH = 1.5  # of the rows, where more come than the first lines let expect
 _REAL, _MISSING = 1, 2  # bits of CsvSeen in storage/formats/csv.hpp
 
@@ -57,9 +58,9 @@ class _Block:
 class _Rows:
     """The rows of files of one layout, in order; workers parse blocks of lines."""
 
-    def __init__(self, call: Call, layout: CsvLayout, dtype: np.dtype[Any], chunk: int, fixed: int) -> None:
-        """`chunk`: rows of a chunk of the target, in multiples of which lines are cut; `fixed`: bytes."""
-        self._call, self._layout, self._dtype, self._chunk = call, layout, dtype, chunk
+    def __init__(self, call: Call, layout: CsvLayout, dtype: np.dtype[Any], fixed: int) -> None:
+        """Share what the limit leaves beside `fixed` bytes."""
+        self._call, self._layout, self._dtype, self._chunk = call, layout, dtype, 1
         self._place = layout.place
         self.seen = np.zeros(len(layout.chosen), np.uint8)
         self.rounded: dict[int, tuple[str, int, str]] = {}  # by column: path, line, text
@@ -74,15 +75,16 @@ class _Rows:
         least = max(1, min(tall, int(_LEAST / line)))
         held = call.share("blocks of lines", row, (workers + 3) * tall, fixed=fixed, least=4 * least)
         self._blocks = max(2, min(workers + 1, held // tall - 2))
-        self._height = self._whole(max(1, held // (self._blocks + 2)))
+        self._height = max(1, held // (self._blocks + 2))
         self._workers = min(workers, self._blocks)
         self._room = int(_SLACK * line * self._height) + (4 << 10)
         self._free_rows: list[NDArray[Any]] = []
         self._given: deque[NDArray[Any]] = deque()
 
-    def _whole(self, rows: int) -> int:
-        """Round down to whole chunks, where there is one."""
-        return rows - rows % self._chunk if rows >= self._chunk else rows
+    def aligned(self, chunk: int) -> None:
+        """Cut blocks that are whole chunks of so many rows, where there is room for one."""
+        if 0 < chunk <= self._height:
+            self._chunk, self._height = chunk, self._height - self._height % chunk
 
     def of(self, path: str, begin: tuple[int, int], report: Reported, before: int) -> Iterator[NDArray[Any]]:
         """Yield blocks of rows of a file; what was yielded is used again, but for the last."""
@@ -101,7 +103,7 @@ class _Rows:
         """Yield blocks of whole records: as many as a block has where they are, all there are elsewhere."""
         text, at, filled, end = np.empty(0, np.uint8), 0, 0, False
         while True:
-            most = self._height - self._cut % self._chunk if self._height >= self._chunk else self._height
+            most = self._height - self._cut % self._chunk
             used, records = _core.csv_records(text[at:filled], self._layout.delimiter, most)
             if records < most and not end and (at or filled < len(text) - 1 or not used):
                 left, old = text[at:filled], text
@@ -141,10 +143,10 @@ class _Rows:
             free = self._retired.popleft()[1]
             if len(free) == room:
                 return free
-        return np.empty(room, np.uint8)
+        return empty((room,), np.dtype(np.uint8))
 
     def _empty(self) -> NDArray[Any]:
-        return np.empty((self._height, len(self._layout.chosen)), self._dtype)
+        return empty((self._height, len(self._layout.chosen)), self._dtype)
 
     def _parse(self, block: _Block) -> _core.ParsedCsv:
         return _core.parse_csv(block.text, self._layout.delimiter, self._place, block.rows, block.seen)
@@ -185,6 +187,12 @@ class _Rows:
             raise FormatError(f"{where}: it holds a zero byte, so it is no text.")
         raise FormatError(f"{where}: a quote is opened there and never closed.")
 
+    def let_go(self) -> None:
+        """Give back what was held."""
+        self._given.clear()
+        self._free_rows.clear()
+        self._retired.clear()
+
     def check_exact(self) -> None:
         """Refuse columns of integers of which one is no float64: it would become another number."""
         for column, (path, line, text) in sorted(self.rounded.items()):
@@ -221,7 +229,6 @@ def _import(call: Call, paths: list[str], target: str, replace: bool, options: C
 
 def _layouts(call: Call, paths: list[str], options: CsvOptions) -> list[CsvLayout]:
     """Look at the first lines of every file; they must have the columns of the first one."""
-    call.room("the first lines", 16 << 20 if max(map(os.path.getsize, paths)) > 1 << 20 else 4 << 20)
     found: list[CsvLayout] = []
     for path in paths:
         with Lines(path, call) as lines:
@@ -250,28 +257,29 @@ def _written(
     sizes = [os.path.getsize(one.path) for one in layouts]
     report = Reported(call, sum(sizes))
     about = about_left_out(first.left_out if options.key is None else [])
+    staged = min(STAGING, first.expected_rows * width * dtype.itemsize) + _BESIDE
+    rows = _Rows(call, max(layouts, key=lambda one: one.line_bytes), dtype, staged)
     destination = Destination(
         "open", target, (expected, width), dtype.name, None, replace, about=about, columns=first.columns
     )
     with whole_or_nothing(destination):
         out, at = built_aside(destination.core), 0
-        staging = min(STAGING, expected * width * dtype.itemsize) + (1 << 20)
-        rows = _Rows(
-            call, max(layouts, key=lambda one: one.line_bytes), dtype, max(1, out.chunks[0]), staging
-        )
+        rows.aligned(out.chunks[0])
         for one, before in zip(layouts, np.cumsum([0, *sizes]).tolist(), strict=False):
             with (
                 closing(rows.of(one.path, one.begin, report, before)) as made,  # type: ignore[type-var]
                 closing(ahead(made)) as blocks,  # type: ignore[type-var]
             ):
                 for block in blocks:
-                    if at + len(block) > out.shape[0]:
-                        destination.resize(call, (int(_GROWTH * (at + len(block))) + 1, width))
+                    end = at + len(block)
+                    if end > out.shape[0]:
+                        destination.resize(call, (int(_GROWTH * end) + 1, width))
                         out = built_aside(destination.core)
-                    assign(out, call, np.s_[at : at + len(block)], block)
-                    at += len(block)
+                    assign(out, call, np.s_[at:end], block)
+                    at = end
         rows.check_exact()
         if at != out.shape[0]:
+            rows.let_go()
             destination.resize(call, (at, width))
         return destination.publish()
 

@@ -19,8 +19,8 @@ from .lines import Lines
 
 __all__ = ["CsvLayout", "CsvOptions", "layout_of"]
 
-_HEAD = 1 << 20  # bytes of text that are looked at
-_ROWS, _FIELDS = 100, 1 << 16  # lines, and fields of them, in which columns are judged
+_HEAD = 256 << 10  # bytes of text that are looked at
+_ROWS, _FIELDS = 100, 1 << 14  # lines, and fields of them, in which columns are judged
 _MORE = 1.01  # rows that are expected beyond what the first lines let expect
 _LONGEST = 64 << 20  # bytes of one line; beyond that it is no text
 _DELIMITERS = ",\t;|"

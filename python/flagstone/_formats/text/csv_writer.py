@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ... import _core
 from ..._array.array import Array, shape_text
+from ..._array.requests import empty
 from ..._errors.classes import FormatError
 from ..._output.column_names import columns_of
 from ..._runtime.call import Call
@@ -25,7 +26,6 @@ from .csv_layout import CsvOptions
 __all__ = ["write"]
 
 _PANEL = 1 << 20  # bytes of rows that one worker formats at a time
-_TEXT = 8  # text of a value, twice, ÷ its bytes: 24 bytes for one of 8, 6 for a truth value
 _WIDE = {"b": np.bool_, "i": np.int64, "u": np.uint64}
 
 
@@ -88,22 +88,32 @@ def _rows(call: Call, source: Array, file: Any, delimiter: str, report: Reported
     workers = call.engine.workers or len(os.sched_getaffinity(0))
     wide = _WIDE.get(source.dtype.kind) or (np.float64 if source.dtype.itemsize == 8 else np.float32)
     itemsize = np.dtype(wide).itemsize
-    grown = -(-itemsize // source.dtype.itemsize)
+    row = max(1, source.nbytes // source.shape[0])
+    values = source.shape[1] if source.ndim == 2 else 1
+    # Of each worker's block: itself, its values as they are written, its text; one more is being written.
+    each = row + values * (itemsize + _core.most_csv)
+    beside = -(-(workers + 1) * each // row)
+    free: list[NDArray[np.uint8]] = []
     moved = 0
 
-    def text(block: NDArray[Any]) -> bytes:
+    def text(block: NDArray[Any], room: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
         rows: NDArray[Any] = np.ascontiguousarray(block.reshape(len(block), -1), wide)
-        return _core.format_csv(rows, delimiter)
+        return room, _core.format_csv(rows, delimiter, room)
 
-    waiting: deque[tuple[Future[bytes], int]] = deque()
-    beside = (workers + 1) * grown * (1 + _TEXT)
+    def put(done: Future[tuple[NDArray[np.uint8], int]], nbytes: int) -> int:
+        room, length = done.result()
+        file.write(room[:length].data)
+        free.append(room)
+        report.at(moved + nbytes)
+        return nbytes
+
+    waiting: deque[tuple[Future[tuple[NDArray[np.uint8], int]], int]] = deque()
     with ThreadPoolExecutor(workers, "flagstone-csv") as pool:
         for _, block in dense_blocks(call, source, _PANEL, beside=beside):
-            waiting.append((pool.submit(text, block), block.nbytes))
+            needed = block.size * _core.most_csv
+            room = free.pop() if free and len(free[-1]) >= needed else empty((needed,), np.dtype(np.uint8))
+            waiting.append((pool.submit(text, block, room), block.nbytes))
             while len(waiting) > workers:
-                done, nbytes = waiting.popleft()
-                file.write(done.result())
-                moved += nbytes
-                report.at(moved)
+                moved += put(*waiting.popleft())
         while waiting:
-            file.write(waiting.popleft()[0].result())
+            moved += put(*waiting.popleft())

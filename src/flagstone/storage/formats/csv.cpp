@@ -282,32 +282,30 @@ std::size_t csv_records(const char* text, std::size_t bytes, char delimiter, Ind
 }
 
 template <class T>
-std::string format_csv(Index rows, Index columns, const T* values, char delimiter) {
-  constexpr std::size_t most = 40;
-  std::string text;
-  text.reserve(static_cast<std::size_t>(rows * columns) * 12);
-  char digits[most];
+char* format_csv(Index rows, Index columns, const T* values, char delimiter, char* text) {
   for (Index row = 0; row < rows; ++row) {
     for (Index column = 0; column < columns; ++column) {
       const T value = *values++;
       if constexpr (std::is_same_v<T, bool>) {
-        text += value ? "True" : "False";
+        const std::string_view word = value ? "True" : "False";
+        text = std::copy(word.begin(), word.end(), text);
       } else {
-        char* stop = std::to_chars(digits, digits + most, value).ptr;
-        text.append(digits, stop);
+        char* const begin = text;
+        text = std::to_chars(begin, begin + most_csv - 3, value).ptr;
         if constexpr (std::is_floating_point_v<T>)
-          if (std::none_of(digits, stop, [](char c) { return c == '.' || c == 'e' || c == 'n'; })) text += ".0";
+          if (std::none_of(begin, text, [](char c) { return c == '.' || c == 'e' || c == 'n'; }))
+            *text++ = '.', *text++ = '0';
       }
-      text += column + 1 < columns ? delimiter : '\n';
+      *text++ = column + 1 < columns ? delimiter : '\n';
     }
   }
   return text;
 }
 
-template std::string format_csv(Index, Index, const bool*, char);
-template std::string format_csv(Index, Index, const std::int64_t*, char);
-template std::string format_csv(Index, Index, const std::uint64_t*, char);
-template std::string format_csv(Index, Index, const float*, char);
-template std::string format_csv(Index, Index, const double*, char);
+template char* format_csv(Index, Index, const bool*, char, char*);
+template char* format_csv(Index, Index, const std::int64_t*, char, char*);
+template char* format_csv(Index, Index, const std::uint64_t*, char, char*);
+template char* format_csv(Index, Index, const float*, char, char*);
+template char* format_csv(Index, Index, const double*, char, char*);
 
 }  // namespace flagstone

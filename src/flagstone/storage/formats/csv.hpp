@@ -55,7 +55,9 @@ std::size_t csv_records(const char* text, std::size_t bytes, char delimiter, Ind
 
 /// Rows of numbers as lines. Shortest text that reads back as the same number; what is no integer has a point, an
 /// exponent or is nan or inf.
+/// `text` has room for most_csv bytes a value; where it ends.
 template <class T>
-std::string format_csv(Index rows, Index columns, const T* values, char delimiter);
+char* format_csv(Index rows, Index columns, const T* values, char delimiter, char* text);
+inline constexpr std::size_t most_csv = 32;  // -2.2250738585072014e-308 and a delimiter are 25
 
 }  // namespace flagstone

@@ -122,16 +122,25 @@ TEST(Csv, WholeRecords) {
   EXPECT_EQ(records, 3);
 }
 
+template <class T>
+std::string formatted(Index rows, Index columns, const std::vector<T>& values, char delimiter) {
+  std::string text(values.size() * most_csv, '?');
+  return text.substr(
+      0, static_cast<std::size_t>(format_csv(rows, columns, values.data(), delimiter, text.data()) - text.data()));
+}
+
 TEST(Csv, WhatIsWrittenReadsBack) {
   const std::vector<double> values{0.1, -0.0, 1e22, 5, NAN, -HUGE_VAL};
-  const std::string text = format_csv(2, 3, values.data(), '\t');
+  const std::string text = formatted(2, 3, values, '\t');
   EXPECT_EQ(text, "0.1\t-0.0\t1e+22\n5.0\tnan\t-inf\n");
   const Rows made = rows(text, {0, 1, 2}, false, '\t');
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(made.reals[i] == values[i] || std::isnan(values[i])) << i;
   const std::vector<float> singles{0.1F, 16777216.0F};
-  EXPECT_EQ(format_csv(1, 2, singles.data(), ','), "0.1,16777216.0\n");
+  EXPECT_EQ(formatted(1, 2, singles, ','), "0.1,16777216.0\n");
   const std::vector<std::uint64_t> whole{UINT64_MAX, 0};
-  EXPECT_EQ(format_csv(2, 1, whole.data(), ','), "18446744073709551615\n0\n");
+  EXPECT_EQ(formatted(2, 1, whole, ','), "18446744073709551615\n0\n");
+  const std::vector<double> long_ones{-2.2250738585072014e-308, -1.7976931348623157e+308, -1234567890123456.7};
+  EXPECT_LE(formatted(3, 1, long_ones, ',').size(), 3 * most_csv);
 }
 
 }  // namespace
