@@ -189,7 +189,7 @@ def test_files_that_are_read_as_one(tmp_path):
         fl.convert(str(tmp_path / "p*.csv"), tmp_path / "z.zarr")
     with pytest.raises(fl.Error, match="no file matches"):
         fl.convert(str(tmp_path / "q*.csv"), tmp_path / "z.zarr")
-    with pytest.raises(fl.FormatError, match="not all of them are CSV"):
+    with pytest.raises(fl.FormatError, match="not all CSV or all Parquet"):
         fl.convert([tmp_path / "p0.csv", tmp_path / "y.npy"], tmp_path / "z.zarr")
     assert not (tmp_path / "z.zarr").exists()
 
