@@ -38,6 +38,7 @@ EXCEPTIONS = {
     "Reduced.combine": "puts together what the parts of a reduction gave, in memory",
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",
+    "Array.columns": "names that metadata hold",
     "Array.__dlpack*": "lends the memory of an array in memory",
     **{f"Epochs.{name}": FACTS for name in ("epoch", "fields", "slots", "values")},
     "Graph.__len__": "a count",
