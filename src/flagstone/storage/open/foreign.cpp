@@ -55,9 +55,10 @@ std::optional<std::string> foreign_format(const std::string& path) {
   if (ends_with(name, {".svm", ".svmlight", ".libsvm"}) || (packed && name.ends_with(".txt")))
     return "an SVMlight file";
   if (ends_with(name, {".csv", ".tsv"})) return "a CSV file";
-  throw FormatError("open: '" + path +
-                    "' is no format that is read here: Zarr (a directory) or .npy; a flat binary file opens with "
-                    "open_raw, and .npz, HDF5, Parquet, Arrow, MatrixMarket, CSV and SVMlight after flagstone convert.");
+  throw FormatError(
+      "open: '" + path +
+      "' is no format that is read here: Zarr (a directory) or .npy; a flat binary file opens with "
+      "open_raw, and .npz, HDF5, Parquet, Arrow, MatrixMarket, CSV and SVMlight after flagstone convert.");
 }
 
 }  // namespace flagstone
