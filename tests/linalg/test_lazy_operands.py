@@ -81,6 +81,17 @@ def test_components_of_what_is_not_stored(method, stored, tmp_path):
     assert found == bits(wanted.scores)
 
 
+def test_rows_that_are_not_stored_in_the_coordinates_of_components(stored, tmp_path):
+    _, A, _ = stored
+    result = fl.pca(A, 3)
+    lazy = abs(A) + 1
+    kept = fl.compute(lazy, out=tmp_path / "kept.zarr")
+    assert bits(result.transform(lazy)) == bits(result.transform(kept))
+    both = result.transform(fl.concat([A, lazy]), out=tmp_path / "scores.zarr")
+    assert isinstance(both, fl.Array)
+    assert np.array_equal(both[len(A) :], result.transform(kept)[...])
+
+
 @given(data=st.data())
 @examples(6)
 def test_any_expression_in_any_routine(data, tmp_path_factory):
