@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import operator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +81,35 @@ def test_components_of_what_is_not_stored(method, stored, tmp_path):
     wanted = fl.pca(kept, 5, method=method)
     found = at_every_limit(lambda memory: fl.pca(lazy, 5, method=method, memory=memory).scores)
     assert found == bits(wanted.scores)
+
+
+def test_rows_that_are_not_stored_in_the_coordinates_of_components(stored, tmp_path):
+    _, A, _ = stored
+    result = fl.pca(A, 3)
+    lazy = abs(A) + 1
+    kept = fl.compute(lazy, out=tmp_path / "kept.zarr")
+    assert bits(result.transform(lazy)) == bits(result.transform(kept))
+    both = result.transform(fl.concat([A, lazy]), out=tmp_path / "scores.zarr")
+    assert isinstance(both, fl.Array)
+    assert np.array_equal(both[len(A) :], result.transform(kept)[...])
+
+
+def test_what_is_looked_at_goes_with_the_last_handle(stored):
+    """A result in scratch is deleted when nobody holds it, not when garbage is collected."""
+    _, A, B = stored
+    gc.disable()
+    try:
+        kept = fl.compute(A + 1)  # in scratch
+        path, lazy = Path(kept.path), fl.concat([kept * 2, kept])
+        e = kept + 1
+        fl.matmul(e, B)
+        fl.matmul(lazy, B)
+        del kept, lazy
+        assert path.exists()
+        del e
+        assert not path.exists()
+    finally:
+        gc.enable()
 
 
 @given(data=st.data())

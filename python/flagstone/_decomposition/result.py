@@ -73,8 +73,8 @@ class PcaResult(NamedTuple):
 
         Parameters
         ----------
-        Y : ndarray, Array, SparseArray or SciPy matrix, rows x n
-            A NumPy or SciPy matrix gives an ndarray, one on disk an Array.
+        Y : ndarray, Array, Expression, SparseArray or SciPy matrix, rows x n
+            A NumPy or SciPy matrix gives an ndarray, one on disk or a lazy one an Array.
         out : path, optional
             Where an Array result goes; default: scratch, until its handle dies.
         memory : int or str, optional

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import built_aside
-from .._array.requests import assign, take
+from .._array.handle import built_aside, is_lazy, values_of
+from .._array.requests import STAGING, assign, take
 from .._errors.classes import ShapeError
+from .._expression.expression import Expression
+from .._expression.operand import as_array
 from .._output.place import Place
 from .._output.replaceable import check_path
 from .._runtime.call import Call
@@ -41,11 +43,14 @@ def project(
         raise ShapeError(
             f"transform: Y is {shape_text(tuple(shape))}; {n} columns are needed, as in the fit."
         )
-    if out is not None and getattr(Y, "path", None):
+    lazy = isinstance(Y, Expression) or (isinstance(Y, Array) and is_lazy(Y))
+    if out is not None and (lazy or getattr(Y, "path", None)):
         check_path("transform", out)
     if isinstance(Y, SparseArray):
         return _OfSparse(Y, components, mean, out, memory).run()
-    if isinstance(Y, Array) and Y.path:
+    if isinstance(Y, Expression):
+        Y = as_array(Call("transform", memory, light=True), Y)
+    if isinstance(Y, Array) and values_of(Y) is None:
         return _of_dense(Y, components, mean, out, memory)
     if hasattr(Y, "tocsr"):
         return np.asarray(Y @ components.T) - mean @ components.T
@@ -112,6 +117,8 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
     # A row as read, staged, centred and projected; beside the rows what BLAS packs, and a chunk.
     per_row = 2 * Y.dtype.itemsize * n + 8 * n + 40 * k
     fixed = min(_PACKED, 4 * Y.shape[0] * per_row) + Y._core.unpack_bytes
+    if is_lazy(Y):  # what its parts are computed from
+        fixed += 2 * STAGING
     rows = call.share("rows and the transfers", per_row, min(Y.shape[0], _MOST // per_row), fixed=fixed)
     place = Place(call, shape, np.dtype(dtype), out, None)
     label = f"transform {shape_text(Y.shape)}"
@@ -123,5 +130,6 @@ def _of_dense(Y: Array, components: NDArray[Any], mean: NDArray[Any], out: Any, 
             scores = (centred @ axes).astype(dtype, copy=False)
             del centred  # before the next rows come
             assign(target, call, part, scores)
-        done.bytes_read, done.bytes_written = Y.nbytes, target.nbytes
+        read = Y._core.stored_bytes if is_lazy(Y) else Y.nbytes
+        done.bytes_read, done.bytes_written = read, target.nbytes
         return place.close()  # type: ignore[no-any-return]

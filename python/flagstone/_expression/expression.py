@@ -7,6 +7,7 @@ NumPy 2 (a Python number takes the dtype of what it meets), shapes broadcast as 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class Expression(Elementwise):
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.shape = shape
         self.payload = payload  #: of a leaf: Array or ndarray; of a constant: a 0-d ndarray
+        self.made: Callable[[], Any] | None = None  #: the Array that it is as an operand, while that is used
 
     @property
     def T(self) -> Expression:

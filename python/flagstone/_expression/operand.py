@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import weakref
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,11 @@ def as_array(call: Call, given: Expression) -> Array:
     """Return an expression as an Array: the same one every time, so that its tiles are found again."""
     if given.verb == "leaf" and isinstance(given.payload, Array):
         return given.payload
-    made: Array | None = getattr(given, "_made", None)
+    made = given.made() if given.made is not None else None
     if made is None:
         made = _made(call, given)
         if not any(is_mapped(leaf.payload) for leaf in leaves(given)):
-            given._made = made  # type: ignore[attr-defined]
+            given.made = weakref.ref(made)  # which holds the expression: results in scratch go with handles
     made.flush()
     return made
 
