@@ -15,6 +15,7 @@ namespace flagstone::python {
 namespace {
 
 using sparse::CsrOperand;
+using sparse::FoldRequest;
 using Product = void (*)(Graph&, const CsrOperand&, const Array&, const Array*, const Array&);
 
 /// Not Python lists: one number a row would take 32 bytes there.
@@ -24,6 +25,16 @@ using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>
 template <class T>
 std::vector<T> vector_of(const Numbers<T>& numbers) {
   return {numbers.data(), numbers.data() + numbers.shape(0)};
+}
+
+sparse::Fold fold_named(const std::string& name) {
+  using sparse::Fold;
+  return name == "sum"       ? Fold::sum
+         : name == "min"     ? Fold::min
+         : name == "max"     ? Fold::max
+         : name == "nonzero" ? Fold::nonzero
+         : name == "counts"  ? Fold::counts
+                             : Fold::moments;
 }
 
 template <Product product>
@@ -48,8 +59,18 @@ void bind_sparse(nb::module_& m) {
       .def("scale",
            [](Transform& t, const std::string& kind, const Numbers<double>& factors) {
              using Kind = Transform::Step::Kind;
-             const Kind which = kind == "rows" ? Kind::rows : kind == "columns" ? Kind::columns : Kind::scale;
+             const Kind which = kind == "rows"      ? Kind::rows
+                                : kind == "columns" ? Kind::columns
+                                : kind == "power"   ? Kind::power
+                                                    : Kind::scale;
              t.steps.push_back({which, vector_of(factors)});
+           })
+      .def("cast",
+           [](Transform& t, const std::string& dtype) {
+             using Kind = Transform::Step::Kind;
+             t.dtype = dtype_from_name(dtype);
+             if (*t.dtype == Dtype::float32) t.steps.push_back({Kind::single, {}});
+             if (*t.dtype == Dtype::boolean) t.steps.push_back({Kind::truth, {}});
            })
       .def("map",
            [](Transform& t, const std::string& verb) {
@@ -71,21 +92,16 @@ void bind_sparse(nb::module_& m) {
       std::copy(found.column_squares.begin(), found.column_squares.end(), to + found.column_sums.size());
     }};
   });
-  m.def("csr_fold_job",
-        [](const CsrOperand& a, const std::string& fold, bool rows, const std::string& real, const Array& out) {
-          using sparse::Fold;
-          const Fold which = fold == "sum"       ? Fold::sum
-                             : fold == "min"     ? Fold::min
-                             : fold == "max"     ? Fold::max
-                             : fold == "moments" ? Fold::moments
-                             : fold == "counts"  ? Fold::counts
-                                                 : Fold::nonzero;
-          return Job{[=, a = sparse::read_once(a)](Graph& graph) {
-            const sparse::FoldOptions options{which, dtype_from_name(real)};
-            rows ? sparse::fold_rows(graph, a, options, out) : sparse::fold_columns(graph, a, options, out);
-            graph.barrier();
-          }};
-        });
+  nb::class_<FoldRequest>(m, "CsrFold")
+      .def("__init__", [](FoldRequest* self, const std::string& fold, bool rows, const Array& out) {
+        new (self) FoldRequest{fold_named(fold), rows, out, fold == "column moments"};
+      });
+  m.def("csr_folds_job", [](const CsrOperand& a, const std::string& real, const std::vector<FoldRequest>& folds) {
+    return Job{[=, a = sparse::read_once(a)](Graph& graph) {
+      sparse::fold_several(graph, a, dtype_from_name(real), folds);
+      graph.barrier();
+    }};
+  });
   bind_product<sparse::multiply>(m, "csr_multiply_job");
   bind_product<sparse::multiply_transposed>(m, "csr_multiply_transposed_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");

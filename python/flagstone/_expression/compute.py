@@ -121,10 +121,13 @@ class _Compute:
         self.call = Call("compute", memory)
         outs = self._outs(out, len(given))
         check_apart("compute", outs)
-        self.passes: list[Pass] = []
+        self.passes: list[Any] = []  # routines
         self.answers: list[Callable[[], Any]] = []
-        groups: dict[Any, Pass] = {}
+        groups: dict[Any, Any] = {}
         for item, place in zip(given, outs, strict=True):
+            if isinstance(item, Reduced) and (key := item.pass_key()) is not None:
+                self._streamed(groups, key, item, place)
+                continue
             source = item.source if isinstance(item, Reduced) else as_expression(item, "compute")
             for leaf in leaves(source):
                 if isinstance(leaf.payload, Array):
@@ -168,6 +171,18 @@ class _Compute:
         wanted.reduce(item, places)
         self.answers.append(lambda: _deliver(item.combine([p.result for p in places]), out))
 
+    def _streamed(self, groups: dict[Any, Any], key: Any, item: Any, out: Any) -> None:
+        """Join the pass over what is no expression, which the reduction knows how to begin."""
+        check_out(self.call.who, out, item.shape, item.dtype)
+        if item.nothing:
+            self.answers.append(lambda: _deliver(item.computed(), out))
+            return
+        if key not in groups:
+            groups[key] = item.new_pass(self.call)
+            self.passes.append(groups[key])
+        answer = groups[key].add(item)
+        self.answers.append(lambda: _deliver(answer(), out))
+
     def _new(self, groups: dict[Any, Pass], shape: tuple[int, ...]) -> Pass:
         groups[shape] = Pass(self.call, shape)
         self.passes.append(groups[shape])
@@ -191,7 +206,8 @@ class _Compute:
                 f"compute.plan: these take {len(self.passes)} passes (their shapes or chunks differ); "
                 "plan each alone."
             )
-        return self.passes[0].plan()
+        plan: Plan = self.passes[0].plan()
+        return plan
 
 
 def _deliver(value: Any, out: Any) -> Any:

@@ -82,6 +82,10 @@ class Reduced(Elementwise):
     def __repr__(self) -> str:
         return f"<flagstone.Reduced {self.name} {shape_text(self.shape)} {self.dtype.name}, pending>"
 
+    def pass_key(self) -> Any:
+        """Return what is equal for those that one pass takes, where that is not one over expressions."""
+        return None
+
     def combine(self, values: list[NDArray[Any]]) -> Any:
         """Return the result from what the parts gave."""
         out = values[0]

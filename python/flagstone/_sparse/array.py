@@ -25,7 +25,7 @@ from .products import Product
 from .reductions import SparseReductions, stored_numbers
 from .row_blocks import row_blocks, rows_bytes, values_of_rows
 from .validation import check_columns, check_pointers
-from .views import LazySparse
+from .views import LazySparse, streamed
 
 __all__ = ["SparseArray", "matrix_of"]
 
@@ -90,10 +90,10 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of the values (an import may hold small counts in a byte each)."""
-        stored = np.dtype(self._stored.value_dtype)
-        if not self._steps:
-            return stored
-        return np.dtype(np.float32 if stored.itemsize <= 4 else np.float64)
+        found = np.dtype(self._stored.value_dtype)
+        for kind, what in self._steps:
+            found = what if kind == "cast" else streamed(found)
+        return found
 
     @property
     def stored_values(self) -> int:
@@ -278,26 +278,20 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     # Products -----------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
-        """Return ``A @ X`` (``A.T @ X``) as an ndarray; see `multiply`."""
-        if isinstance(other, (Array, SparseArray)):
-            return NotImplemented
-        return self.multiply(other)
-
-    def multiply(self, x: Floats, memory: int | str | None = None) -> Floats:
-        """Return ``A X``, or ``Aᵀ X`` for a transpose: the product, not SciPy's element-wise `multiply`.
+        """Return ``A X``, or ``Aᵀ X`` for a transpose, as an ndarray; `flagstone.matmul` takes a limit.
 
         Parameters
         ----------
-        x : ndarray, n x b or n
+        other : ndarray, n x b or n
             float32 or float64, which is the precision of the product; sums over panels are float64.
-        memory : int or str, optional
-            Most resident memory of the process during the call.
 
         Notes
         -----
         Reads the matrix once (`stored_bytes`); 2 nnz b flops. X and the result are in memory.
         """
-        return Product(self, x, "transposed" if self._transposed else "plain", memory).run()
+        if isinstance(other, (Array, SparseArray)):
+            return NotImplemented
+        return Product(self, other, "transposed" if self._transposed else "plain").run()
 
     def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
         """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops.

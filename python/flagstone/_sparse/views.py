@@ -18,12 +18,17 @@ from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .index import Chosen, as_slice, chosen, keys_of, whole, within
 
-__all__ = ["LazySparse"]
+__all__ = ["LazySparse", "streamed"]
 
 _MAPS = {
     "absolute", "arcsin", "arcsinh", "arctan", "cbrt", "ceil", "expm1", "floor", "log1p", "negative", "rint",
     "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 }  # fmt: skip
+
+
+def streamed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which values are changed on the way in."""
+    return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
 
 
 class LazySparse:
@@ -122,6 +127,52 @@ class LazySparse:
             )
         return self._seen(("map", name))
 
+    def power(self, n: float) -> Any:
+        """Return every value to the power n, more than 0, as SciPy's `power` does; lazy.
+
+        Integers stream as floating numbers, and so do their powers (SciPy keeps the dtype).
+        """
+        if isinstance(n, bool) or not isinstance(n, (int, float, np.integer, np.floating)):
+            raise TypeError(f"power: n is {type(n).__name__}; a number is needed.")
+        if not (np.isfinite(n) and n > 0):
+            raise ShapeError(
+                f"power: n is {n}, which does not keep zero zero; a finite number more than 0 is needed "
+                "(to_scipy() has the rest)."
+            )
+        return self._seen(("power", np.asarray([n], np.float64)))
+
+    def multiply(self, other: Any) -> Any:
+        """Return the matrix times `other`, element by element, as SciPy's `multiply` does; lazy.
+
+        Parameters
+        ----------
+        other : number or array_like
+            One factor for all, n (1 x n) factors of columns, or m x 1 factors of rows: ``A * other``. The
+            product of matrices is ``A @ other``.
+        """
+        return self * other
+
+    def astype(self, dtype: Any) -> Any:
+        """Return the matrix with values of another dtype; lazy.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32 (values are rounded to it), float64, bool (True where a value is not zero), or integers
+            that hold every value of the present dtype. What follows is computed in float32 up to 4 bytes,
+            else in float64.
+        """
+        wanted = np.dtype(dtype)
+        if wanted == self.dtype:
+            return self
+        known = wanted in (np.float32, np.float64, np.bool_)
+        if not known and (wanted.kind not in "iu" or not np.can_cast(self.dtype, wanted)):
+            raise TypeError(
+                f"astype: {self.dtype.name} as {wanted} is not possible without loading the matrix; choose "
+                "float32, float64, bool, or integers that hold all values (to_scipy() has the rest)."
+            )
+        return self._seen(("cast", wanted.newbyteorder("=")))
+
     def log1p(self) -> Any:
         """Return log(1 + x) of every value; lazy."""
         return self.map("log1p")
@@ -193,6 +244,8 @@ class LazySparse:
         for kind, what in self._steps:
             if kind == "map":
                 transform.map(what)
+            elif kind == "cast":
+                transform.cast(what.name)
             else:
                 transform.scale(kind, what)
         if self._columns is not None:
@@ -220,17 +273,24 @@ class LazySparse:
         places: NDArray[Any] | None,
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Apply the steps to rows in memory: `first` and following of those that are seen."""
-        values = values.astype(self.dtype, copy=False)
+        values = values.astype(np.dtype(self._stored.value_dtype), copy=False)
         for kind, what in self._steps:
+            if kind == "cast":
+                values = values.astype(what)
+                continue
+            real = streamed(values.dtype)
+            values = values.astype(real, copy=False)
             if kind == "map":
                 values = getattr(np, what)(values)
+            elif kind == "power":
+                values = np.power(values, what[0]).astype(real)
             elif kind == "rows":
                 factors = what[first : first + len(pointers) - 1]
-                values = (values * np.repeat(factors, np.diff(pointers))).astype(self.dtype)
+                values = (values * np.repeat(factors, np.diff(pointers))).astype(real)
             elif kind == "columns":
-                values = (values * what[columns]).astype(self.dtype)
+                values = (values * what[columns]).astype(real)
             else:
-                values = (values * what[0]).astype(self.dtype)
+                values = (values * what[0]).astype(real)
         if places is None:
             return pointers, columns, values
         moved = places[columns]
@@ -240,22 +300,16 @@ class LazySparse:
 
     def _apply_to_scipy(self, matrix: Any) -> Any:
         """Apply the steps to a SciPy CSR matrix in memory, in the dtype that products see."""
-        matrix = matrix.astype(self.dtype)
-        for kind, what in self._steps:
-            if kind == "map":
-                matrix.data = getattr(np, what)(matrix.data)
-            elif kind == "rows":
-                matrix.data = (matrix.data * np.repeat(what, np.diff(matrix.indptr))).astype(self.dtype)
-            elif kind == "columns":
-                matrix.data = (matrix.data * what[matrix.indices]).astype(self.dtype)
-            else:
-                matrix.data = (matrix.data * what[0]).astype(self.dtype)
+        matrix.data = self._applied(0, matrix.indptr, matrix.indices, matrix.data, None)[2]
         return matrix if self._columns is None else matrix[:, self._columns]
 
     # Operators --------------------------------------------------------------------------------------------
 
     def _factors(self, other: Any, who: str) -> NDArray[np.float64]:
         """Return a number, a row or a column of factors in float64, or say what is possible."""
+        pending = getattr(other, "_flagstone_value", None)
+        if pending is not None:  # a reduction: its values are needed now
+            other = pending()
         given = other if isinstance(other, (int, float, np.ndarray, np.generic, list, tuple)) else None
         values = np.asarray(unmasked(who, given))
         rows, cols = self.shape

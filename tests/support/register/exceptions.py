@@ -35,6 +35,7 @@ EXCEPTIONS = {
     "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",
     "Reduced.__format__": "writes the number that __float__ computes",
     "Reduced.__round__": "rounds the number that __float__ computes",
+    "Reduced.pass_key": "what it can share a read with, from handles",
     "Reduced.combine": "puts together what the parts of a reduction gave, in memory",
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",

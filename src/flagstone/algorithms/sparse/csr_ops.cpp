@@ -321,12 +321,14 @@ CsrOperand transformed(CsrOperand a, Transform transform) {
   using Kind = Transform::Step::Kind;
   const auto rows = static_cast<std::size_t>(a.matrix.rows), cols = static_cast<std::size_t>(a.matrix.cols);
   for (const auto& step : transform.steps) {
-    const std::size_t needed = step.kind == Kind::rows ? rows : step.kind == Kind::columns ? cols : 1;
-    if (step.kind != Kind::map && step.factors.size() != needed)
+    const bool none = step.kind == Kind::map || step.kind > Kind::power;
+    const std::size_t needed = step.kind == Kind::rows ? rows : step.kind == Kind::columns ? cols : none ? 0 : 1;
+    if (step.factors.size() != needed)
       throw ShapeError("csr: " + std::to_string(step.factors.size()) + " factors were given and the matrix is " +
                        to_string({a.matrix.rows, a.matrix.cols}) + "; give one for each row or column.");
   }
   transform.stored_cols = a.matrix.cols;
+  if (transform.dtype) a.matrix.given = transform.dtype;
   if (!transform.place.empty()) {
     if (transform.place.size() != cols) throw ShapeError("csr: the selection does not name every column.");
     a.matrix.cols = std::count_if(transform.place.begin(), transform.place.end(), [](Index p) { return p >= 0; });

@@ -113,47 +113,52 @@ void sum_rows(Dtype real, const kernel::CsrRows& rows, double* sums) {
                          : with(reinterpret_cast<const double*>(rows.values));
 }
 
-enum class Along : std::uint8_t { columns, rows };
-
-/// One panel folded, as the value of a call; its operands are the words, which it overwrites, and scratch.
+/// One panel folded in one or several ways, as the value of a call: which of the task's tiles each writes, and scratch.
 struct PanelFold final : CallValue {
-  PanelFold(const CsrOperand& a, Index panel, const FoldOptions& options, Along along)
-      : reader(a, a.panels[static_cast<std::size_t>(panel)], options.real, false),
-        fold(options.fold),
-        along(along),
-        columns(a.matrix.cols) {}
+  struct One {
+    Fold fold;
+    bool rows;
+    std::size_t tile;
+  };
 
-  void run(std::span<const Tile> tiles, const Tile& out, std::byte* scratch) const;
+  PanelFold(const CsrOperand& a, const CsrPanelRange& panel, Dtype real)
+      : reader(a, panel, real, false), columns(a.matrix.cols) {}
+
+  void clear(const One& one, double* words) const;
+  void take(const One& one, Index first, const kernel::CsrRows& rows, double* words) const;
 
   PanelReader reader;
-  Fold fold;
-  Along along;
   Index columns;
+  std::vector<One> folds;
+  std::size_t scratch = 0;
 };
 
-void PanelFold::run(std::span<const Tile> tiles, const Tile& out, std::byte* scratch) const {
-  auto* words = out.as<double>();
-  if (along == Along::columns) {  // all first words, then all second ones
-    std::fill_n(words, columns, nothing(fold));
+void PanelFold::clear(const One& one, double* words) const {
+  if (!one.rows) {  // all first words, then all second ones
+    std::fill_n(words, columns, nothing(one.fold));
     std::fill_n(words + columns, columns, 0.0);
-    reader.stream(tiles, scratch, [&](Index, const kernel::CsrRows& rows) {
-      fold_values(fold, reader.real(), rows, columns, [&](Index, Index column) { return words + column; });
-    });
-  } else if (fold == Fold::sum) {
+  } else if (one.fold == Fold::sum) {
     std::fill_n(words, reader.rows(), 0.0);
-    reader.stream(tiles, scratch,
-                  [&](Index first, const kernel::CsrRows& rows) { sum_rows(reader.real(), rows, words + first); });
   } else {
-    for (Index i = 0; i < reader.rows(); ++i) words[2 * i] = nothing(fold), words[2 * i + 1] = 0;
-    reader.stream(tiles, scratch, [&](Index first, const kernel::CsrRows& rows) {
-      fold_values(fold, reader.real(), rows, 1, [&](Index row, Index) { return words + 2 * (first + row); });
-    });
+    for (Index i = 0; i < reader.rows(); ++i) words[2 * i] = nothing(one.fold), words[2 * i + 1] = 0;
   }
 }
 
+void PanelFold::take(const One& one, Index first, const kernel::CsrRows& rows, double* words) const {
+  if (!one.rows)
+    fold_values(one.fold, reader.real(), rows, columns, [&](Index, Index column) { return words + column; });
+  else if (one.fold == Fold::sum)
+    sum_rows(reader.real(), rows, words + first);
+  else
+    fold_values(one.fold, reader.real(), rows, 1, [&](Index row, Index) { return words + 2 * (first + row); });
+}
+
 void run_fold(const Call& call, std::span<const Tile> tiles) {
-  const Tile out = operand(call, 0, tiles), scratch = operand(call, 1, tiles);
-  call.value_as<PanelFold>().run(tiles, out, scratch.data);
+  const auto& panel = call.value_as<PanelFold>();
+  for (const auto& one : panel.folds) panel.clear(one, tiles[one.tile].as<double>());
+  panel.reader.stream(tiles, tiles[panel.scratch].data, [&](Index first, const kernel::CsrRows& rows) {
+    for (const auto& one : panel.folds) panel.take(one, first, rows, tiles[one.tile].as<double>());
+  });
 }
 
 struct Joined final : CallValue {
@@ -177,28 +182,71 @@ void run_join(const Call& call, std::span<const Tile> tiles) {
 const bool entered = host_kernels().enter(Kernel::csr_fold, {Dtype::float32, Dtype::float64}, run_fold) &&
                      host_kernels().enter(Kernel::csr_fold_join, {Dtype::float64}, run_join);
 
-/// One task for a panel: reads it and writes `out`.
-void add_panel(Graph& graph, const CsrOperand& a, Index panel, const FoldOptions& options, Along along, Access out) {
-  auto value = std::make_shared<PanelFold>(a, panel, options, along);
+double flops_per_value(const FoldRequest& one) {
+  if (one.tree) return 4;  // a task's sums are added to others'
+  return one.fold == Fold::sum ? 7 : one.fold == Fold::moments ? 3 : one.fold == Fold::counts ? 1 : 0;
+}
+
+/// The panels' words of one fold of columns, until they are joined.
+struct Partials {
+  Array words;
+  std::shared_ptr<Joined> joined;
+};
+
+/// One task for a panel: reads it once, and writes what each fold makes of it.
+void add_panel(Graph& graph, const CsrOperand& a, Index p, Dtype real, const std::vector<FoldRequest>& folds,
+               const std::vector<Partials>& partials) {
+  auto value = std::make_shared<PanelFold>(a, a.panels[static_cast<std::size_t>(p)], real);
   PanelReader& reader = value->reader;
+  const Index n = a.matrix.cols;
   TaskSpec task;
   task.name = "csr_fold";
   reader.access(task.accesses);
-  const auto at = static_cast<std::uint32_t>(task.accesses.size());
-  task.accesses.push_back(std::move(out));
+  double seconds = reader.convert_seconds();
+  for (std::size_t i = 0; i < folds.size(); ++i) {
+    const FoldRequest& one = folds[i];
+    value->folds.push_back({one.fold, one.rows, task.accesses.size()});
+    if (one.rows)
+      task.accesses.push_back(write({one.out, {{reader.row(), 0}, {reader.rows(), one.out.shape()[1]}}}));
+    else if (one.tree)
+      task.accesses.push_back(reduce({one.out, whole(one.out.shape())}));
+    else
+      task.accesses.push_back(again(write({partials[i].words, {{p * 2 * n}, {2 * n}}})));
+    task.cost.flops += flops_per_value(one) * static_cast<double>(reader.nnz());
+    seconds += static_cast<double>(reader.nnz()) * seconds_per_value;
+  }
+  value->scratch = task.accesses.size();
   task.accesses.push_back(scratch(reader.scratch_bytes()));
-  const double seconds = reader.convert_seconds() + static_cast<double>(reader.nnz()) * seconds_per_value;
-  const double each = options.fold == Fold::sum       ? 7
-                      : options.fold == Fold::moments ? 3
-                      : options.fold == Fold::counts  ? 1
-                                                      : 0;
-  task.cost = {each * static_cast<double>(reader.nnz()), seconds * reference_bytes_per_second, true,
-               reader.decoded_bytes()};
-  Call& call = task.calls.emplace_back(Kernel::csr_fold, options.real,
-                                       std::initializer_list<TilePart>{TilePart{at}, TilePart{at + 1}});
+  task.cost.bytes_touched = seconds * reference_bytes_per_second;
+  task.cost.float64 = true;
+  task.cost.bytes_decoded = reader.decoded_bytes();
+  Call& call = task.calls.emplace_back(Kernel::csr_fold, real, std::initializer_list<TilePart>{});
   call.flops = task.cost.flops;
   call.value = std::move(value);
   graph.add(std::move(task));
+}
+
+/// A panel's words join the result, in program order.
+void add_join(Graph& graph, Index p, const FoldRequest& one, const Partials& partials) {
+  const Index n = one.out.shape()[1];
+  TaskSpec merge;
+  merge.name = "csr_fold_join";
+  merge.accesses = {last(read({partials.words, {{p * 2 * n}, {2 * n}}})), update({one.out, whole(one.out.shape())})};
+  merge.calls = {Call(Kernel::csr_fold_join, Dtype::float64, {TilePart{0}, TilePart{1}})};
+  merge.calls[0].value = partials.joined;
+  merge.cost.bytes_touched = 48.0 * static_cast<double>(n);
+  merge.priority = 1;  // frees a tile
+  graph.add(std::move(merge));
+}
+
+void add_clear(Graph& graph, const FoldRequest& one) {
+  const Index n = one.out.shape()[1];
+  TaskSpec first;
+  first.name = "csr_fold_clear";
+  first.accesses = {write({one.out, whole(one.out.shape())})};
+  first.calls = {call::fill(Dtype::float64, nothing(one.fold), {0, false, false, {{0, 0}, {1, n}}}),
+                 call::fill(Dtype::float64, 0, {0, false, false, {{1, 0}, {1, n}}})};
+  graph.add(std::move(first));
 }
 
 void check(const Array& out, const Shape& shape) {
@@ -209,42 +257,32 @@ void check(const Array& out, const Shape& shape) {
 
 }  // namespace
 
-void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out) {
+void fold_several(Graph& graph, const CsrOperand& a, Dtype real, const std::vector<FoldRequest>& folds) {
   const Index n = a.matrix.cols, panels = static_cast<Index>(a.panels.size());
-  check(out, {2, n});
-  TaskSpec first;
-  first.name = "csr_fold_clear";
-  first.accesses = {write({out, whole(out.shape())})};
-  first.calls = {call::fill(Dtype::float64, nothing(options.fold), {0, false, false, {{0, 0}, {1, n}}}),
-                 call::fill(Dtype::float64, 0, {0, false, false, {{1, 0}, {1, n}}})};
+  for (const FoldRequest& one : folds)
+    check(one.out, one.rows ? Shape{a.matrix.rows, one.fold == Fold::sum ? 1 : 2} : Shape{2, n});
   if (n == 0) return;
-  graph.add(std::move(first));
-  if (panels == 0) return;
-  const Array partials = graph.temporary({panels * 2 * n}, Dtype::float64, {2 * n});
-  auto joined = std::make_shared<Joined>();
-  joined->fold = options.fold;
+  std::vector<Partials> partials(folds.size());
+  for (std::size_t i = 0; i < folds.size(); ++i) {
+    if (folds[i].rows) continue;
+    add_clear(graph, folds[i]);
+    if (panels == 0 || folds[i].tree) continue;
+    partials[i] = {graph.temporary({panels * 2 * n}, Dtype::float64, {2 * n}), std::make_shared<Joined>()};
+    partials[i].joined->fold = folds[i].fold;
+  }
   for (Index p = 0; p < panels; ++p) {
-    const Region mine{partials, {{p * 2 * n}, {2 * n}}};
-    add_panel(graph, a, p, options, Along::columns, again(write(mine)));
-    TaskSpec merge;
-    merge.name = "csr_fold_join";
-    merge.accesses = {last(read(mine)), update({out, whole(out.shape())})};
-    merge.calls = {Call(Kernel::csr_fold_join, Dtype::float64, {TilePart{0}, TilePart{1}})};
-    merge.calls[0].value = joined;
-    merge.cost.bytes_touched = 48.0 * static_cast<double>(n);
-    merge.priority = 1;  // frees a tile
-    graph.add(std::move(merge));
+    add_panel(graph, a, p, real, folds, partials);
+    for (std::size_t i = 0; i < folds.size(); ++i)
+      if (partials[i].joined) add_join(graph, p, folds[i], partials[i]);
   }
 }
 
+void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out) {
+  fold_several(graph, a, options.real, {{options.fold, false, out}});
+}
+
 void fold_rows(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out) {
-  const Index words = options.fold == Fold::sum ? 1 : 2;
-  check(out, {a.matrix.rows, words});
-  for (Index p = 0; p < static_cast<Index>(a.panels.size()); ++p) {
-    const PanelReader panel(a, a.panels[static_cast<std::size_t>(p)], options.real, false);
-    const Region mine{out, {{panel.row(), 0}, {panel.rows(), words}}};
-    add_panel(graph, a, p, options, Along::rows, write(mine));
-  }
+  fold_several(graph, a, options.real, {{options.fold, true, out}});
 }
 
 }  // namespace flagstone::sparse

@@ -20,9 +20,19 @@ struct FoldOptions {
   Dtype real = Dtype::float64;  // what values are decoded (and transformed) in: float32 or float64
 };
 
-// In both: the zeros that are not stored are the caller's to add. Stored values are compared and added in float64.
+// In all: the zeros that are not stored are the caller's to add. Stored values are compared and added in float64.
 // Traffic: CsrMatrix::stored_bytes read. Memory beside a panel's: 16 bytes a result, for columns also 16 n for every
 // panel that waits to be joined. No flops (sum: 7 nnz, moments: 3 nnz, counts: nnz).
+
+/// One of several folds in one read.
+struct FoldRequest {
+  Fold fold = Fold::min;
+  bool rows = false;  // along each row; else along each column
+  Array out;          // as below
+  bool tree = false;  // of moments of columns: panels are added up as ColumnMoments are (sparse_statistics), not joined
+};
+/// All of them in one read; each has the bits that it has alone.
+void fold_several(Graph& graph, const CsrOperand& a, Dtype real, const std::vector<FoldRequest>& folds);
 
 /// out := along each column. out: 2 x n float64 in memory (first words, then second).
 void fold_columns(Graph& graph, const CsrOperand& a, const FoldOptions& options, const Array& out);

@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/sparse/transform.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "flagstone/kernel/elementwise/expression.hpp"
@@ -49,6 +50,21 @@ void scale(const Transform::Step& step, const Stretch& s) {
   }
 }
 
+template <class Real>
+void change(const Transform::Step& step, const Stretch& s) {
+  using Kind = Transform::Step::Kind;
+  Real* values = reinterpret_cast<Real*>(s.values);
+  const auto each = [&](auto f) {
+    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(f(values[i]));
+  };
+  if (step.kind == Kind::power)
+    each([n = step.factors[0]](Real value) { return std::pow(static_cast<double>(value), n); });
+  else if (step.kind == Kind::single)
+    each([](Real value) { return static_cast<float>(value); });
+  else
+    each([](Real value) { return value != 0 ? 1 : 0; });
+}
+
 template <class Real, class Column>
 Index select(const Transform& transform, const Stretch& s, Index before, Index* kept) {
   Real* values = reinterpret_cast<Real*>(s.values);
@@ -76,6 +92,8 @@ Index apply(const Transform& transform, const Stretch& s, Index before, Index* k
     if (step.kind == Transform::Step::Kind::map) {
       kernel::map_values(step.verb, s.real, s.values, s.count, scratch);
       std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.real));
+    } else if (step.kind > Transform::Step::Kind::map) {
+      s.real == Dtype::float32 ? change<float>(step, s) : change<double>(step, s);
     } else if (s.real == Dtype::float32) {
       scale<float>(step, s);
     } else {

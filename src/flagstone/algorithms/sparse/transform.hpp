@@ -2,6 +2,7 @@
 // What becomes of a matrix's values while its panels are decoded: scaled, mapped, some columns left out. Nothing is
 // written; every product sees the matrix as it would be.
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "flagstone/kernel/elementwise/verbs.hpp"
@@ -12,13 +13,22 @@ namespace flagstone::sparse {
 /// Steps apply in order. Maps keep zero zero: values that are not stored stay so.
 struct Transform {
   struct Step {
-    enum class Kind : std::uint8_t { rows, columns, scale, map } kind;
+    enum class Kind : std::uint8_t {
+      rows,
+      columns,
+      scale,
+      map,
+      power,   // to factors[0], more than 0
+      single,  // rounded to float32
+      truth,   // 1 where it is not zero (NaN is not)
+    } kind;
     std::vector<double> factors;  // one for each row that is seen, each stored column, or one
     kernel::Verb verb{};          // map
   };
   std::vector<Step> steps;
-  std::vector<Index> place;  // of each stored column among those that stay, or -1; empty: all stay
-  Index stored_cols = 0;     // of the matrix as it lies on disk
+  std::vector<Index> place;    // of each stored column among those that stay, or -1; empty: all stay
+  Index stored_cols = 0;       // of the matrix as it lies on disk
+  std::optional<Dtype> dtype;  // what the values count as; empty: as stored
 };
 
 /// A stretch of decoded values, as yet without whole rows: element i of it is value `first` + i of the rows that are
