@@ -77,8 +77,14 @@ def _names(path: str, count: int) -> Names:
         Call("open").room("the names", 3 * 120 * count)
         while lines.more():
             words = lines.line().split("\t")
-            if words != [""]:
-                found.append(words[min(column, len(words) - 1)])
+            if words == [""]:
+                continue
+            if len(found) == count or "\0" in words[0]:
+                raise FormatError(
+                    f"open: '{path}', line {lines.number}: there is more than the {count} names that the matrix "
+                    "beside it has; copy the folder again."
+                )
+            found.append(words[min(column, len(words) - 1)])
     if len(found) != count:
         raise FormatError(
             f"open: '{path}' has {len(found)} names and the matrix beside it {count}; copy the folder again."
