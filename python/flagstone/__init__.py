@@ -302,6 +302,7 @@ def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
+    from ._output.axis_names import names_of
     from ._output.column_names import columns_of
     from ._storage.resize import resize
 
@@ -320,6 +321,7 @@ def _operators() -> _dispatch.Dispatch:
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,
+        names=names_of,
     )
 
 

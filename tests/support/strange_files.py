@@ -116,6 +116,29 @@ def scipy_npz(path: str) -> None:
         sp.save_npz(file, SPARSE)
 
 
+def tenx_h5(path: str) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        for name in ("data", "indices", "indptr"):
+            file[f"matrix/{name}"] = getattr(SPARSE, name)
+        file["matrix/shape"] = SPARSE.shape[::-1]
+        file["matrix/barcodes"] = [b"cell"] * SPARSE.shape[0]
+
+
+def tenx_folder(path: str) -> None:
+    os.mkdir(path)
+    fl.convert(fl.from_blocks([SPARSE.T.tocsr()]), f"{path}/matrix.mtx")
+    Path(path, "barcodes.tsv").write_text("cell\n" * SPARSE.shape[0])
+    Path(path, "features.tsv").write_text("id\tname\n" * SPARSE.shape[1])
+
+
+def parquet_folder(path: str) -> None:
+    os.makedirs(f"{path}/year=2024")
+    for name in ("a.parquet", "year=2024/b.parquet"):
+        fl.convert(fl.from_numpy(DENSE), f"{path}/{name}")
+
+
 STORES: dict[str, Callable[[str], object]] = {
     "Zarr": lambda path: fl.from_numpy(DENSE, path).close(),
     "Zarr v2": zarr_2,
@@ -128,6 +151,9 @@ STORES: dict[str, Callable[[str], object]] = {
     "npz, dense": lambda path: np.savez(path, a=DENSE),
     "HDF5": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "HDF5, AnnData": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
+    "HDF5, 10x": tenx_h5,
+    "10x folder": tenx_folder,
+    "Parquet folder": parquet_folder,
     "Parquet": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "Arrow": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "CSV": lambda path: fl.convert(fl.from_numpy(DENSE), path),
@@ -138,6 +164,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
 }
 SUFFIXES = {
+    "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
     "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
@@ -160,6 +187,7 @@ def read(path: str, **options: object) -> None:
     else:
         np.asarray(opened)
         float(opened.sum())
+    assert opened.obs_names is not opened.var_names or opened.obs_names is None  # files of their own
 
 
 def assign(path: str) -> None:

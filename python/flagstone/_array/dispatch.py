@@ -42,6 +42,7 @@ class Dispatch(NamedTuple):
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]
+    names: Callable[[Any, int], np.ndarray[Any, Any] | None]  #: of rows (0) or columns (1)
 
 
 _make: Callable[[], Dispatch]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors.classes import ShapeError
+from .dispatch import dispatch
 
 __all__ = ["LinearOperator"]
 
@@ -21,6 +22,16 @@ class LinearOperator:
 
     shape: Any
     dtype: Any
+
+    @property
+    def obs_names(self) -> NDArray[Any] | None:
+        """Names of the rows, where the file has some (`.h5ad`, 10x, loom); read at first need."""
+        return dispatch().names(self, 0)
+
+    @property
+    def var_names(self) -> NDArray[Any] | None:
+        """Names of the columns, where the file has some (`.h5ad`, 10x, loom); read at first need."""
+        return dispatch().names(self, 1)
 
     def _multiply(self, x: NDArray[Any], adjoint: bool) -> NDArray[Any]:
         """Return A x (Aᴴ x) of a 2-d x."""

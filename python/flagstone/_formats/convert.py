@@ -142,6 +142,11 @@ class _Conversion(Streaming[None]):
         if len(self.parts) > 1:
             src = self._gathered(stack)
         opened = open_path(src, key, **self.reading) if isinstance(src, (str, os.PathLike)) else src
+        if isinstance(opened, np.ndarray):
+            raise FormatError(
+                f"convert: {key!r} of '{src}' holds texts or a category; fl.open gives its "
+                "values, and numbers are converted."
+            )
         if self.format is not None and self.format.name == "SVMlight":
             self.options["labels"] = _labels(self.options.get("labels"), src, key)
         moved.bytes_read = _stored(opened)

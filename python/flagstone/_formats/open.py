@@ -17,6 +17,7 @@ from .._expression.cf import packing_of
 from .._expression.expression import Expression
 from .._resume.registers import opener
 from .._sparse.array import SparseArray
+from . import tenx
 from .parts import open_parts, parts_of
 from .raw import behind_user_block
 from .registry import FORMATS, Format, of_file
@@ -67,9 +68,10 @@ def open_path(
         A list, or a pattern (``"parts/*.npy"``, sorted), is one array: the rows of its files one after the
         other, for reading; they must agree in dtype and all other dimensions (`flagstone.concat` joins what
         does not). In place: a Zarr array or group (v2, v3), a CSR or CSC group (ours or AnnData's), `.npy`,
-        HDF5 and `.h5ad` (needs h5py). Imported into scratch once, by streaming (`import_seconds` says how
-        long): SciPy `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, numeric columns of CSV and TSV
-        (`.csv[.gz]`, `.tsv[.gz]`) and of Parquet and Arrow (needs pyarrow).
+        HDF5 and `.h5ad`, 10x `.h5`, loom (needs h5py). Imported into scratch once, by streaming
+        (`import_seconds` says how long): SciPy `.npz`, MatrixMarket `.mtx[.gz]`, SVMlight, folders of 10x,
+        numeric columns of CSV and TSV (`.csv[.gz]`, `.tsv[.gz]`) and of Parquet and Arrow, files or a folder
+        (needs pyarrow).
     key : str, optional
         Which member: of a group or an HDF5 file its path ("layers/counts"; AnnData's X by default), of
         tables (Parquet, Arrow, CSV) names of columns with commas (all numeric ones by default), of
@@ -95,7 +97,8 @@ def open_path(
     -------
     Array, SparseArray or Expression
         A CSC matrix is the transpose of a CSR one: products take it, `fl.convert` turns it round. An
-        Expression where `decode` had something to do.
+        Expression where `decode` had something to do. Texts and categories beside a matrix ("obs/leiden")
+        are an ndarray.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
@@ -131,6 +134,14 @@ def _opened(
         check_options(place, None, options)
         if not _core.is_zarr_group(place) and not _core.is_zarr_array(place) and is_table_folder(place):
             return _of_tables(place, key, mode, verify)
+        if not os.path.exists(f"{place}/zarr.json") and tenx.is_10x_folder(place):
+            if verify or mode != "r":
+                raise storage_error(
+                    f"open: '{place}' (a folder of 10x) is imported for reading; use mode='r' and no "
+                    "verify, or "
+                    "fl.convert it and open that.", errno.EROFS, place,
+                )  # fmt: skip
+            return tenx.open_folder(place, key)
         opened = open_directory(place, key, mode)
         return _verified(opened, mode) if verify else opened
     if verify:

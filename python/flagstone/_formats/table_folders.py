@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors.classes import FormatError
+from .._errors.messages import storage_error
 from .._runtime.call import Call
 from .tables import Table, chosen_of
 
@@ -29,11 +30,18 @@ def is_table_folder(place: str) -> bool:
 
 
 def _is_table(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(_SUFFIXES) and entry.name[0] not in "._" and not entry.is_dir()
+    return entry.name.endswith(_SUFFIXES) and entry.name[0] not in "._" and not _is_folder(entry)
 
 
 def _is_partition(entry: os.DirEntry[str]) -> bool:
-    return "=" in entry.name[1:] and entry.name[0] not in "._" and entry.is_dir()
+    return "=" in entry.name[1:] and entry.name[0] not in "._" and _is_folder(entry)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links in a circle: whoever opens it says so
+        return False
 
 
 def table_files(place: str, deep: int = 0) -> list[str]:
@@ -51,7 +59,12 @@ def folder_stamp(place: str) -> str:
     """Return what tells the files of a folder, as they are now, from others."""
     told = []
     for file in table_files(place):
-        status = os.stat(file)
+        try:
+            status = os.stat(file)
+        except OSError as error:
+            raise storage_error(
+                f"open: '{file}' cannot be read ({error.strerror}).", error.errno or 0, file
+            ) from None
         told.append(f"{os.path.relpath(file, place)} {status.st_ino} {status.st_size} {status.st_mtime_ns}")
     return "\n".join(told)
 

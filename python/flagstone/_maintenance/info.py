@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from .._array.array import Array
 from .._array.handle import is_transposed
 from .._errors.classes import Error, FormatError
 from .._errors.messages import storage_error
 from .._expression.cf import packing_of
+from .._formats import tenx
 from .._formats.open import head_of, open_path
 from .._formats.registry import of_file
 from .._formats.table_folders import about_folder, is_table_folder
@@ -75,6 +78,9 @@ def _of_file(facts: dict[str, Any], path: str, key: str | None, check: bool) -> 
         facts.setdefault("note", "it has several members; name one with --key to hear more of it")
         return
     opened = open_path(path, key, decode=False)
+    if isinstance(opened, np.ndarray):
+        facts |= {"kind": "values of a category, or texts", "shape": list(opened.shape)}
+        return
     told = _of_opened(opened)
     if imports:  # what it takes in scratch is not what the file takes
         told = {name: value for name, value in told.items() if name not in ("kind", "packed")}
@@ -91,6 +97,13 @@ def _of_directory(facts: dict[str, Any], path: str, key: str | None, check: bool
         facts |= {"opened": "in place"} | told
         if check:
             facts["checked"] = _verified(path, key)
+        return
+    if key is None and not os.path.exists(f"{path}/zarr.json") and tenx.is_10x_folder(path):
+        facts |= tenx.about(path)
+        if not check and not imported(tenx.matrix_file(path), "cells"):
+            facts["note"] = "it was not imported yet; opening it does that, and so does --check"
+            return
+        facts |= {name: value for name, value in _of_opened(open_path(path)).items() if name != "packed"}
         return
     if key is None and not _core.is_zarr_group(path) and is_table_folder(path):
         facts |= about_folder(path)

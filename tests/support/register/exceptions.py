@@ -40,6 +40,10 @@ EXCEPTIONS = {
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",
     "Array.columns": "names that metadata hold",
+    **{
+        f"*.{name}": "names alone; a room is asked for before they are read"
+        for name in ("obs_names", "var_names")
+    },
     "Array.__dlpack*": "lends the memory of an array in memory",
     **{f"Epochs.{name}": FACTS for name in ("epoch", "fields", "slots", "values")},
     "Graph.__len__": "a count",

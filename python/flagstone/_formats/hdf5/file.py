@@ -17,8 +17,10 @@ from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._expression.cf import ATTRIBUTES, note_packing
+from ..._output.axis_names import note_names
 from ..._sparse.array import SparseArray
 from ..zarr.groups import PARTS, binsparse_of
+from .annotations import axes_of, is_10x, is_loom, resolved, values_at
 from .datasets import FILTERS, OTHER_FILTERS, by_library, core_array, h5py_module, text
 from .page_journal import recover
 from .writer import write
@@ -54,6 +56,8 @@ def _encoding(node: Any) -> str:
         return text(node.attrs["h5sparse_format"]) + "_matrix"
     if "encoding-type" in node.attrs:
         return text(node.attrs["encoding-type"])
+    if hasattr(node, "keys") and is_10x(node):
+        return "10x"
     return {"CSR": "csr_matrix", "CSC": "csc_matrix"}.get(_binsparse(node).get("format", ""), "")
 
 
@@ -67,7 +71,7 @@ def _binsparse(node: Any) -> dict[str, Any]:
 def _is_matrix(h5py: Any, node: Any) -> bool:
     if isinstance(node, h5py.Dataset):
         return node.dtype.kind in "biufc" and node.shape is not None
-    return _encoding(node) in ("csr_matrix", "csc_matrix")
+    return _encoding(node) in ("csr_matrix", "csc_matrix", "10x")
 
 
 def _members(h5py: Any, file: Any, most: int = 1000) -> list[str]:
@@ -100,6 +104,8 @@ def _default_key(h5py: Any, file: Any, place: str) -> str:
         return "X"
     if _is_matrix(h5py, file):
         return "/"
+    if is_loom(file) or ("matrix" in file and _encoding(file["matrix"]) == "10x"):
+        return "matrix"
     names = _members(h5py, file)
     if annotated:  # what else it holds describes a matrix that is not there
         said = ", ".join(names[:12]) or "no arrays of numbers"
@@ -150,10 +156,14 @@ def stored(place: str, key: str) -> Array | SparseArray:
             array = opened_by(*again, handle=Array(core_array(h5py, node, place)))
             return note_packing(array, _cf_attributes(node))
         shape = [int(n) for n in node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))]
+        if _encoding(node) == "10x":
+            shape = [int(n) for n in node["shape"][...].ravel()]
         shape = shape or [n for n in _binsparse(node).get("shape", ()) if isinstance(n, int) and n >= 0]
         if len(shape) != 2:
             raise FormatError(f"open: {place}{node.name}: 'shape' must be two extents; the file is damaged.")
-        rows, cols = shape if _encoding(node) == "csr_matrix" else shape[::-1]
+        rows, cols = (
+            shape if _encoding(node) == "csr_matrix" else shape[::-1]
+        )  # of 10x: genes x cells, by cells
         parts = []
         for part, other in PARTS.items():
             name = part if part in node else other
@@ -165,7 +175,11 @@ def stored(place: str, key: str) -> Array | SparseArray:
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
-    """Open an array or a sparse matrix of an HDF5 file; of AnnData's, X where no key is given."""
+    """Open an array or a sparse matrix of an HDF5 file; of AnnData's, X where no key is given.
+
+    Matrices of 10x and loom, which store genes x cells, are seen as cells x genes. Values of a category
+    ("obs/leiden") and texts are an ndarray.
+    """
     if mode != "r":
         raise storage_error(
             f"open: '{place}' is HDF5, which is opened for reading only; use mode='r', or copy the array "
@@ -174,9 +188,15 @@ def open_file(place: str, key: str | None, mode: str) -> Array | SparseArray:
         )  # fmt: skip
     h5py = h5py_module("open")
     with reading(place) as file:
-        name = key or _default_key(h5py, file, place)
+        name = resolved(file, key, place) if key else _default_key(h5py, file, place)
+        if (values := values_at(h5py, file, name)) is not None:
+            return values  # type: ignore[return-value]  # texts are no Array: they fit into memory
         columns = _encoding(_node(h5py, file, place, name)) == "csc_matrix"
+        turned = is_loom(file) and name.strip("/").partition("/")[0] in ("matrix", "layers")
+        rows, cols = axes_of(h5py, file, name, lambda: reading(place))
     opened = stored(place, name)
+    columns = columns or turned
+    note_names(opened, *((cols, rows) if columns else (rows, cols)))
     return opened.T if columns else opened
 
 
@@ -195,8 +215,11 @@ def about(place: str, key: str | None) -> dict[str, Any]:
         name = key or ("X" if "X" in file else one)
         if name is None:
             return facts
-        node = _node(h5py, file, place, name)
+        name = resolved(file, name, place)
         facts["member"] = name
+        if values_at(h5py, file, name) is not None:
+            return facts
+        node = _node(h5py, file, place, name)
         if isinstance(node, h5py.Dataset):
             facts |= _tell(h5py, node)
             if node.shape and by_library(h5py, node):

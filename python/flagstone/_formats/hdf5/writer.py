@@ -10,6 +10,7 @@ from ... import _core
 from ..._array.handle import built_aside, is_transposed
 from ..._array.requests import assign
 from ..._errors.classes import FormatError
+from ..._output.axis_names import Names, names_of
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported
 from ..._sparse.array import SparseArray
@@ -44,11 +45,17 @@ def _sparse_parts(source: SparseArray) -> dict[str, tuple[tuple[int, ...], np.dt
     }
 
 
-def _axis(h5py: Any, file: Any, name: str, length: int) -> None:
-    """Write what AnnData needs of an axis: a table without columns, whose rows are called "0", "1", ..."""
+def _axis(h5py: Any, file: Any, name: str, length: int, given: Names | None) -> None:
+    """Write what AnnData needs of an axis: a table without columns; its rows have names, or "0", "1" ..."""
     group = file.create_group(name)
     group.attrs.update({"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": "_index"})
     group.attrs["column-order"] = np.array([], h5py.string_dtype())
+    if given is not None:
+        names = group.create_dataset("_index", (length,), h5py.string_dtype("utf-8"))
+        names.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
+        for first in range(0, length, 1 << 16):
+            names[first : first + (1 << 16)] = given[first : first + (1 << 16)].astype(object)
+        return
     width = len(str(max(length - 1, 0)))
     names = group.create_dataset("_index", (length,), h5py.string_dtype("ascii", width))
     names.attrs.update({"encoding-type": "string-array", "encoding-version": "0.2.0"})
@@ -57,12 +64,12 @@ def _axis(h5py: Any, file: Any, name: str, length: int) -> None:
         names[first:end] = np.arange(first, end).astype(f"S{width}")
 
 
-def _annotated(h5py: Any, built: str, shape: tuple[int, ...]) -> None:
+def _annotated(h5py: Any, built: str, source: Any) -> None:
     """Make an AnnData file of one that holds X."""
     with h5py.File(built, "r+", libver="earliest") as file:
         file.attrs.update({"encoding-type": "anndata", "encoding-version": "0.1.0"})
-        for name, length in zip(("obs", "var"), shape, strict=True):
-            _axis(h5py, file, name, length)
+        for axis, name in enumerate(("obs", "var")):
+            _axis(h5py, file, name, source.shape[axis], names_of(source, axis))
         for name in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
             file.create_group(name).attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
 
@@ -95,7 +102,7 @@ def write(call: Call, source: Any, built: str, key: str | None, report: Reported
             node.attrs["shape"] = np.array(source.shape, np.int64)
         places = {part: _reserve(h5py, node, part, shape, dtype) for part, (shape, dtype) in parts.items()}
     if key == "h5ad":
-        _annotated(h5py, built, tuple(source.shape))
+        _annotated(h5py, built, source)
     targets = {
         part: _core.open_raw(built, dtype.name, list(shape), offset=places[part], writable=True)
         for part, (shape, dtype) in parts.items() if places[part] >= 0

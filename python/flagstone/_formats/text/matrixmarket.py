@@ -151,6 +151,11 @@ class _Spool:
         for block in self._read(place) if self._whole else self._parse(place, work):
             yield from _mirrored(block, self._header.symmetry)
 
+    def turned(self, work: Work) -> Iterator[Block]:
+        """Yield the entries of the transpose."""
+        for row, column, value in self.blocks(work):
+            yield column, row, value
+
     def _parse(self, place: str, work: Work) -> Iterator[Block]:
         """Go on behind what a dead process noted; what it wrote behind that is parsed again."""
         told = work.told("spool") or {"got": 0, "offset": 0, "lines": 0}
@@ -284,11 +289,12 @@ def _mirror(call: Call, a: Array, symmetry: str) -> None:
 
 def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
-    narrow: bool = False, record: Record = UNRECORDED,
+    narrow: bool = False, record: Record = UNRECORDED, turned: bool = False,
 ) -> Array | SparseArray:  # fmt: skip
     """Write the matrix of a MatrixMarket file to `target`: coordinates as a CSR group, else a dense array.
 
-    `narrow`: for scratch, where dense arrays are flat and indices as short as they can be.
+    `narrow`: for scratch, where dense arrays are flat and indices as short as they can be. `turned`: the
+    transpose, of coordinates.
     """
     with Lines(path, call) as lines:
         header = _Header(lines)
@@ -300,6 +306,8 @@ def import_to(
         spool = _Spool(lines, header, report)
         twice = 1 if header.symmetry == "general" else 2
         entries = Triplets(header.rows, header.cols, twice * header.entries, header.dtype, spool.blocks)
+        if turned:
+            entries = Triplets(header.cols, header.rows, twice * header.entries, header.dtype, spool.turned)
         if header.dtype.kind == "c":
             return build_dense(call, path, entries, target, replace)
         return build_csr(call, path, entries, target, replace, narrow, record)
