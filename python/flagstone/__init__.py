@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from . import errors
@@ -28,7 +29,12 @@ from ._resume import registers as _registers
 if TYPE_CHECKING:  # what the functions below load; a test compares them
     from typing import Any
 
-    from . import linalg, sparse
+    from . import linalg, random, sparse
+    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.ranks import median, percentile, quantile
+    from ._along.scans import cumulative_prod, cumulative_sum, diff
+    from ._along.taking import nonzero, take, take_along_axis
     from ._array.array import Array
     from ._array.regions import Region
     from ._array.transactions import transaction
@@ -37,6 +43,35 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._expression.compute import compute
     from ._expression.expression import Expression
     from ._expression.functions import *  # noqa: F403 - their names are listed there, once
+    from ._expression.namespace import (
+        __array_namespace_info__,
+        asarray,
+        astype,
+        bool,
+        can_cast,
+        complex64,
+        complex128,
+        e,
+        finfo,
+        float32,
+        float64,
+        from_dlpack,
+        iinfo,
+        inf,
+        int8,
+        int16,
+        int32,
+        int64,
+        isdtype,
+        nan,
+        newaxis,
+        pi,
+        result_type,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
     from ._expression.reductions import Reduced
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
@@ -106,36 +141,71 @@ __all__ = [
     "SparseArray",
     "Stats",
     "StorageError",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "__version__",
     "arange",
+    "asarray",
+    "astype",
+    "bincount",
+    "bool",
     "broadcast_to",
     "calibrate",
+    "can_cast",
     "check",
     "chunk_shape",
+    "complex128",
+    "complex64",
     "compute",
     "concat",
     "convert",
     "create",
+    "cumulative_prod",
+    "cumulative_sum",
     "dask_chunks",
     "delete",
+    "diff",
+    "digitize",
+    "e",
     "empty",
     "empty_like",
     "epochs",
     "expand_dims",
     "eye",
     "features",
+    "finfo",
     "flip",
+    "float32",
+    "float64",
     "fold",
     "from_blocks",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
     "graph",
+    "group_count",
+    "group_mean",
+    "group_sum",
+    "group_var",
+    "histogram",
+    "iinfo",
+    "inf",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "isdtype",
+    "isin",
     "linspace",
     "map_blocks",
     "map_tiles",
     "matmul",
+    "median",
     "meshgrid",
+    "nan",
+    "newaxis",
+    "nonzero",
     "ones",
     "ones_like",
     "open",
@@ -143,17 +213,23 @@ __all__ = [
     "open_raw",
     "pack",
     "pca",
+    "percentile",
+    "pi",
+    "quantile",
     "read",
     "rechunk",
     "reduce",
     "repair",
     "repeat",
+    "result_type",
     "resume",
     "roll",
     "single_cell",
     "squeeze",
     "stack",
     "stats",
+    "take",
+    "take_along_axis",
     "tile",
     "timeline",
     "to_dask",
@@ -161,6 +237,10 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
     "unstack",
     "update",
     "write",
@@ -170,6 +250,9 @@ __all__ = [
 ]
 __all__ += _functions
 
+#: The version of the array-API standard whose names these are.
+__array_api_version__ = "2024.12"
+
 # What is loaded when somebody first names it: all of it takes as long as NumPy does.
 
 
@@ -178,6 +261,56 @@ def _load_arrays() -> dict[str, object]:
     from ._array.regions import Region
     from ._array.transactions import transaction
     from ._output.create import create, from_numpy
+
+    return locals()
+
+
+def _load_along() -> dict[str, object]:
+    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.ranks import median, percentile, quantile
+    from ._along.scans import cumulative_prod, cumulative_sum, diff
+    from ._along.taking import nonzero, take, take_along_axis
+
+    return locals()
+
+
+def _load_namespace() -> dict[str, object]:
+    from ._expression.namespace import (
+        __array_namespace_info__,
+        asarray,
+        astype,
+        bool,
+        can_cast,
+        complex64,
+        complex128,
+        e,
+        finfo,
+        float32,
+        float64,
+        from_dlpack,
+        iinfo,
+        inf,
+        int8,
+        int16,
+        int32,
+        int64,
+        isdtype,
+        nan,
+        newaxis,
+        pi,
+        result_type,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+
+    return locals()
+
+
+def _load_random() -> dict[str, object]:
+    import flagstone.random as random
 
     return locals()
 
@@ -291,7 +424,8 @@ def _load_lazy() -> dict[str, object]:
 _LOADED_BY = {
     name: load
     for load in (
-        _load_arrays, _load_files, _load_expressions, _load_matrices, _load_decompositions, _load_storage,
+        _load_along, _load_arrays, _load_files, _load_namespace, _load_random,
+        _load_expressions, _load_matrices, _load_decompositions, _load_storage,
         _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
     for name in load.__code__.co_varnames  # what it imports
@@ -299,6 +433,7 @@ _LOADED_BY = {
 
 
 def _operators() -> _dispatch.Dispatch:
+    from ._along.numpy_functions import numpy_function
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
@@ -308,7 +443,7 @@ def _operators() -> _dispatch.Dispatch:
     return _dispatch.Dispatch(
         ufunc=expression.from_ufunc,
         numpy_ufunc=functions.numpy_ufunc,
-        numpy_function=functions.numpy_function,
+        numpy_function=numpy_function,
         astype=functions.astype,
         clip=functions.clip,
         round=functions.round,
@@ -320,6 +455,7 @@ def _operators() -> _dispatch.Dispatch:
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,
+        namespace=lambda: sys.modules[__name__],
     )
 
 

@@ -42,6 +42,7 @@ class Dispatch(NamedTuple):
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]
+    namespace: Callable[[], Any]  #: the package, which array-API code asks for functions
 
 
 _make: Callable[[], Dispatch]
