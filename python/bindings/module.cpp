@@ -19,6 +19,8 @@ NB_MODULE(_core, m) {
   bind_gauge(m);
   bind_runtime(m);
   bind_elementwise(m);
+  bind_along(m);
+  bind_random(m);
   bind_restructure(m);
   bind_matmul(m);
   bind_tasks(m);

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from . import errors
@@ -23,12 +24,18 @@ from ._errors.classes import (
     StorageError,
 )
 from ._expression.names import NAMES as _functions
+from ._expression.names import NAMESPACE as _namespace
 from ._resume import registers as _registers
 
 if TYPE_CHECKING:  # what the functions below load; a test compares them
     from typing import Any
 
-    from . import linalg, sparse
+    from . import linalg, random, sparse
+    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.ranks import median, percentile, quantile
+    from ._along.scans import cumulative_prod, cumulative_sum, diff
+    from ._along.taking import nonzero, take, take_along_axis
     from ._array.array import Array
     from ._array.regions import Region
     from ._array.transactions import transaction
@@ -37,6 +44,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._expression.compute import compute
     from ._expression.expression import Expression
     from ._expression.functions import *  # noqa: F403 - their names are listed there, once
+    from ._expression.namespace import *  # noqa: F403 - the same
     from ._expression.reductions import Reduced
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
@@ -106,8 +114,10 @@ __all__ = [
     "SparseArray",
     "Stats",
     "StorageError",
+    "__array_api_version__",
     "__version__",
     "arange",
+    "bincount",
     "broadcast_to",
     "calibrate",
     "check",
@@ -116,8 +126,12 @@ __all__ = [
     "concat",
     "convert",
     "create",
+    "cumulative_prod",
+    "cumulative_sum",
     "dask_chunks",
     "delete",
+    "diff",
+    "digitize",
     "empty",
     "empty_like",
     "epochs",
@@ -131,11 +145,19 @@ __all__ = [
     "full",
     "full_like",
     "graph",
+    "group_count",
+    "group_mean",
+    "group_sum",
+    "group_var",
+    "histogram",
+    "isin",
     "linspace",
     "map_blocks",
     "map_tiles",
     "matmul",
+    "median",
     "meshgrid",
+    "nonzero",
     "ones",
     "ones_like",
     "open",
@@ -143,6 +165,8 @@ __all__ = [
     "open_raw",
     "pack",
     "pca",
+    "percentile",
+    "quantile",
     "read",
     "rechunk",
     "reduce",
@@ -154,6 +178,8 @@ __all__ = [
     "squeeze",
     "stack",
     "stats",
+    "take",
+    "take_along_axis",
     "tile",
     "timeline",
     "to_dask",
@@ -169,6 +195,10 @@ __all__ = [
     "zeros_like",
 ]
 __all__ += _functions
+__all__ += _namespace
+
+#: The version of the array-API standard whose names these are.
+__array_api_version__ = "2024.12"
 
 # What is loaded when somebody first names it: all of it takes as long as NumPy does.
 
@@ -178,6 +208,28 @@ def _load_arrays() -> dict[str, object]:
     from ._array.regions import Region
     from ._array.transactions import transaction
     from ._output.create import create, from_numpy
+
+    return locals()
+
+
+def _load_along() -> dict[str, object]:
+    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.ranks import median, percentile, quantile
+    from ._along.scans import cumulative_prod, cumulative_sum, diff
+    from ._along.taking import nonzero, take, take_along_axis
+
+    return locals()
+
+
+def _load_namespace() -> dict[str, object]:
+    from ._expression import namespace
+
+    return {name: getattr(namespace, name) for name in _namespace}
+
+
+def _load_random() -> dict[str, object]:
+    import flagstone.random as random
 
     return locals()
 
@@ -291,14 +343,16 @@ def _load_lazy() -> dict[str, object]:
 _LOADED_BY = {
     name: load
     for load in (
-        _load_arrays, _load_files, _load_expressions, _load_matrices, _load_decompositions, _load_storage,
+        _load_along, _load_arrays, _load_files, _load_random,
+        _load_expressions, _load_matrices, _load_decompositions, _load_storage,
         _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
     for name in load.__code__.co_varnames  # what it imports
-} | dict.fromkeys(_functions, _load_named)  # fmt: skip
+} | dict.fromkeys(_functions, _load_named) | dict.fromkeys(_namespace, _load_namespace)  # fmt: skip
 
 
 def _operators() -> _dispatch.Dispatch:
+    from ._along.numpy_functions import numpy_function
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
@@ -309,7 +363,7 @@ def _operators() -> _dispatch.Dispatch:
     return _dispatch.Dispatch(
         ufunc=expression.from_ufunc,
         numpy_ufunc=functions.numpy_ufunc,
-        numpy_function=functions.numpy_function,
+        numpy_function=numpy_function,
         astype=functions.astype,
         clip=functions.clip,
         round=functions.round,
@@ -322,6 +376,7 @@ def _operators() -> _dispatch.Dispatch:
         placed=by_numpy_name,
         columns=columns_of,
         names=names_of,
+        namespace=lambda: sys.modules[__name__],
     )
 
 

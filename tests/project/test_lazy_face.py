@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone._expression import names, namespace
 
 #: The names of the face, of its rooms, and the module that each lies in.
 TREE = ast.parse(Path(fl.__file__).read_text(encoding="utf-8"))
@@ -52,11 +53,15 @@ def test_type_checkers_see_what_is_loaded():
         node for node in TREE.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
     shown = imported(checked.body) - {("typing", "Any", "Any"), ("_expression.functions", "*", "*")}
-    faces = {(None, face, face) for face in ("linalg", "sparse")}
+    shown -= {("_expression.namespace", "*", "*")}
+    faces = {(None, face, face) for face in ("linalg", "random", "sparse")}
     loaders = [
         node for node in TREE.body if isinstance(node, ast.FunctionDef) and node.name.startswith("_load_")
     ]
-    loaded = set().union(*(imported(node.body) for node in loaders if node.name != "_load_named"))
+    loaded = set().union(
+        *(imported(node.body) for node in loaders if node.name not in ("_load_named", "_load_namespace"))
+    )
+    assert namespace.__all__ == names.NAMESPACE
     assert shown - faces == {one for one in loaded if one[0]}
     assert len([one for one in loaded if not one[0]]) == len(faces)
 
@@ -77,10 +82,10 @@ for load, name in first.items():
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0, name
-assert {*fl.__all__, "linalg", "sparse"} <= {*fl._LOADED_BY, *vars(fl)}
+assert {*fl.__all__, "linalg", "random", "sparse"} <= {*fl._LOADED_BY, *vars(fl)}
 print(len(first))
 """
-    assert int(fresh(code)) == 12
+    assert int(fresh(code)) == 15
 
 
 def test_all_names_are_listed_and_starred():
@@ -88,7 +93,7 @@ def test_all_names_are_listed_and_starred():
         "print(*dir(fl)); exec('from flagstone import *'); print(*(n for n in fl.__all__ if n in globals()))"
     )
     listed, starred = (line.split() for line in told.splitlines())
-    assert {*fl.__all__, "errors", "linalg", "sparse"} <= set(listed)
+    assert {*fl.__all__, "errors", "linalg", "random", "sparse"} <= set(listed)
     assert set(starred) == set(fl.__all__)
 
 

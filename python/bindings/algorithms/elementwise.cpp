@@ -2,37 +2,19 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
-
+#include "bindings/algorithms/pass.hpp"
 #include "bindings/core/bindings.hpp"
-#include "flagstone/algorithms/elementwise/pass.hpp"
-#include "flagstone/algorithms/elementwise/reading.hpp"
 #include "flagstone/algorithms/elementwise/tile.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::python {
 namespace {
 
-/// A pass, and how operands came to it when its last graph was built: by then the budget is known.
-struct Pass : elementwise::Pass {
-  struct Last {
-    std::mutex mutex;
-    elementwise::Scheme scheme;
-  };
-  std::shared_ptr<Last> last = std::make_shared<Last>();
-
-  elementwise::Scheme scheme() const {
-    std::lock_guard lock(last->mutex);
-    return last->scheme;
-  }
-};
-
 Job job_of(const Pass& pass) {
   return {[pass](Graph& graph) {
     elementwise::Scheme scheme;
     elementwise::run(graph, pass, scheme);
-    std::lock_guard lock(pass.last->mutex);
-    pass.last->scheme = std::move(scheme);
+    pass.keep(std::move(scheme));
   }};
 }
 

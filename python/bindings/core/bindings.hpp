@@ -56,6 +56,8 @@ void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
+void bind_along(nb::module_& m);
+void bind_random(nb::module_& m);
 void bind_restructure(nb::module_& m);
 void bind_matmul(nb::module_& m);
 void bind_tasks(nb::module_& m);

@@ -243,10 +243,11 @@ class Array(LinearOperator, Elementwise):
     def __setitem__(self, key: Key, value: Any) -> None:
         """Assign a part; `value` is broadcast, an expression is computed by parts.
 
-        Takes what can be read. Chunks that are covered whole are written, others are read, changed and
-        written, once; inside a transaction they wait in memory until they are whole. Of a Zarr array all
-        of it or nothing, and on the disk when this returns (`flagstone.transaction` groups several); a flat
-        file is changed in place and dirty until `flush()`.
+        Takes what can be read, and a lazy mask of the array's shape (``Z[Z > 0.5] = 0``: one pass). Chunks
+        that are covered whole are written, others are read, changed and written, once; inside a transaction
+        they wait in memory until they are whole. Of a Zarr array all of it or nothing, and on the disk when
+        this returns (`flagstone.transaction` groups several); a flat file is changed in place and dirty until
+        `flush()`.
         """
         if self._owner._lazy is not None:
             raise storage_error(
@@ -254,7 +255,7 @@ class Array(LinearOperator, Elementwise):
                 "make one that does with fl.create, or store this one with fl.compute(A, out=...).",
                 errno.EROFS, "",
             )  # fmt: skip
-        if isinstance(value, Elementwise) or is_mapped(value):
+        if isinstance(key, Elementwise) or isinstance(value, Elementwise) or is_mapped(value):
             dispatch().assign(self, key, value)
             return
         assign(self, Call("setitem"), key, value)

@@ -43,6 +43,7 @@ class Dispatch(NamedTuple):
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]
     names: Callable[[Any, int], np.ndarray[Any, Any] | None]  #: of rows (0) or columns (1)
+    namespace: Callable[[], Any]  #: the package, which array-API code asks for functions
 
 
 _make: Callable[[], Dispatch]

@@ -82,6 +82,12 @@ class Elementwise:
             )
         return self[()]
 
+    def __format__(self: Any, how: str) -> str:
+        return format(self._scalar(), how) if how and not self.shape else object.__format__(self, how)
+
+    def __round__(self: Any, decimals: int | None = None) -> Any:
+        return round(self._scalar(), decimals) if not self.shape else self.round(decimals or 0)
+
     def __float__(self) -> float:
         return float(self._scalar())
 
@@ -229,6 +235,54 @@ class Elementwise:
     def imag(self) -> Any:
         """The imaginary part; lazy."""
         return dispatch().numpy_function(self, np.imag, (self,), {})
+
+    @property
+    def mT(self: Any) -> Any:
+        """The transpose of a matrix; its last two dimensions are all that there are."""
+        if len(self.shape) != 2:
+            raise ValueError(f"mT: there are {len(self.shape)} dimensions; 2 are needed (T reverses all).")
+        return self.transpose()
+
+    def transpose(self: Any, *axes: Any) -> Any:
+        """Return the transpose, a view, as `T` is; another order of dimensions is `flagstone.transpose`."""
+        ndim = len(self.shape)
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        order = tuple(range(ndim))[::-1] if not axes or given is None else tuple(d % ndim for d in given)
+        if sorted(order) != list(range(ndim)):
+            raise ValueError(f"transpose: axes are {given!r} of {ndim} dimensions; name each once.")
+        if order == tuple(range(ndim)):
+            return self
+        if order != tuple(range(ndim))[::-1]:
+            raise ValueError(
+                f"transpose: axes are {given!r}; a view reverses all of them (flagstone.transpose writes "
+                "another order)."
+            )
+        return self.T if hasattr(self, "T") else np.asarray(self).T
+
+    def dot(self, other: Any) -> Any:
+        """Return the product of matrices or vectors, ``self @ other``; with a number each element's."""
+        return dispatch().numpy_function(self, np.dot, (self, other), {})
+
+    @property
+    def device(self) -> str:
+        """The one that there is, "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Return this: there is one device."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f"to_device: {device!r} was asked for; there is one device, 'cpu'.")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return the package, for code that is written for the array-API standard."""
+        package = dispatch().namespace()
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", package.__array_api_version__):
+            raise ValueError(
+                f"__array_namespace__: version {api_version!r} of the standard was asked for; there is "
+                f"{package.__array_api_version__}."
+            )
+        return package
 
     # Reductions and conversions, lazy too -------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from .._scratch.scratch import prepare
 from .expression import Expression, as_expression, leaves, lower
 from .reductions import Reduced
 
-__all__ = ["Pass", "compute", "how_of"]
+__all__ = ["Pass", "chunks_for", "compute", "deliver", "how_of"]
 
 _LEAST_CHUNK, _MOST_CHUNK = 256 << 10, 64 << 20
 
@@ -98,7 +98,7 @@ def how_of(built: _core.Pass, tiles: str) -> How:
     return How(method, built.passes, f"{tiles}; {built.why}", between=built.scratch_bytes)
 
 
-def _chunks_for(given: Expression) -> list[int]:
+def chunks_for(given: Expression) -> list[int]:
     """Chunks of a new array: those of the largest operand of its shape, where they are of a useful size."""
     best: Array | None = None
     for leaf in leaves(given):
@@ -150,7 +150,7 @@ class _Compute:
         return list(out)
 
     def _expression(self, groups: dict[Any, Pass], given: Expression, out: Any) -> None:
-        place = Place(self.call, given.shape, given.dtype, out, _chunks_for(given))
+        place = Place(self.call, given.shape, given.dtype, out, chunks_for(given))
         chunks = tuple(place.chunks) if not place.in_memory else None
         wanted = groups.get(given.shape)
         if wanted is None or any(
@@ -169,19 +169,19 @@ class _Compute:
         wanted = groups.get(shape) or self._new(groups, shape)
         places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
         wanted.reduce(item, places)
-        self.answers.append(lambda: _deliver(item.combine([p.result for p in places]), out))
+        self.answers.append(lambda: deliver(item.combine([p.result for p in places]), out))
 
     def _streamed(self, groups: dict[Any, Any], key: Any, item: Any, out: Any) -> None:
         """Join the pass over what is no expression, which the reduction knows how to begin."""
         check_out(self.call.who, out, item.shape, item.dtype)
         if item.nothing:
-            self.answers.append(lambda: _deliver(item.computed(), out))
+            self.answers.append(lambda: deliver(item.computed(), out))
             return
         if key not in groups:
             groups[key] = item.new_pass(self.call)
             self.passes.append(groups[key])
         answer = groups[key].add(item)
-        self.answers.append(lambda: _deliver(answer(), out))
+        self.answers.append(lambda: deliver(answer(), out))
 
     def _new(self, groups: dict[Any, Pass], shape: tuple[int, ...]) -> Pass:
         groups[shape] = Pass(self.call, shape)
@@ -210,7 +210,7 @@ class _Compute:
         return plan
 
 
-def _deliver(value: Any, out: Any) -> Any:
+def deliver(value: Any, out: Any) -> Any:
     """Put a reduction's result where it was asked for."""
     if out is None:
         return value
@@ -230,7 +230,7 @@ def _of_nothing(item: Reduced, out: Any) -> Any:
     if item.name in ("var", "std"):
         options["ddof"] = item.ddof
     if item.name.startswith("arg"):
-        return _deliver(np.empty(item.shape, item.dtype), out)
+        return deliver(np.empty(item.shape, item.dtype), out)
     with np.errstate(all="ignore"):
         import warnings
 
@@ -238,7 +238,7 @@ def _of_nothing(item: Reduced, out: Any) -> Any:
             warnings.simplefilter("ignore")
             value = getattr(np, item.name)(np.empty(item.source.shape, item.source.dtype), **options)
             value = value.astype(item.dtype)  # the dtype that was asked for
-    return _deliver(value, out)
+    return deliver(value, out)
 
 
 @routine

@@ -14,6 +14,7 @@ from .._array.elementwise import one_ddof
 from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .names import NAMES
+from .nan_functions import average, nan_to_num, nanmax, nanmean, nanmin, nanstd, nansum, nanvar, ptp
 from .reductions import Reduced, axes_of
 
 __all__ = NAMES
@@ -209,6 +210,13 @@ def _size(a: Any, axis: Any = None) -> int:
     return math.prod(a.shape[d] for d in axes)
 
 
+def _dot(a: Any, b: Any) -> Any:
+    """Return what np.dot does of numbers, vectors and matrices."""
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return from_ufunc(np.multiply, (a, b))
+    return dispatch().matmul(a, b)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     # What libraries ask first; it loads nothing.
     "shape": lambda a: a.shape,
@@ -224,6 +232,17 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "amin": _reductions["min"],
     "amax": _reductions["max"],
     "count_nonzero": count_nonzero,
+    "dot": _dot,
+    "transpose": lambda a, axes=None: a.transpose(axes),
+    "nansum": nansum,
+    "nanmean": nanmean,
+    "nanvar": nanvar,
+    "nanstd": nanstd,
+    "nanmin": nanmin,
+    "nanmax": nanmax,
+    "nan_to_num": nan_to_num,
+    "ptp": ptp,
+    "average": average,
     **_reductions,
 }
 

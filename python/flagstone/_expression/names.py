@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NAMES"]
+__all__ = ["NAMES", "NAMESPACE"]
 
 #: The one list of these names: the package and the test of the array-API names read it.
 NAMES = [
@@ -26,6 +26,7 @@ NAMES = [
     "atan",
     "atan2",
     "atanh",
+    "average",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -73,12 +74,20 @@ NAMES = [
     "min",
     "minimum",
     "multiply",
+    "nan_to_num",
+    "nanmax",
+    "nanmean",
+    "nanmin",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "negative",
     "not_equal",
     "positive",
     "pow",
     "power",
     "prod",
+    "ptp",
     "real",
     "reciprocal",
     "remainder",
@@ -98,3 +107,10 @@ NAMES = [
     "var",
     "where",
 ]
+
+#: The names of the array API that are no functions of elements: dtypes, constants, what asks and converts.
+NAMESPACE = [
+    "__array_namespace_info__", "asarray", "astype", "bool", "can_cast", "complex64", "complex128", "e",
+    "finfo", "float32", "float64", "from_dlpack", "iinfo", "inf", "int8", "int16", "int32", "int64",
+    "isdtype", "nan", "newaxis", "pi", "result_type", "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array import requests
-from .._array.array import PIECE, Array, updating
+from .._array.array import PIECE, Array, shape_text, updating
 from .._array.basic_index import BasicIndexer, Key
+from .._array.elementwise import Elementwise
 from .._array.handle import is_lazy, is_transposed, members_of, values_of
 from .._array.mapped import off_the_map
+from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .compute import Pass, compute
-from .expression import Expression, as_expression, leaves
+from .expression import Expression, as_expression, constant, leaves, where
 
 __all__ = ["assign", "part"]
 
@@ -56,6 +58,12 @@ def _pass(call: Call, given: Expression, start: Sequence[int], shape: tuple[int,
 def assign(target: Array, key: Key, value: Any) -> None:
     """Store an expression into part of an Array, by pieces; whole first where the two overlap otherwise."""
     call = Call("setitem")
+    if isinstance(key, Elementwise):
+        mask = as_expression(key, "setitem")
+        if mask.dtype != np.bool_ or mask.shape != target.shape:
+            requests.assign(target, call, _indices(target, mask), np.asarray(value))
+            return
+        key, value = ..., _masked(target, mask, value)
     given = as_expression(off_the_map(call, value), "setitem")
     box = BasicIndexer(key, target.shape)
     simple = box.kept == box.shape and not box.flips and given.shape == box.kept and box.count > 0
@@ -91,6 +99,26 @@ def _looks_at(payload: Any, target: Array) -> bool:
         elif one._core.id == ours.id or (ours.located is not None and one._core.located == ours.located):
             return True
     return False
+
+
+def _masked(target: Array, mask: Expression, value: Any) -> Expression:
+    """Return the array with one number where the mask is true."""
+    if np.ndim(value) != 0:
+        raise ShapeError(
+            f"setitem: the value is {shape_text(np.shape(value))} and the mask is lazy; one number is needed "
+            "(a value for each place: Z[...] = fl.where(mask, value, Z))."
+        )
+    return where(mask, constant(np.asarray(value, target.dtype)), target)
+
+
+def _indices(target: Array, mask: Expression) -> NDArray[Any]:
+    """Return a lazy key of fewer dimensions, which fits in memory as any key does."""
+    if mask.dtype.kind not in "biu" or (mask.dtype == np.bool_ and mask.ndim >= len(target.shape)):
+        raise ShapeError(
+            f"setitem: the mask is {shape_text(mask.shape)} {mask.dtype.name} and the array "
+            f"{shape_text(target.shape)}; booleans of its shape are needed."
+        )
+    return np.asarray(mask)
 
 
 def _rows(call: Call, target: Array, given: Expression, box: BasicIndexer) -> int:

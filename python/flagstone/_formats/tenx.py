@@ -81,8 +81,8 @@ def _names(path: str, count: int) -> Names:
                 continue
             if len(found) == count or "\0" in words[0]:
                 raise FormatError(
-                    f"open: '{path}', line {lines.number}: there is more than the {count} names that the matrix "
-                    "beside it has; copy the folder again."
+                    f"open: '{path}', line {lines.number}: there is more than the {count} names that the "
+                    "matrix beside it has; copy the folder again."
                 )
             found.append(words[min(column, len(words) - 1)])
     if len(found) != count:

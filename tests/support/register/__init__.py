@@ -1,6 +1,17 @@
 """The register: an entry for everything public that touches data, each with a small case of its own."""
 
-from . import arrays, command_line, elementwise, files, lazy, linear_algebra, sparse, storage, tasks  # noqa: F401
+from . import (  # noqa: F401
+    along,
+    arrays,
+    command_line,
+    elementwise,
+    files,
+    lazy,
+    linear_algebra,
+    sparse,
+    storage,
+    tasks,
+)
 from .entry import ENTRIES, Entry
 
 __all__ = ["ENTRIES", "Entry"]

@@ -24,18 +24,28 @@ EXCEPTIONS = {
         f"*.{name}": FACTS
         for name in ("chunks", "dtype", "mode", "nbytes", "ndim", "nnz", "path", "shape", "size")
     },
+    **{f"*.{name}": FACTS for name in ("__array_namespace__", "device", "to_device")},
+    "__array_*": FACTS,
+    **dict.fromkeys(("can_cast", "finfo", "iinfo", "isdtype", "result_type"), FACTS),
+    **dict.fromkeys(("e", "inf", "nan", "newaxis", "pi"), "a number, or a dtype"),
+    **dict.fromkeys(("astype", "asarray", "from_dlpack"), LAZY),
+    "random.default_rng": "makes a key of a seed",
     "SparseArray.stored_*": FACTS,
     "SparseArray.__len__": FACTS,
     "Expression.__len__": FACTS,
     "Reduced.__len__": FACTS,
-    **{f"*.{name}": LAZY for name in ("T", "conj", "conjugate", "imag", "real", "lazy", "tiles")},
+    **{
+        f"*.{name}": LAZY
+        for name in ("T", "conj", "conjugate", "imag", "mT", "real", "lazy", "tiles", "transpose")
+    },
+    "*.dot": "the product by another name",
     "SparseArray.operand": "what a job needs of the matrix: handles",
     "SparseArray.__bool__": "refuses, as NumPy does",
     "SparseArray.__array__": "refuses: to_scipy is what loads a sparse matrix",
     "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",
-    "Reduced.__format__": "writes the number that __float__ computes",
-    "Reduced.__round__": "rounds the number that __float__ computes",
     "Reduced.pass_key": "what it can share a read with, from handles",
+    "*.__format__": "writes the number that __float__ computes",
+    "*.__round__": "rounds the number that __float__ computes, or gives a lazy expression",
     "Reduced.combine": "puts together what the parts of a reduction gave, in memory",
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",

@@ -138,9 +138,13 @@ class Builder {
       slots.push_back(states_[r].slots++);
       task.accesses.push_back(again(write(slot(r, slots[r]))));
     }
-    task.accesses.push_back(scratch(kernel::evaluate_scratch(pass.program)));
-    for (const int value : pass.visit.values)
-      task.accesses.push_back(scratch(bytes_of(box.shape, size_of(pass.program.dtype(value)))));
+    const std::vector<VisitedValue> as_read =
+        pass.visit.extend ? values_as_read(*evaluation) : std::vector<VisitedValue>();
+    if (as_read.empty()) {
+      task.accesses.push_back(scratch(kernel::evaluate_scratch(pass.program)));
+      for (const int value : pass.visit.values)
+        task.accesses.push_back(scratch(bytes_of(box.shape, size_of(pass.program.dtype(value)))));
+    }
     if (pass.visit.scratch != 0) task.accesses.push_back(scratch(pass.visit.scratch));
     const auto elements = static_cast<double>(count(box.shape));
     task.cost.flops = elements * pass.program.verbs();
@@ -152,8 +156,18 @@ class Builder {
     for (const int value : pass.visit.values)
       task.cost.bytes_touched +=
           pass.visit.touches * elements * static_cast<double>(size_of(pass.program.dtype(value)));
-    complete(*evaluation, box, first);
-    task.calls = {call::evaluate(evaluation)};
+    if (as_read.empty()) {
+      complete(*evaluation, box, first);
+      task.calls = {call::evaluate(evaluation)};
+    }
+    if (pass.visit.extend) {
+      std::vector<VisitedValue> values = as_read;
+      for (std::size_t i = pass.stores.size(); as_read.empty() && i < evaluation->outputs.size(); ++i) {
+        const auto& output = evaluation->outputs[i];
+        values.push_back({output.access, true, pass.program.dtype(output.value)});
+      }
+      pass.visit.extend(box, values, task);
+    }
     if (pass.visit.body)  // the user's: there is no kernel for it
       task.body = [pass = pass_, box, evaluation = std::move(evaluation)](std::span<const Tile> tiles) {
         std::vector<Tile> visited;
@@ -163,6 +177,23 @@ class Builder {
       };
     graph_.add(std::move(task));
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
+  }
+
+  /// Where the values that are visited lie, if they are operands as read and nothing else is made of them: nothing has
+  /// to be evaluated then.
+  std::vector<VisitedValue> values_as_read(const call::Evaluation& made) const {
+    const Pass& pass = *pass_;
+    if (!pass.stores.empty() || !pass.reductions.empty()) return {};
+    std::vector<VisitedValue> values;
+    for (const int value : pass.visit.values) {
+      if (value >= pass.program.inputs()) return {};
+      const auto i = static_cast<std::size_t>(value);
+      const Operand& operand = pass.operands[i];
+      if (operand.transpose || !made.inputs[i].pieces.empty() || operand.array.ndim() != pass.shape.size()) return {};
+      if (broadcast(operand, pass)) return {};
+      values.push_back({made.inputs[i].access, false, pass.program.dtype(value)});
+    }
+    return values;
   }
 
   /// The reads of one operand, and how the program takes them.

@@ -34,6 +34,13 @@ struct Reduction {
   bool keepdims = false;
 };
 
+/// Where a value of a box lies among the tiles of its task.
+struct VisitedValue {
+  std::uint32_t access = 0;
+  bool scratch = false;  // in C order in a scratch access; else as the operand was read, at any strides
+  Dtype dtype = Dtype::float64;
+};
+
 /// Values of the program that a function looks at, block by block, and stores nowhere.
 struct Visit {
   std::vector<int> values;
@@ -43,6 +50,9 @@ struct Visit {
   std::uint64_t held = 0;                                       // bytes that bodies keep from call to call
   double touches = 1;                                           // how often the body goes over its tiles, for plans
   std::vector<bool> last;  // dimensions along which boxes follow one another first; empty: the last ones
+  /// Adds what another algorithm does with the values of a box: accesses and calls, on the builder's thread, in the
+  /// order of the boxes.
+  std::function<void(const Box&, std::span<const VisitedValue>, TaskSpec&)> extend;
 };
 
 struct Pass {

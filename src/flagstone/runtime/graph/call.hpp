@@ -16,17 +16,28 @@ namespace flagstone {
 
 /// What a call runs. The verbs of elementwise expressions are kernel::Verb: a whole expression is one `evaluate`.
 enum class Kernel : std::uint8_t {
-  zero,      // to := 0
-  fill,      // to := alpha
-  copy,      // to := from
-  add,       // to := to + from
-  scale,     // C := beta C
-  gemm,      // C := alpha op(A) op(B) + beta C
-  convert,   // to := from, as another real dtype
-  assemble,  // to := pieces of another array, their dimensions in another order, or converted
-  evaluate,  // a fused expression: its values stored and folded
-  join,      // accumulators of a fold := joined with others
-  finish,    // to := what accumulators of a fold stand for
+  zero,          // to := 0
+  fill,          // to := alpha
+  copy,          // to := from
+  add,           // to := to + from
+  scale,         // C := beta C
+  gemm,          // C := alpha op(A) op(B) + beta C
+  convert,       // to := from, as another real dtype
+  assemble,      // to := pieces of another array, their dimensions in another order, or converted
+  evaluate,      // a fused expression: its values stored and folded
+  join,          // accumulators of a fold := joined with others
+  finish,        // to := what accumulators of a fold stand for
+  scan,          // to := running sums or products along an axis, on from a carry
+  difference,    // to := neighbours less one another along an axis
+  group_fold,    // accumulators of groups := rows of these labels folded in
+  group_join,    // accumulators of groups := joined with others
+  rank_count,    // counts := keys of each lane by some of their bits
+  rank_choose,   // of each lane, which bins of its counts hold what is looked for
+  rank_collect,  // keys := those that lie in these bins
+  rank_select,   // to := what is looked for, of lanes that lie whole in a tile or were collected
+  bin_count,     // counts := elements by the bin that they lie in
+  bin_index,     // to := the bin of each element
+  generate,      // to := random numbers, each a function of its place
   csr_multiply,
   csr_multiply_transposed,
   csr_gram,         // both of them, while a row is in the nearest cache

@@ -1,0 +1,390 @@
+"""Elements by bin: histogram, bincount, digitize, isin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import shape_text
+from .._array.mapped import off_the_map
+from .._errors.classes import ShapeError
+from .._expression.compute import chunks_for, compute
+from .._expression.expression import Expression
+from .._expression.reductions import reduce
+from .._output.place import Place
+from .._runtime.call import Call
+from .._runtime.plan import Plan
+from .._runtime.routine import At, Prepared, routine
+from .._runtime.runtime import remember, stats
+from .looks import Look, Small, given_value
+
+__all__ = ["bincount", "digitize", "histogram", "isin"]
+
+_NONE: NDArray[np.float64] = np.empty(0, np.float64)
+_NO_WHOLE: NDArray[np.int64] = np.empty(0, np.int64)
+_MOST_BINS = 1 << 31
+
+
+class _Counts(Small):
+    """How many elements lie in each bin; without edges how often 0, 1, ... stand there."""
+
+    def __init__(self, call: Call, given: Expression, bins: int, edges: NDArray[np.float64] | None) -> None:
+        self.edges = edges
+        super().__init__(call, given, ((bins,), np.int64), ((bins,), np.int64), None)
+
+    def job(self, at: At) -> _core.Job:
+        """Return the counting as a job."""
+        target = at(self.numbers)
+        built, value = self.looking()
+        if self.edges is None:
+            return _core.count_integers_job(built, value, target)
+        return _core.count_bins_job(
+            built, value, _core.Bins(self.edges, _NO_WHOLE, False, False, False), target
+        )
+
+    def finish(self, numbers: NDArray[Any]) -> Any:
+        """Return them."""
+        return numbers
+
+
+class _Ends:
+    """The smallest and the largest element: a pass of its own."""
+
+    def __init__(self, given: Expression, memory: int) -> None:
+        self.ends = [reduce(given, name, None, False) for name in ("min", "max")]
+        self.memory = memory
+
+    def plan(self) -> Plan:
+        """Count it."""
+        return compute.plan(*self.ends, memory=self.memory)
+
+    def run(self) -> Any:
+        """Return both."""
+        return compute(*self.ends, memory=self.memory)
+
+
+def _ends(given: Expression, call: Call) -> _Ends:
+    return _Ends(given, call.memory)
+
+
+def after(first: Any, then: Any) -> Any:
+    """Return plan or statistics of two passes, from those of each."""
+    return replace(
+        then, passes=first.passes + then.passes, bytes_read=first.bytes_read + then.bytes_read,
+        flops=first.flops + then.flops, seconds=first.seconds + then.seconds,
+        peak_memory=max(first.peak_memory, then.peak_memory),
+        least_memory=max(first.least_memory, then.least_memory),
+    )  # fmt: skip
+
+
+class _Histogram:
+    """A histogram whose edges may have to be found by a pass of their own."""
+
+    def __init__(self, call: Call, given: Expression, bins: Any, between: Any, density: bool) -> None:
+        self.call, self.given, self.bins, self.between, self.density = call, given, bins, between, density
+        who = call.who
+        if isinstance(bins, str):
+            raise TypeError(f"{who}: bins is {bins!r}; a number of bins or their edges are needed.")
+        if between is not None:
+            low, high = between
+            if not (np.isfinite(low) and np.isfinite(high) and low <= high):
+                raise ValueError(f"{who}: range is {between!r}; finite ones, the lower first, are needed.")
+        self.searched = np.ndim(bins) == 0 and between is None and given.size > 0
+        if np.ndim(bins) == 0:
+            try:
+                number = bins.__index__()
+            except (TypeError, AttributeError):
+                raise TypeError(f"{who}: bins is {bins!r}; a whole number or edges are needed.") from None
+            if not 0 < number < _MOST_BINS:
+                raise ValueError(f"{who}: bins is {bins!r}; one at least is needed.")
+            self.number = number
+        else:
+            edges = np.asarray(bins)
+            if edges.ndim != 1 or len(edges) < 2 or edges.dtype.kind not in "biuf":
+                raise ValueError(f"{who}: edges are {shape_text(edges.shape)}; two or more are needed.")
+            if np.any(edges[:-1] > edges[1:]):
+                raise ValueError(f"{who}: edges decrease; they must increase.")
+            self.number = len(edges) - 1
+
+    def edges(self) -> NDArray[Any]:
+        """Return NumPy's edges; where no range was given, smallest and largest element are looked for."""
+        between = self.between
+        if self.searched:
+            low, high = _ends(self.given, self.call).run()
+            self.first = stats()
+            if not (np.isfinite(low) and np.isfinite(high)):
+                raise ValueError(f"{self.call.who}: the elements go from {low} to {high}; give range=.")
+            between = (low, high)
+            sample = np.array([low, high], self.given.dtype)
+        else:
+            sample = np.empty(0, self.given.dtype)
+        return np.histogram_bin_edges(sample, self.bins, between)
+
+    def counts(self, edges: NDArray[Any] | None) -> _Counts:
+        """Return the call that counts."""
+        double = np.linspace(0.0, 1.0, self.number + 1) if edges is None else edges.astype(np.float64)
+        return _Counts(self.call, self.given, self.number, double)
+
+    def plan(self) -> Plan:
+        """Count the pass that counts, and the one before it."""
+        counted = self.counts(None).plan()
+        if not self.searched:
+            return counted
+        both: Plan = after(_ends(self.given, self.call).plan(), counted)
+        return both
+
+    def run(self) -> Any:
+        """Do it."""
+        self.counts(None).check()
+        edges = self.edges()
+        number = np.zeros(self.number, np.int64)
+        if self.given.size:
+            number = self.counts(edges).run()
+            if self.searched:
+                remember(self.call.runtime, after(self.first, stats()))
+        if not self.density:
+            return number, edges
+        return number / np.diff(edges).astype(np.float64) / number.sum(), edges
+
+
+@routine
+def histogram(
+    a: Any, /, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None, *,
+    memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return how many elements lie in each bin, and the edges of the bins.
+
+    Parameters
+    ----------
+    a : Array, Expression or ndarray
+        Real numbers of any shape.
+    bins : int or array
+        How many, equally wide, or their edges.
+    range : (float, float), optional
+        From where to where; default: from the smallest to the largest element, which takes a read more.
+    density : bool
+        Divide by width and number, so that the integral is 1.
+    weights : optional
+        Not taken.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    counts, edges : ndarray
+
+    Raises
+    ------
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    One read, two without `range` and edges. Edges and counts are NumPy's: ``edges[i] <= x < edges[i + 1]``,
+    compared in float64, the last edge in the last bin.
+    """
+    if weights is not None:
+        raise TypeError("histogram: weights are not taken; group_sum(weights, bin of each) adds them up.")
+    call = Call("histogram", memory)
+    return _Histogram(
+        call, given_value("histogram", off_the_map(call, a), "biuf"), bins, range, bool(density)
+    )
+
+
+class _BinCount:
+    """How often each whole number stands there; the largest is looked for first."""
+
+    def __init__(self, call: Call, given: Expression, minlength: int) -> None:
+        self.call, self.given, self.minlength = call, given, minlength
+
+    def plan(self) -> Plan:
+        """Count the pass before, and the one that counts, into as many numbers as are known."""
+        counted = _Counts(self.call, self.given, max(1, self.minlength), None).plan()
+        both: Plan = after(_ends(self.given, self.call).plan(), counted)
+        return both
+
+    def run(self) -> Any:
+        """Do it."""
+        if self.given.size == 0:
+            return np.zeros(self.minlength, np.int64)
+        _Counts(self.call, self.given, max(1, self.minlength), None).check()
+        low, high = _ends(self.given, self.call).run()
+        first = stats()
+        if low < 0:
+            raise ValueError(f"bincount: {low} is among the elements; none may be below 0.")
+        numbers = _Counts(self.call, self.given, max(int(high) + 1, self.minlength), None).run()
+        remember(self.call.runtime, after(first, stats()))
+        return numbers
+
+
+@routine
+def bincount(
+    x: Any, /, weights: Any = None, minlength: int = 0, *, memory: int | str | None = None
+) -> Prepared[Any]:
+    """Return how often each whole number from 0 on stands in an array.
+
+    Parameters
+    ----------
+    x : Array, Expression or ndarray
+        One dimension of integers, none below 0.
+    weights : optional
+        Not taken.
+    minlength : int
+        How many counts there are at least.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    ndarray
+        int64.
+
+    Raises
+    ------
+    BudgetError
+        The limit is too small for the counts; the largest number is found by a read.
+
+    Notes
+    -----
+    Two reads: the largest number, then the counts.
+    """
+    if weights is not None:
+        raise TypeError("bincount: weights are not taken; fl.group_sum(weights, x) adds them up.")
+    call = Call("bincount", memory)
+    given = given_value("bincount", off_the_map(call, x), "iub")
+    if given.ndim != 1:
+        raise ShapeError(f"bincount: the array is {shape_text(given.shape)}; one dimension is needed.")
+    if minlength < 0:
+        raise ValueError(f"bincount: minlength is {minlength}; 0 or more is needed.")
+    return _BinCount(call, given, int(minlength))
+
+
+class _Places(Look):
+    """Where each element lies among edges, or whether it is one of them."""
+
+    def __init__(self, call: Call, given: Expression, bins: _core.Bins, dtype: Any, out: Any) -> None:
+        super().__init__(call, given)
+        self.bins = bins
+        self.place = Place(call, given.shape, np.dtype(dtype), out, chunks_for(given))
+        self.places = [self.place]
+        call.outputs = 0 if self.place.in_memory else 1
+
+    def job(self, at: At) -> _core.Job:
+        """Return it as a job."""
+        target = at(self.place)
+        built, value = self.looking()
+        return _core.bin_index_job(built, value, self.bins, target)
+
+
+def _bins_of(
+    who: str, edges: NDArray[Any], kind: str, right: bool, *, down: bool = False, invert: bool = False
+) -> _core.Bins:
+    """Return edges that do not decrease as the kernel compares with them."""
+    if kind in "biu" and edges.dtype.kind in "bi":
+        return _core.Bins(_NONE, np.ascontiguousarray(edges, np.int64), right, down, invert)
+    if edges.dtype.kind not in "biuf":
+        raise TypeError(f"{who}: {edges.dtype} was given; real numbers are needed.")
+    return _core.Bins(np.ascontiguousarray(edges, np.float64), _NO_WHOLE, right, down, invert)
+
+
+@routine
+def digitize(
+    x: Any, /, bins: Any, right: bool = False, *, out: Any = None, memory: int | str | None = None
+) -> Prepared[Any]:
+    """Return the bin that each element lies in.
+
+    Parameters
+    ----------
+    x : Array, Expression or ndarray
+        Real numbers.
+    bins : array
+        Edges, increasing or decreasing.
+    right : bool
+        Whether an element that is an edge lies below it.
+    out : path, Array or ndarray, optional
+        Where the result goes, as for `compute`. Default: scratch.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    Array
+        int64, of x's shape.
+
+    Raises
+    ------
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    Reads x once and writes 8 bytes an element; log2(edges) comparisons an element.
+    """
+    call = Call("digitize", memory)
+    given = given_value("digitize", off_the_map(call, x), "biuf")
+    edges = np.asarray(bins)
+    if edges.ndim != 1:
+        raise ShapeError(f"digitize: edges are {shape_text(edges.shape)}; one dimension is needed.")
+    if not len(edges) or not np.any(edges[:-1] > edges[1:]):
+        return _Places(call, given, _bins_of("digitize", edges, given.dtype.kind, right), np.int64, out)
+    if np.any(edges[:-1] < edges[1:]):
+        raise ValueError("digitize: edges go up and down; they must increase or decrease.")
+    bins_down = _bins_of("digitize", edges[::-1], given.dtype.kind, right, down=True)
+    return _Places(call, given, bins_down, np.int64, out)
+
+
+@routine
+def isin(
+    x: Any, test_elements: Any, /, *, assume_unique: bool = False, invert: bool = False, out: Any = None,
+    memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return which elements are among others.
+
+    Parameters
+    ----------
+    x : Array, Expression or ndarray
+        Real numbers.
+    test_elements : array
+        Those that are looked for; they are held in memory, sorted.
+    assume_unique : bool
+        Taken for NumPy's sake.
+    invert : bool
+        Which are not.
+    out, memory
+        As for `digitize`.
+
+    Returns
+    -------
+    Array
+        bool, of x's shape.
+
+    Raises
+    ------
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    Reads x once and writes a byte an element; log2(test elements) comparisons an element.
+    """
+    call = Call("isin", memory)
+    given = given_value("isin", off_the_map(call, x), "biuf")
+    tested = np.asarray(test_elements).ravel()
+    if tested.dtype.kind not in "biuf":
+        raise TypeError(f"isin: {tested.dtype} was given to look for; real numbers are needed.")
+    call.room("the sorted elements that are looked for", 3 * 8 * math.prod(tested.shape))
+    if tested.dtype.kind == "f" and given.dtype.kind in "biu":  # whole ones may be there
+        tested = tested[np.isfinite(tested) & (tested == np.floor(tested))]
+    elif tested.dtype.kind == "f":
+        tested = tested[~np.isnan(tested)]
+    if tested.dtype == np.uint64 and given.dtype.kind in "biu":
+        if len(tested) and tested.max() > np.iinfo(np.int64).max:
+            raise TypeError("isin: unsigned integers beyond 2^63 are not looked for; take floats.")
+        tested = tested.astype(np.int64)
+    bins = _bins_of("isin", np.unique(tested), given.dtype.kind, False, invert=bool(invert))
+    return _Places(call, given, bins, np.bool_, out)

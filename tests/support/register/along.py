@@ -1,0 +1,124 @@
+"""Along an axis, by group, in order, by bin, by index; random arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import flagstone as fl
+
+from .data import SIDE, TALL
+from .entry import entry
+
+STORED = ("a.npy", "f.npy", "a.zarr", "packed.zarr", "small.zarr")
+GROUPED = ("group_sum", "group_mean", "group_var")
+RANKS = ("median", "quantile", "percentile")
+SCANS = ("cumulative_sum", "cumulative_prod", "diff")
+
+
+@entry(
+    "running sums and differences",
+    *SCANS,
+    *(f"{name}.plan" for name in SCANS),
+    variants=tuple(f"{n} {s}" for n in SCANS for s in STORED),
+)
+def scans(case):
+    name, stored = case.split()
+    a = fl.open(stored)
+    return lambda: getattr(fl, name)(a, axis=0, out="scan.zarr")
+
+
+@entry("rows by group", *GROUPED, *(f"{name}.plan" for name in GROUPED), variants=("sum", "mean", "var"))
+def groups(name):
+    a, labels = fl.open("tall.npy"), np.arange(TALL[0]) % 300
+    return lambda: getattr(fl, f"group_{name}")(a, labels)
+
+
+@entry("group_count", "group_count")
+def counts():
+    labels = np.arange(100_000) % 300
+    return lambda: fl.group_count(labels)
+
+
+@entry(
+    "medians",
+    *RANKS,
+    *(f"{name}.plan" for name in RANKS),
+    variants=(*STORED, "quantile", "percentile", "all"),
+)
+def medians(name):
+    if name in ("quantile", "percentile"):
+        a = fl.open("a.npy")
+        return lambda: getattr(fl, name)(a, [0.1, 0.5], 0)
+    a = fl.open("tall.npy" if name == "all" else name)
+    return lambda: fl.median(a, None if name == "all" else 0)
+
+
+@entry(
+    "histogram",
+    "histogram",
+    "histogram.plan",
+    "bincount",
+    "bincount.plan",
+    variants=("bins", "edges", "bincount"),
+)
+def histogram(name):
+    if name == "bincount":
+        whole = fl.open_raw("ints.npy", "int32", SIDE * SIDE, offset=128)
+        return lambda: fl.bincount(whole)
+    a = fl.open("a.npy")
+    return lambda: fl.histogram(a, 20 if name == "bins" else [-1, 0, 2])
+
+
+@entry("bins of elements", "digitize", "digitize.plan", "isin", "isin.plan", variants=("digitize", "isin"))
+def bins(name):
+    a = fl.open("a.npy" if name == "digitize" else "ints.npy")
+    return lambda: getattr(fl, name)(a, [-1, 0, 3], out="bins.zarr")
+
+
+@entry(
+    "take",
+    "take",
+    "take_along_axis",
+    variants=("rows", "columns", "along"),
+    refused_late="blocks follow what is left",
+)
+def take(name):
+    a, order = fl.open("a.npy"), np.arange(SIDE)[::-1]
+    if name == "along":
+        each = np.tile(np.arange(40), (SIDE, 1))
+        return lambda: fl.take_along_axis(a, each, 1, out="taken.zarr")
+    return lambda: fl.take(a, order, 0 if name == "rows" else 1, out="taken.zarr")
+
+
+@entry("nonzero", "nonzero", refused_late="how many there are is counted first")
+def nonzero():
+    a = fl.open("a.npy")
+    return lambda: fl.nonzero(a > 3)
+
+
+DRAWS = ("random", "uniform", "standard_normal", "normal", "exponential", "poisson", "integers", "choice")
+
+
+@entry("random arrays", *(f"random.Generator.{name}" for name in DRAWS), variants=DRAWS)
+def random(name):
+    rng = fl.random.default_rng(3)
+    first = {"integers": (9,), "choice": (9,)}.get(name, ())
+    return lambda: getattr(rng, name)(*first, size=(SIDE, SIDE // 4), out="random.zarr")
+
+
+@entry("random permutation", "random.Generator.permutation")
+def permutation():
+    rng = fl.random.default_rng(3)
+    return lambda: rng.permutation(2_000_000, out="random.zarr")
+
+
+@entry("Z[Z > 0.5] = 0", variants=("zarr", "npy"))
+def masked(kind):
+    a = fl.rechunk(fl.open("a.npy"), out=f"masked.{kind}")
+    z = fl.open(f"masked.{kind}", mode="r+")
+    del a
+
+    def assign():
+        z[z > 0.5] = 0
+
+    return assign
