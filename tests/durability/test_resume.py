@@ -67,6 +67,9 @@ _OPENED = {
     "hdf5": 'fl.open("a.h5", key="a")',
     "csr": 'fl.open("s.zarr").T',
     "csc": 'fl.open("s.zarr")',
+    "expression": 'fl.open("a.zarr") * 2 + np.arange(1200, dtype="f4")',
+    "mapped": 'fl.concat([fl.flip(fl.open("a.zarr"), 0)[:0], fl.flip(fl.open("a.zarr"), 0)])',
+    "generated": 'fl.full((1500, 1200), 0.5, "f4")',
 }
 
 _DENSE = 'fl.matmul(A, A.T, out="c.zarr", memory="160MiB")'
@@ -99,7 +102,8 @@ def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     process(call, kill=1)
     (left,) = left_at(tmp_path / "c.zarr")
     assert left.resumable
-    named = json.loads(left.record)["arguments"]["a"].get("opener", [None])[0]
+    told = json.loads(left.record)["arguments"]["a"]
+    named = told.get("lazy", told.get("opener", [None]))[0]
     assert named == (None if kind in ("path", "csr") else kind)  # what needs no more than its path
     what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
     assert "resumed at" in what
