@@ -13,6 +13,8 @@ from tests.support.array_api_oracle import DTYPES, EXAMPLES, PLACES, SEEDS, SHAP
 from tests.support.examples import examples
 from tests.support.strategies import DTYPES as ALL
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
 #: What is held to the standard here (test_array_api.py compares the list with the standard's).
 CREATION = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
@@ -172,6 +174,8 @@ def test_numpys_functions_give_arrays(tmp_path):
         ("broadcast_to", ((3, 4, 6),)), ("squeeze", ()), ("ones_like", ()), ("triu", (1,)),
     ]:  # fmt: skip
         same(getattr(np, name)(X, *arguments), getattr(np, name)(x, *arguments))
+    with pytest.raises(TypeError, match="numpy.concatenate: out= is not possible here"):
+        np.concatenate([X, X], out=np.empty((8, 6)))
     line = fl.from_numpy(np.arange(5))
     same(np.roll(line, 2), np.roll(np.arange(5), 2))
     same(fl.concat([line, line], None), np.concatenate([np.arange(5)] * 2, None))
@@ -184,7 +188,7 @@ def test_refusals():
         (ValueError, "concat: the list of arrays is empty", lambda: fl.concat([])),
         (fl.ShapeError, "concat: array 0 is 3 x 4 and array 1 is 4; extents", lambda: fl.concat([X, X[0]])),
         (fl.ShapeError, "must be equal but along axis 0", lambda: fl.concat([X, X[:, 1:]])),
-        (np.exceptions.AxisError, "", lambda: fl.concat([X], 2)),
+        (np.exceptions.AxisError, "out of bounds", lambda: fl.concat([X], 2)),
         (fl.ShapeError, "concat: axis is None", lambda: fl.concat([X, X], None)),
         (ValueError, "concat: an array without dimensions", lambda: fl.concat([X.sum(), X.sum()])),
         (fl.ShapeError, "stack: array 0 is 3 x 4 and array 1 is 2 x 4", lambda: fl.stack([X, X[1:]])),

@@ -288,7 +288,13 @@ def numpy_function(self: Any, function: Callable[..., Any], args: Any, options: 
         first = args[0] if args else kept.pop("a") if "a" in kept else kept.pop("x")
         return _FUNCTIONS[name](first, *args[1:], **kept)
     if (placed := dispatch().placed(name)) is not None:
-        return placed(*args, **{k: v for k, v in options.items() if v is not None})
+        kept = {k: v for k, v in options.items() if v is not None}
+        for refused in {"out", "casting", "subok", "order"} & kept.keys():
+            raise TypeError(
+                f"numpy.{name}: {refused}= is not possible here, where nothing is moved; leave it out, and "
+                "store the result with flagstone.compute(..., out=...) where that is wanted."
+            )
+        return placed(*args, **kept)
     size = getattr(self, "nbytes", 0)
     raise TypeError(
         f"numpy.{name}: NumPy functions do not load a flagstone.{type(self).__name__} of {size} bytes by "
