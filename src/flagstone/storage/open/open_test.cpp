@@ -150,8 +150,8 @@ TEST_F(OpenTest, WhatNobodyReads) {
   write("x.bin", std::string(800, '\1'));
   EXPECT_THAT(message_of([&] { open(at("x.bin")); }),
               AllOf(HasSubstr("'" + at("x.bin") + "' is no format that is read here"), HasSubstr("open_raw")));
-  write("x.csv", "1,2\n");
-  EXPECT_THAT(message_of([&] { open(at("x.csv")); }), HasSubstr("is no format that is read here"));
+  write("x.dat", "1,2\n");
+  EXPECT_THAT(message_of([&] { open(at("x.dat")); }), HasSubstr("is no format that is read here"));
   write("empty.npy", "");
   EXPECT_THAT(message_of([&] { open(at("empty.npy")); }), HasSubstr("is empty"));
   fs::create_directories(at("folder"));
