@@ -258,7 +258,8 @@ def test_bad_keys_are_one_sentence(key, error, message):
 
 
 @pytest.mark.parametrize(("name", "turned"), [
-    ("x.zarr", False), ("x.npz", False), ("x.h5ad", False), ("x.mtx", False), ("x.npz", True), ("x.zarr", True),
+    ("x.zarr", False), ("x.npz", False), ("x.h5ad", False), ("x.mtx", False), ("x.npz", True),
+    ("x.zarr", True),
     pytest.param("x.h5ad", True, marks=pytest.mark.slow), pytest.param("x.mtx", True, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_views_are_exported(stored, tmp_path, name, turned):
