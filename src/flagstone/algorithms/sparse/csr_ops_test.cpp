@@ -267,13 +267,15 @@ std::vector<std::vector<Index>> choices(Index m) {
 }
 
 TEST(CsrOps, ChosenRowsMatchTheirDenseProducts) {
-  for (const Kind& kind : kinds) {
-    const auto all = choices(300);
-    for (std::size_t i = 0; i < all.size(); ++i) {
+  const auto all = choices(300);
+  const std::vector<Index> some{3, 4, 5, 20, 21, 75, 100, 101, 149};
+  for (std::size_t k = 0; k < std::size(kinds); ++k) {
+    const Kind& kind = kinds[k];
+    for (const std::size_t i : {k % all.size(), (k + 3) % all.size()}) {
       const bool wide = i % 2 == 0;
       check_all(kind, 300, 40, 7, wide ? Dtype::float64 : Dtype::float32, wide, all[i], i % 3 == 0 ? 0 : 24);
     }
-    const std::vector<Index> some{3, 4, 5, 20, 21, 75, 100, 101, 149};
+    if (k % 3 != 0) continue;
     for (const Fold fold : {Fold::sum, Fold::min, Fold::max, Fold::nonzero, Fold::moments, Fold::counts})
       for (const bool rows : {false, true}) {
         const Statistics done = check_fold(kind, Dtype::float64, fold, rows, some);

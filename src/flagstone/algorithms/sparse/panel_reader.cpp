@@ -179,24 +179,56 @@ void PanelReader::load_pointers(std::span<const Tile> tiles, const Places& at) c
     if (at.pointers[i] < at.pointers[i - 1]) throw wrong(i);
 }
 
-/// Decodes, converts and checks elements [from, to) into place `offset` of the buffers.
-void PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to,
-                                Index offset) const {
-  std::byte* values = at.values + static_cast<std::size_t>(offset) * size_of(real_);
-  if (values_.dtype() == real_) {
-    values_.fetch(tiles, from, to, values, at.workspace);
-  } else {
-    values_.fetch(tiles, from, to, at.staging, at.workspace);
-    kernel::convert(row_of(at.staging, values_.dtype(), to - from), nullptr, row_of(values, real_, to - from));
+/// Calls f(from, to) for the elements of [from, to) that belong to rows that are seen, stretch by stretch, from row
+/// `next` on; returns the first such row that is not complete then.
+template <class F>
+Index PanelReader::each_kept(const Places& at, Index from, Index to, Index next, F f) const {
+  for (; next < rows(); ++next) {
+    const Index first = at.pointers[at.chosen[next]], last = at.pointers[at.chosen[next] + 1];
+    if (const Index low = std::max(from, first), high = std::min(to, last); low < high) f(low, high);
+    if (last > to) break;
   }
+  return next;
+}
+
+/// Closes up elements [from, to), which lie at `data`, where rows are chosen. Returns how many stay.
+Index PanelReader::keep_rows(const Places& at, Index from, Index to, Index next, std::byte* data,
+                             std::size_t item) const {
+  if (!chosen_) return to - from;
+  Index stay = 0;
+  each_kept(at, from, to, next, [&](Index low, Index high) {
+    std::memmove(data + static_cast<std::size_t>(stay) * item, data + static_cast<std::size_t>(low - from) * item,
+                 static_cast<std::size_t>(high - low) * item);
+    stay += high - low;
+  });
+  return stay;
+}
+
+/// Decodes elements [from, to), keeps those of rows that are seen (from row `next` on), converts and checks them, into
+/// place `offset` of the buffers. Returns how many stay.
+Index PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset,
+                                 Index next) const {
+  std::byte* values = at.values + static_cast<std::size_t>(offset) * size_of(real_);
+  const bool as_stored = values_.dtype() == real_;
+  std::byte* raw = as_stored ? values : at.staging;
+  values_.fetch(tiles, from, to, raw, at.workspace);
+  const Index stay = keep_rows(at, from, to, next, raw, values_.item());
+  if (!as_stored && stay > 0) kernel::convert(row_of(raw, values_.dtype(), stay), nullptr, row_of(values, real_, stay));
   std::byte* columns = at.columns + static_cast<std::size_t>(offset) * size_of(column_);
   std::byte* stored = columns_.item() == size_of(column_) ? columns : at.staging;
   columns_.fetch(tiles, from, to, stored, at.workspace);
-  const Index bad = kernel::unpack_columns(stored, columns_.dtype(), to - from, stored_cols_, columns);
-  if (bad >= 0)
-    throw FormatError("csr: " + path_ + ": the column index of stored value " + std::to_string(from + bad) +
-                      " is outside the matrix's " + std::to_string(stored_cols_) +
-                      " columns; the file is damaged, write or copy it again.");
+  keep_rows(at, from, to, next, stored, columns_.item());
+  Index bad = kernel::unpack_columns(stored, columns_.dtype(), stay, stored_cols_, columns);
+  if (bad < 0) return stay;
+  Index place = from + bad;
+  if (chosen_)
+    each_kept(at, from, to, next, [&](Index low, Index high) {
+      if (bad >= 0 && bad < high - low) place = low + bad;
+      bad -= high - low;
+    });
+  throw FormatError("csr: " + path_ + ": the column index of stored value " + std::to_string(place) +
+                    " is outside the matrix's " + std::to_string(stored_cols_) +
+                    " columns; the file is damaged, write or copy it again.");
 }
 
 /// Lists the rows that are seen, and their ends as if the others held nothing.
@@ -205,27 +237,6 @@ void PanelReader::choose_rows(const Places& at) const {
   at.ends[0] = 0;
   for (Index i = 0; i < rows(); ++i)
     at.ends[i + 1] = at.ends[i] + at.pointers[at.chosen[i] + 1] - at.pointers[at.chosen[i]];
-}
-
-/// Closes up the values of rows that are seen among elements [from, to), which lie at `offset` of the buffers; `next`:
-/// the first such row that is not complete, before and after. Returns how many values stay.
-Index PanelReader::keep_rows(const Places& at, Index from, Index to, Index offset, Index& next) const {
-  Index stay = 0;
-  for (; next < rows(); ++next) {
-    const Index first = at.pointers[at.chosen[next]], last = at.pointers[at.chosen[next] + 1];
-    const Index low = std::max(from, first), high = std::min(to, last);
-    if (low < high) {
-      const auto move = [&](std::byte* data, std::size_t item) {
-        std::memmove(data + static_cast<std::size_t>(offset + stay) * item,
-                     data + static_cast<std::size_t>(offset + low - from) * item,
-                     static_cast<std::size_t>(high - low) * item);
-      };
-      move(at.values, size_of(real_)), move(at.columns, size_of(column_));
-      stay += high - low;
-    }
-    if (last > to) break;
-  }
-  return stay;
 }
 
 void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
@@ -270,8 +281,8 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
       throw FormatError("csr: " + path_ + ": row " + std::to_string(panel_.row + (chosen_ ? at.chosen[row] : row)) +
                         " has more values than the " + std::to_string(stored_cols_) +
                         " columns allow; sum its duplicates first (fl.from_blocks does).");
-    load_elements(tiles, at, decoded, end, held);
-    const Index came = chosen_ ? keep_rows(at, decoded, end, held, next) : end - decoded;
+    const Index came = load_elements(tiles, at, decoded, end, held, next);
+    if (chosen_) next = each_kept(at, decoded, end, next, [](Index, Index) {});
     Index count = came;
     if (transform_) {
       while (at.ends[open + 1] <= passed) ++open;

@@ -80,8 +80,11 @@ class PanelReader {
   Index stored_values() const { return panel_.last - panel_.first; }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
   void choose_rows(const Places& at) const;
-  void load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset) const;
-  Index keep_rows(const Places& at, Index from, Index to, Index offset, Index& next) const;
+  template <class F>
+  Index each_kept(const Places& at, Index from, Index to, Index next, F f) const;
+  Index keep_rows(const Places& at, Index from, Index to, Index next, std::byte* data, std::size_t item) const;
+  Index load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset,
+                      Index next) const;
 
   std::string path_;
   CsrPanelRange panel_;
