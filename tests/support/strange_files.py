@@ -126,6 +126,16 @@ def tenx_h5(path: str) -> None:
         file["matrix/barcodes"] = [b"cell"] * SPARSE.shape[0]
 
 
+def netcdf(path: str) -> None:
+    import scipy.io
+
+    with scipy.io.netcdf_file(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 7)
+        file.createVariable("time", "f8", ("time",))[:6] = range(6)
+        file.createVariable("a", "f8", ("time", "x"))[:6] = DENSE
+
+
 def tenx_folder(path: str) -> None:
     os.mkdir(path)
     fl.convert(fl.from_blocks([SPARSE.T.tocsr()]), f"{path}/matrix.mtx")
@@ -152,6 +162,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "HDF5": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "HDF5, AnnData": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "HDF5, 10x": tenx_h5,
+    "NetCDF": netcdf,
     "10x folder": tenx_folder,
     "Parquet folder": parquet_folder,
     "Parquet": lambda path: fl.convert(fl.from_numpy(DENSE), path),
@@ -164,7 +175,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
 }
 SUFFIXES = {
-    "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
+    "NetCDF": ".nc", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
     "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",

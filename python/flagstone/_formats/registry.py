@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from .._errors.classes import FormatError
-from . import hdf5, npz  # noqa: F401 - which register how their members are opened again
+from . import hdf5, netcdf3, npz  # noqa: F401 - which register how their members are opened again
 
 __all__ = ["FORMATS", "SIGNATURE", "Format", "for_writing", "of_file"]
 
@@ -33,6 +33,10 @@ def _hdf5() -> ModuleType:
     from .hdf5 import file
 
     return file
+
+
+def _netcdf3() -> ModuleType:
+    return netcdf3
 
 
 def _matrixmarket() -> ModuleType:
@@ -113,6 +117,7 @@ FORMATS = (
     Format("npy", (".npy",), _npy, lambda head: head[:6] == b"\x93NUMPY"),
     Format("npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True, True),
     Format("HDF5", (".h5ad", ".h5", ".hdf5"), _hdf5, _signature, False, True),
+    Format("NetCDF", (".nc",), _netcdf3, netcdf3.recognises, False, True),
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
