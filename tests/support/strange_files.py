@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,6 +137,16 @@ def netcdf(path: str) -> None:
         file.createVariable("a", "f8", ("time", "x"))[:6] = DENSE
 
 
+def zarr_zip(path: str) -> None:
+    fl.from_numpy(DENSE, path + ".zarr").close()
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(Path(path + ".zarr").rglob("*.json")):
+            archive.write(file, file.relative_to(path + ".zarr"))
+        for file in sorted(Path(path + ".zarr").rglob("c/*/*")):
+            archive.write(file, file.relative_to(path + ".zarr"))
+    shutil.rmtree(path + ".zarr")
+
+
 def tenx_folder(path: str) -> None:
     os.mkdir(path)
     fl.convert(fl.from_blocks([SPARSE.T.tocsr()]), f"{path}/matrix.mtx")
@@ -163,6 +174,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "HDF5, AnnData": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "HDF5, 10x": tenx_h5,
     "NetCDF": netcdf,
+    "Zarr in a zip": zarr_zip,
     "10x folder": tenx_folder,
     "Parquet folder": parquet_folder,
     "Parquet": lambda path: fl.convert(fl.from_numpy(DENSE), path),
@@ -175,7 +187,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
 }
 SUFFIXES = {
-    "NetCDF": ".nc", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
+    "NetCDF": ".nc", "Zarr in a zip": ".zip", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
     "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
