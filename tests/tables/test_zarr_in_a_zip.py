@@ -29,7 +29,8 @@ VALUES = np.arange(40 * 33, dtype="f8").reshape(40, 33)
 @pytest.mark.parametrize("how", [
     {"zarr_format": 3}, {"zarr_format": 3, "compressors": None},
     {"zarr_format": 3, "shards": (20, 32)},
-    {"zarr_format": 3, "compressors": zarr.codecs.GzipCodec()}, {"zarr_format": 2}, {"zarr_format": 2, "compressors": None},
+    {"zarr_format": 3, "compressors": zarr.codecs.GzipCodec()},
+    {"zarr_format": 2}, {"zarr_format": 2, "compressors": None},
 ])  # fmt: skip
 def test_what_zarr_python_zips(tmp_path, dtype, how):
     values = VALUES.astype(dtype)
