@@ -118,7 +118,8 @@ with h5py.File("sst.nc", "w") as file:
     sst.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": np.int16(7)})
 import os
 import anndata, pandas, scipy.io
-kinds = pandas.DataFrame({"leiden": pandas.Categorical(["0", "1"] * 20)}, index=[f"cell{i}" for i in range(40)])
+names = [f"cell{i}" for i in range(40)]
+kinds = pandas.DataFrame({"leiden": pandas.Categorical(["0", "1"] * 20)}, index=names)
 anndata.AnnData(X=counts_of(40, 30), obs=kinds).write_h5ad("cells.h5ad")
 mask = np.arange(40) % 3 == 0
 for folder in ("parts", "filtered_feature_bc_matrix"):
