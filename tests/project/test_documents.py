@@ -116,6 +116,22 @@ import h5py
 with h5py.File("sst.nc", "w") as file:
     sst = file.create_dataset("analysed_sst", data=rng.integers(0, 900, (40, 50), dtype="i2"))
     sst.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": np.int16(7)})
+import os
+import anndata, pandas, scipy.io
+names = [f"cell{i}" for i in range(40)]
+kinds = pandas.DataFrame({"leiden": pandas.Categorical(["0", "1"] * 20)}, index=names)
+anndata.AnnData(X=counts_of(40, 30), obs=kinds).write_h5ad("cells.h5ad")
+mask = np.arange(40) % 3 == 0
+for folder in ("parts", "filtered_feature_bc_matrix"):
+    os.mkdir(folder)
+with open("weather.csv", "w") as file:
+    file.write("day;temperature;wind\\n2024-01-01;3.5;7\\n2024-01-02;-1;NA\\n")
+for i in range(2):
+    np.savetxt(f"parts/{i}.csv", rng.random((5, 3)), delimiter=",")
+scipy.io.mmwrite("filtered_feature_bc_matrix/matrix.mtx", counts_of(30, 40).tocoo())
+for name, count in (("barcodes", 40), ("features", 30)):
+    with open(f"filtered_feature_bc_matrix/{name}.tsv", "w") as file:
+        file.writelines(f"id{i}\\tname{i}\\n" for i in range(count))
 """),
     "docs/guide/memory.md": Page("""
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)

@@ -14,6 +14,7 @@ import socket
 import sys
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -126,6 +127,26 @@ def tenx_h5(path: str) -> None:
         file["matrix/barcodes"] = [b"cell"] * SPARSE.shape[0]
 
 
+def netcdf(path: str) -> None:
+    import scipy.io
+
+    with scipy.io.netcdf_file(path, "w") as file:
+        file.createDimension("time", None)
+        file.createDimension("x", 7)
+        file.createVariable("time", "f8", ("time",))[:6] = range(6)
+        file.createVariable("a", "f8", ("time", "x"))[:6] = DENSE
+
+
+def zarr_zip(path: str) -> None:
+    fl.from_numpy(DENSE, path + ".zarr").close()
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(Path(path + ".zarr").rglob("*.json")):
+            archive.write(file, file.relative_to(path + ".zarr"))
+        for file in sorted(Path(path + ".zarr").rglob("c/*/*")):
+            archive.write(file, file.relative_to(path + ".zarr"))
+    shutil.rmtree(path + ".zarr")
+
+
 def tenx_folder(path: str) -> None:
     os.mkdir(path)
     fl.convert(fl.from_blocks([SPARSE.T.tocsr()]), f"{path}/matrix.mtx")
@@ -152,6 +173,8 @@ STORES: dict[str, Callable[[str], object]] = {
     "HDF5": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "HDF5, AnnData": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "HDF5, 10x": tenx_h5,
+    "NetCDF": netcdf,
+    "Zarr in a zip": zarr_zip,
     "10x folder": tenx_folder,
     "Parquet folder": parquet_folder,
     "Parquet": lambda path: fl.convert(fl.from_numpy(DENSE), path),
@@ -164,7 +187,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
 }
 SUFFIXES = {
-    "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
+    "NetCDF": ".nc", "Zarr in a zip": ".zip", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
     "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from .._array.array import Array
 from .._errors.classes import FormatError
-from . import hdf5, npz  # noqa: F401 - which register how their members are opened again
+from .._resume.registers import opener
+from . import hdf5, netcdf3, npz  # noqa: F401 - which register how their members are opened again
 
 __all__ = ["FORMATS", "SIGNATURE", "Format", "for_writing", "of_file"]
 
@@ -35,6 +37,20 @@ def _hdf5() -> ModuleType:
     return file
 
 
+def _netcdf3() -> ModuleType:
+    return netcdf3
+
+
+def _zarr_zip() -> ModuleType:
+    from . import zarr_zip  # with zipfile
+
+    return zarr_zip
+
+
+def _zipped_zarr(head: bytes) -> bool:
+    return head[:4] == b"PK\x03\x04" and any(name in head for name in (b"zarr.json", b".zarray", b".zgroup"))
+
+
 def _matrixmarket() -> ModuleType:
     from .text import matrixmarket
 
@@ -57,6 +73,12 @@ def _columns() -> ModuleType:
     from . import tables
 
     return tables
+
+
+@opener("zarr_zip")
+def _open_zipped(path: str, name: str) -> Array:
+    opened: Array = _zarr_zip().stored(path, name)
+    return opened
 
 
 @dataclass(frozen=True)
@@ -111,8 +133,10 @@ _SVM = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 #: src/flagstone/storage/open/foreign.cpp.
 FORMATS = (
     Format("npy", (".npy",), _npy, lambda head: head[:6] == b"\x93NUMPY"),
+    Format("Zarr in a zip", (".zip",), _zarr_zip, _zipped_zarr, False, True),
     Format("npz", (".npz",), _npz, lambda head: head[:4] in (b"PK\x03\x04", b"PK\x05\x06"), True, True),
     Format("HDF5", (".h5ad", ".h5", ".hdf5"), _hdf5, _signature, False, True),
+    Format("NetCDF", (".nc",), _netcdf3, netcdf3.recognises, False, True),
     Format("Parquet", (".parquet",), _columns, lambda head: head[:4] == b"PAR1", True, True),
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
@@ -129,6 +153,13 @@ def of_file(place: str, head: bytes) -> Format:
     for one in FORMATS:
         if one.name == "CSV" and place.endswith(one.suffixes):
             return one  # a date and a time look like SVMlight's entries
+        if (
+            one.name == "Zarr in a zip"
+            and place.endswith(".zip")
+            and head[:2] == b"PK"
+            and b".npy" not in head
+        ):
+            return one  # its metadata may stand behind chunks
         if one.recognises(head):
             return one
     stem = place.removesuffix(".gz")

@@ -44,8 +44,10 @@ std::optional<std::string> foreign_format(const std::string& path) {
   read_exactly(*file, bytes, length, 0);
   const std::string_view head(bytes, length);
   if (head.starts_with("\x93NUMPY")) return std::nullopt;
-  if (head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06")) return "an .npz archive";
+  if (head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06"))
+    return path.ends_with(".zip") ? "a zip archive" : "an .npz archive";
   if (is_hdf5(*file)) return "an HDF5 file";
+  if (head.starts_with("CDF\x01") || head.starts_with("CDF\x02") || head.starts_with("CDF\x05")) return "a NetCDF file";
   if (head.starts_with("PAR1")) return "a Parquet file";
   if (head.starts_with("ARROW1")) return "an Arrow file";
   std::string_view name = path;
@@ -58,7 +60,7 @@ std::optional<std::string> foreign_format(const std::string& path) {
   throw FormatError(
       "open: '" + path +
       "' is no format that is read here: Zarr (a directory) or .npy; a flat binary file opens with "
-      "open_raw, and .npz, HDF5, Parquet, Arrow, MatrixMarket, CSV and SVMlight after flagstone convert.");
+      "open_raw, and .npz, HDF5, NetCDF, Parquet, Arrow, MatrixMarket, CSV and SVMlight after flagstone convert.");
 }
 
 }  // namespace flagstone

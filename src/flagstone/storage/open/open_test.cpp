@@ -125,8 +125,10 @@ TEST_F(OpenTest, FormatsOfPythonAloneAreNamedWithTheWayOut) {
   const struct {
     std::string name, bytes, what;
   } files[] = {{"x.npz", "PK\x03\x04 and so on", "an .npz archive"},
+               {"x.zip", "PK\x03\x04 and so on", "a zip archive"},
                {"x.h5ad", hdf5 + "...", "an HDF5 file"},
                {"behind.h5", std::string(2048, ' ') + hdf5, "an HDF5 file"},
+               {"x.nc", std::string("CDF\x01") + "....", "a NetCDF file"},
                {"x.parquet", "PAR1....", "a Parquet file"},
                {"x.arrow", "ARROW1\0\0", "an Arrow file"},
                {"x.mtx", "%%MatrixMarket matrix", "a MatrixMarket file"},
