@@ -24,6 +24,7 @@ from ._errors.classes import (
     StorageError,
 )
 from ._expression.names import NAMES as _functions
+from ._expression.names import NAMESPACE as _namespace
 from ._resume import registers as _registers
 
 if TYPE_CHECKING:  # what the functions below load; a test compares them
@@ -43,35 +44,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._expression.compute import compute
     from ._expression.expression import Expression
     from ._expression.functions import *  # noqa: F403 - their names are listed there, once
-    from ._expression.namespace import (
-        __array_namespace_info__,
-        asarray,
-        astype,
-        bool,
-        can_cast,
-        complex64,
-        complex128,
-        e,
-        finfo,
-        float32,
-        float64,
-        from_dlpack,
-        iinfo,
-        inf,
-        int8,
-        int16,
-        int32,
-        int64,
-        isdtype,
-        nan,
-        newaxis,
-        pi,
-        result_type,
-        uint8,
-        uint16,
-        uint32,
-        uint64,
-    )
+    from ._expression.namespace import *  # noqa: F403
     from ._expression.reductions import Reduced
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
@@ -142,20 +115,13 @@ __all__ = [
     "Stats",
     "StorageError",
     "__array_api_version__",
-    "__array_namespace_info__",
     "__version__",
     "arange",
-    "asarray",
-    "astype",
     "bincount",
-    "bool",
     "broadcast_to",
     "calibrate",
-    "can_cast",
     "check",
     "chunk_shape",
-    "complex128",
-    "complex64",
     "compute",
     "concat",
     "convert",
@@ -166,20 +132,15 @@ __all__ = [
     "delete",
     "diff",
     "digitize",
-    "e",
     "empty",
     "empty_like",
     "epochs",
     "expand_dims",
     "eye",
     "features",
-    "finfo",
     "flip",
-    "float32",
-    "float64",
     "fold",
     "from_blocks",
-    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -189,13 +150,6 @@ __all__ = [
     "group_sum",
     "group_var",
     "histogram",
-    "iinfo",
-    "inf",
-    "int16",
-    "int32",
-    "int64",
-    "int8",
-    "isdtype",
     "isin",
     "linspace",
     "map_blocks",
@@ -203,8 +157,6 @@ __all__ = [
     "matmul",
     "median",
     "meshgrid",
-    "nan",
-    "newaxis",
     "nonzero",
     "ones",
     "ones_like",
@@ -214,14 +166,12 @@ __all__ = [
     "pack",
     "pca",
     "percentile",
-    "pi",
     "quantile",
     "read",
     "rechunk",
     "reduce",
     "repair",
     "repeat",
-    "result_type",
     "resume",
     "roll",
     "single_cell",
@@ -237,10 +187,6 @@ __all__ = [
     "transpose",
     "tril",
     "triu",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint8",
     "unstack",
     "update",
     "write",
@@ -249,6 +195,7 @@ __all__ = [
     "zeros_like",
 ]
 __all__ += _functions
+__all__ += _namespace
 
 #: The version of the array-API standard whose names these are.
 __array_api_version__ = "2024.12"
@@ -271,40 +218,6 @@ def _load_along() -> dict[str, object]:
     from ._along.ranks import median, percentile, quantile
     from ._along.scans import cumulative_prod, cumulative_sum, diff
     from ._along.taking import nonzero, take, take_along_axis
-
-    return locals()
-
-
-def _load_namespace() -> dict[str, object]:
-    from ._expression.namespace import (
-        __array_namespace_info__,
-        asarray,
-        astype,
-        bool,
-        can_cast,
-        complex64,
-        complex128,
-        e,
-        finfo,
-        float32,
-        float64,
-        from_dlpack,
-        iinfo,
-        inf,
-        int8,
-        int16,
-        int32,
-        int64,
-        isdtype,
-        nan,
-        newaxis,
-        pi,
-        result_type,
-        uint8,
-        uint16,
-        uint32,
-        uint64,
-    )
 
     return locals()
 
@@ -398,6 +311,12 @@ def _load_named() -> dict[str, object]:
     return {name: getattr(functions, name) for name in _functions}
 
 
+def _load_namespace() -> dict[str, object]:
+    from ._expression import namespace
+
+    return {name: getattr(namespace, name) for name in _namespace}
+
+
 def _load_lazy() -> dict[str, object]:
     from ._lazy.creation import (
         arange,
@@ -424,12 +343,12 @@ def _load_lazy() -> dict[str, object]:
 _LOADED_BY = {
     name: load
     for load in (
-        _load_along, _load_arrays, _load_files, _load_namespace, _load_random,
+        _load_along, _load_arrays, _load_files, _load_random,
         _load_expressions, _load_matrices, _load_decompositions, _load_storage,
         _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
     for name in load.__code__.co_varnames  # what it imports
-} | dict.fromkeys(_functions, _load_named)  # fmt: skip
+} | dict.fromkeys(_functions, _load_named) | dict.fromkeys(_namespace, _load_namespace)  # fmt: skip
 
 
 def _operators() -> _dispatch.Dispatch:

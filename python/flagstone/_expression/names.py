@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NAMES"]
+__all__ = ["NAMES", "NAMESPACE"]
 
 #: The one list of these names: the package and the test of the array-API names read it.
 NAMES = [
@@ -106,4 +106,35 @@ NAMES = [
     "trunc",
     "var",
     "where",
+]
+
+#: What the array-API standard asks of a namespace beside functions of arrays.
+NAMESPACE = [
+    "__array_namespace_info__",
+    "asarray",
+    "astype",
+    "bool",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "e",
+    "finfo",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "iinfo",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isdtype",
+    "nan",
+    "newaxis",
+    "pi",
+    "result_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]
