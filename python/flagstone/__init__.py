@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._expression.compute import compute
     from ._expression.expression import Expression
     from ._expression.functions import *  # noqa: F403 - their names are listed there, once
-    from ._expression.namespace import *  # noqa: F403 - the same
+    from ._expression.namespace import *  # noqa: F403
     from ._expression.reductions import Reduced
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
@@ -222,12 +222,6 @@ def _load_along() -> dict[str, object]:
     return locals()
 
 
-def _load_namespace() -> dict[str, object]:
-    from ._expression import namespace
-
-    return {name: getattr(namespace, name) for name in _namespace}
-
-
 def _load_random() -> dict[str, object]:
     import flagstone.random as random
 
@@ -315,6 +309,12 @@ def _load_named() -> dict[str, object]:
     from ._expression import functions
 
     return {name: getattr(functions, name) for name in _functions}
+
+
+def _load_namespace() -> dict[str, object]:
+    from ._expression import namespace
+
+    return {name: getattr(namespace, name) for name in _namespace}
 
 
 def _load_lazy() -> dict[str, object]:

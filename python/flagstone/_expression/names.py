@@ -108,9 +108,33 @@ NAMES = [
     "where",
 ]
 
-#: The names of the array API that are no functions of elements: dtypes, constants, what asks and converts.
+#: What the array-API standard asks of a namespace beside functions of arrays.
 NAMESPACE = [
-    "__array_namespace_info__", "asarray", "astype", "bool", "can_cast", "complex64", "complex128", "e",
-    "finfo", "float32", "float64", "from_dlpack", "iinfo", "inf", "int8", "int16", "int32", "int64",
-    "isdtype", "nan", "newaxis", "pi", "result_type", "uint8", "uint16", "uint32", "uint64",
-]  # fmt: skip
+    "__array_namespace_info__",
+    "asarray",
+    "astype",
+    "bool",
+    "can_cast",
+    "complex64",
+    "complex128",
+    "e",
+    "finfo",
+    "float32",
+    "float64",
+    "from_dlpack",
+    "iinfo",
+    "inf",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "isdtype",
+    "nan",
+    "newaxis",
+    "pi",
+    "result_type",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]

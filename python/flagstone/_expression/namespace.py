@@ -13,12 +13,9 @@ from .._array.elementwise import Elementwise
 from .._array.mapped import in_place
 from .._runtime.arguments import unmasked
 from . import functions
+from .names import NAMESPACE
 
-__all__ = [
-    "__array_namespace_info__", "asarray", "astype", "bool", "can_cast", "complex64", "complex128", "e",
-    "finfo", "float32", "float64", "from_dlpack", "iinfo", "inf", "int8", "int16", "int32", "int64",
-    "isdtype", "nan", "newaxis", "pi", "result_type", "uint8", "uint16", "uint32", "uint64",
-]  # fmt: skip
+__all__ = NAMESPACE
 
 bool = np.bool_
 int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64

@@ -41,12 +41,14 @@ struct Lanes {
 
 /// Rows of lanes that lie one beside the other: each step is a loop over them.
 template <class T, class Op>
-void side_by_side(const Lanes& l, bool initial) {
+void side_by_side(const Lanes& l, bool initial, bool first) {
   for (Index k = 0; k < l.want; ++k) {
+    const bool begins = first && k == 0;
     const std::byte* from = l.from + k * l.from_step;
     std::byte* to = l.to + k * l.to_step;
     const bool more = k < l.have;
-    if (more && !initial && l.from_lane == sizeof(T) && l.to_lane == sizeof(T) && l.carry_lane == sizeof(T)) {
+    if (more && !initial && !begins && l.from_lane == sizeof(T) && l.to_lane == sizeof(T) &&
+        l.carry_lane == sizeof(T)) {
       const T* x = reinterpret_cast<const T*>(from);
       T* __restrict y = reinterpret_cast<T*>(to);
       T* __restrict c = reinterpret_cast<T*>(l.carry);
@@ -57,7 +59,7 @@ void side_by_side(const Lanes& l, bool initial) {
       std::byte* const carry = l.carry + j * l.carry_lane;
       T value = load<T>(carry);
       if (initial) keep(to + j * l.to_lane, value);
-      if (more) value = Op::of(value, load<T>(from + j * l.from_lane));
+      if (more) value = begins ? load<T>(from + j * l.from_lane) : Op::of(value, load<T>(from + j * l.from_lane));
       if (!initial) keep(to + j * l.to_lane, value);
       keep(carry, value);
     }
@@ -66,30 +68,33 @@ void side_by_side(const Lanes& l, bool initial) {
 
 /// Lanes whose elements lie one after the other: several at a time.
 template <class T, class Op, Index n>
-void one_after_the_other(const Lanes& l, Index first, bool initial) {
+void one_after_the_other(const Lanes& l, Index at, bool initial, bool first) {
   std::array<T, n> value;
-  const std::byte* from = l.from + first * l.from_lane;
-  std::byte* to = l.to + first * l.to_lane;
-  for (Index j = 0; j < n; ++j) value[j] = load<T>(l.carry + (first + j) * l.carry_lane);
+  const std::byte* from = l.from + at * l.from_lane;
+  std::byte* to = l.to + at * l.to_lane;
+  for (Index j = 0; j < n; ++j) value[j] = load<T>(l.carry + (at + j) * l.carry_lane);
   for (Index k = 0; k < l.want; ++k, from += l.from_step, to += l.to_step)
     for (Index j = 0; j < n; ++j) {
       if (initial) keep(to + j * l.to_lane, value[j]);
-      if (k < l.have) value[j] = Op::of(value[j], load<T>(from + j * l.from_lane));
+      if (k < l.have) {
+        const T x = load<T>(from + j * l.from_lane);
+        value[j] = first && k == 0 ? x : Op::of(value[j], x);
+      }
       if (!initial) keep(to + j * l.to_lane, value[j]);
     }
-  for (Index j = 0; j < n; ++j) keep(l.carry + (first + j) * l.carry_lane, value[j]);
+  for (Index j = 0; j < n; ++j) keep(l.carry + (at + j) * l.carry_lane, value[j]);
 }
 
 template <class T, class Op>
-void scan_lanes(const Lanes& l, bool initial, bool beside) {
-  if (beside) return side_by_side<T, Op>(l, initial);
+void scan_lanes(const Lanes& l, bool initial, bool beside, bool first) {
+  if (beside) return side_by_side<T, Op>(l, initial, first);
   Index j = 0;
-  for (; j + together <= l.number; j += together) one_after_the_other<T, Op, together>(l, j, initial);
-  for (; j < l.number; ++j) one_after_the_other<T, Op, 1>(l, j, initial);
+  for (; j + together <= l.number; j += together) one_after_the_other<T, Op, together>(l, j, initial, first);
+  for (; j < l.number; ++j) one_after_the_other<T, Op, 1>(l, j, initial, first);
 }
 
-/// The first elements: what is before them is the operation's neutral element, but a sum begins as NumPy's does, at the
-/// element itself (0 + -0 is 0).
+/// What nothing gives: the first element itself follows it, not 0 + that or 1 times that (-0, infinities of complex
+/// ones).
 template <class T, class Op>
 void begin(const Tile& carry) {
   T nothing{};
@@ -100,30 +105,14 @@ void begin(const Tile& carry) {
       nothing = {1};
     else
       nothing = T(1);
-  } else if constexpr (std::is_same_v<T, Half>) {
-    nothing = {0x8000};
-  } else if constexpr (std::is_floating_point_v<T>) {
-    nothing = T(-0.0);
-  } else if constexpr (!std::is_integral_v<T> && !std::is_same_v<T, Truth>) {
-    nothing = T(typename T::value_type(-0.0), typename T::value_type(-0.0));
   }
   fill(carry, &nothing);
-}
-
-/// Where results of nothing are asked for, 0 is 0.
-template <class T>
-void clear_signs(const Tile& carry) {
-  const T zero{};
-  fill(carry, &zero);
 }
 
 template <class T, class Op>
 void scan_tile(const ScanOptions& options, const Tile& from, const Tile& to, const Tile& carry) {
   const std::size_t axis = options.axis, ndim = to.shape.size();
-  if (options.first) {
-    begin<T, Op>(carry);
-    if (options.initial && std::is_same_v<Op, Plus>) clear_signs<T>(carry);
-  }
+  if (options.first) begin<T, Op>(carry);
   // Lanes go along the last dimension, or along the one before where that is the axis.
   const std::size_t lane = axis + 1 < ndim || ndim == 1 ? ndim - 1 : ndim - 2;
   const bool single = ndim == 1;
@@ -144,7 +133,7 @@ void scan_tile(const ScanOptions& options, const Tile& from, const Tile& to, con
                       to.strides[axis],
                       from.shape[axis],
                       to.shape[axis]};
-    scan_lanes<T, Op>(lanes, options.initial, axis + 1 < ndim);
+    scan_lanes<T, Op>(lanes, options.initial, axis + 1 < ndim, options.first);
   } while (advance(place, extents));
 }
 
