@@ -28,6 +28,7 @@ __all__ = ["bincount", "digitize", "histogram", "isin"]
 _NONE: NDArray[np.float64] = np.empty(0, np.float64)
 _NO_WHOLE: NDArray[np.int64] = np.empty(0, np.int64)
 _MOST_BINS = 1 << 31
+_SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
 
 class _Counts(Small):
@@ -377,7 +378,8 @@ def isin(
     tested = np.asarray(test_elements).ravel()
     if tested.dtype.kind not in "biuf":
         raise TypeError(f"isin: {tested.dtype} was given to look for; real numbers are needed.")
-    call.room("the sorted elements that are looked for", 3 * 8 * math.prod(tested.shape))
+    if tested.nbytes > _SMALL:
+        call.room("the sorted elements that are looked for", 3 * 8 * math.prod(tested.shape))
     if tested.dtype.kind == "f" and given.dtype.kind in "biu":  # whole ones may be there
         tested = tested[np.isfinite(tested) & (tested == np.floor(tested))]
     elif tested.dtype.kind == "f":

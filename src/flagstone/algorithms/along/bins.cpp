@@ -60,6 +60,7 @@ void count_bins(Graph& graph, elementwise::Pass pass, std::shared_ptr<const kern
   const Array counts = graph.temporary({slots * n}, Dtype::int64, {n});
   const auto slot = [&](Index s) { return Region{counts, {{s * n}, {n}}}; };
   Index turn = 0;
+  pass.visit.extends = 8 * static_cast<std::uint64_t>(n);
   pass.visit.extend = [&](const Box& box, std::span<const elementwise::VisitedValue> values, TaskSpec& task) {
     auto work = std::make_shared<Count>();
     work->bins = bins, work->values = {values[0], box}, work->first = turn < slots;
@@ -86,6 +87,7 @@ void bin_index(Graph& graph, elementwise::Pass pass, std::shared_ptr<const kerne
                elementwise::Scheme& scheme) {
   pass.tile = tile_with(pass, out);
   const double steps = std::log2(static_cast<double>(bins->edges.size() + bins->whole.size()) + 2);
+  pass.visit.extends = static_cast<std::uint64_t>(count(pass.tile)) * size_of(out.dtype());
   pass.visit.extend = [&](const Box& box, std::span<const elementwise::VisitedValue> values, TaskSpec& task) {
     auto work = std::make_shared<Place>();
     work->bins = bins, work->values = {values[0], box};

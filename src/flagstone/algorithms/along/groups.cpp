@@ -65,6 +65,7 @@ void fold_groups(Graph& graph, elementwise::Pass pass, kernel::GroupFold fold, c
   const auto slot = [=](Index tile, Index s) {
     return Region{words, {{(tile * slots + s) * slot_words}, {slot_words}}};
   };
+  pass.visit.extends = 8 * static_cast<std::uint64_t>(slot_words);
   pass.visit.extend = [&, step = pass.tile](const Box& box, std::span<const elementwise::VisitedValue> values,
                                             TaskSpec& task) {
     auto work = std::make_shared<Fold>();

@@ -164,6 +164,7 @@ class Selection {
   void select_whole(elementwise::Pass pass, Shape tile) {
     pass.tile = std::move(tile);
     pass.visit.last = job_.reduced;
+    pass.visit.extends = static_cast<std::uint64_t>(count(pass.tile)) * size_of(ranks_.dtype);
     pass.visit.extend = [&](const Box& box, std::span<const elementwise::VisitedValue> values, TaskSpec& task) {
       const Lanes lanes = lanes_of(box, job_.reduced, pass_start(), ranks_.targets());
       auto work = std::make_shared<Select>();
@@ -266,6 +267,7 @@ class Selection {
     const auto slot = [&](std::size_t k, Index s) {
       return Region{counts, {{(static_cast<Index>(k) * slots_ + s) * words}, {words}}};
     };
+    pass.visit.extends = 8 * static_cast<std::uint64_t>(words + state_words_);
     pass.visit.extend = [&](const Box& box, std::span<const elementwise::VisitedValue> values, TaskSpec& task) {
       const std::size_t k = kept_of(box);
       Kept& kept = kept_[k];

@@ -69,6 +69,7 @@ void scan(Graph& graph, elementwise::Pass pass, const kernel::ScanOptions& optio
     if (d != axis) lanes *= pass.tile[d], columns *= grid[d];
   const Array carries = graph.temporary({columns * lanes}, out.dtype(), {lanes});
   const Index extent = pass.shape[axis];
+  pass.visit.extends = static_cast<std::uint64_t>(count(pass.tile) + lanes) * size_of(out.dtype());
   pass.visit.extend = [=, tile = pass.tile](const Box& box, std::span<const elementwise::VisitedValue> values,
                                             TaskSpec& task) {
     auto work = std::make_shared<ScanWork>();

@@ -59,7 +59,7 @@ BoxCost cost_of_boxes(const Pass& pass, const Operand& operand, const std::vecto
 }
 
 std::uint64_t made_by_task(const Pass& pass, const Shape& tile) {
-  std::uint64_t task = kernel::evaluate_scratch(pass.program) + pass.visit.scratch;
+  std::uint64_t task = kernel::evaluate_scratch(pass.program) + pass.visit.scratch + pass.visit.extends;
   Box first{Shape(tile.size(), 0), tile};
   for (std::size_t d = 0; d < tile.size(); ++d) first.shape[d] = std::min(tile[d], pass.shape[d]);
   for (const Store& store : pass.stores)

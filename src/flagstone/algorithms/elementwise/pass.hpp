@@ -53,6 +53,7 @@ struct Visit {
   /// Adds what another algorithm does with the values of a box: accesses and calls, on the builder's thread, in the
   /// order of the boxes.
   std::function<void(const Box&, std::span<const VisitedValue>, TaskSpec&)> extend;
+  std::uint64_t extends = 0;  // bytes of the accesses that it adds to one task, for the choice of readings
 };
 
 struct Pass {
