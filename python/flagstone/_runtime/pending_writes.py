@@ -65,6 +65,7 @@ class _Chunk:
     values: NDArray[Any]
     given: NDArray[np.bool_]  # which elements of `values` were assigned
     missing: int
+    call: int  # that assigned something last
 
     @property
     def nbytes(self) -> int:
@@ -77,7 +78,7 @@ class WriteCombiner:
     def __init__(self, array: _core.Array) -> None:
         self._array = array
         self._chunks = tuple(array.chunks)
-        self._held: dict[tuple[int, ...], _Chunk] = {}  # oldest first
+        self._held: dict[tuple[int, ...], _Chunk] = {}  # the one that was assigned to last stands last
         self._bytes = 0  # of them
         self._whole: list[tuple[Sequence[int], NDArray[Any]]] = []  # chunks of a call that can be written
         self._whole_bytes = 0  # of those that waited; the others are the caller's
@@ -129,9 +130,12 @@ class WriteCombiner:
                 box = [a + s.start for a, s in zip(start, inside, strict=True)]
                 engine.write_boxes(self._array, [(box, part)], _staging(engine))
                 return limit
-            held = _Chunk(_values(shape, part.dtype), np.zeros(shape, bool), math.prod(shape))
-            self._held[chunk] = held
+            given = np.zeros(shape, bool)
+            held = _Chunk(_values(shape, part.dtype), given, math.prod(shape), self.changes)
             self._bytes += held.nbytes
+        else:
+            del self._held[chunk]
+        self._held[chunk], held.call = held, self.changes
         held.values[inside] = part
         fresh = held.given[inside]
         held.missing -= fresh.size - int(np.count_nonzero(fresh))
@@ -151,14 +155,30 @@ class WriteCombiner:
         if (held := self._held.pop(chunk, None)) is not None:
             self._bytes -= held.nbytes
 
+    def _victims(self) -> Iterator[tuple[tuple[int, ...], _Chunk]]:
+        """Yield chunks in the order in which they leave.
+
+        First those that neither this call nor the last one assigned to, oldest first. Then the latest: rows
+        that come one after the other are a cyclic scan of the chunks that they cross, and of more chunks than
+        have room the oldest would always be the next that is needed.
+        """
+        for chunk, held in self._held.items():
+            if held.call >= self.changes - 1:
+                break
+            yield chunk, held
+        for chunk, held in reversed(self._held.items()):
+            if held.call < self.changes - 1:
+                break
+            yield chunk, held
+
     def _spill(self, engine: _core.Engine, most: int) -> None:
-        """Change the oldest chunks on the disk until `most` bytes wait."""
+        """Change chunks on the disk until `most` bytes wait."""
         while self._held and self._bytes > most:
             together = min(STAGING, _left(engine, 2 * STAGING) // 2)  # the other half is for the transfer
             boxes: list[tuple[list[int], NDArray[Any]]] = []
             chunks: list[tuple[int, ...]] = []
             size = 0
-            for chunk, held in self._held.items():
+            for chunk, held in self._victims():
                 if chunks and (size + held.values.nbytes > together or self._bytes - size <= most):
                     break
                 chunks.append(chunk)
