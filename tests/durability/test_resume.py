@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 
 import flagstone as fl
 from flagstone._resume import identity
@@ -65,6 +67,8 @@ _OPENED = {
     "flat": 'fl.open_raw("a.bin", "f4", (1500, 1200))',
     "npz": 'fl.open("a.npz", key="a")',
     "hdf5": 'fl.open("a.h5", key="a")',
+    "netcdf3": 'fl.open("a.nc", key="a")',
+    "zarr_zip": 'fl.open("a.zip")',
     "csr": 'fl.open("s.zarr").T',
     "csc": 'fl.open("s.zarr")',
     "expression": 'fl.open("a.zarr") * 2 + np.arange(1200, dtype="f4")',
@@ -93,6 +97,14 @@ def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     fl.from_numpy(values, tmp_path / "a.zarr")
     values.tofile(tmp_path / "a.bin")
     np.savez(tmp_path / "a.npz", a=values)
+    if kind == "netcdf3":
+        with scipy.io.netcdf_file(tmp_path / "a.nc", "w") as file:
+            file.createDimension("x", 1500), file.createDimension("y", 1200)
+            file.createVariable("a", "f4", ("x", "y"))[:] = values
+    if kind == "zarr_zip":
+        with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_STORED) as archive:
+            for file in (tmp_path / "a.zarr").rglob("*"):
+                archive.write(file, file.relative_to(tmp_path / "a.zarr"))
     if kind == "hdf5":
         with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
             file["a"] = values

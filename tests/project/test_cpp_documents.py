@@ -16,6 +16,7 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 #: What the blocks under a heading take for granted: declarations before the function, then its parameters.
 GIVEN = {
     "Arrays on disk": ("", "std::string path"),
+    "I have a C++ program": ("", ""),
     "Boxes, inside the limit": ("", "Array A, Array B, double* mine"),
     "Arrays written anew": ("", "Runtime& runtime, Array A, Array C, Index rows"),
     "Expressions in one pass": ("", "Runtime& runtime, Array A, Array B, Array weights, Array C, Array D"),

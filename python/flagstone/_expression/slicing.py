@@ -84,6 +84,7 @@ def assign(target: Array, key: Key, value: Any) -> None:
     rows = _rows(call, target, given, box)
     with updating([target]):
         _store(call, target, given, box, rows)
+    call.tidy()  # staging of the pieces
 
 
 def _looks_at(payload: Any, target: Array) -> bool:
@@ -137,9 +138,11 @@ def _rows(call: Call, target: Array, given: Expression, box: BasicIndexer) -> in
         )
         again = _SECOND if rows < box.shape[0] else 0
         least = max(computed, written + _core.allowed_drift) + again
+        if least <= call.memory + _core.allowed_drift:
+            return rows
+        call.tidy()  # what counting took
         if rows <= chunk:
             call.check_least(least)
-        if rows <= chunk or least <= call.memory + _core.allowed_drift:
             return rows
         rows = max(chunk, rows // 2 // chunk * chunk)
 
