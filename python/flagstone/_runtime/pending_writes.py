@@ -178,7 +178,7 @@ class WriteCombiner:
             boxes: list[tuple[list[int], NDArray[Any]]] = []
             chunks: list[tuple[int, ...]] = []
             size = 0
-            for chunk, held in self._victims():
+            for chunk, held in self._victims() if most else sorted(self._held.items()):  # all: as they lie
                 if chunks and (size + held.values.nbytes > together or self._bytes - size <= most):
                     break
                 chunks.append(chunk)
