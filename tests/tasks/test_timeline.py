@@ -163,3 +163,16 @@ def test_waits_are_named(tmp_path):
     (tmp_path / "t.json").write_text(f"[\n{head},\n{wait},\n{load}\n]\n")
     (run,) = read_runs(tmp_path / "t.json")
     assert "3 s, worker 0 at 0 s, until the load of x at 0" in report(run)
+
+
+def test_thousands_of_small_tiles(tmp_path):
+    """Stores complete while their conversion is still being told."""
+    values = np.ones((16 * 20_000, 16), "f4")
+    small = fl.create(tmp_path / "small.zarr", values.shape, "f4", (16, 16))
+    small[...] = values
+    with fl.timeline(tmp_path / "run.json"):
+        fl.map_tiles(lambda tile: tile, small, out=tmp_path / "out.zarr")
+        tasks = fl.stats().tasks
+    (run,) = read_runs(tmp_path / "run.json")
+    assert sum(count for count, _ in run.tasks.values()) == tasks
+    assert sum(run.spans["store"].nbytes) == fl.stats().bytes_written

@@ -118,8 +118,10 @@ void TransferQueue::store(TileState& tile, Transfer transfer) {
   if (!flight.transfer.convert && !flight.transfer.settle) return send(flight);
   if (flight.transfer.staging_bytes) flight.staging = run_.take_buffer(flight.transfer.staging_bytes, false);
   run_.jobs.push_back([this, &flight] {
-    const Conversion told(run_, "pack", *flight.tile);
-    make_ready(flight.transfer, flight.tile->buffer.data(), flight.staging.data());
+    {
+      const Conversion told(run_, "pack", *flight.tile);  // once it is sent, flight and tile may be gone
+      make_ready(flight.transfer, flight.tile->buffer.data(), flight.staging.data());
+    }
     Lock lock(run_.mutex);
     if (!run_.error) send(flight);
   });
