@@ -95,6 +95,12 @@ def test_one_at_a_time_and_the_next_begins_anew(operands, tmp_path):
         ):
             pass
         assert not (tmp_path / "two.json").exists()
+        (tmp_path / "mine.json").write_text("mine")
+        for path in (tmp_path / "mine.json", tmp_path / "one.json"):
+            with pytest.raises(fl.Error, match="is being written"), fl.timeline(path, overwrite=True):
+                pass
+        assert (tmp_path / "mine.json").read_text() == "mine"
+        assert (tmp_path / "one.json").exists()
     with pytest.raises(ValueError, match="mine"), fl.timeline(tmp_path / "two.json"):
         fl.matmul(*operands)
         raise ValueError("mine")

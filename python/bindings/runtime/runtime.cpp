@@ -155,11 +155,11 @@ PackReport pack(Engine& engine, const std::string& source, const std::string& de
   return report;
 }
 
-/// Runs of this process add to a new file from here on.
-void begin_timeline(const std::string& path) {
+/// Runs of this process add to a new file from here on. Nothing is replaced where another timeline is being written.
+void begin_timeline(const std::string& path, bool overwrite) {
   if (const auto other = Timeline::active())
     throw Error("timeline: '" + other->path() + "' is being written; one at a time, end it first.");
-  Timeline::activate(std::make_shared<Timeline>(path));
+  Timeline::activate(std::make_shared<Timeline>(path, overwrite));
 }
 
 /// StorageError for what could not be written.
@@ -224,7 +224,7 @@ void bind_limits(nb::module_& m) {
         nb::arg("resident_at_entry") = 0);
   m.def("bytes_beside_read", &bytes_beside_read, nb::arg("array"), nb::arg("box_bytes"));
   m.def("bytes_beside_write", &bytes_beside_write, nb::arg("array"), nb::arg("box_bytes"), nb::arg("copied"));
-  m.def("begin_timeline", &begin_timeline, nb::arg("path"));
+  m.def("begin_timeline", &begin_timeline, nb::arg("path"), nb::arg("overwrite"));
   m.def("end_timeline", &end_timeline, nb::call_guard<nb::gil_scoped_release>());
   m.def("trim", &trim_heap);
   m.attr("allowed_drift") = Runtime::allowed_drift;

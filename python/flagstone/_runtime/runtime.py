@@ -49,8 +49,9 @@ class Runtime:
         what was free when the directory was first used.
     progress : bool or callable, optional
         True: calls that take longer than half a second show a bar, where standard error is a terminal or in a
-        notebook. A callable is called about ten times a second during a call, with the statistics so far.
-        Default: $FLAGSTONE_PROGRESS (0 or 1), else bars in notebooks alone.
+        notebook, and each is planned once more for its total. A callable is called about ten times a second
+        during a call, with the statistics so far. Default: $FLAGSTONE_PROGRESS (0 or 1), else bars in
+        notebooks alone.
 
     Examples
     --------

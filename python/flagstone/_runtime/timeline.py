@@ -53,9 +53,7 @@ def timeline(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     if os.path.isdir(target) or (os.path.lexists(target) and not overwrite):
         what = "is a directory" if os.path.isdir(target) else "exists; pass overwrite=True to replace it"
         raise storage_error(f"timeline: '{os.fspath(path)}' {what}.", errno.EEXIST, target)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(target)
-    _core.begin_timeline(target)
+    _core.begin_timeline(target, overwrite)
     try:
         yield
     except BaseException:

@@ -1,5 +1,6 @@
 #include "flagstone/runtime/timeline/timeline.hpp"
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
@@ -43,7 +44,10 @@ std::string arguments(std::string_view about, std::uint64_t bytes) {
 
 }  // namespace
 
-Timeline::Timeline(const std::string& path) : path_(path), file_(File::open(path, File::Mode::create)) {
+Timeline::Timeline(const std::string& path, bool overwrite) : path_(path) {
+  if (overwrite && ::unlink(path.c_str()) && errno != ENOENT)
+    throw StorageError("timeline: what is there cannot be replaced", errno, path);
+  file_ = File::open(path, File::Mode::create);
   buffer_.reserve(memory_bytes);
   add("[");
 }

@@ -26,8 +26,8 @@ class Timeline {
   /// What it holds: counted with a Runtime's reserve while one is active.
   static constexpr std::uint64_t memory_bytes = std::uint64_t{256} << 10;
 
-  /// A new file; StorageError, also where one exists.
-  explicit Timeline(const std::string& path);
+  /// A new file; StorageError, also where one exists and is not to be replaced.
+  explicit Timeline(const std::string& path, bool overwrite = false);
   ~Timeline();
   Timeline(const Timeline&) = delete;
 

@@ -77,6 +77,8 @@ TEST_F(TimelineTest, AFileThatIsThereIsNotReplaced) {
   std::ofstream(path_) << "mine";
   EXPECT_THROW(Timeline{path_}, StorageError);
   EXPECT_EQ(text(), "mine");
+  Timeline(path_, true).close();
+  EXPECT_THAT(text(), StartsWith("[\n"));
 }
 
 }  // namespace
