@@ -137,9 +137,14 @@ for name, count in (("barcodes", 40), ("features", 30)):
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
 X = store("x.zarr", 300, 90)
 """),
-    "docs/guide/plans.md": Page("""
+    "docs/guide/plans.md": Page(
+        """
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
-"""),
+with open("node.toml", "w") as file:
+    file.write('[node]\\nworkers = 16\\nmemory = "1GiB"')
+""",
+        sizes={"200_000": "2_000"},
+    ),
     "docs/guide/tasks.md": Page("""
 store("x.zarr")
 def smooth(block):

@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, resumed, routines, stored, upkeep
+from . import demo, resumed, routines, simulate, stored, upkeep
 
 __all__ = ["main"]
 
@@ -36,6 +36,7 @@ for command in (
     upkeep.scratch_command,
     upkeep.calibrate_command,
     upkeep.timeline_command,
+    simulate.simulate,
     demo.demo,
 ):
     cli.add_command(command)

@@ -21,7 +21,7 @@ from .mapped import Axis, mapped, member, typed
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
-    "tril", "triu", "zeros", "zeros_like",
+    "planned", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -97,6 +97,32 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Array:
         )
     kind = _dtype("full", dtype, value.dtype)
     return _generated("one value", "constant", _shape("full", shape), value.astype(kind)[()])
+
+
+def planned(shape: Any, dtype: Any = None, *, chunks: Any = None) -> Array:
+    """Return an Array that is a shape alone: what plans take for an operand that does not exist yet.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype, optional
+        Default: float64.
+    chunks : tuple of int, optional
+        How it would be stored; default as `create`.
+
+    Returns
+    -------
+    Array
+        Reading it, or running a routine on it, is refused.
+
+    Examples
+    --------
+    >>> A = fl.planned((200_000, 200_000))
+    >>> plan = fl.matmul.plan(A, A, memory="64GiB")
+    """
+    kind, extents = _dtype("planned", dtype), _shape("planned", shape)
+    cut = [] if chunks is None else _shape("planned", chunks)
+    return Array(_core.planned_array(extents, kind.name, cut))
 
 
 def zeros(shape: Any, dtype: Any = None) -> Array:

@@ -110,6 +110,11 @@ class Plan(_Costs):
         What may lie there, of all calls together; 0: no quota.
     advice : str
         What the next budget buys, where workers wait for memory; else "".
+    bound : str
+        Of a simulated machine: what the call could not be shorter than, of the disk, the workers and the
+        longest chain of tasks that wait for one another.
+    idle_share : float
+        Of a simulated machine: the share of its workers' time in which they have nothing to do.
     """
 
     __module__ = "flagstone"
@@ -120,6 +125,8 @@ class Plan(_Costs):
     least_seconds: float = 0.0
     most_seconds: float = 0.0
     advice: str = ""
+    bound: str = ""
+    idle_share: float = 0.0
 
     def _range(self) -> str:
         if self.most_seconds <= self.seconds:
@@ -135,6 +142,8 @@ class Plan(_Costs):
             rows.append(("scratch", _core.format_bytes(self.scratch_bytes) + most))
         if self.advice:
             rows.append(("memory", self.advice))
+        if self.bound:
+            rows += [("idle workers", f"{self.idle_share:.0%}"), ("bound by", self.bound)]
         return [*rows, ("rates", self.rates)] if self.rates else rows
 
     def __repr__(self) -> str:

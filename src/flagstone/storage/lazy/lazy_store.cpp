@@ -41,6 +41,10 @@ std::uint64_t LazyStore::unpack_bytes() const {
   return most;
 }
 
+bool LazyStore::imagined() const {
+  return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().imagined(); });
+}
+
 bool LazyStore::verified() const {
   return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().verified(); });
 }
