@@ -40,7 +40,7 @@ void run_take(const Call& call, std::span<const Tile> tiles) {
   const Form& form = call.value_as<Form>();
   const auto found = kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]), call.alpha.real(),
                                   turned_operand(call, 1, tiles));
-  if (!found) return;
+  if (!found || form.place.who.empty()) return;
   const Index row = form.place.row + found->row, col = form.place.col + found->col;
   throw PivotError(form.place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
                        std::to_string(col) + "; replace such values first.",
@@ -54,8 +54,20 @@ void run_herk(const Call& call, std::span<const Tile> tiles) {
                call.beta.real(), turned_operand(call, 1, tiles), scratch);
 }
 
+void refuse_zero_pivot(const Place& place, const Tile& a) {
+  for (Index i = 0; i < a.shape[0]; ++i) {
+    const std::byte* at = a.data + i * (a.strides[0] + a.strides[1]);
+    if (visit_blas_type(a.dtype, [&]<class T>(T) { return *reinterpret_cast<const T*>(at) != T{}; })) continue;
+    const Index order = place.row + i + 1;
+    throw PivotError(place.who + ": the matrix is singular, element " + std::to_string(order - 1) +
+                         " of its diagonal is zero; there is no solution.",
+                     order);
+  }
+}
+
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
   const Form& form = call.value_as<Form>();
+  if (!form.place.who.empty() && !form.unit) refuse_zero_pivot(form.place, operand(call, 0, tiles));
   const Op op = op_of(call.operands()[0]);
   const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;
   kernel::trsm(form.side, {stored, op, form.unit}, call.alpha, operand(call, 0, tiles), turned_operand(call, 1, tiles));
@@ -97,10 +109,11 @@ Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePar
   return made;
 }
 
-Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b) {
+Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b,
+          Place place) {
   Call made(Kernel::trsm, dtype, {std::move(a), std::move(b)});
   auto form = std::make_shared<Form>();
-  form->side = side, form->uplo = uplo, form->unit = unit;
+  form->side = side, form->uplo = uplo, form->unit = unit, form->place = std::move(place);
   made.alpha = alpha, made.value = std::move(form);
   return made;
 }

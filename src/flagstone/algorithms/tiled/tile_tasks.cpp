@@ -99,10 +99,11 @@ void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const Ma
       call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
 }
 
-void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b) {
+void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
+          call::Place place) {
   const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
   add(graph, "trsm", {read(a.tile.region), update(b.region)}, n * elements,
-      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b)), 1);
+      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b), std::move(place)), 1);
 }
 
 void potrf(Graph& graph, const MatrixTile& a, call::Place place) {
