@@ -41,10 +41,10 @@ def prepare(folder: Path) -> None:
 
 
 def definite(path: Path, n: int) -> None:
-    """ρ^|i−j| and 1 on the diagonal: symmetric, its condition about 40."""
+    """0.999^|i−j| and 1 on the diagonal: symmetric, its condition about 1,000, no chunk of zeros."""
     i = np.arange(n)
     fl.from_numpy(
-        np.float32(0.95) ** abs(i[:, None] - i[None, :]).astype("float32") + np.eye(n, dtype="f4"), str(path)
+        np.float32(0.999) ** abs(i[:, None] - i[None, :]).astype("float32") + np.eye(n, dtype="f4"), str(path)
     )
 
 
