@@ -44,6 +44,13 @@ def factorizations(name):
     }[name]
 
 
+@entry("plans of linalg", "linalg.{}.plan", variants=("cholesky", "solve", "cho_solve", "solve_triangular"))
+def plans_of_linalg(name):
+    k, b = fl.open("definite.npy"), np.ones((SIDE, 8), "f4")
+    options = {"assume_a": "pos"} if name == "solve" else {}
+    return lambda: getattr(fl.linalg, name).plan(k, *([] if name == "cholesky" else [b]), **options)
+
+
 @entry("A @ v", "Array.__matmul__", "Array.__rmatmul__", "Reduced.__matmul__", "Reduced.__rmatmul__",
        variants=("A @ v", "v @ A", "A @ X", "A.T @ v", "R @ A", "A @ R"))  # fmt: skip
 def product_with_vectors(kind):
