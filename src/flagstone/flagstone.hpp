@@ -2,6 +2,7 @@
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
 #include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/lu.hpp"
 #include "flagstone/algorithms/factor/solve.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"

@@ -130,7 +130,7 @@ def test_nan_on_the_right_stays_in_its_column(rng):
     ("call", "sentence"),
     [
         (lambda: linalg.solve(np.eye(3), np.ones(4), assume_a="pos"), "b is 4 x 1; b needs as many rows"),
-        (lambda: linalg.solve(np.eye(3), np.ones(3), assume_a="sym"), "assume_a is 'sym'"),
+        (lambda: linalg.solve(np.eye(3), np.ones(3), assume_a="odd"), "assume_a is 'odd'"),
         (lambda: linalg.cho_solve(np.ones((3, 2)), np.ones(3)), "the matrix is 3 x 2; a square one"),
         (lambda: linalg.solve_triangular(np.eye(3), np.ones(3), trans=3), "trans is 3"),
         (

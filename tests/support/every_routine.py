@@ -111,6 +111,8 @@ NAMES = [
     "matmul complex",
     "cholesky",
     "solve pos",
+    "solve gen",
+    "lu_factor",
     "compute",
     "reductions",
     "pca dense gram",
@@ -127,7 +129,9 @@ NAMES = [
     "transpose",
 ]
 PLANNED = [
-    name for name in NAMES if name.startswith(("matmul", "cholesky", "solve", "pca", "compute", "rechunk"))
+    name
+    for name in NAMES
+    if name.startswith(("matmul", "cholesky", "solve", "lu", "pca", "compute", "rechunk"))
 ]
 
 
@@ -141,6 +145,12 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
     if name == "cholesky":
         return Routine(fl.linalg.cholesky, (fl.open("k.zarr"),), {"shift": 0.5}, of_array)
+    if name == "lu_factor":
+        return Routine(
+            fl.linalg.lu_factor, (fl.open("k.zarr"),), bits=lambda f: fingerprint(np.asarray(f.lu), f.piv)
+        )
+    if name == "solve gen":
+        return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), bits=of_array)
     if name == "solve pos":
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
     if name == "compute":

@@ -6,6 +6,7 @@
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/lu.hpp"
 #include "flagstone/algorithms/factor/solve.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 
@@ -24,6 +25,22 @@ Job substitute_job(const std::string& who, const std::vector<linalg::TriangularO
 
 Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
   return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x); }};
+}
+
+Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor, const Array& pivots) {
+  return {[=](Graph& graph) {
+    linalg::lu(graph, who.c_str(), a, {factor, linalg::lu_tile(a.rows())}, pivots, linalg::RowOrder::lapack);
+  }};
+}
+
+Job lu_solve_job(const Array& factor, const Array& pivots, const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) {
+    linalg::lu_solve(graph, "lu_solve", {factor, linalg::lu_tile(b.rows())}, pivots, linalg::RowOrder::lapack, b, x);
+  }};
+}
+
+Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x); }};
 }
 
 }  // namespace
@@ -49,6 +66,13 @@ void bind_factor(nb::module_& m) {
       },
       nb::arg("who"), nb::arg("t"), nb::arg("b"));
   m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"));
+  m.def(
+      "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
+      nb::arg("who"), nb::arg("a"));
+  m.def("lu_tile", &linalg::lu_tile, nb::arg("n"));
+  m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"));
+  m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("b"), nb::arg("x"));
+  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
   m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
 }
 

@@ -19,7 +19,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .operands import as_factored
 
-__all__ = ["cholesky", "cholesky_flops"]
+__all__ = ["CholeskyCall", "cholesky", "cholesky_flops"]
 
 
 def cholesky_flops(n: int, dtype: np.dtype[Any]) -> float:
@@ -27,7 +27,7 @@ def cholesky_flops(n: int, dtype: np.dtype[Any]) -> float:
     return float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
 
 
-class _Cholesky(Routine[Any]):
+class CholeskyCall(Routine[Any]):
     """The checked arguments of one factorization."""
 
     operation = "cholesky"
@@ -50,7 +50,7 @@ class _Cholesky(Routine[Any]):
 
     @property
     def what(self) -> str:
-        return f"cholesky {shape_text(self.a.shape)}, {self.dtype}"
+        return f"{self.call.who} {shape_text(self.a.shape)}, {self.dtype}"
 
     def how(self, job: Any) -> How:
         return How("left-looking")
@@ -134,7 +134,7 @@ def cholesky(
     of Beaumont, Eyraud-Dubois, Langou and Verite (arXiv 2202.10217). The same bits for every limit and number
     of workers. ``cholesky.plan(...)`` takes the same arguments and counts exactly.
     """
-    return _Cholesky(Call("cholesky", memory), x, upper, shift, out)
+    return CholeskyCall(Call("cholesky", memory), x, upper, shift, out)
 
 
 @resumable("cholesky")

@@ -12,11 +12,15 @@ from .._expression.operand import lazy_operand
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .cholesky import cholesky_flops
+from .lu import lu_flops
 from .operands import as_factored
 from .right import Right
 
-__all__ = ["cho_solve", "solve", "solve_triangular"]
+__all__ = ["cho_solve", "solve", "solve_triangular", "solver"]
 
+_GENERAL = (
+    "gen", "general", "sym", "symmetric", "her", "hermitian", "diagonal", "tridiagonal", "banded",
+)  # fmt: skip
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
@@ -63,8 +67,37 @@ class _SolveDefinite(_Solve):
         return cholesky_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
 
 
+class _SolveGeneral(_SolveDefinite):
+    """The checked arguments of one solve that factors what is only known to be square."""
+
+    def how(self, job: Any) -> How:
+        return How("LU")
+
+    def job(self, at: At) -> _core.Job:
+        return _core.solve_general_job(self.matrix.factor, self.right.b.factor, at(self.right.place))
+
+    def effort(self) -> tuple[float, float]:
+        return lu_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
+
+
 def _matrix(call: Call, a: Any) -> Operand:
     return Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
+
+
+def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
+    """Return the checked call of the algorithm for what is known of `a`."""
+    if assume_a in ("lower triangular", "upper triangular"):
+        matrix = _matrix(call, a)
+        one = _core.TriangularOperand(matrix.factor, assume_a.startswith("lower"), False)
+        return _Solve(call, matrix, [one], b, out)
+    if assume_a in ("pos", "positive definite"):
+        return _SolveDefinite(call, _matrix(call, a), b, out)
+    if assume_a in _GENERAL:
+        return _SolveGeneral(call, _matrix(call, a), b, out)
+    raise ShapeError(
+        f"{call.who}: assume_a is {assume_a!r}; one of 'pos', 'lower triangular', 'upper triangular', "
+        f"{', '.join(map(repr, _GENERAL))} is needed."
+    )
 
 
 @routine
@@ -192,9 +225,10 @@ def solve(
         float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
     b : Array, Expression or ndarray, n or n x m
         Right-hand sides.
-    assume_a : {"pos", "lower triangular", "upper triangular"}
+    assume_a : str
         What is known of `a`, in SciPy's words. "pos": Hermitian and positive definite; its lower triangle is
-        read. "gen", the default, has no algorithm here yet.
+        read. "lower triangular", "upper triangular": that triangle is read. "gen", "sym", "her", "diagonal",
+        "tridiagonal", "banded": solved as general, by LU with partial pivoting.
     out : path, Array or ndarray, optional
         Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
     memory : int or str, optional
@@ -208,8 +242,8 @@ def solve(
     Raises
     ------
     NumericalError
-        `a` is not positive definite, has NaN or Inf, or its diagonal has a zero: ``error.index`` says where,
-        counted from 1.
+        `a` is not positive definite, or singular, or has NaN or Inf: ``error.index`` says where, counted from
+        1 (the order of the leading minor, the column whose pivot is zero).
     ShapeError
         The shapes or dtypes do not conform.
     BudgetError
@@ -217,17 +251,8 @@ def solve(
 
     Notes
     -----
-    "pos": n³/3 + 2 n² m flops (complex: four times as many) and the bytes of `cholesky` and `cho_solve`; the
+    "pos": n³/3 + 2 n² m flops (complex: four times as many) and the bytes of `cholesky` and `cho_solve`;
+    "gen": 2 n³/3 + 2 n² m flops and the bytes of `lu_factor`, without its last pass, and `lu_solve`. The
     factor lies in scratch, n² elements, where it does not fit into memory.
     """
-    call = Call("solve", memory)
-    if assume_a in ("lower triangular", "upper triangular"):
-        matrix = _matrix(call, a)
-        one = _core.TriangularOperand(matrix.factor, assume_a.startswith("lower"), False)
-        return _Solve(call, matrix, [one], b, out)
-    if assume_a in ("pos", "positive definite"):
-        return _SolveDefinite(call, _matrix(call, a), b, out)
-    raise ShapeError(
-        f"solve: assume_a is {assume_a!r}, for which there is no algorithm here; 'pos', 'lower triangular' "
-        "and 'upper triangular' have one."
-    )
+    return solver(Call("solve", memory), a, b, assume_a, out)

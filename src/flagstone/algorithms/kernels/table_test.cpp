@@ -93,6 +93,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   void check_herk(Dtype dtype);
   void check_trsm(Dtype dtype);
   void check_potrf(Dtype dtype);
+  void check_panels(Kernel kernel, Dtype dtype);
   /// A part becomes lower bidiagonal, twos and ones: whatever is computed with it is exact.
   TilePart bidiagonal(Dtype dtype, Index order);
 
@@ -273,6 +274,33 @@ void EveryKernel::check_potrf(Dtype dtype) {
   }
 }
 
+/// A panel whose pivots are the rows after the diagonal: L is the identity's row moved, U exact.
+void EveryKernel::check_panels(Kernel kernel, Dtype dtype) {
+  const TilePart a = part(dtype, {m, n});
+  const Tile tile = at(a, tiles_);
+  tiles_.emplace_back(Dtype::int64, Shape{1, n}, 0);
+  std::int64_t* const pivots = tiles_[1].tile.as<std::int64_t>();
+  if (kernel == Kernel::laswp) {
+    for (Index j = 0; j < n; ++j) pivots[j] = 100 + std::min(j + 2, m - 1);
+    return check(call::laswp(dtype, 100, 100, false, {1}, a), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < n; ++i)
+        for (Index j = 0, other = std::min(i + 2, m - 1); j < n; ++j) {
+          const reference::Wide x = reference::get(at(a, t), i, j);
+          reference::set(at(a, t), i, j, reference::get(at(a, t), other, j));
+          reference::set(at(a, t), other, j, x);
+        }
+    });
+  }
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j) reference::set(tile, i, j, i == j + 1 ? 4 : 0);
+  check(call::getrf(dtype, 100, a, {1}), [&](std::vector<Owned>& t) {
+    for (Index j = 0; j < n; ++j) {
+      t[1].tile.as<std::int64_t>()[j] = 100 + j + 1;
+      reference::set(at(a, t), j, j, 4), reference::set(at(a, t), j + 1, j, 0);
+    }
+  });
+}
+
 TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
   const auto [kernel, dtype] = GetParam();
   const auto each = [](const Tile& tile, auto&& f) {
@@ -329,6 +357,9 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
       return check_trsm(dtype);
     case Kernel::potrf:
       return check_potrf(dtype);
+    case Kernel::getrf:
+    case Kernel::laswp:
+      return check_panels(kernel, dtype);
     case Kernel::evaluate:
       return check_evaluation(dtype);
     case Kernel::join:

@@ -27,6 +27,8 @@ enum class Kernel : std::uint8_t {
   herk,          // a triangle of C := alpha op(A) op(A)ᴴ + beta C
   trsm,          // B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹, A triangular
   potrf,         // a triangle of A := its Cholesky factor
+  getrf,         // a panel := its factors L and U; pivots
+  laswp,         // rows of a panel exchanged
   assemble,      // to := pieces of another array, their dimensions in another order, or converted
   evaluate,      // a fused expression: its values stored and folded
   join,          // accumulators of a fold := joined with others
