@@ -32,6 +32,34 @@ def matmul(kind):
     return lambda: fl.matmul(a, b, out=out)
 
 
+@entry("factorizations", "linalg.{}", variants=(
+    *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+))  # fmt: skip
+def factorizations(name):
+    k = fl.open("definite.npy")
+    b = np.ones((SIDE, 8), "f4")
+    return {
+        "cholesky": lambda: fl.linalg.cholesky(k, out="factor.zarr"),
+        "solve": lambda: fl.linalg.solve(k, b),
+        "lu_factor": lambda: fl.linalg.lu_factor(k, out="lu.npy"),
+        "lu_solve": lambda: fl.linalg.lu_solve((k, np.arange(SIDE)), b),
+        "inv": lambda: fl.linalg.inv(k, out="inverse.zarr", assume_a="pos"),
+        "det": lambda: fl.linalg.det(k),
+        "slogdet": lambda: fl.linalg.slogdet(k, assume_a="pos"),
+        "cho_solve": lambda: fl.linalg.cho_solve(k, b),
+        "solve_triangular": lambda: fl.linalg.solve_triangular(k, fl.open("a.npy"), out="solved.npy"),
+    }[name]
+
+
+@entry("plans of linalg", "linalg.{}.plan", variants=(
+    *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+))  # fmt: skip
+def plans_of_linalg(name):
+    k, b = fl.open("definite.npy"), np.ones((SIDE, 8), "f4")
+    k = (k, np.arange(SIDE)) if name == "lu_solve" else k
+    return lambda: getattr(fl.linalg, name).plan(k, *([b] if "solve" in name else []))
+
+
 @entry("A @ v", "Array.__matmul__", "Array.__rmatmul__", "Reduced.__matmul__", "Reduced.__rmatmul__",
        variants=("A @ v", "v @ A", "A @ X", "A.T @ v", "R @ A", "A @ R"))  # fmt: skip
 def product_with_vectors(kind):

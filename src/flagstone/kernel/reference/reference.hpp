@@ -1,5 +1,6 @@
 #pragma once
 // Naive loops in the widest precision: the oracle of the kernels' tests. Never called by the library.
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <type_traits>
@@ -43,6 +44,43 @@ inline void gemm(Wide alpha, const Tile& a, bool transpose_a, bool conjugate_a, 
         sum += (conjugate_a ? std::conj(x) : x) * (conjugate_b ? std::conj(y) : y);
       }
       set(c, i, j, alpha * sum + (beta == 0.0 ? Wide{} : beta * get(c, i, j)));
+    }
+}
+
+/// Element (i, j) of op(A).
+inline Wide get(const Tile& a, bool transpose, bool conjugate, Index i, Index j) {
+  const Wide x = transpose ? get(a, j, i) : get(a, i, j);
+  return conjugate ? std::conj(x) : x;
+}
+
+/// One triangle of the n x n tile A := its Cholesky factor, row by row of L. Returns LAPACK's info.
+inline Index cholesky(const Tile& a, bool lower) {
+  const auto at = [&](Index i, Index j) { return lower ? get(a, i, j) : std::conj(get(a, j, i)); };
+  const auto put = [&](Index i, Index j, Wide x) { lower ? set(a, i, j, x) : set(a, j, i, std::conj(x)); };
+  for (Index i = 0; i < a.shape[0]; ++i)
+    for (Index j = 0; j <= i; ++j) {
+      Wide sum = at(i, j);
+      for (Index k = 0; k < j; ++k) sum -= at(i, k) * std::conj(at(j, k));
+      if (i > j) {
+        put(i, j, sum / at(j, j));
+        continue;
+      }
+      if (!(sum.real() > 0)) return i + 1;
+      put(i, i, std::sqrt(sum.real()));
+    }
+  return 0;
+}
+
+/// B := alpha op(A)⁻¹ B by substitution; `lower`: op(A) is, of which the other triangle is not read.
+inline void solve(bool lower, bool unit, Wide alpha, const Tile& a, bool transpose, bool conjugate, const Tile& b) {
+  const Index n = b.shape[0];
+  for (Index j = 0; j < b.shape[1]; ++j)
+    for (Index step = 0; step < n; ++step) {
+      const Index i = lower ? step : n - 1 - step;
+      Wide sum = alpha * get(b, i, j);
+      for (Index k = lower ? 0 : i + 1; k < (lower ? i : n); ++k)
+        sum -= get(a, transpose, conjugate, i, k) * get(b, k, j);
+      set(b, i, j, unit ? sum : sum / get(a, transpose, conjugate, i, i));
     }
 }
 
