@@ -3,7 +3,6 @@
 #include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/factor/qr.hpp"
-#include "flagstone/algorithms/factor/qr_tasks.hpp"
 #include "flagstone/algorithms/factor/qr_tree.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"

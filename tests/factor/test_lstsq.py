@@ -142,6 +142,17 @@ def test_the_limit_does_not_change_bits(tmp_path):
     assert len(seen) == 1
 
 
+def test_out(tmp_path):
+    a, b = problem(50, 4, 1, "float64")
+    into = np.empty(4)
+    fit = linalg.lstsq(a, b[:, 0], out=into)
+    assert np.array_equal(into, fit.x)
+    linalg.lstsq(a, b[:, 0], ridge=[0, 1], out=tmp_path / "x.npy")
+    assert np.load(tmp_path / "x.npy").shape == (2, 4)
+    with pytest.raises(fl.ShapeError, match="out is 4 float64"):
+        linalg.lstsq(a, b, out=into)
+
+
 def test_refusals():
     a, b = problem(20, 4, 1, "float64")
     for options, message in [

@@ -86,6 +86,18 @@ def of_array(a) -> str:
     return fingerprint(np.asarray(a))
 
 
+def of_qr(made) -> str:
+    return fingerprint(np.asarray(made.Q), np.asarray(made.R))
+
+
+def of_factor(f) -> str:
+    return fingerprint(np.asarray(f.v), np.asarray(f.r))
+
+
+def of_fit(fit) -> str:
+    return fingerprint(fit.x, fit.stderr, fit.gcv)
+
+
 def chain():
     a = fl.open("a.zarr")
     e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
@@ -111,11 +123,15 @@ NAMES = [
     "import npz",
     "from_blocks",
     "from_numpy",
+    "qr r",
+    "qr reduced",
+    "qr raw",
+    "lstsq",
     "transform",
     "rechunk",
     "transpose",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk"))]
+PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk", "qr", "lstsq"))]
 
 
 def routine(name: str) -> Routine:
@@ -138,6 +154,15 @@ def routine(name: str) -> Routine:
         _, source, method = name.split()
         x = fl.open({"dense": "tall.npy", "sparse": "cells.zarr"}[source])
         return Routine(fl.pca, (x, 12), {"method": method}, of_pca)
+    if name == "qr r":  # several columns of tiles
+        return Routine(fl.linalg.qr, (fl.open("b.zarr"),), {"mode": "r"}, of_array)
+    if name == "qr reduced":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), bits=of_qr)
+    if name == "qr raw":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), {"mode": "raw"}, of_factor)
+    if name == "lstsq":
+        y = np.load("tall.npy", mmap_mode="r")[:, 0].copy()
+        return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
     if name == "sparse A.T @ X":

@@ -12,7 +12,6 @@ from .._errors.classes import ShapeError
 from .._linalg.lstsq import LstsqResult
 from .._linalg.lstsq import lstsq as run_lstsq
 from .._linalg.qr import qr as run_qr
-from .._output.create import from_numpy
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .options import bar, command_runtime, common_options, open_operand, print_json
@@ -35,7 +34,7 @@ def _matrix(who: str, path: str) -> Array:
 @click.option("--intercept", is_flag=True, help="Fit a constant too.")
 @click.option("--weights", metavar="FILE", help="Weights of the rows.")
 @click.option("--rcond", type=float, help="Singular values below this share of the largest count as zero.")
-@click.option("-o", "--out", help="Where the coefficients go, a .npy file.")
+@click.option("-o", "--out", help="Where the coefficients go.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT.")
 @common_options
 def lstsq(
@@ -62,10 +61,8 @@ def lstsq(
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         with bar(runtime, "lstsq", plan, as_json):
-            fit = run_lstsq(*operands, **options)
+            fit = run_lstsq(*operands, out=out, **options)
         done = stats()
-        if out is not None:
-            from_numpy(fit.x, out, overwrite)
         if as_json:
             print_json({"fit": _told(fit, values), "plan": plan.as_dict(), "stats": done.as_dict()})
             return

@@ -15,7 +15,8 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression
 from .._expression.operand import lazy_operand
 from .._lazy.join import concat
-from .._output.place import IN_MEMORY, Place
+from .._output.create import from_numpy
+from .._output.place import IN_MEMORY, Place, check_out
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -85,9 +86,9 @@ class _Lstsq(Routine[LstsqResult]):
 
     def __init__(
         self, call: Call, a: Any, b: Any, rcond: float | None, ridge: Any, weights: Any, intercept: bool,
-        method: str,
+        method: str, out: Any,
     ) -> None:  # fmt: skip
-        self.call, self.intercept, self.method = call, intercept, method
+        self.call, self.intercept, self.method, self.out = call, intercept, method, out
         a = lazy_operand(call, a)
         a = a if isinstance(a, Array) else np.asarray(unmasked("lstsq", a))
         b = lazy_operand(call, b)
@@ -117,6 +118,11 @@ class _Lstsq(Routine[LstsqResult]):
                 f"{shape_text((self.m, self.n))}; centre the rows, or leave the intercept out."
             )
         self.weights = _square_roots(weights, self.m)
+        sides = () if self.vector else (self.sides,)
+        check_out(
+            "lstsq", out, (*((len(self.ridge),) if self.path else ()), self.n, *sides), self.dtype,
+            "solution", "they must agree",
+        )  # fmt: skip
         self.paths = [path for one in (a, b) if isinstance(one, Array) for path in Operand.of(one).paths]
         super().__init__(call)
         call.on(*self.paths)
@@ -190,6 +196,10 @@ class _Lstsq(Routine[LstsqResult]):
             fit[name] = value if self.path else value[0]
         if not self.path:
             fit["degrees_of_freedom"] = float(fit["degrees_of_freedom"][0])
+        if isinstance(self.out, (Array, np.ndarray)):
+            self.out[...] = fit["x"]
+        elif self.out is not None:
+            from_numpy(fit["x"], self.out, overwrite=True)
         return LstsqResult(**fit)
 
 
@@ -263,7 +273,7 @@ def _square_roots(weights: Any, m: int) -> NDArray[Any] | None:
 @routine
 def lstsq(
     a: Any, b: Any, /, *, rcond: float | None = None, ridge: Any = 0, weights: Any = None,
-    intercept: bool = False, method: str = "qr", memory: int | str | None = None,
+    intercept: bool = False, method: str = "qr", out: Any = None, memory: int | str | None = None,
 ) -> Prepared[LstsqResult]:  # fmt: skip
     """Return the least-squares solution of a x = b, and what else follows from one R, inside a memory limit.
 
@@ -286,6 +296,8 @@ def lstsq(
     method : {"qr", "normal"}
         "normal" solves aᴴa x = aᴴb, at half the work and with the square of the condition: only where it is
         named.
+    out : path, Array or ndarray, optional
+        Where x goes too.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -314,4 +326,4 @@ def lstsq(
     call = Call("lstsq", memory)
     shape = getattr(a, "shape", None) or np.shape(a)
     kind = _WideLstsq if len(shape) == 2 and shape[0] < shape[1] else _Lstsq
-    return kind(call, a, b, rcond, ridge, weights, intercept, method)
+    return kind(call, a, b, rcond, ridge, weights, intercept, method, out)

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "flagstone/algorithms/factor/qr_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"

@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "flagstone/algorithms/factor/qr_tasks.hpp"
+#include "flagstone/algorithms/factor/qr_tree.hpp"
+#include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 

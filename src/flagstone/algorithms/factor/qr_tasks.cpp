@@ -38,13 +38,6 @@ void finish(TaskSpec& task, const char* name, Dtype dtype, double flops) {
 
 }  // namespace
 
-std::array<std::pair<Shape, Shape>, 3> reflector_shapes(const QrTree& tree) {
-  const Index w = tree.cols, slots = tree.row_tiles + tree.groups;
-  return {{{{tree.n, tree.m}, {w, tree.rows}},
-           {{tree.n, slots * tree.ib}, {w, tree.ib}},
-           {{tree.n, tree.groups * w}, {w, w}}}};
-}
-
 Columns::Columns(const QrTree& tree, Array array, Index cols, std::optional<Operand> source, bool present)
     : tree_(tree), array_(std::move(array)), cols_(cols), width_(tree.cols), source_(std::move(source)) {
   there_.assign(static_cast<std::size_t>(tree.row_tiles * tiles()), present);

@@ -10,15 +10,6 @@
 
 namespace flagstone::linalg {
 
-/// What a factorization leaves. All are stored transposed (LAPACK's tiles have contiguous columns): `v` is n x m, the
-/// reflectors, and R above the panels; `t` their triangular factors, ib rows for each tile and then each group; `r` the
-/// triangles of the groups: R of a panel's first one, of the others the reflectors that merged them.
-struct Reflectors {
-  Array v, t, r;
-};
-/// Shapes of the three, and of their tiles (chunks).
-std::array<std::pair<Shape, Shape>, 3> reflector_shapes(const QrTree& tree);
-
 /// A matrix of m rows that reflectors are made of or applied to, in tiles of the tree's rows: where its tiles are, and
 /// what they are at first.
 class Columns {

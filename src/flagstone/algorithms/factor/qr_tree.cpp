@@ -19,6 +19,13 @@ Index rows_of(Index n, Dtype dtype) {
 
 }  // namespace
 
+std::array<std::pair<Shape, Shape>, 3> reflector_shapes(const QrTree& tree) {
+  const Index w = tree.cols, slots = tree.row_tiles + tree.groups;
+  return {{{{tree.n, tree.m}, {w, tree.rows}},
+           {{tree.n, slots * tree.ib}, {w, tree.ib}},
+           {{tree.n, tree.groups * w}, {w, w}}}};
+}
+
 QrTree::QrTree(Index m, Index n, Dtype dtype) : m(m), n(n), dtype(dtype) {
   cols = std::max<Index>(1, std::min(n, widest));
   rows = n > widest ? cols : rows_of(cols, dtype);

@@ -2,9 +2,11 @@
 // The tree of a communication-avoiding QR: how a matrix is cut, and who meets whom. A function of shape and dtype
 // alone.
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
-#include "flagstone/base/shape.hpp"
+#include "flagstone/storage/array/array.hpp"
 
 namespace flagstone::linalg {
 
@@ -42,5 +44,14 @@ struct QrTree {
   void chains(Index k, Index from, Index end, std::vector<Step>& steps) const;
   void merges(Index k, std::vector<Step>& steps) const;
 };
+
+/// What a factorization leaves. All are stored transposed (LAPACK's tiles have contiguous columns): `v` is n x m, the
+/// reflectors, and R above the panels; `t` their triangular factors, ib rows for each tile and then each group; `r` the
+/// triangles of the groups: R of a panel's first one, of the others the reflectors that merged them.
+struct Reflectors {
+  Array v, t, r;
+};
+/// Shapes of the three, and of their tiles (chunks).
+std::array<std::pair<Shape, Shape>, 3> reflector_shapes(const QrTree& tree);
 
 }  // namespace flagstone::linalg
