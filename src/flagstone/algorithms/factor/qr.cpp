@@ -59,14 +59,20 @@ class FinishedColumns {
   FinishedTiles v_, t_, r_;
 };
 
+/// What becomes of the reflectors.
+struct Keeping {
+  bool last_panel = false;             // its are needed too
+  bool held = false, dropped = false;  // as QrTasks
+};
+
 /// The loops of a factorization, over the tasks of steps.
 class Factorization {
  public:
-  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, bool kept, QrOrder order)
+  Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order)
       : tree_(tree),
-        tasks_(graph, tree, f),
+        tasks_(graph, tree, f, keeping.held, keeping.dropped),
         a_(a),
-        kept_(kept),
+        kept_(keeping.last_panel),
         order_(order),
         beside_(std::max<Index>(1, chains_a_worker * graph.workers())) {}
 
@@ -83,14 +89,17 @@ class Factorization {
   /// One column of tiles of which R alone is wanted, the triangles of groups in `found`: they are merged elsewhere, so
   /// that what is noted of them stays as it is.
   void tall(FinishedTiles& groups, const Array& found, QrTasks& merging) {
-    for (Index from = 0; from < tree_.groups; from += beside_) {
+    const auto triangles = [&](Index from, Index end) {
+      return Box{{0, from * tree_.cols}, {tree_.cols, (end - from) * tree_.cols}};
+    };
+    Index first = 0;
+    while (first < tree_.groups && groups.holds(triangles(first, first + 1))) ++first;
+    for (Index from = first; from < tree_.groups; from += beside_) {
       const Index end = std::min(tree_.groups, from + beside_);
-      const Box all{{0, from * tree_.cols}, {tree_.cols, (end - from) * tree_.cols}};
-      if (groups.holds(all)) continue;
       std::vector<QrTree::Step> steps;
       tree_.chains(0, from, end, steps);
       for (const QrTree::Step& step : steps) tasks_.factor(a_, 0, step, false);
-      groups.finish(all);
+      groups.finish(triangles(from, end));
       groups.offer();
     }
     for (Index q = 0; q < tree_.groups; ++q) merging.copy_triangle(found, q);
@@ -113,8 +122,6 @@ class Factorization {
       }
     }
   }
-
-  QrTasks& tasks() { return tasks_; }
 
  private:
   void update(Index k, Index from, Index end) {
@@ -159,16 +166,16 @@ void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Oper
   Reflectors f = temporaries(graph, stages, tree), merged = f;
   merged.r = graph.temporary(f.r.shape(), tree.dtype, {tree.cols, tree.cols});
   Columns columns(tree, f.v, tree.n, a);
-  QrTasks merging(graph, tree, merged);
+  QrTasks merging(graph, tree, merged, true, !stages.saving());
   FinishedTiles groups = stages.tiles(f.r, {tree.cols, tree.cols}, "r");
   begin(graph, tree, 1);
-  Factorization(graph, tree, f, columns, false, order).tall(groups, f.r, merging);
+  Factorization(graph, tree, f, columns, {.held = true}, order).tall(groups, f.r, merging);
   merging.store_triangle(columns, 0, r);
   graph.trust_order(false);
 }
 
-/// `f`: where the reflectors go, if they are kept.
-void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors* kept, const Operand* r,
+/// `kept`: where the reflectors go, if they are needed; `outputs`: they are results, not in scratch.
+void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors* kept, bool outputs, const Operand* r,
                const QrOptions& options) {
   const QrTree tree(a.rows(), a.cols(), a.array.dtype());
   if (tree.panels == 0) return;
@@ -179,15 +186,18 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
   if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
   const Reflectors f = kept ? *kept : temporaries(graph, stages, tree);
   Columns columns(tree, f.v, tree.n, a);
+  const bool fits = !outputs && order.slab >= tree.col_tiles, once = !outputs && !stages.saving();
+  columns.hold(fits);
   FinishedColumns finished(stages, tree, f);
   begin(graph, tree, order.slab);
   const Index first = finished.first();
   columns.there(0, first);
   if (first > 0) order.streamed = false;
-  Factorization factorization(graph, tree, f, columns, kept != nullptr, order);
+  Factorization factorization(graph, tree, f, columns, {kept != nullptr, fits, once && !kept}, order);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
+  QrTasks storing(graph, tree, f, false, once);
   if (r)
-    for (Index k = 0; k < tree.panels; ++k) factorization.tasks().store_triangle(columns, k, *r);
+    for (Index k = 0; k < tree.panels; ++k) storing.store_triangle(columns, k, *r);
   graph.trust_order(false);
 }
 
@@ -200,8 +210,8 @@ Index columns_beside(Graph& graph, const QrTree& tree) {
 
 /// Applies panels to C, slab by slab, and stores it.
 void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c, bool adjoint, bool from_identity,
-               const Operand& out) {
-  QrTasks tasks(graph, tree, f);
+               bool dropped, const Operand& out) {
+  QrTasks tasks(graph, tree, f, false, dropped);
   const Index slab = columns_beside(graph, tree), beside = chains_a_worker * graph.workers();
   begin(graph, tree, std::min(slab, c.tiles()));
   for (Index from = 0; from < c.tiles(); from += slab) {
@@ -223,8 +233,8 @@ void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c
 }  // namespace
 
 std::string QrOrder::text() const {
-  return (streamed ? "panels of " : "slabs of ") + std::to_string(slab) + " columns of tiles" +
-         (streamed ? ", rows streamed" : "");
+  return (streamed ? "panels of " : "slabs of ") + std::to_string(slab) +
+         (slab == 1 ? " column of tiles" : " columns of tiles") + (streamed ? ", rows streamed" : "");
 }
 
 QrOrder choose_order(const QrTree& tree, std::uint64_t budget, int workers) {
@@ -252,12 +262,12 @@ void check_qr(const std::string& who, const Operand& a) {
 
 void qr_factor(Graph& graph, const Operand& a, const Reflectors& f, const Operand* r, const QrOptions& options) {
   Stages stages(graph, options.checkpoint);
-  factorize(graph, stages, a, &f, r, options);
+  factorize(graph, stages, a, &f, true, r, options);
 }
 
 void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& options) {
   Stages stages(graph, options.checkpoint);
-  factorize(graph, stages, a, nullptr, &r, options);
+  factorize(graph, stages, a, nullptr, false, &r, options);
 }
 
 void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint,
@@ -265,22 +275,22 @@ void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operan
   const Index cols = b.cols();
   if (tree.m == 0 || cols == 0) return;
   Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, b);
-  apply_all(graph, tree, f, c, adjoint, false, out);
+  apply_all(graph, tree, f, c, adjoint, false, false, out);
 }
 
-void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& out) {
+void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out) {
   const Index cols = out.cols();
   if (tree.m == 0 || cols == 0) return;
   Columns c(tree, graph.temporary({cols, tree.m}, tree.dtype, {tree.cols, tree.rows}), cols, {});
-  apply_all(graph, tree, f, c, false, true, out);
+  apply_all(graph, tree, f, c, false, true, dropped, out);
 }
 
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options) {
   const QrTree tree(a.rows(), a.cols(), a.array.dtype());
   Stages stages(graph, options.checkpoint);
   const Reflectors f = temporaries(graph, stages, tree);
-  factorize(graph, stages, a, &f, &r, options);
-  form_q(graph, tree, f, q);
+  factorize(graph, stages, a, &f, false, &r, options);
+  form_q(graph, tree, f, !stages.saving(), q);
 }
 
 }  // namespace flagstone::linalg

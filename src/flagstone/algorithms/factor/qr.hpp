@@ -36,8 +36,8 @@ void qr_r(Graph& graph, const Operand& a, const Operand& r, const QrOptions& opt
 void qr_factor(Graph& graph, const Operand& a, const Reflectors& f, const Operand* r, const QrOptions& options);
 /// out := Qᴴ B (`adjoint`) or Q B, Q m x m and B m x k: 4 m n k - 2 n² k flops.
 void apply_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& b, bool adjoint, const Operand& out);
-/// out := the first columns of Q.
-void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, const Operand& out);
+/// out := the first columns of Q; `dropped`: nobody needs the reflectors afterwards.
+void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped, const Operand& out);
 /// Q and R at once, the reflectors in scratch.
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options);
 

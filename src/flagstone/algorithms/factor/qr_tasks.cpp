@@ -54,7 +54,9 @@ std::uint32_t Columns::change(TaskSpec& task, Index i, Index j, bool last) {
   const auto place = static_cast<std::size_t>(i * tiles() + j);
   const bool there = there_[place];
   Access access = there ? flagstone::update(region(i, j)) : flagstone::write(region(i, j));
-  const std::uint32_t made = touch(task, last ? flagstone::last(std::move(access)) : std::move(access));
+  const std::uint32_t made = touch(task, last    ? flagstone::last(std::move(access))
+                                         : held_ ? flagstone::again(std::move(access))
+                                                 : std::move(access));
   if (there) return made;
   there_[place] = true;
   const Index row = i * tree_.rows, col = j * width_;
@@ -115,14 +117,15 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
   const Index w = tree_.width(k), h = tree_.height(step.tile), ib = tree_.ib;
   const auto n = static_cast<double>(w);
   TaskSpec task;
-  const auto of = [&](Access access) { return touch(task, kept ? std::move(access) : flagstone::last(access)); };
+  const auto held = [&](Access access) { return touch(task, held_ ? flagstone::again(access) : access); };
+  const auto of = [&](Access access) { return kept ? held(access) : touch(task, flagstone::last(access)); };
   call::QrOptions options{.ib = ib, .triangle = step.kind == Step::merge};
   options.work = touch(task, scratch(kernel::qr_work_bytes(tree_.dtype, ib, w)));
   const Index slot = step.kind == Step::merge ? merge_slot(step.tile) : step.tile;
   const std::uint32_t factors = of(flagstone::write(t(slot, k)));
   const Region top = r(tree_.group_of(step.top), k);
   if (step.kind == Step::head) {
-    const std::uint32_t v = a.change(task, step.tile, k, !kept), triangle = touch(task, flagstone::write(top));
+    const std::uint32_t v = a.change(task, step.tile, k, !kept), triangle = held(flagstone::write(top));
     task.calls.push_back(
         call::geqrt(tree_.dtype, options, part(factors, std::min(ib, h), std::min(h, w)), part(v, h, w)));
     finish(task, "geqrt", tree_.dtype, 2 * n * n * (static_cast<double>(h) - n / 3));
@@ -130,7 +133,7 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
     task.calls.push_back(
         call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w), 0, part(triangle, rows, w), {who, 0, 0}));
   } else {
-    const std::uint32_t triangle = touch(task, flagstone::update(top));
+    const std::uint32_t triangle = held(flagstone::update(top));
     const bool merge = step.kind == Step::merge;
     const std::uint32_t v =
         merge ? of(flagstone::update(r(tree_.group_of(step.tile), k))) : a.change(task, step.tile, k, !kept);
@@ -151,8 +154,12 @@ void QrTasks::apply(Columns& c, Index j, Index k, const QrTree::Step& step, bool
   const bool merge = step.kind == Step::merge;
   const Region reflectors =
       merge ? r(tree_.group_of(step.tile), k) : Region{f_.v, {{k * tree_.cols, step.tile * tree_.rows}, {w, h}}};
-  const std::uint32_t v = touch(task, flagstone::read(reflectors));
-  const std::uint32_t factors = touch(task, flagstone::read(t(merge ? merge_slot(step.tile) : step.tile, k)));
+  const bool no_more = dropped_ && j + 1 == c.tiles();
+  const auto seen = [&](Region region) {
+    Access access = flagstone::read(std::move(region));
+    return touch(task, no_more ? flagstone::last(std::move(access)) : std::move(access));
+  };
+  const std::uint32_t v = seen(reflectors), factors = seen(t(merge ? merge_slot(step.tile) : step.tile, k));
   const std::uint32_t below = c.change(task, step.tile, j);
   if (step.kind == Step::head) {
     task.calls.push_back(call::gemqrt(tree_.dtype, options, part(v, h, w),
@@ -171,8 +178,9 @@ void QrTasks::apply(Columns& c, Index j, Index k, const QrTree::Step& step, bool
 void QrTasks::copy_triangle(const Array& from, Index q) {
   TaskSpec task;
   task.name = "copy";
-  const std::uint32_t source = touch(task, flagstone::read({from, r(q, 0).box})),
-                      to = touch(task, flagstone::write(r(q, 0)));
+  Access triangle = flagstone::read({from, r(q, 0).box});
+  const std::uint32_t source = touch(task, dropped_ ? flagstone::last(std::move(triangle)) : std::move(triangle)),
+                      to = touch(task, flagstone::again(flagstone::write(r(q, 0))));
   task.calls.push_back(call::copy(tree_.dtype, {source}, {to}));
   task.cost.bytes_touched = 2.0 * static_cast<double>(tree_.n * tree_.cols) * size_of(tree_.dtype);
   graph_.add(std::move(task));
@@ -188,7 +196,8 @@ void QrTasks::store_triangle(Columns& a, Index k, const Operand& to) {
     TaskSpec task;
     task.name = "store";
     const Region from = j == k ? r(tree_.group_of(k), k) : a.region(k, j);
-    const std::uint32_t source = touch(task, flagstone::read(from));
+    Access triangle = flagstone::read(from);
+    const std::uint32_t source = touch(task, dropped_ ? flagstone::last(std::move(triangle)) : std::move(triangle));
     const Index w = tree_.width(j);
     const std::uint32_t out =
         touch(task, flagstone::once(flagstone::write({to.array, turned({{start, j * tree_.cols}, {high, w}})})));
