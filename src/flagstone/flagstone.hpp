@@ -5,6 +5,8 @@
 #include "flagstone/algorithms/factor/lu.hpp"
 #include "flagstone/algorithms/factor/solve.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
+#include "flagstone/algorithms/factor/qr.hpp"
+#include "flagstone/algorithms/factor/qr_tree.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"

@@ -95,6 +95,18 @@ def of_array(a) -> str:
     return fingerprint(np.asarray(a))
 
 
+def of_qr(made) -> str:
+    return fingerprint(np.asarray(made.Q), np.asarray(made.R))
+
+
+def of_factor(f) -> str:
+    return fingerprint(np.asarray(f.v), np.asarray(f.r))
+
+
+def of_fit(fit) -> str:
+    return fingerprint(fit.x, fit.stderr, fit.gcv)
+
+
 def chain():
     a = fl.open("a.zarr")
     e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
@@ -124,6 +136,10 @@ NAMES = [
     "import npz",
     "from_blocks",
     "from_numpy",
+    "qr r",
+    "qr reduced",
+    "qr raw",
+    "lstsq",
     "transform",
     "rechunk",
     "transpose",
@@ -131,7 +147,9 @@ NAMES = [
 PLANNED = [
     name
     for name in NAMES
-    if name.startswith(("matmul", "cholesky", "solve", "lu", "pca", "compute", "rechunk"))
+    if name.startswith(
+        ("matmul", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
+    )
 ]
 
 
@@ -165,6 +183,15 @@ def routine(name: str) -> Routine:
         _, source, method = name.split()
         x = fl.open({"dense": "tall.npy", "sparse": "cells.zarr"}[source])
         return Routine(fl.pca, (x, 12), {"method": method}, of_pca)
+    if name == "qr r":  # several columns of tiles
+        return Routine(fl.linalg.qr, (fl.open("b.zarr"),), {"mode": "r"}, of_array)
+    if name == "qr reduced":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), bits=of_qr)
+    if name == "qr raw":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), {"mode": "raw"}, of_factor)
+    if name == "lstsq":
+        y = np.load("tall.npy", mmap_mode="r")[:, 0].copy()
+        return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
     if name == "sparse A.T @ X":

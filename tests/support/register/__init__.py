@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     elementwise,
     files,
     lazy,
+    least_squares,
     linear_algebra,
     sparse,
     storage,

@@ -35,6 +35,7 @@ def prepare(folder: Path) -> None:
     np.save(folder / "z.npy", z + 1j * z)
     tall = rng.standard_normal(TALL, dtype="float32") * np.geomspace(9, 0.5, TALL[1], dtype="float32")
     np.save(folder / "tall.npy", tall + 1)
+    np.save(folder / "y.npy", tall.sum(1))
     np.save(folder / "short.npy", tall[:6000])  # for formats that take seconds for what others take in one
     counts = random_csr(*COUNTS, 0.01, 3, "float32")
     counts.data = np.ceil(counts.data * 9)

@@ -29,6 +29,11 @@ enum class Kernel : std::uint8_t {
   potrf,         // a triangle of A := its Cholesky factor
   getrf,         // a panel := its factors L and U; pivots
   laswp,         // rows of a panel exchanged
+  geqrt,         // A := R and the reflectors that made it
+  tpqrt,         // [R; B] := the new R and the reflectors that made it
+  gemqrt,        // C := Q C or its adjoint's, with what geqrt left
+  tpmqrt,        // [A; B] := Q [A; B] or its adjoint's, with what tpqrt left
+  identity,      // to := rows of the identity matrix
   assemble,      // to := pieces of another array, their dimensions in another order, or converted
   evaluate,      // a fused expression: its values stored and folded
   join,          // accumulators of a fold := joined with others
