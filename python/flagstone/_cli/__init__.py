@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, resumed, routines, stored, upkeep
+from . import demo, resumed, routines, stored, summaries, upkeep
 
 __all__ = ["main"]
 
@@ -31,6 +31,7 @@ for command in (
     routines.matmul,
     routines.rechunk,
     routines.pca,
+    summaries.norm,
     routines.recipe,
     resumed.resume_command,
     upkeep.scratch_command,

@@ -18,11 +18,20 @@ VERBS = {
     "convert": ("tall.npy", "converted-by-verb.zarr", "--overwrite"),
     "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr", "--overwrite"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
+    "norm": ("a.zarr", "--ord", "1"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
-LIMITED = ("pack", "convert", "matmul", "rechunk", "pca", "recipe single-cell")  # those that take --memory
+LIMITED = (
+    "pack",
+    "convert",
+    "matmul",
+    "rechunk",
+    "norm",
+    "pca",
+    "recipe single-cell",
+)  # those that take --memory
 
 
 PACK = ("pack",)
