@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   bind_random(m);
   bind_restructure(m);
   bind_matmul(m);
+  bind_rank_k(m);
   bind_tasks(m);
   bind_sparse(m);
   bind_pca(m);

@@ -68,7 +68,9 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
     from ._output.create import create, from_numpy
@@ -125,6 +127,8 @@ __all__ = [
     "compute",
     "concat",
     "convert",
+    "corrcoef",
+    "cov",
     "create",
     "cumulative_prod",
     "cumulative_sum",
@@ -155,6 +159,7 @@ __all__ = [
     "map_blocks",
     "map_tiles",
     "matmul",
+    "matrix_transpose",
     "median",
     "meshgrid",
     "nonzero",
@@ -180,6 +185,7 @@ __all__ = [
     "stats",
     "take",
     "take_along_axis",
+    "tensordot",
     "tile",
     "timeline",
     "to_dask",
@@ -189,6 +195,7 @@ __all__ = [
     "triu",
     "unstack",
     "update",
+    "vecdot",
     "write",
     "write_obsm",
     "zeros",
@@ -248,7 +255,9 @@ def _load_matrices() -> dict[str, object]:
     import flagstone.linalg as linalg
     import flagstone.sparse as sparse
 
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
 

@@ -778,6 +778,27 @@ def matmul_job(
     notes: MatmulNotes | None = None,
 ) -> Job: ...
 
+class RankKOptions:
+    def __init__(self, arg0: complex, arg1: complex, arg2: bool, arg3: str, /) -> None: ...
+
+class RankKNotes:
+    def __init__(self) -> None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def scratch_bytes(self) -> int: ...
+
+def check_rank_k(a: Operand, b: Operand | None, c: Array | None, options: RankKOptions) -> None: ...
+def rank_k_job(
+    a: Operand,
+    b: Operand | None,
+    c_in: Array | None,
+    c_out: Array,
+    options: RankKOptions,
+    checkpoint: Checkpoint | None,
+    notes: RankKNotes,
+) -> Job: ...
+
 class MatmulNotes:
     def __init__(self) -> None: ...
     @property

@@ -3,6 +3,7 @@
 #include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
+#include "flagstone/algorithms/linalg/rank_k.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"
 #include "flagstone/algorithms/restructure/rechunk.hpp"

@@ -163,7 +163,7 @@ class _Compute:
     def _reduction(self, groups: dict[Any, Pass], item: Reduced, out: Any) -> None:
         shape = item.source.shape
         if item.source.size == 0:
-            self.answers.append(lambda: deliver(item.of_nothing(), out))
+            self.answers.append(lambda: deliver(item._of_nothing(), out))
             return
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)

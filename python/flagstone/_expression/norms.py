@@ -20,7 +20,7 @@ _FRO = ("fro", "f", None)
 class _Norm(Combined):
     """A norm of what may be empty: nothing has norm 0, as in LAPACK."""
 
-    def of_nothing(self) -> Any:
+    def _of_nothing(self) -> Any:
         """Return the norms where there is no element."""
         value = np.zeros(self.shape, self.dtype)
         return value if value.shape else value[()]

@@ -88,7 +88,7 @@ class Reduced(Elementwise):
         """Return what is equal for those that one pass takes, where that is not one over expressions."""
         return None
 
-    def of_nothing(self) -> Any:
+    def _of_nothing(self) -> Any:
         """Return the result where there is no element: NumPy's."""
         if self.name.startswith("arg"):
             return np.empty(self.shape, self.dtype)

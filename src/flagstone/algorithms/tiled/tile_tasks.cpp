@@ -99,6 +99,42 @@ void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const Ma
       call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
 }
 
+void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  const bool within = from.region.array.id() == to.region.array.id() && from.region.box.start == to.region.box.start;
+  TaskSpec task;
+  task.name = "mirror";
+  if (within)
+    task.accesses = {update(to.region)};
+  else
+    task.accesses = {read(from.region), write(to.region)};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.priority = 1;  // what it reads is written, and gone
+  task.calls.push_back(call::mirror(dtype, conjugate, part(0, from), part(within ? 0 : 1, to)));
+  graph.add(std::move(task));
+}
+
+void copy(Graph& graph, const Region& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  TaskSpec task;
+  task.name = "copy";
+  task.accesses = {read(from), write(to.region)};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.calls.push_back(call::copy(dtype, {0}, part(1, to)));
+  graph.add(std::move(task));
+}
+
+void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  TaskSpec task;
+  task.name = "add";
+  task.accesses = {last(read(from.region)), update(to.region)};
+  task.cost.bytes_touched = 3.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.priority = 1;  // frees a tile
+  task.calls.push_back(call::add(dtype, part(0, from), part(1, to)));
+  graph.add(std::move(task));
+}
+
 void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b) {
   const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
   add(graph, "trsm", {read(a.tile.region), update(b.region)}, n * elements,
