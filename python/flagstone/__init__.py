@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
     from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
     from ._linalg.products import matrix_transpose, tensordot, vecdot
@@ -153,6 +154,7 @@ __all__ = [
     "group_mean",
     "group_sum",
     "group_var",
+    "hermitian",
     "histogram",
     "isin",
     "linspace",
@@ -183,6 +185,7 @@ __all__ = [
     "squeeze",
     "stack",
     "stats",
+    "symmetric",
     "take",
     "take_along_axis",
     "tensordot",
@@ -191,6 +194,7 @@ __all__ = [
     "to_dask",
     "transaction",
     "transpose",
+    "triangular",
     "tril",
     "triu",
     "unstack",
@@ -345,6 +349,7 @@ def _load_lazy() -> dict[str, object]:
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
 
     return locals()
 

@@ -100,6 +100,9 @@ NAMES = [
     "matmul zarr",
     "matmul npy",
     "matmul complex",
+    "rank_k",
+    "rank_k tall",
+    "norms",
     "compute",
     "reductions",
     "pca dense gram",
@@ -115,7 +118,7 @@ NAMES = [
     "rechunk",
     "transpose",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk"))]
+PLANNED = [name for name in NAMES if name.startswith(("matmul", "rank_k", "pca", "compute", "rechunk"))]
 
 
 def routine(name: str) -> Routine:
@@ -126,6 +129,16 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
     if name == "matmul complex":
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "rank_k":
+        return Routine(fl.linalg.rank_k_update, (fl.open("a.zarr"),))
+    if name == "rank_k tall":
+        return Routine(fl.linalg.rank_k_update, (fl.open("tall.npy").T,))
+    if name == "norms":
+        norms = (
+            fl.linalg.matrix_norm(fl.open("a.npy"), ord=1),
+            fl.linalg.vector_norm(fl.open("a.npy"), axis=0),
+        )
+        return Routine(fl.compute, norms, bits=of_compute)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

@@ -123,7 +123,8 @@ def single_cell(kind):
 def plans(name):
     a = fl.open("a.zarr")
     arguments = {
-        "compute": (a + 1,), "corrcoef": (a,), "cov": (a,), "matmul": (a, a), "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
+        "compute": (a + 1,), "corrcoef": (a,), "cov": (a,), "matmul": (a, a),
+        "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
         "transpose": (a,), "single_cell": (fl.open("s.zarr"), 5), "pack": ("a.zarr", "packed-plan.zarr"),
         "fold": (np.sum, np.add, a), "map_blocks": (np.sqrt, a), "map_tiles": (np.sqrt, a),
     }  # fmt: skip

@@ -113,7 +113,11 @@ class Update {
       for (const Pair at : pairs) add(at, k);
     for (Index stride = 1; stride < groups_; stride *= 2)
       for (Index g = 0; g + stride < groups_; g += 2 * stride)
-        for (const Pair at : pairs) sum_up(graph_, of_group(at, g + stride), of_group(at, g));
+        for (const Pair at : pairs) {
+          MatrixTile to = of_group(at, g);
+          to.again = g > 0 || 2 * stride < groups_;
+          sum_up(graph_, of_group(at, g + stride), to);
+        }
     for (const Pair at : pairs) {
       if (at.row == at.col)
         mirror(graph_, options_.hermitian, computed(at), computed(at));
@@ -133,6 +137,7 @@ class Update {
   void add(Pair at, Index k) {
     const Index group = k % groups_;
     MatrixTile c = of_group(at, group);
+    c.again = groups_ > 1;
     const bool first = k < groups_;
     std::complex<double> beta = !first ? 1.0 : group == 0 && c_in_ ? options_.beta : 0.0;
     const Array* old = first && group == 0 ? c_in_ : nullptr;

@@ -26,6 +26,9 @@ std::size_t conjugated(const MatrixTile& x, const Array& c) {
 
 TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
 
+/// The access of a tile that is changed.
+Access changed(Access access, const MatrixTile& c) { return c.again ? again(std::move(access)) : access; }
+
 /// A task of one call that changes `c`, which comes after what it reads.
 void add(Graph& graph, const char* name, std::vector<Access> accesses, double flops, Call call, int priority = 0) {
   const bool complex = is_complex(call.dtype);
@@ -55,7 +58,7 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
   if (has_depth) touch(read(a.region)), touch(read(b.region));
   std::optional<std::uint32_t> old, room;
   if (c_in) old = touch(read({*c_in, c.region.box}));
-  const std::uint32_t result = touch(c_in || beta == 0.0 ? write(c.region) : update(c.region));
+  const std::uint32_t result = touch(changed(c_in || beta == 0.0 ? write(c.region) : update(c.region), c));
   const std::size_t copies = conjugated(a, c.array()) + conjugated(b, c.array());
   if (copies) room = touch(scratch(copies * size_of(dtype) + 4096));
   const double flops = 2.0 * c.rows() * c.cols() * static_cast<double>(a.cols());
@@ -85,7 +88,7 @@ void take(Graph& graph, Part which, const MatrixTile& from, double shift, const 
 
 void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c) {
   const Dtype dtype = c.array().dtype();
-  std::vector<Access> accesses{read(a.region), beta == 0.0 ? write(c.region) : update(c.region)};
+  std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};
   std::optional<std::uint32_t> room;
   // Seen by columns BLAS has A Aᴴ and Aᴴ A; what is conjugated or transposed alone is copied (kernel::herk_scratch).
   const bool across = a.op.transpose == by_columns(a.array());
@@ -128,7 +131,7 @@ void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to) {
   const Dtype dtype = to.array().dtype();
   TaskSpec task;
   task.name = "add";
-  task.accesses = {last(read(from.region)), update(to.region)};
+  task.accesses = {last(read(from.region)), changed(update(to.region), to)};
   task.cost.bytes_touched = 3.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
   task.priority = 1;  // frees a tile
   task.calls.push_back(call::add(dtype, part(0, from), part(1, to)));
