@@ -69,7 +69,10 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
     from ._output.create import create, from_numpy
@@ -126,6 +129,8 @@ __all__ = [
     "compute",
     "concat",
     "convert",
+    "corrcoef",
+    "cov",
     "create",
     "cumulative_prod",
     "cumulative_sum",
@@ -150,12 +155,14 @@ __all__ = [
     "group_mean",
     "group_sum",
     "group_var",
+    "hermitian",
     "histogram",
     "isin",
     "linspace",
     "map_blocks",
     "map_tiles",
     "matmul",
+    "matrix_transpose",
     "median",
     "meshgrid",
     "nonzero",
@@ -180,17 +187,21 @@ __all__ = [
     "squeeze",
     "stack",
     "stats",
+    "symmetric",
     "take",
     "take_along_axis",
+    "tensordot",
     "tile",
     "timeline",
     "to_dask",
     "transaction",
     "transpose",
+    "triangular",
     "tril",
     "triu",
     "unstack",
     "update",
+    "vecdot",
     "write",
     "write_obsm",
     "zeros",
@@ -250,7 +261,9 @@ def _load_matrices() -> dict[str, object]:
     import flagstone.linalg as linalg
     import flagstone.sparse as sparse
 
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
 
@@ -339,6 +352,7 @@ def _load_lazy() -> dict[str, object]:
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
 
     return locals()
 

@@ -8,6 +8,7 @@
 #include "flagstone/algorithms/factor/qr.hpp"
 #include "flagstone/algorithms/factor/qr_tree.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
+#include "flagstone/algorithms/linalg/rank_k.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"
 #include "flagstone/algorithms/restructure/rechunk.hpp"

@@ -125,6 +125,9 @@ NAMES = [
     "solve pos",
     "solve gen",
     "lu_factor",
+    "rank_k",
+    "rank_k tall",
+    "norms",
     "compute",
     "reductions",
     "pca dense gram",
@@ -148,7 +151,7 @@ PLANNED = [
     name
     for name in NAMES
     if name.startswith(
-        ("matmul", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
+        ("matmul", "rank_k", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
     )
 ]
 
@@ -171,6 +174,16 @@ def routine(name: str) -> Routine:
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), bits=of_array)
     if name == "solve pos":
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
+    if name == "rank_k":
+        return Routine(fl.linalg.rank_k_update, (fl.open("a.zarr"),))
+    if name == "rank_k tall":
+        return Routine(fl.linalg.rank_k_update, (fl.open("tall.npy").T,))
+    if name == "norms":
+        norms = (
+            fl.linalg.matrix_norm(fl.open("a.npy"), ord=1),
+            fl.linalg.vector_norm(fl.open("a.npy"), axis=0),
+        )
+        return Routine(fl.compute, norms, bits=of_compute)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

@@ -10,6 +10,7 @@
 #include "flagstone/storage/lazy/elementwise_array.hpp"
 #include "flagstone/storage/lazy/generated_array.hpp"
 #include "flagstone/storage/lazy/mapped_array.hpp"
+#include "flagstone/storage/lazy/structured_array.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -45,6 +46,11 @@ void bind_lazy(nb::module_& m) {
     std::vector<LazyOperand> given;
     for (const auto& [array, transposed] : operands) given.push_back({array, transposed});
     return elementwise_array(std::make_shared<const kernel::Program>(program), value, std::move(given), shape);
+  });
+  m.def("structured_array", [](const Array& member, const std::string& kind, bool lower, bool unit_diagonal) {
+    using Kind = Structure::Kind;
+    const Kind named = kind == "symmetric" ? Kind::symmetric : kind == "hermitian" ? Kind::hermitian : Kind::triangular;
+    return structured_array(member, {named, lower, unit_diagonal});
   });
   m.def("mapped_array", [](std::vector<Array> members, const std::vector<std::tuple<std::string, int, Index>>& axes) {
     std::vector<AxisMap> given;

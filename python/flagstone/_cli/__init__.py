@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, dense, resumed, routines, simulate, stored, upkeep
+from . import demo, dense, resumed, routines, simulate, stored, summaries, upkeep
 
 __all__ = ["main"]
 
@@ -33,6 +33,7 @@ for command in (
     dense.qr,
     routines.rechunk,
     routines.pca,
+    summaries.norm,
     routines.recipe,
     resumed.resume_command,
     upkeep.scratch_command,

@@ -20,6 +20,7 @@ VERBS = {
     "qr": ("tall.npy", "-o", "qr-by-verb.zarr", "--overwrite"),
     "lstsq": ("tall.npy", "y.npy", "--ridge", "0,1"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
+    "norm": ("a.zarr", "--ord", "1"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
@@ -31,6 +32,7 @@ LIMITED = (
     "qr",
     "lstsq",
     "rechunk",
+    "norm",
     "pca",
     "recipe single-cell",
 )  # those that take --memory

@@ -81,6 +81,12 @@ def created(name):
     return lambda: fl.compute(lazy + 1, out="lazy.zarr")
 
 
+@entry("structures", "{}", variants=("symmetric", "hermitian", "triangular"))
+def structures(name):
+    lazy = getattr(fl, name)(fl.open("a.zarr"))
+    return lambda: fl.compute(lazy + 1, out="lazy.zarr")
+
+
 @entry("parts of lazy arrays", variants=("concat", "packed", "flip", "nothing", "steps"))
 def parts(kind):
     a = fl.open("packed.zarr" if kind == "packed" else "a.zarr")

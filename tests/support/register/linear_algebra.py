@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import flagstone as fl
+from flagstone._runtime.runtime import current
 
 from .data import SIDE
 from .entry import entry
@@ -81,6 +82,42 @@ def linear_operator(name):
     return lambda: getattr(a, name)(x)
 
 
+@entry("norms", "linalg.{}", variants=("matrix_norm", "vector_norm"))
+def norms(name):
+    a = fl.open("a.npy")
+    return lambda: getattr(fl.linalg, name)(a, memory=current().memory)
+
+
+@entry(
+    "rank-k updates", "linalg.{}", variants=("rank_k_update", "rank_2k_update"),
+)  # fmt: skip
+def rank_k(name):
+    a = fl.open("a.zarr")
+    more = (fl.open("a.npy"),) if name == "rank_2k_update" else ()
+    return lambda: getattr(fl.linalg, name)(a, *more, out="updated.zarr")
+
+
+@entry("covariances", "{}", variants=("cov", "corrcoef"))
+def covariances(name):
+    a = fl.open("a.zarr")
+    return lambda: getattr(fl, name)(a, dtype="float32", out="covariance.zarr")
+
+
+@entry("small products", "linalg.{}", variants=("diagonal", "outer", "trace"))
+def small_products(name):
+    a = fl.open("a.npy")
+    if name == "outer":
+        return lambda: fl.compute(fl.linalg.outer(a[0], a[1]).sum())
+    return lambda: getattr(fl.linalg, name)(a)
+
+
+@entry("names of the standard", "{}", variants=("matrix_transpose", "tensordot", "vecdot"))
+def of_the_standard(name):
+    a, b = fl.open("a.npy"), fl.open("a.zarr")
+    more = {"matrix_transpose": (), "tensordot": (b,), "vecdot": (b,)}[name]
+    return lambda: fl.compute(abs(getattr(fl, name)(a, *more)).max())
+
+
 @entry("pca", "pca", "PcaResult.scores",
        variants=("gram", "krylov", "sparse gram", "sparse krylov", "memory", "csc", "fortran"))  # fmt: skip
 def pca(kind):
@@ -108,13 +145,14 @@ def single_cell(kind):
 
 
 @entry("plans", "{}.plan", variants=(
-    *("compute", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
+    *("compute", "corrcoef", "cov", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
     *("fold", "map_blocks", "map_tiles"),
 ))  # fmt: skip
 def plans(name):
     a = fl.open("a.zarr")
     arguments = {
-        "compute": (a + 1,), "matmul": (a, a), "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
+        "compute": (a + 1,), "corrcoef": (a,), "cov": (a,), "matmul": (a, a),
+        "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
         "transpose": (a,), "single_cell": (fl.open("s.zarr"), 5), "pack": ("a.zarr", "packed-plan.zarr"),
         "fold": (np.sum, np.add, a), "map_blocks": (np.sqrt, a), "map_tiles": (np.sqrt, a),
     }  # fmt: skip

@@ -89,6 +89,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
 
   void check_products(Dtype dtype);
   void check_copy(Dtype dtype);
+  void check_mirror(Dtype dtype);
   void check_evaluation(Dtype dtype);
   void check_accumulators(Kernel kernel, Dtype dtype);
   void check_take(Dtype dtype);
@@ -130,6 +131,33 @@ void EveryKernel::check_copy(Dtype dtype) {
         std::copy_n(source.data + i * source.strides[0] + j * source.strides[1], size_of(dtype),
                     target.data + i * target.strides[0] + j * target.strides[1]);
   });
+}
+
+void EveryKernel::check_mirror(Dtype dtype) {
+  for (const bool conjugate : {false, true}) {
+    tiles_.clear();
+    const auto turned = [&](const Tile& t, Index i, Index j) {
+      const reference::Wide value = reference::get(t, i, j);
+      return conjugate ? std::conj(value) : value;
+    };
+    const TilePart from = part(dtype, {m, n}), to = part(dtype, {n, m});
+    check(call::mirror(dtype, conjugate, from, to), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < n; ++j) reference::set(at(to, t), j, i, turned(at(from, t), i, j));
+    });
+    for (const Index extent : {Index{1}, n, -n, Index{70}}) {  // less than a square of the kernel, and several
+      tiles_.clear();
+      const bool transpose = extent < 0;
+      TilePart c = part(dtype, {std::abs(extent), std::abs(extent)}, transpose);
+      check(call::mirror(dtype, conjugate, c, c), [&](std::vector<Owned>& t) {
+        const Tile tile = transpose ? call::turned(at(c, t), {1, 0}) : at(c, t);
+        for (Index i = 0; i < std::abs(extent); ++i) {
+          for (Index j = 0; j < i; ++j) reference::set(tile, j, i, turned(tile, i, j));
+          if (conjugate) reference::set(tile, i, i, reference::get(tile, i, i).real());
+        }
+      });
+    }
+  }
 }
 
 void EveryKernel::check_evaluation(Dtype dtype) {
@@ -403,6 +431,8 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     case Kernel::getrf:
     case Kernel::laswp:
       return check_panels(kernel, dtype);
+    case Kernel::mirror:
+      return check_mirror(dtype);
     case Kernel::evaluate:
       return check_evaluation(dtype);
     case Kernel::join:

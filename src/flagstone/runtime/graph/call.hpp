@@ -23,6 +23,7 @@ enum class Kernel : std::uint8_t {
   scale,         // C := beta C
   gemm,          // C := alpha op(A) op(B) + beta C
   convert,       // to := from, as another real dtype
+  mirror,        // to := fromᵀ or fromᴴ; a triangle of a square tile := the other one
   take,          // to := op(from) or a triangle of it, its diagonal shifted; finite or an error
   herk,          // a triangle of C := alpha op(A) op(A)ᴴ + beta C
   trsm,          // B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹, A triangular
