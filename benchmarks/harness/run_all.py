@@ -29,6 +29,7 @@ SCRIPTS = {
     "sparse_stream": "sparse",
     "elementwise": "elementwise",
     "layouts": "elementwise",
+    "cholesky": "factor",
     "along": "elementwise",
     "lazy": "elementwise",
     "rechunk": "storage",

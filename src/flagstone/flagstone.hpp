@@ -1,6 +1,9 @@
 #pragma once
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
 #include "flagstone/algorithms/elementwise/fused.hpp"
+#include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/solve.hpp"
+#include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"
@@ -14,6 +17,7 @@
 #include "flagstone/base/element_type.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/base/shape.hpp"
 #include "flagstone/base/version.hpp"
 #include "flagstone/flash/flash_file.hpp"

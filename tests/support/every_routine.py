@@ -28,6 +28,7 @@ def prepare(folder: Path) -> None:
         x = (x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x).astype(dtype)
         fl.from_numpy(x, str(folder / f"{name}.zarr"))
         np.save(folder / f"{name}.npy", x)
+    definite(folder / "k.zarr", 4200)
     tall = rng.standard_normal((100_000, 300)).astype("float32") * np.geomspace(9, 0.5, 300, dtype="float32")
     np.save(folder / "tall.npy", tall + np.linspace(0, 3, 300, dtype="float32"))
     blocks = list(make_blocks())
@@ -37,6 +38,14 @@ def prepare(folder: Path) -> None:
     sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
     np.save(folder / "x.npy", rng.standard_normal((600, 16)))
     np.save(folder / "y.npy", rng.standard_normal((180_000, 16)))
+
+
+def definite(path: Path, n: int) -> None:
+    """ρ^|i−j| and 1 on the diagonal: symmetric, its condition about 40."""
+    i = np.arange(n)
+    fl.from_numpy(
+        np.float32(0.95) ** abs(i[:, None] - i[None, :]).astype("float32") + np.eye(n, dtype="f4"), str(path)
+    )
 
 
 def row_blocks():
@@ -100,6 +109,8 @@ NAMES = [
     "matmul zarr",
     "matmul npy",
     "matmul complex",
+    "cholesky",
+    "solve pos",
     "compute",
     "reductions",
     "pca dense gram",
@@ -115,7 +126,9 @@ NAMES = [
     "rechunk",
     "transpose",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk"))]
+PLANNED = [
+    name for name in NAMES if name.startswith(("matmul", "cholesky", "solve", "pca", "compute", "rechunk"))
+]
 
 
 def routine(name: str) -> Routine:
@@ -126,6 +139,10 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
     if name == "matmul complex":
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "cholesky":
+        return Routine(fl.linalg.cholesky, (fl.open("k.zarr"),), {"shift": 0.5}, of_array)
+    if name == "solve pos":
+        return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

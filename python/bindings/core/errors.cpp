@@ -1,5 +1,5 @@
 // C++ exceptions become the Python classes of flagstone.errors, which registers them here at import.
-#include "flagstone/base/error.hpp"
+#include "flagstone/base/pivot_error.hpp"
 
 #include <filesystem>
 #include <string>
@@ -45,6 +45,8 @@ void to_python(const std::exception_ptr& pointer, void*) {
     raise("FormatError", error, nb::none());
   } catch (const ConvergenceError& error) {
     raise("ConvergenceError", error, nb::none());
+  } catch (const PivotError& error) {
+    raise("PivotError", error, nb::cast(error.index));
   } catch (const NumericalError& error) {
     raise("NumericalError", error, nb::none());
   } catch (const Error& error) {

@@ -98,9 +98,23 @@ class FormatError(Error, ValueError):
 
 
 class NumericalError(Error, np.linalg.LinAlgError):
-    """Not positive definite, singular, NaN or Inf where numbers are needed."""
+    """Not positive definite, singular, NaN or Inf where numbers are needed.
+
+    Attributes
+    ----------
+    index : int or None
+        Where, counted from 1 as LAPACK's info, if there is such a place: the order of the leading minor
+        that is not positive or not finite, the column whose pivot is zero.
+    """
 
     __module__ = "flagstone"
+
+    def __init__(self, message: str = "", index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.index)
 
 
 class ConvergenceError(NumericalError):

@@ -157,6 +157,8 @@ def _translate(kind: str, message: str, detail: Any) -> Error:
         return storage_error(message, *detail)
     if kind == "StorageError":
         return storage_error(with_advice(message, detail[0], detail[1]), *detail)
+    if kind == "PivotError":
+        return NumericalError(message, detail)
     return _PLAIN[kind](message)
 
 

@@ -7,7 +7,7 @@ LAZY = "gives a view or a lazy expression; what computes it has an entry"
 EXCEPTIONS = {
     "__version__": "a text",
     "errors.*": "a class by another name",
-    "linalg.*": "a function by another name",
+    "linalg.matmul": "a function by another name",
     "sparse.*": "a name of another face",
     **{
         f"{kind}.*": FIELDS

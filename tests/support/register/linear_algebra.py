@@ -32,6 +32,18 @@ def matmul(kind):
     return lambda: fl.matmul(a, b, out=out)
 
 
+@entry("factorizations", "linalg.{}", variants=("cholesky", "solve", "cho_solve", "solve_triangular"))
+def factorizations(name):
+    k = fl.open("definite.npy")
+    b = np.ones((SIDE, 8), "f4")
+    return {
+        "cholesky": lambda: fl.linalg.cholesky(k, out="factor.zarr"),
+        "solve": lambda: fl.linalg.solve(k, b, assume_a="pos"),
+        "cho_solve": lambda: fl.linalg.cho_solve(k, b),
+        "solve_triangular": lambda: fl.linalg.solve_triangular(k, fl.open("a.npy"), out="solved.npy"),
+    }[name]
+
+
 @entry("A @ v", "Array.__matmul__", "Array.__rmatmul__", "Reduced.__matmul__", "Reduced.__rmatmul__",
        variants=("A @ v", "v @ A", "A @ X", "A.T @ v", "R @ A", "A @ R"))  # fmt: skip
 def product_with_vectors(kind):

@@ -1,12 +1,15 @@
 // Each kernel of the host's table against its naive twin, through one test: a call on parts of larger tiles.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/kernels/elementwise.hpp"
+#include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/base/error.hpp"
+#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
 namespace flagstone {
@@ -86,6 +89,12 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   void check_copy(Dtype dtype);
   void check_evaluation(Dtype dtype);
   void check_accumulators(Kernel kernel, Dtype dtype);
+  void check_take(Dtype dtype);
+  void check_herk(Dtype dtype);
+  void check_trsm(Dtype dtype);
+  void check_potrf(Dtype dtype);
+  /// A part becomes lower bidiagonal, twos and ones: whatever is computed with it is exact.
+  TilePart bidiagonal(Dtype dtype, Index order);
 
   std::vector<Owned> tiles_;
   std::size_t scratch_ = 1000;  // which tile holds nothing afterwards
@@ -178,6 +187,92 @@ void EveryKernel::check_accumulators(Kernel kernel, Dtype dtype) {
         [&](std::vector<Owned>& t) { *t[2].tile.as<double>() = 1; });
 }
 
+void EveryKernel::check_take(Dtype dtype) {
+  for (const bool transpose : {false, true}) {
+    tiles_.clear();
+    const TilePart from = part(dtype, {m, m}, transpose, true), to = part(dtype, {m, m});
+    check(call::take(dtype, kernel::Part::lower, from, 5, to, {"test", 0, 0}), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < m; ++j)
+          reference::set(at(to, t), i, j,
+                         i < j ? 0 : reference::get(at(from, t), transpose, true, i, j) + (i == j ? 5.0 : 0.0));
+    });
+  }
+  reference::set(tiles_[0].tile, offset + 2, offset + 4, std::numeric_limits<double>::infinity());
+  std::vector<Tile> given{tiles_[0].tile, tiles_[1].tile};
+  try {
+    host_kernels().run(call::take(dtype, kernel::Part::lower, {0, true, true, {{offset, offset}, {m, m}}}, 0,
+                                  {1, false, false, {{offset, offset}, {m, m}}}, {"test", 100, 200}),
+                       given);
+    FAIL();
+  } catch (const PivotError& error) {
+    EXPECT_EQ(error.index, 203);
+    EXPECT_THAT(error.what(), testing::HasSubstr("row 104, column 202"));
+  }
+}
+
+void EveryKernel::check_herk(Dtype dtype) {
+  for (const bool transpose : {false, true})
+    for (const bool turned : {false, true}) {
+      tiles_.clear();
+      TilePart a = part(dtype, {n, depth}, transpose, transpose), c = part(dtype, {n, n});
+      c.transpose = turned;
+      scratch_ = tiles_.size();
+      tiles_.emplace_back(Dtype::uint8, Shape{1, 16 * n * depth + 4096}, 0);
+      check(call::herk(dtype, kernel::Uplo::lower, 3, a, 2, c, static_cast<std::uint32_t>(scratch_)),
+            [&](std::vector<Owned>& t) {
+              const Tile x = at(a, t), target = at(c, t);
+              for (Index i = 0; i < n; ++i)
+                for (Index j = 0; j <= i; ++j) {
+                  reference::Wide sum = 0;
+                  for (Index k = 0; k < depth; ++k)
+                    sum += reference::get(x, transpose, transpose, i, k) *
+                           std::conj(reference::get(x, transpose, transpose, j, k));
+                  const Index row = turned ? j : i, col = turned ? i : j;
+                  const reference::Wide value = 3.0 * sum + 2.0 * reference::get(target, row, col);
+                  reference::set(target, row, col, i == j ? value.real() : value);
+                }
+            });
+    }
+}
+
+TilePart EveryKernel::bidiagonal(Dtype dtype, Index order) {
+  const TilePart made = part(dtype, {order, order});
+  const Tile tile = at(made, tiles_);
+  for (Index i = 0; i < order; ++i)
+    for (Index j = 0; j < order; ++j) reference::set(tile, i, j, i == j ? 2 : i == j + 1 ? 1 : 0);
+  return made;
+}
+
+void EveryKernel::check_trsm(Dtype dtype) {
+  for (const bool adjoint : {false, true}) {
+    tiles_.clear();
+    TilePart a = bidiagonal(dtype, m);
+    const TilePart b = part(dtype, {m, n});
+    a.transpose = a.conjugate = adjoint;
+    const auto uplo = adjoint ? kernel::Uplo::upper : kernel::Uplo::lower;
+    check(call::trsm(dtype, kernel::Side::left, uplo, false, 2.0, a, b),
+          [&](std::vector<Owned>& t) { reference::solve(!adjoint, false, 2.0, at(a, t), adjoint, adjoint, at(b, t)); });
+  }
+}
+
+void EveryKernel::check_potrf(Dtype dtype) {
+  const TilePart a = bidiagonal(dtype, m);
+  const Tile tile = at(a, tiles_);
+  for (Index i = 0; i < m; ++i) reference::set(tile, i, i, i == 0 ? 4 : 5);  // of L with twos and ones: its products
+  for (Index i = 1; i < m; ++i) reference::set(tile, i, i - 1, 2);
+  check(call::potrf(dtype, kernel::Uplo::lower, a, {"test", 0, 0}),
+        [&](std::vector<Owned>& t) { ASSERT_EQ(reference::cholesky(at(a, t), true), 0); });
+  std::vector<Tile> given{tiles_[0].tile};
+  reference::set(tile, 4, 4, -100);
+  try {
+    host_kernels().run(call::potrf(dtype, kernel::Uplo::lower, a, {"test", 1000, 1000}), given);
+    FAIL();
+  } catch (const PivotError& error) {
+    EXPECT_EQ(error.index, 1005);
+  }
+}
+
 TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
   const auto [kernel, dtype] = GetParam();
   const auto each = [](const Tile& tile, auto&& f) {
@@ -226,6 +321,14 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
         each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, reference::get(at(from, t), i, j)); });
       });
     }
+    case Kernel::take:
+      return check_take(dtype);
+    case Kernel::herk:
+      return check_herk(dtype);
+    case Kernel::trsm:
+      return check_trsm(dtype);
+    case Kernel::potrf:
+      return check_potrf(dtype);
     case Kernel::evaluate:
       return check_evaluation(dtype);
     case Kernel::join:

@@ -26,10 +26,24 @@ std::size_t conjugated(const MatrixTile& x, const Array& c) {
 
 TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
 
+/// A task of one call that changes `c`, which comes after what it reads.
+void add(Graph& graph, const char* name, std::vector<Access> accesses, double flops, Call call, int priority = 0) {
+  const bool complex = is_complex(call.dtype);
+  TaskSpec task;
+  task.name = name;
+  task.accesses = std::move(accesses);
+  task.cost = {complex ? 4 * flops : flops, 0, real_part_of(call.dtype) == Dtype::float64};
+  task.priority = priority;
+  task.calls.push_back(std::move(call));
+  task.calls.back().flops = task.cost.flops;
+  graph.add(std::move(task));
+}
+
 }  // namespace
 
 void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
           const MatrixTile& c, const Array* c_in) {
+  if (c.op.transpose) return gemm(graph, alpha, transposed(b), transposed(a), beta, transposed(c), c_in);
   const Dtype dtype = c.array().dtype();
   TaskSpec task;
   task.name = "gemm";
@@ -51,6 +65,51 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
                                  : call::scale(dtype, beta, {result}));
   task.calls.back().flops = task.cost.flops;
   graph.add(std::move(task));
+}
+
+TriangularTile lower(MatrixTile x) { return {std::move(x), Uplo::lower}; }
+TriangularTile upper(MatrixTile x) { return {std::move(x), Uplo::upper}; }
+TriangularTile adjoint(TriangularTile x) { return {adjoint(std::move(x.tile)), flipped(x.uplo), x.unit}; }
+
+void take(Graph& graph, Part which, const MatrixTile& from, double shift, const MatrixTile& to, call::Place place) {
+  const Dtype dtype = to.array().dtype();
+  Cost cost;
+  cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  TaskSpec task;
+  task.name = "take";
+  task.accesses = {read(from.region), write(to.region)};
+  task.cost = cost;
+  task.calls.push_back(call::take(dtype, which, part(0, from), shift, part(1, to), std::move(place)));
+  graph.add(std::move(task));
+}
+
+void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c) {
+  const Dtype dtype = c.array().dtype();
+  std::vector<Access> accesses{read(a.region), beta == 0.0 ? write(c.region) : update(c.region)};
+  std::optional<std::uint32_t> room;
+  // Seen by columns BLAS has A Aᴴ and Aᴴ A; what is conjugated or transposed alone is copied (kernel::herk_scratch).
+  const bool across = a.op.transpose == by_columns(a.array());
+  const bool conjugated = a.op.conjugate == (by_columns(c.array()) != c.op.transpose);
+  if (is_complex(dtype) && across != conjugated) {
+    accesses.push_back(scratch(static_cast<std::size_t>(a.rows() * a.cols()) * size_of(dtype) + 4096));
+    room = 2;
+  }
+  const double n = static_cast<double>(c.rows());
+  add(graph, "herk", std::move(accesses), n * n * static_cast<double>(a.cols()),
+      call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
+}
+
+void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
+          call::Place place) {
+  const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
+  add(graph, "trsm", {read(a.tile.region), update(b.region)}, n * elements,
+      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b), std::move(place)), 1);
+}
+
+void potrf(Graph& graph, const MatrixTile& a, call::Place place) {
+  const double n = static_cast<double>(a.rows());
+  add(graph, "potrf", {update(a.region)}, n * n * n / 3,
+      call::potrf(a.array().dtype(), Uplo::lower, part(0, a), std::move(place)), 2);
 }
 
 }  // namespace flagstone::linalg

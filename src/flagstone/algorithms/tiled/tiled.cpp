@@ -21,6 +21,16 @@ Span span_of(const Cut& cut, Index i) {
 
 }  // namespace
 
+MatrixTile transposed(MatrixTile x) {
+  x.op.transpose = !x.op.transpose;
+  return x;
+}
+
+MatrixTile adjoint(MatrixTile x) {
+  x.op.conjugate = is_complex(x.array().dtype()) && !x.op.conjugate;
+  return transposed(std::move(x));
+}
+
 MatrixTile Tiled::operator()(Index i, Index j) const {
   Span first = span_of(rows_, i), second = span_of(cols_, j);
   if (x_.transpose) std::swap(first, second);

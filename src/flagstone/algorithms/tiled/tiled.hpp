@@ -26,6 +26,11 @@ struct MatrixTile {
   const Array& array() const { return region.array; }
 };
 
+/// The same elements as the transposed tile.
+MatrixTile transposed(MatrixTile x);
+/// Xᴴ; of real ones Xᵀ.
+MatrixTile adjoint(MatrixTile x);
+
 class Tiled {
  public:
   Tiled(Operand x, Cut rows, Cut cols) : x_(std::move(x)), rows_(rows), cols_(cols) {}

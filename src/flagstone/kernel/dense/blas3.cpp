@@ -2,38 +2,16 @@
 
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <string>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/cblas.hpp"
+#include "flagstone/kernel/dense/layout.hpp"
 
 namespace flagstone::kernel {
 namespace {
-
-constexpr Index blas_max = std::numeric_limits<int>::max();
-
-/// How BLAS may see a 2-D tile: leading dimension in elements for either order, 0 where that order does not fit.
-struct Layout {
-  Index row_ld = 0, column_ld = 0;
-};
-
-/// A stride along a dimension of extent <= 1 means nothing and may hold any value.
-Index leading(Index extent, Index stride, Index inner_extent, Index inner_stride, Index item) {
-  if (inner_extent > 1 && inner_stride != item) return 0;
-  const Index least = std::max<Index>(1, inner_extent);
-  if (extent <= 1) return least;
-  if (stride % item != 0 || stride / item < least || stride / item > blas_max) return 0;
-  return stride / item;
-}
-
-Layout layout_of(const Tile& t) {
-  const auto item = static_cast<Index>(size_of(t.dtype));
-  return {leading(t.shape[0], t.strides[0], t.shape[1], t.strides[1], item),
-          leading(t.shape[1], t.strides[1], t.shape[0], t.strides[0], item)};
-}
 
 /// An operand as BLAS gets it, in the order of C.
 struct Operand {
@@ -44,7 +22,7 @@ struct Operand {
 };
 
 Operand plan_operand(const Tile& t, Op op, bool row_major) {
-  const Layout layout = layout_of(t);
+  const BlasLayout layout = blas_layout(t);
   const bool conjugate = op.conjugate && is_complex(t.dtype);
   // Stored in the other order, the operand looks transposed to BLAS.
   const Index straight = row_major ? layout.row_ld : layout.column_ld;
@@ -124,7 +102,7 @@ GemmShape check_gemm(const Tile& a, Op op_a, const Tile& b, Op op_b, const Tile&
 }
 
 bool row_major_result(const Tile& c) {
-  const Layout layout = layout_of(c);
+  const BlasLayout layout = blas_layout(c);
   require(layout.row_ld > 0 || layout.column_ld > 0, "gemm: C must have one unit stride.");
   return layout.row_ld > 0;
 }
@@ -132,7 +110,7 @@ bool row_major_result(const Tile& c) {
 }  // namespace
 
 std::size_t gemm_scratch(const Tile& a, Op op_a, const Tile& b, Op op_b, const Tile& c) {
-  const bool row_major = layout_of(c).row_ld > 0;
+  const bool row_major = blas_layout(c).row_ld > 0;
   std::size_t bytes = 0;
   if (plan_operand(a, op_a, row_major).copy) bytes += operand_bytes(a);
   if (plan_operand(b, op_b, row_major).copy) bytes += operand_bytes(b);
@@ -151,7 +129,7 @@ void gemm(std::complex<double> alpha, const Tile& a, Op op_a, const Tile& b, Op 
           "gemm: these operands need gemm_scratch() bytes of scratch.");
   pack(a, op_a, row_major, left, scratch);
   pack(b, op_b, row_major, right, scratch);
-  const Layout layout = layout_of(c);
+  const BlasLayout layout = blas_layout(c);
   const auto im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
   const auto lda = static_cast<int>(left.ld), ldb = static_cast<int>(right.ld);
   const auto ldc = static_cast<int>(row_major ? layout.row_ld : layout.column_ld);
@@ -183,7 +161,7 @@ void syrk(double alpha, const Tile& a, bool transpose, double beta, const Tile& 
   require(c.shape[0] == n && c.shape[1] == n,
           "syrk: C is " + to_string(c.shape) + "; " + to_string({n, n}) + " is needed.");
   require(n <= blas_max && k <= blas_max, "syrk: a tile extent above 2^31 - 1 was given; use smaller tiles.");
-  const Layout layout = layout_of(c);
+  const BlasLayout layout = blas_layout(c);
   const bool row_major = layout.row_ld > 0;
   const Operand operand = plan_operand(a, {transpose, false}, row_major);
   require((row_major || layout.column_ld > 0) && !operand.copy, "syrk: A and C must have one unit stride each.");

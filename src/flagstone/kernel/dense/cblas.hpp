@@ -32,7 +32,12 @@ inline constexpr auto* zgemm = &FLAGSTONE_SYMBOL(cblas_zgemm);
 inline constexpr auto* ssyrk = &FLAGSTONE_SYMBOL(cblas_ssyrk);
 inline constexpr auto* dsyrk = &FLAGSTONE_SYMBOL(cblas_dsyrk);
 inline constexpr auto* dsymm = &FLAGSTONE_SYMBOL(cblas_dsymm);
+inline constexpr auto* cherk = &FLAGSTONE_SYMBOL(cblas_cherk);
+inline constexpr auto* zherk = &FLAGSTONE_SYMBOL(cblas_zherk);
+inline constexpr auto* strsm = &FLAGSTONE_SYMBOL(cblas_strsm);
 inline constexpr auto* dtrsm = &FLAGSTONE_SYMBOL(cblas_dtrsm);
+inline constexpr auto* ctrsm = &FLAGSTONE_SYMBOL(cblas_ctrsm);
+inline constexpr auto* ztrsm = &FLAGSTONE_SYMBOL(cblas_ztrsm);
 inline constexpr auto* dnrm2 = &FLAGSTONE_SYMBOL(cblas_dnrm2);
 
 // The plain ones allocate their workspace; the _work ones take it, so that it can be charged to a limit.
@@ -49,6 +54,10 @@ inline constexpr auto* dorglq_work = &FLAGSTONE_SYMBOL(LAPACKE_dorglq_work);
 inline constexpr auto* dgesdd = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd);
 inline constexpr auto* dgesdd_work = &FLAGSTONE_SYMBOL(LAPACKE_dgesdd_work);
 inline constexpr auto* dpotrf = &FLAGSTONE_SYMBOL(LAPACKE_dpotrf);
+inline constexpr auto* spotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_spotrf_work);
+inline constexpr auto* dpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_dpotrf_work);
+inline constexpr auto* cpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_cpotrf_work);
+inline constexpr auto* zpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_zpotrf_work);
 
 /// 0 where the library has no such switch.
 inline int threads() {

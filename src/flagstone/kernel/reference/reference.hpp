@@ -47,6 +47,43 @@ inline void gemm(Wide alpha, const Tile& a, bool transpose_a, bool conjugate_a, 
     }
 }
 
+/// Element (i, j) of op(A).
+inline Wide get(const Tile& a, bool transpose, bool conjugate, Index i, Index j) {
+  const Wide x = transpose ? get(a, j, i) : get(a, i, j);
+  return conjugate ? std::conj(x) : x;
+}
+
+/// One triangle of the n x n tile A := its Cholesky factor, row by row of L. Returns LAPACK's info.
+inline Index cholesky(const Tile& a, bool lower) {
+  const auto at = [&](Index i, Index j) { return lower ? get(a, i, j) : std::conj(get(a, j, i)); };
+  const auto put = [&](Index i, Index j, Wide x) { lower ? set(a, i, j, x) : set(a, j, i, std::conj(x)); };
+  for (Index i = 0; i < a.shape[0]; ++i)
+    for (Index j = 0; j <= i; ++j) {
+      Wide sum = at(i, j);
+      for (Index k = 0; k < j; ++k) sum -= at(i, k) * std::conj(at(j, k));
+      if (i > j) {
+        put(i, j, sum / at(j, j));
+        continue;
+      }
+      if (!(sum.real() > 0)) return i + 1;
+      put(i, i, std::sqrt(sum.real()));
+    }
+  return 0;
+}
+
+/// B := alpha op(A)⁻¹ B by substitution; `lower`: op(A) is, of which the other triangle is not read.
+inline void solve(bool lower, bool unit, Wide alpha, const Tile& a, bool transpose, bool conjugate, const Tile& b) {
+  const Index n = b.shape[0];
+  for (Index j = 0; j < b.shape[1]; ++j)
+    for (Index step = 0; step < n; ++step) {
+      const Index i = lower ? step : n - 1 - step;
+      Wide sum = alpha * get(b, i, j);
+      for (Index k = lower ? 0 : i + 1; k < (lower ? i : n); ++k)
+        sum -= get(a, transpose, conjugate, i, k) * get(b, k, j);
+      set(b, i, j, unit ? sum : sum / get(a, transpose, conjugate, i, i));
+    }
+}
+
 /// A CSR panel as a dense rows x cols matrix minus 1 muᵀ (mu: null for none); duplicates add up.
 template <class Value, class Column>
 std::vector<double> densify(Index rows, Index cols, const Index* pointers, const Column* columns, const Value* values,

@@ -13,18 +13,22 @@ namespace {
 constexpr std::array<std::string_view, kernel_count> names{"zero",           "fill",
                                                            "copy",           "add",
                                                            "scale",          "gemm",
-                                                           "convert",        "assemble",
+                                                           "convert",        "take",
+                                                           "herk",           "trsm",
+                                                           "potrf",          "assemble",
                                                            "evaluate",       "join",
                                                            "finish",         "scan",
                                                            "difference",     "group_fold",
                                                            "group_join",     "rank_count",
-                                                           "rank_collect",   "bin_count",
+                                                           "rank_choose",    "rank_collect",
+                                                           "rank_select",    "bin_count",
                                                            "bin_index",      "generate",
                                                            "csr_multiply",   "csr_multiply_transposed",
                                                            "csr_gram",       "csr_gram_matrix",
                                                            "csr_fold",       "csr_fold_join",
                                                            "csr_statistics", "center",
                                                            "center_gram"};
+static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>
 void sum_into(const Tile& from, const Tile& to) {

@@ -23,6 +23,10 @@ enum class Kernel : std::uint8_t {
   scale,         // C := beta C
   gemm,          // C := alpha op(A) op(B) + beta C
   convert,       // to := from, as another real dtype
+  take,          // to := op(from) or a triangle of it, its diagonal shifted; finite or an error
+  herk,          // a triangle of C := alpha op(A) op(A)ᴴ + beta C
+  trsm,          // B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹, A triangular
+  potrf,         // a triangle of A := its Cholesky factor
   assemble,      // to := pieces of another array, their dimensions in another order, or converted
   evaluate,      // a fused expression: its values stored and folded
   join,          // accumulators of a fold := joined with others

@@ -82,7 +82,7 @@ void TileState::view(Tile& tile) const {
 bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
   if (a->queued_at != b->queued_at) return a->queued_at < b->queued_at;
   if (a->dirty != b->dirty) return a->dirty;  // at equal distance the clean one is the later, so it goes first
-  return a < b;
+  return a->number < b->number;
 }
 
 TileState& Cache::tile(const Region& region, bool read, bool written) {
@@ -91,6 +91,7 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
   auto& owner = arrays_[region.array.id()];
   if (!owner) {
     owner = std::make_unique<ArrayState>();
+    owner->number = ++named_;
     join_file(*owner, region.array);
     look_through(region.array);
   }
@@ -158,6 +159,7 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   tile.array = region.array;
   tile.box = region.box;
   tile.owner = &owner;
+  tile.number = ++named_;
   const Shape& extents = tile.box.shape;
   const bool cell = std::all_of(extents.begin(), extents.end(), [](Index extent) { return extent > 0; });
   if (owner.tiles.empty()) owner.grid.clear();
@@ -272,7 +274,7 @@ void Cache::dequeue(TileState& tile) {
 
 void Cache::requeue(TileState& tile) {
   dequeue(tile);
-  if (!tile.evictable() || tile.done_with()) return;
+  if (!tile.evictable() || tile.settled()) return;
   tile.queued = true;
   if (tile.uses.empty() && !tile.dirty) {
     tile.queued_at = idle;
@@ -285,13 +287,14 @@ void Cache::requeue(TileState& tile) {
 }
 
 TileState* Cache::free_victim() const {
-  TileState* candidate = nullptr;
+  TileState* best = nullptr;
   for (const auto& [id, array] : arrays_) {
     if (array->idle.empty()) continue;
-    if (array->pending_uses == 0) return array->idle.back();
-    candidate = array->idle.back();
+    TileState* tile = array->idle.back();
+    const bool unused = array->pending_uses == 0, best_unused = best && best->owner->pending_uses == 0;
+    if (!best || unused > best_unused || (unused == best_unused && array->number > best->owner->number)) best = tile;
   }
-  return candidate;
+  return best;
 }
 
 TileState* Cache::costly_victim(bool dirty_too) const {

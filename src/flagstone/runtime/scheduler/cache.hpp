@@ -30,7 +30,7 @@ class Uses {
   struct Use {
     TaskState* task;
     TaskId id;
-    bool overwrites;
+    bool overwrites;  // without reading it
   };
   bool empty() const { return first_ == uses_.size(); }
   std::size_t size() const { return uses_.size() - first_; }
@@ -68,6 +68,8 @@ struct TileState {
   bool checked = false;  // known not to overlap another tile of its array or file
   int pins = 0;
   int wanted = 0;                   // startable tasks of untrusted order that use it
+  int changes = 0;                  // uses that modify it, or after which nobody needs it
+  std::uint64_t number = 0;         // in the order in which tiles were named: breaks ties, in plan and run alike
   PooledBuffer buffer;              // empty under the planner and for in-memory arrays
   std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
   // Program order.
@@ -80,8 +82,8 @@ struct TileState {
   std::list<TileState*>::iterator idle_place;
 
   bool in_memory_array() const { return array.in_memory(); }
-  /// Changed, and nobody in sight needs it: on its way to the disk.
-  bool done_with() const { return dirty && uses.empty() && !again; }
+  /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it.
+  bool settled() const { return dirty && changes == 0 && !again; }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
   void view(Tile& tile) const;
@@ -96,6 +98,7 @@ struct ArrayState {
   struct Equal {
     bool operator()(const Box* a, const Box* b) const noexcept { return *a == *b; }
   };
+  std::uint64_t number = 0;  // in the order in which arrays were named: breaks ties, in plan and run alike
   std::uint64_t pending_uses = 0;
   std::unordered_map<const Box*, std::unique_ptr<TileState>, Hash, Equal> tiles;
   std::list<TileState*> idle;
@@ -142,7 +145,8 @@ class Cache {
   /// To be called whenever pins, uses, residency or storing of a tile changed: keeps the orders of eviction true.
   void requeue(TileState& tile);
   /// The clean tile that costs nothing to drop (no known next use), or null. Arrays without any pending use go first;
-  /// within an array the most recently used goes first, because passes over an array are cyclic scans.
+  /// then the array named last; within one the most recently used tile goes first: passes over an array are cyclic
+  /// scans.
   TileState* free_victim() const;
   /// The tile whose next use is farthest; dirty ones (they cost a write and a read) only when asked.
   TileState* costly_victim(bool dirty_too) const;
@@ -176,6 +180,7 @@ class Cache {
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
   std::uint64_t idle_clean_bytes_ = 0, open_bytes_ = 0;
+  std::uint64_t named_ = 0;  // arrays and tiles so far
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, FileState> files_;  // by device and inode
   std::vector<TileState*> outdated_;

@@ -17,18 +17,6 @@ constexpr TaskId far_ahead = 16;
 
 constexpr std::size_t most_spare = 64;
 
-constexpr int most_scored = 1024;  // startable tasks that one decision compares: bounds its cost
-// Where program order is not trusted, tasks are chosen this far ahead: enough to keep workers and disk busy. More would
-// only spread a stream over more memory than the processor's caches and page tables like (16 % of a pass over CSR).
-constexpr std::uint64_t enough_loading = 16 * MiB;
-constexpr std::uint64_t enough_admitted = 12;  // tasks a worker
-// Where it is trusted, what lies far ahead may load too, for disks; but small tasks that wait by the thousand take
-// fresh memory each where they would take that of those before them.
-constexpr std::uint64_t enough_ahead = 256;  // tasks
-
-/// Of the capacity, what products in progress may hold: the rest is for the operands that stream past them.
-std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
-
 }  // namespace
 
 void Scheduler::throw_over_budget(const std::string& who, std::uint64_t need) const {
@@ -68,6 +56,7 @@ void Scheduler::link(TaskState& task) {
       tile.readers.push_back(&task);
     }
     tile.uses.push_back({&task, task.id, held.modifies && !held.reads});
+    tile.changes += held.modifies || held.last;
     ++tile.owner->pending_uses;
     if (tile.uses.size() == 1) cache_.requeue(tile);
   }
@@ -172,66 +161,6 @@ void Scheduler::set_startable(TaskState& task, bool startable) {
     held.tile->wanted += startable ? 1 : -1;
     cache_.requeue(*held.tile);
   }
-}
-
-std::uint64_t Scheduler::missing_bytes(const TaskState& task) const {
-  std::uint64_t missing = task.scratch_bytes;
-  for (const auto& held : task.held)
-    if (held.tile->where == Where::absent) missing += held.tile->bytes;
-  return missing;
-}
-
-/// Traffic that starting this task would cause: what it loads, what would have to be evicted and needed again, and
-/// a new product beyond the cap (which would be evicted, that is written and read again, before it is finished).
-std::uint64_t Scheduler::score(const TaskState& task) const {
-  std::uint64_t loads = 0, opens = 0;
-  for (const auto& held : task.held) {
-    if (held.tile->where == Where::absent) (held.reads ? loads : opens) += held.tile->bytes;
-  }
-  const std::uint64_t room = cache_.free() + cache_.idle_clean_bytes();
-  const std::uint64_t need = loads + opens + task.scratch_bytes;
-  std::uint64_t cost = loads + (need > room ? need - room : 0);
-  if (opens > 0 && cache_.open_bytes() + opens > open_cap(cache_.capacity())) cost += 2 * opens;
-  return cost;
-}
-
-/// Startable tasks that would miss nothing more once `task` has loaded what it misses.
-int Scheduler::companions(const TaskState& task) const {
-  const auto brought = [&](const TileState* tile) {
-    return tile->where != Where::absent ||
-           std::any_of(task.held.begin(), task.held.end(), [&](const auto& held) { return held.tile == tile; });
-  };
-  int count = 0;
-  for (const auto& held : task.held) {
-    if (held.tile->where != Where::absent || !held.reads) continue;
-    for (const auto& use : held.tile->uses) {
-      const TaskState& other = *use.task;
-      if (other.phase != TaskState::Phase::waiting || other.unplanned > 0) continue;
-      count +=
-          std::all_of(other.held.begin(), other.held.end(), [&](const auto& h) { return !h.reads || brought(h.tile); });
-    }
-  }
-  return count;
-}
-
-/// The task that causes the least traffic; among equals the one whose loads let most others run (in a product: the row
-/// or column that crosses most products in progress, so that squares grow by themselves), then program order.
-TaskState* Scheduler::best_startable() const {
-  const bool far_enough = !hungry() && (loading_bytes_ >= enough_loading || admitted_ >= enough_admitted * workers_);
-  TaskState* best = nullptr;
-  std::uint64_t least = 0;
-  int most = 0, seen = 0;
-  for (TaskState* task : startable_) {
-    if ((task->trusted || task->spec.priority > 0) && !best) return admitted_ < enough_ahead ? task : nullptr;
-    if (far_enough) return nullptr;  // a choice made later knows more of the graph
-    const std::uint64_t cost = score(*task);
-    if (cost == 0) return task;
-    if (best && cost > least) continue;
-    const int helped = companions(*task);
-    if (!best || cost < least || helped > most) best = task, least = cost, most = helped;
-    if (++seen == most_scored) break;
-  }
-  return best;
 }
 
 /// Frees memory until `bytes` fit. Tiles without a known next use go first. A tile that is needed again goes only
@@ -343,11 +272,14 @@ void Scheduler::maybe_runnable(TaskState& task) {
 void Scheduler::pump() {
   collect_returns();
   while (cache_.idle_clean_bytes() > most_idle_) drop(*cache_.free_victim());
-  while (TaskState* task = best_startable())
+  while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
+      if (task->trusted) overtake(*task);
       break;
     }
+    overtaking_ = 0;
+  }
 }
 
 TaskState* Scheduler::taken(Runnable& from) {
@@ -366,16 +298,19 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   --tile.pins;
   --tile.owner->pending_uses;
   tile.uses.erase(task.id);
+  tile.changes -= held.modifies || held.last;
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
   if (held.modifies) tile.again = held.again, tile.once = held.once;
-  if (tile.pins > 0) return;
-  if (held.last && tile.uses.empty() && !tile.in_memory_array() && !tile.storing) {
+  const bool idle = tile.pins == 0 && tile.uses.empty();
+  if (idle && held.last && !tile.in_memory_array() && !tile.storing) {
     drop(tile);
-  } else if (tile.done_with() && !tile.storing) {
-    store(tile);  // write-behind
-  } else {
+  } else if (tile.settled() && !tile.storing) {
+    store(tile);  // write-behind: who reads it may look meanwhile
+  } else if (idle && tile.once && !tile.dirty && tile.evictable()) {
+    drop(tile);
+  } else if (tile.pins == 0) {
     cache_.requeue(tile);
     cache_.forget(tile);
   }
@@ -414,7 +349,7 @@ void Scheduler::stored(TileState& tile) {
   tile.storing = false;
   if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
   arrived(tile);
-  if (tile.pins == 0 && tile.done_with())
+  if (tile.settled())
     store(tile);
   else if (tile.pins == 0 && tile.once && tile.uses.empty())
     drop(tile);
@@ -425,7 +360,7 @@ void Scheduler::stored(TileState& tile) {
 void Scheduler::store_kept() {
   cache_.for_each_tile([this](TileState& tile) {
     tile.again = false;
-    if (tile.done_with() && !tile.storing) store(tile);
+    if (tile.settled() && !tile.storing) store(tile);
   });
 }
 

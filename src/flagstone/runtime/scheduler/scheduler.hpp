@@ -109,6 +109,7 @@ class Scheduler {
   TaskState* best_startable() const;
   Room make_room(std::uint64_t bytes, bool trusted, TaskId now);
   bool admit(TaskState& task);
+  void overtake(TaskState& waiting);
   void evict(TileState& tile);
   void store(TileState& tile);
   void arrived(TileState& tile);
@@ -144,6 +145,7 @@ class Scheduler {
   std::uint64_t admitted_ = 0;                     // admitted or running
   std::uint64_t in_flight_ = 0;                    // loads and stores
   std::uint64_t loading_bytes_ = 0;
+  std::uint64_t overtaking_ = 0;  // tasks that went past the one that waits for room
   std::uint64_t charged_ = 0, least_capacity_ = 0, most_idle_ = std::numeric_limits<std::uint64_t>::max();
   std::shared_ptr<std::atomic<std::uint64_t>> returns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
 };

@@ -1,0 +1,94 @@
+#include "flagstone/algorithms/factor/cholesky.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "flagstone/algorithms/factor/lower_block.hpp"
+#include "flagstone/algorithms/tiled/tile_tasks.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
+
+namespace flagstone::linalg {
+namespace {
+
+constexpr char who[] = "cholesky";
+
+/// A factor is written in whole tiles.
+void check_factor(const Operand& l, Index n) {
+  const Array& x = l.array;
+  const Index b = factor_tile(n, x.dtype());
+  if (x.shape() != Shape{n, n})
+    throw ShapeError(std::string(who) + ": the factor is " + to_string(x.shape()) + "; " + to_string({n, n}) +
+                     " is needed.");
+  if (!x.in_memory() && !takes_any_box(x) && (b % x.chunks()[0] != 0 || b % x.chunks()[1] != 0))
+    throw ShapeError(std::string(who) + ": the factor has chunks of " + to_string(x.chunks()) +
+                     "; they must divide its tiles, " + to_string({b, b}) + " (factor_tile).");
+}
+
+/// Nothing is to be done above the diagonal.
+void finish_above(const Tiled& l, FinishedTiles& finished) {
+  for (Index j = 0; j < l.cols(); ++j)
+    for (Index i = 0; i < j; ++i) finished.finish(l(i, j).region.box);
+}
+
+BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype) {
+  const double elements = static_cast<double>(b) * static_cast<double>(b);
+  const double flops = 2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1);
+  return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops, graph.budget(),
+                            graph.workers());
+}
+
+}  // namespace
+
+void check_cholesky(const Operand& a) {
+  const Array& x = a.array;
+  if (x.ndim() != 2 || x.shape()[0] != x.shape()[1])
+    throw ShapeError(std::string(who) + ": the matrix is " + to_string(x.shape()) + "; a square one is needed.");
+  if (x.dtype() != Dtype::float32 && x.dtype() != Dtype::float64 && !is_complex(x.dtype()))
+    throw ShapeError(std::string(who) + ": the matrix is " + std::string(name_of(x.dtype())) +
+                     "; float32, float64, complex64 or complex128 is needed.");
+}
+
+Index factor_tile(Index n, Dtype dtype) {
+  // 8 MiB a tile; at least eight of them in a row where that leaves BLAS at its rate.
+  const double edge = std::sqrt(8.0 * 1024 * 1024 / static_cast<double>(size_of(dtype)));
+  const Index most = static_cast<Index>(edge) / 64 * 64, eighth = ceil_div(ceil_div(n, 8), 64) * 64;
+  return std::max<Index>(1, std::min(n, std::clamp<Index>(eighth, 256, most)));
+}
+
+void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOptions& options) {
+  check_cholesky(a);
+  check_factor(l, a.rows());
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
+  const Index b = factor_tile(a.rows(), l.array.dtype());
+  const Cut cut{a.rows(), b, b};
+  const Tiled A(a, cut, cut), L(l, cut, cut);
+  Stages stages(graph, options.checkpoint);
+  FinishedTiles finished = stages.tiles(l.array, {b, b});
+  finish_above(L, finished);
+  const BlockExtent extent = block_extent(graph, L.rows(), b, l.array.dtype());
+  graph.trust_order(true);
+  graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
+  for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
+    const auto open = block.tiles([&](Index i, Index j) { return !finished.holds(L(i, j).region.box); });
+    for (const auto& [i, j] : open)
+      take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j), {who, i * b, j * b});
+    for (Index k = 0; k < block.col_end() && !open.empty(); ++k) {
+      for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
+        if (j != k) continue;
+        i == k ? potrf(graph, L(k, k), {who, k * b, k * b})
+               : trsm(graph, Side::right, adjoint(lower(L(k, k))), 1.0, L(i, k));
+        finished.finish(L(i, k).region.box);
+      }
+      if (k >= block.col) finished.offer();
+      for (const auto& [i, j] : open)  // what it takes from the columns to its right
+        if (j > k)
+          i == j ? herk(graph, -1, L(i, k), 1, L(i, i)) : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, L(i, j));
+    }
+  }
+  graph.trust_order(false);
+}
+
+}  // namespace flagstone::linalg

@@ -1,0 +1,129 @@
+#include "flagstone/algorithms/kernels/factor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/factor/herk.hpp"
+#include "flagstone/kernel/factor/potrf.hpp"
+#include "flagstone/kernel/factor/take.hpp"
+
+namespace flagstone::call {
+namespace {
+
+using kernel::Op;
+using kernel::Part;
+using kernel::Side;
+using kernel::Uplo;
+
+/// What these kernels take beside parts and scalars.
+struct Form : CallValue {
+  Part part = Part::all;
+  Uplo uplo = Uplo::lower;
+  Side side = Side::left;
+  bool unit = false;
+  Place place;
+};
+
+Op op_of(const TilePart& part) { return {part.transpose, part.conjugate}; }
+
+/// An operand that is changed: seen as its part says. Its conjugation is the maker's affair.
+Tile turned_operand(const Call& call, std::size_t i, std::span<const Tile> tiles) {
+  Tile tile = operand(call, i, tiles);
+  if (!call.operands()[i].transpose) return tile;
+  std::swap(tile.shape[0], tile.shape[1]);
+  std::swap(tile.strides[0], tile.strides[1]);
+  return tile;
+}
+
+void run_take(const Call& call, std::span<const Tile> tiles) {
+  const Form& form = call.value_as<Form>();
+  const auto found = kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]), call.alpha.real(),
+                                  turned_operand(call, 1, tiles));
+  if (!found || form.place.who.empty()) return;
+  const Index row = form.place.row + found->row, col = form.place.col + found->col;
+  throw PivotError(form.place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
+                       std::to_string(col) + "; replace such values first.",
+                   std::max(row, col) + 1);
+}
+
+void run_herk(const Call& call, std::span<const Tile> tiles) {
+  const auto parts = call.operands();
+  std::byte* const scratch = parts.size() > 2 ? tiles[parts[2].access].data : nullptr;
+  kernel::herk(call.value_as<Form>().uplo, call.alpha.real(), operand(call, 0, tiles), op_of(parts[0]),
+               call.beta.real(), turned_operand(call, 1, tiles), scratch);
+}
+
+void refuse_zero_pivot(const Place& place, const Tile& a) {
+  for (Index i = 0; i < a.shape[0]; ++i) {
+    const std::byte* at = a.data + i * (a.strides[0] + a.strides[1]);
+    if (visit_blas_type(a.dtype, [&]<class T>(T) { return *reinterpret_cast<const T*>(at) != T{}; })) continue;
+    const Index order = place.row + i + 1;
+    throw PivotError(place.who + ": the matrix is singular, element " + std::to_string(order - 1) +
+                         " of its diagonal is zero; there is no solution.",
+                     order);
+  }
+}
+
+void run_trsm(const Call& call, std::span<const Tile> tiles) {
+  const Form& form = call.value_as<Form>();
+  if (!form.place.who.empty() && !form.unit) refuse_zero_pivot(form.place, operand(call, 0, tiles));
+  const Op op = op_of(call.operands()[0]);
+  const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;
+  kernel::trsm(form.side, {stored, op, form.unit}, call.alpha, operand(call, 0, tiles), turned_operand(call, 1, tiles));
+}
+
+void run_potrf(const Call& call, std::span<const Tile> tiles) {
+  const Form& form = call.value_as<Form>();
+  const int info = kernel::potrf(form.uplo, turned_operand(call, 0, tiles));
+  if (info == 0) return;
+  const Index order = form.place.row + info;
+  throw PivotError(form.place.who + ": the matrix is not positive definite, its leading minor of order " +
+                       std::to_string(order) + " is not positive; add a shift to the diagonal or mend the matrix.",
+                   order);
+}
+
+constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+const bool entered = host_kernels().enter(Kernel::take, blas_dtypes, run_take) &&
+                     host_kernels().enter(Kernel::herk, blas_dtypes, run_herk) &&
+                     host_kernels().enter(Kernel::trsm, blas_dtypes, run_trsm) &&
+                     host_kernels().enter(Kernel::potrf, blas_dtypes, run_potrf);
+
+}  // namespace
+
+Call take(Dtype dtype, Part part, TilePart from, double shift, TilePart to, Place place) {
+  Call made(Kernel::take, dtype, {std::move(from), std::move(to)});
+  auto form = std::make_shared<Form>();
+  form->part = part, form->place = std::move(place);
+  made.alpha = shift, made.value = std::move(form);
+  return made;
+}
+
+Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
+          std::optional<std::uint32_t> scratch) {
+  Call made = scratch ? Call(Kernel::herk, dtype, {std::move(a), std::move(c), TilePart{*scratch}})
+                      : Call(Kernel::herk, dtype, {std::move(a), std::move(c)});
+  auto form = std::make_shared<Form>();
+  form->uplo = uplo;
+  made.alpha = alpha, made.beta = beta, made.value = std::move(form);
+  return made;
+}
+
+Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b,
+          Place place) {
+  Call made(Kernel::trsm, dtype, {std::move(a), std::move(b)});
+  auto form = std::make_shared<Form>();
+  form->side = side, form->uplo = uplo, form->unit = unit, form->place = std::move(place);
+  made.alpha = alpha, made.value = std::move(form);
+  return made;
+}
+
+Call potrf(Dtype dtype, Uplo uplo, TilePart a, Place place) {
+  Call made(Kernel::potrf, dtype, {std::move(a)});
+  auto form = std::make_shared<Form>();
+  form->uplo = uplo, form->place = std::move(place);
+  made.value = std::move(form);
+  return made;
+}
+
+}  // namespace flagstone::call

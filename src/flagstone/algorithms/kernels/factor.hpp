@@ -1,0 +1,32 @@
+#pragma once
+// Calls of the kernels of factorizations. What the call changes comes last; nothing is computed here.
+#include <optional>
+#include <string>
+
+#include "flagstone/kernel/factor/trsm.hpp"
+#include "flagstone/runtime/graph/call.hpp"
+
+namespace flagstone::call {
+
+/// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
+struct Place {
+  std::string who;  // "cholesky"; empty: nothing is looked for
+  Index row = 0, col = 0;
+};
+
+/// to := op(from), or a triangle of it with zeros beside it; `shift` is added to its diagonal. Run, it throws
+/// PivotError with the place of the first NaN or Inf; index: the order of the least leading minor that has it.
+Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart to, Place place);
+/// The named triangle of C := alpha op(A) op(A)ᴴ + beta C, of C as it is used (transposed, where its part says so).
+/// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed.
+Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
+          std::optional<std::uint32_t> scratch = {});
+/// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A). Where the place names somebody it throws
+/// PivotError for a zero on the diagonal of A.
+Call trsm(Dtype dtype, kernel::Side side, kernel::Uplo uplo, bool unit, std::complex<double> alpha, TilePart a,
+          TilePart b, Place place = {});
+/// The named triangle of A := its Cholesky factor. Run, it throws PivotError with the order of the leading minor
+/// that is not positive, where it is not; place: of the tile on the diagonal.
+Call potrf(Dtype dtype, kernel::Uplo uplo, TilePart a, Place place);
+
+}  // namespace flagstone::call
