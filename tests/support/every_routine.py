@@ -111,6 +111,8 @@ NAMES = [
     "matmul complex",
     "cholesky",
     "solve pos",
+    "matmul kernel matrix",
+    "cholesky kernel matrix",
     "compute",
     "reductions",
     "pca dense gram",
@@ -143,6 +145,12 @@ def routine(name: str) -> Routine:
         return Routine(fl.linalg.cholesky, (fl.open("k.zarr"),), {"shift": 0.5}, of_array)
     if name == "solve pos":
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
+    if name.endswith("kernel matrix"):
+        points = np.linspace(0, 1, 3 * 4200, dtype="f4").reshape(4200, 3)[:, ::-1].copy()
+        k = fl.kernel_matrix(points, kernel="matern32", length_scale=0.1)
+        if name.startswith("matmul"):
+            return Routine(fl.matmul, (k, fl.open("b.zarr")))
+        return Routine(fl.linalg.cholesky, (k,), {"shift": 0.5}, of_array)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, resumed, routines, stored, upkeep
+from . import demo, models, resumed, routines, stored, upkeep
 
 __all__ = ["main"]
 
@@ -32,6 +32,7 @@ for command in (
     routines.rechunk,
     routines.pca,
     routines.recipe,
+    models.gp,
     resumed.resume_command,
     upkeep.scratch_command,
     upkeep.calibrate_command,

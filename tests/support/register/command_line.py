@@ -19,10 +19,19 @@ VERBS = {
     "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr", "--overwrite"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
+    "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
-LIMITED = ("pack", "convert", "matmul", "rechunk", "pca", "recipe single-cell")  # those that take --memory
+LIMITED = (
+    "pack",
+    "convert",
+    "matmul",
+    "rechunk",
+    "pca",
+    "gp",
+    "recipe single-cell",
+)  # those that take --memory
 
 
 PACK = ("pack",)

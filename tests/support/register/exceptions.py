@@ -8,6 +8,10 @@ EXCEPTIONS = {
     "__version__": "a text",
     "errors.*": "a class by another name",
     "linalg.matmul": "a function by another name",
+    **{
+        f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
+        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch")
+    },
     "sparse.*": "a name of another face",
     **{
         f"{kind}.*": FIELDS
