@@ -2,6 +2,9 @@
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
 #include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/qr.hpp"
+#include "flagstone/algorithms/factor/qr_tasks.hpp"
+#include "flagstone/algorithms/factor/qr_tree.hpp"
 #include "flagstone/algorithms/factor/solve.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"

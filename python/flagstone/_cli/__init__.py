@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, models, resumed, routines, stored, upkeep
+from . import demo, dense, models, resumed, routines, stored, upkeep
 
 __all__ = ["main"]
 
@@ -29,6 +29,8 @@ for command in (
     stored.pack_command,
     stored.convert,
     routines.matmul,
+    dense.lstsq,
+    dense.qr,
     routines.rechunk,
     routines.pca,
     routines.recipe,

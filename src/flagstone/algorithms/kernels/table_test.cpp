@@ -8,8 +8,10 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/algorithms/kernels/factor.hpp"
+#include "flagstone/algorithms/kernels/qr.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/factor/qr.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
 namespace flagstone {
@@ -93,6 +95,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   void check_herk(Dtype dtype);
   void check_trsm(Dtype dtype);
   void check_potrf(Dtype dtype);
+  void check_qr(Kernel kernel, Dtype dtype);
   /// A part becomes lower bidiagonal, twos and ones: whatever is computed with it is exact.
   TilePart bidiagonal(Dtype dtype, Index order);
 
@@ -273,6 +276,35 @@ void EveryKernel::check_potrf(Dtype dtype) {
   }
 }
 
+/// The kernel itself is held to its promises beside it (kernel/factor/qr_test.cpp); here, that a call names its parts.
+void EveryKernel::check_qr(Kernel kernel, Dtype dtype) {
+  constexpr Index ib = 4;
+  const auto matrix = [this](const TilePart& part, std::vector<Owned>& tiles) {
+    Tile tile = at(part, tiles);
+    std::swap(tile.shape[0], tile.shape[1]), std::swap(tile.strides[0], tile.strides[1]);
+    return tile;
+  };
+  const TilePart v = part(dtype, {m, n}, true), t = part(dtype, {ib, n}, true), a = part(dtype, {n, depth}, true),
+                 b = part(dtype, {m, depth}, true), r = part(dtype, {n, n}, true);
+  scratch_ = tiles_.size();
+  tiles_.emplace_back(Dtype::uint8, Shape{1, 16 * ib * depth + 4096}, 0);
+  const call::QrOptions options{ib, true, false, static_cast<std::uint32_t>(scratch_)};
+  std::vector<std::byte> work(16 * ib * depth);
+  if (kernel == Kernel::geqrt)
+    check(call::geqrt(dtype, options, t, v),
+          [&](auto& x) { kernel::geqrt(ib, matrix(v, x), matrix(t, x), work.data()); });
+  if (kernel == Kernel::tpqrt)
+    check(call::tpqrt(dtype, options, t, v, r),
+          [&](auto& x) { kernel::tpqrt(ib, false, matrix(r, x), matrix(v, x), matrix(t, x), work.data()); });
+  if (kernel == Kernel::gemqrt)
+    check(call::gemqrt(dtype, options, v, t, b),
+          [&](auto& x) { kernel::gemqrt(ib, true, matrix(v, x), matrix(t, x), matrix(b, x), work.data()); });
+  if (kernel == Kernel::tpmqrt)
+    check(call::tpmqrt(dtype, options, v, t, a, b), [&](auto& x) {
+      kernel::tpmqrt(ib, true, false, matrix(v, x), matrix(t, x), matrix(a, x), matrix(b, x), work.data());
+    });
+}
+
 TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
   const auto [kernel, dtype] = GetParam();
   const auto each = [](const Tile& tile, auto&& f) {
@@ -323,6 +355,17 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     }
     case Kernel::take:
       return check_take(dtype);
+    case Kernel::geqrt:
+    case Kernel::tpqrt:
+    case Kernel::gemqrt:
+    case Kernel::tpmqrt:
+      return check_qr(kernel, dtype);
+    case Kernel::identity: {
+      const TilePart to = part(dtype, {m, n});
+      return check(call::identity(dtype, 2, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, i + 2 == j ? 1 : 0); });
+      });
+    }
     case Kernel::herk:
       return check_herk(dtype);
     case Kernel::trsm:

@@ -27,6 +27,11 @@ enum class Kernel : std::uint8_t {
   herk,          // a triangle of C := alpha op(A) op(A)ᴴ + beta C
   trsm,          // B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹, A triangular
   potrf,         // a triangle of A := its Cholesky factor
+  geqrt,         // A := R and the reflectors that made it
+  tpqrt,         // [R; B] := the new R and the reflectors that made it
+  gemqrt,        // C := Q C or its adjoint's, with what geqrt left
+  tpmqrt,        // [A; B] := Q [A; B] or its adjoint's, with what tpqrt left
+  identity,      // to := rows of the identity matrix
   assemble,      // to := pieces of another array, their dimensions in another order, or converted
   evaluate,      // a fused expression: its values stored and folded
   join,          // accumulators of a fold := joined with others
