@@ -13,7 +13,7 @@ namespace {
 
 constexpr Index most_differences = 32;  // dimensions in which distances come from differences: no cancellation
 constexpr Index block_points = 128;     // of Y, packed together: a multiple of every width
-constexpr Index widest = 16;            // of them
+constexpr Index widest = 16;            // of them, and points of X that are packed together
 constexpr std::array names = {"rbf", "matern12", "matern32", "matern52", "linear", "polynomial", "cosine"};
 
 /// The widest instruction set that this processor runs.
@@ -112,21 +112,24 @@ void pairs(const PointKernel& kernel, const Tile& x, const Tile& y, const Tile& 
     const Index cols = std::min(block_points, y.shape[0] - col), panels = ceil_div(cols, table.width);
     pack(kernel, y, col, cols, table.width, at.y);
     if (with_norms) table.norms(at.y, panels, depth, at.norms_y);
-    for (Index row = 0; row < x.shape[0]; row += pair_rows) {
-      const Index rows = std::min<Index>(pair_rows, x.shape[0] - row);
+    for (Index row = 0; row < x.shape[0]; row += widest) {
+      const Index rows = std::min<Index>(widest, x.shape[0] - row);
       if (with_norms) {  // by the loop of Y's norms: the same roundings
         pack(kernel, x, row, rows, table.width, at.x);
-        table.norms(at.x, 1, depth, at.norms_x);
+        table.norms(at.x, ceil_div(rows, table.width), depth, at.norms_x);
       }
       pack(kernel, x, row, rows, 1, at.x);
-      std::fill(at.x + rows * depth, at.x + pair_rows * depth, 0.0);
-      table.sums({at.x, depth, at.y, panels, depth, of_distance(kernel.value) && !with_norms, at.sums, block_points});
-      for (Index i = 0; i < rows; ++i) {
-        double* sums = at.sums + i * block_points;
-        table.values({kernel.value, kernel.gamma, kernel.coef0, kernel.degree, tiny, with_norms ? at.norms_x[i] : 0,
-                      with_norms ? at.norms_y : nullptr, sums, panels * table.width});
-        out.dtype == Dtype::float32 ? put<float>(sums, out, row + i, col, cols)
-                                    : put<double>(sums, out, row + i, col, cols);
+      std::fill(at.x + rows * depth, at.x + widest * depth, 0.0);
+      for (Index four = 0; four < rows; four += pair_rows) {
+        table.sums({at.x + four * depth, depth, at.y, panels, depth, of_distance(kernel.value) && !with_norms, at.sums,
+                    block_points});
+        for (Index i = four; i < std::min<Index>(rows, four + pair_rows); ++i) {
+          double* sums = at.sums + (i - four) * block_points;
+          table.values({kernel.value, kernel.gamma, kernel.coef0, kernel.degree, tiny, with_norms ? at.norms_x[i] : 0,
+                        with_norms ? at.norms_y : nullptr, sums, panels * table.width});
+          out.dtype == Dtype::float32 ? put<float>(sums, out, row + i, col, cols)
+                                      : put<double>(sums, out, row + i, col, cols);
+        }
       }
     }
   }
