@@ -140,13 +140,45 @@ def test_models_are_kept(tmp_path):
     assert np.array_equal(std, deviation)
     assert kept.log_marginal_likelihood_value_ == ours.log_marginal_likelihood_value_
     assert kept.get_params()["kernel"] == "matern32"
-    np.testing.assert_array_equal(np.asarray(fl.open(place / "points")), x)
+    (points,) = place.glob("points-*")
+    np.testing.assert_array_equal(np.asarray(fl.open(points)), x)
     ours.fit(x, 2 * y)  # replaced, whole
     np.testing.assert_allclose(open_model(place).predict(new), 2 * mean, rtol=1e-9)
+    assert len(list(place.iterdir())) == 6  # of one model: the one before is gone
     with pytest.raises(fl.FormatError, match="is no model"):
-        open_model(place / "points")
+        open_model(next(place.glob("points-*")))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    with pytest.raises(fl.FormatError, match="or one of a model"):
+        GaussianProcessRegressor(alpha=0.1, out=tmp_path / "other").fit(x, y)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         open_model(tmp_path / "nothing.zarr")
+
+
+FIT = """
+from flagstone.estimators import GaussianProcessRegressor
+x = fl.open("x.npy")
+y = np.sin(5 * np.asarray(x)[:, 0])
+model = GaussianProcessRegressor(
+    "matern32", alpha=0.1, length_scale=0.3, mean="constant", out="model.zarr", memory="170MiB"
+).fit(x, y)
+result = told() | {"weights": model.alpha_.tobytes().hex(), "saves": len(saves)}
+"""
+
+
+def test_killed_fits_go_on(process, tmp_path):
+    np.save(tmp_path / "x.npy", soundings(2500)[0])
+    whole = process(FIT)
+    (tmp_path / "model.zarr").rename(tmp_path / "whole.zarr")
+    process(FIT, kill=max(1, whole["saves"] // 2))
+    with pytest.raises(fl.FormatError, match="was not finished"):
+        open_model(tmp_path / "model.zarr")
+    again = process(FIT)
+    assert again["weights"] == whole["weights"]
+    assert again["flops"] < 0.9 * whole["flops"]
+    kept, first = open_model(tmp_path / "model.zarr"), open_model(tmp_path / "whole.zarr")
+    assert np.array_equal(kept.alpha_, first.alpha_)
+    assert process(FIT)["flops"] == whole["flops"]  # a model that is there is fitted anew
 
 
 def test_plans_count_what_is_done():
@@ -170,7 +202,7 @@ REFUSED = {
     "lengths": ({"length_scale": [1, 2, 3]}, ValueError, "length_scale has 3 values"),
     "subset of a callable": ({"kernel": gp.RBF(), "optimizer": "subset"}, ValueError, "named ones"),
     "file of a callable": ({"kernel": gp.RBF(), "out": "model.zarr"}, ValueError, "a callable"),
-    "file": ({"out": "model.npy"}, ValueError, "must be a Zarr directory"),
+    "file": ({"out": "model.npy"}, ValueError, "must be a new Zarr directory"),
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._array.array import Array
 from .._errors.classes import ShapeError
 from .._estimators.gaussian_process import GaussianProcessRegressor
-from .._estimators.model_file import open_model
+from .._estimators.model_file import is_unfinished, open_model
 from .._lazy.point_kernels import KERNELS
 from .._output.create import from_numpy
 from .._runtime.plan import comparison
@@ -47,7 +47,7 @@ def gp(
     if out is None and new is None:
         raise click.UsageError("give --out to keep the model, or --predict; else nothing is left of it.")
     if out is not None:
-        check_new("gp", out, overwrite or only_plan)
+        check_new("gp", out, overwrite or only_plan or is_unfinished(out))
     target = predictions or _beside(out, new)
     if new is not None:
         check_new("gp", target, overwrite or only_plan)

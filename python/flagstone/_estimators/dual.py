@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array
+from .._array.array import Array, open_core
 from .._linalg.cholesky import cholesky
 from .._linalg.matmul import matmul
 from .._linalg.solve import cho_solve, solve_triangular
+from .._resume.identity import identity
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
 from .._runtime.runtime import current, remember, stats
@@ -93,8 +95,9 @@ class Factorization:
 
     def __init__(self, model: Estimator, matrix: Any, shift: float, sides: NDArray[Any]) -> None:
         self.model, self.matrix, self.shift, self.sides = model, matrix, shift, sides
-        #: of plans: whether the factor goes to a path, not to scratch
-        self.out = getattr(model, "out", None)
+        out = getattr(model, "out", None)
+        #: of plans: where the factor goes, if not to scratch
+        self.out = None if out is None else f"{os.fspath(out)}/factor"
 
     @property
     def what(self) -> str:
@@ -110,13 +113,22 @@ class Factorization:
             first = cholesky.plan(self.matrix, shift=self.shift, out=self.out)
             return together(self.what, [first, cho_solve.plan(planned, self.sides)])
 
-    def run(self, out: str | None = None) -> Factor:
-        """Do it; the factor goes to a path, or to scratch."""
-        lower = cholesky(self.matrix, shift=self.shift, out=out)
-        first = stats()
+    @property
+    def identity(self) -> list[Any]:
+        """What decides the factor's bits, for names and records."""
+        return [identity(self.matrix), self.shift, current().threads_per_task]
+
+    def run(self, out: str | None = None, finished: str | None = None) -> Factor:
+        """Do it; the factor goes to a path, or to scratch, or lies `finished` where a killed fit left it."""
+        if finished is None:
+            lower = cholesky(self.matrix, shift=self.shift, out=out)
+            first = stats()
+        else:
+            lower, first = Array(open_core(finished, "r")), None
         solution = np.asarray(cho_solve(lower, self.sides))
         factor = Factor(lower, solution)
-        factor.done = together(self.what, [first, stats()])
+        both = [stats()] if first is None else [first, stats()]
+        factor.done = together(self.what + ("" if first else ", gone on"), both)
         self.tell(factor)
         return factor
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._resume.openers import told_values
 from .._runtime.plan import Plan
 from .._runtime.routine import planned_by
 from .base import Regressor, together
@@ -160,10 +160,11 @@ class GaussianProcessRegressor(Regressor):
             if self.out is None:
                 self._solved(task.run(), sides, values.ndim)
             else:
-                with model_file(who, self.out, 8 * len(values) * (len(values) + checked.shape[1])) as file:
-                    self._solved(task.run(file.place("factor")), sides, values.ndim)
+                told = [task.identity, self.mean, told_values(values)["memory"]]
+                with model_file(who, self.out, told) as file:
+                    factor = task.run(file.place("factor"), file.finished("factor"))
+                    self._solved(factor, sides, values.ndim)
                     self._keep(file)
-                self.L_ = self._factor.array = member(os.fspath(self.out), "factor")
             task.tell(self._factor)
         if (names := feature_names(X)) is not None:
             self.feature_names_in_ = names

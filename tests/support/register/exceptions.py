@@ -10,7 +10,7 @@ EXCEPTIONS = {
     "linalg.matmul": "a function by another name",
     **{
         f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
-        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch")
+        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept")
     },
     "sparse.*": "a name of another face",
     **{

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import flagstone as fl
 from flagstone import estimators
 
 from .entry import entry
@@ -48,3 +49,21 @@ def predictions(kind):
 def kernel_ridge():
     x, y = soundings()
     return lambda: estimators.KernelRidge(kernel="rbf", length_scale=0.5).fit(x, y).predict(x[:100])
+
+
+LINEAR = {
+    "LinearRegression": lambda: estimators.LinearRegression(),
+    "Ridge": lambda: estimators.Ridge(0.5),
+    "RidgeCV": lambda: estimators.RidgeCV((0.1, 1.0)),
+}
+
+
+@entry(
+    "linear models",
+    *(f"estimators.{{}}{method}" for method in ("", ".fit", ".predict", ".score")),
+    variants=tuple(LINEAR),
+)
+def linear(name):
+    X = fl.open("tall.npy")
+    y = np.linspace(0, 1, X.shape[0])
+    return lambda: LINEAR[name]().fit(X, y).predict(X)
