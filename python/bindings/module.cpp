@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_storage(m);
   bind_files(m);
   bind_lazy(m);
+  bind_functions(m);
   bind_scratch(m);
   bind_checkpoint(m);
   bind_record(m);

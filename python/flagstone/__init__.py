@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
     from ._formats.raw import open_raw
+    from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
         empty,
@@ -147,6 +148,7 @@ __all__ = [
     "flip",
     "fold",
     "from_blocks",
+    "from_function",
     "from_numpy",
     "full",
     "full_like",
@@ -158,6 +160,7 @@ __all__ = [
     "hermitian",
     "histogram",
     "isin",
+    "kernel_matrix",
     "linspace",
     "map_blocks",
     "map_tiles",
@@ -333,6 +336,7 @@ def _load_namespace() -> dict[str, object]:
 
 
 def _load_lazy() -> dict[str, object]:
+    from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
         empty,

@@ -734,6 +734,24 @@ def diagonal_array(
     arg0: int, arg1: int, arg2: int, arg3: Annotated[NDArray[Any], {"writable": False}], /
 ) -> Array: ...
 def lower_triangle(arg0: Sequence[int], arg1: int, /) -> Array: ...
+def kernel_array(
+    kernel: str,
+    gamma: float,
+    coef0: float,
+    degree: float,
+    length: Sequence[float],
+    centre: Sequence[float],
+    x: tuple[Array, bool],
+    y: tuple[Array, bool],
+    dtype: str,
+) -> Array: ...
+def function_array(
+    function: object,
+    shape: Sequence[int],
+    dtype: str,
+    block: Sequence[int],
+    points: Sequence[tuple[Array, bool]],
+) -> Array: ...
 
 class Program:
     def __init__(self) -> None: ...
@@ -793,9 +811,7 @@ def matmul_job(
 
 def check_cholesky(a: Operand) -> None: ...
 def factor_tile(n: int, dtype: str) -> int: ...
-def cholesky_job(
-    a: Operand, factor: Operand, shift: float, checkpoint: Checkpoint | None = None
-) -> Job: ...
+def cholesky_job(a: Operand, factor: Operand, shift: float, checkpoint: Checkpoint | None = None) -> Job: ...
 
 class TriangularOperand:
     def __init__(self, matrix: Operand, lower: bool, unit: bool, /) -> None: ...

@@ -128,6 +128,8 @@ NAMES = [
     "rank_k",
     "rank_k tall",
     "norms",
+    "matmul kernel matrix",
+    "cholesky kernel matrix",
     "compute",
     "reductions",
     "pca dense gram",
@@ -184,6 +186,12 @@ def routine(name: str) -> Routine:
             fl.linalg.vector_norm(fl.open("a.npy"), axis=0),
         )
         return Routine(fl.compute, norms, bits=of_compute)
+    if name.endswith("kernel matrix"):
+        points = np.linspace(0, 1, 3 * 4200, dtype="f4").reshape(4200, 3)[:, ::-1].copy()
+        k = fl.kernel_matrix(points, kernel="matern32", length_scale=0.1)
+        if name.startswith("matmul"):
+            return Routine(fl.matmul, (k, fl.open("b.zarr")))
+        return Routine(fl.linalg.cholesky, (k,), {"shift": 0.5}, of_array)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

@@ -48,6 +48,7 @@ void bind_pages(nb::module_& m);
 void bind_storage(nb::module_& m);
 void bind_files(nb::module_& m);
 void bind_lazy(nb::module_& m);
+void bind_functions(nb::module_& m);
 void bind_scratch(nb::module_& m);
 void bind_checkpoint(nb::module_& m);
 void bind_record(nb::module_& m);

@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, dense, resumed, routines, simulate, stored, summaries, upkeep
+from . import demo, dense, models, resumed, routines, simulate, stored, summaries, upkeep
 
 __all__ = ["main"]
 
@@ -35,6 +35,7 @@ for command in (
     routines.pca,
     summaries.norm,
     routines.recipe,
+    models.gp,
     resumed.resume_command,
     upkeep.scratch_command,
     upkeep.calibrate_command,

@@ -51,6 +51,7 @@ class Call:
         self.profile: profile.Profile | None = None
         self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
+        self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
         self._need = 0  # what its job takes beside what is resident, where that was counted
         self.entry = 0  # resident bytes when it began; 0: nobody looked
@@ -185,9 +186,10 @@ class Call:
         # Files and directories that are synced when outputs appear: counted with strace.
         syncs = 6 + 11 * self.outputs if self.outputs else 0
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
+        told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
-            counted.peak_memory, least, seconds, self.memory, note, most_passes, rated.label,
+            counted.peak_memory, least, seconds, self.memory, told, most_passes, rated.label,
             sum(self.scratch_bytes.values()), self.runtime.scratch_quota,
         )  # fmt: skip
         if self.runtime.machine is not None:

@@ -22,6 +22,7 @@ VERBS = {
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
     "norm": ("a.zarr", "--ord", "1"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
+    "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
@@ -34,6 +35,7 @@ LIMITED = (
     "rechunk",
     "norm",
     "pca",
+    "gp",
     "recipe single-cell",
 )  # those that take --memory
 

@@ -10,6 +10,10 @@ EXCEPTIONS = {
     "linalg.matmul*": "a function by another name",
     "linalg.*.plan": "a plan of what has an entry: it counts and touches nothing",
     **{f"linalg.{kind}.*": FIELDS for kind in ("LstsqResult", "QrFactor", "QrResult")},
+    **{
+        f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
+        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept")
+    },
     "sparse.*": "a name of another face",
     **{
         f"{kind}.*": FIELDS

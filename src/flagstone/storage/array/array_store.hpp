@@ -75,6 +75,8 @@ class ArrayStore {
   virtual Shape memory_strides() const { return {}; }
   /// Arrays whose elements read() looks at, where they are not the store's own: who writes those changes what is read.
   virtual std::span<const Array> operands() const { return {}; }
+  /// Whether elements are computed each time that they are loaded, never stored by who loads them often.
+  virtual bool computed_anew() const { return false; }
 };
 
 }  // namespace flagstone

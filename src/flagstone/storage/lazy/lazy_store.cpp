@@ -49,6 +49,10 @@ bool LazyStore::verified() const {
   return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().verified(); });
 }
 
+bool LazyStore::computed_anew() const {
+  return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().computed_anew(); });
+}
+
 bool is_flat(const Array& array) {
   return array.chunks() == array.shape() && !array.store().verified() && array.store().unpack_bytes() == 0;
 }

@@ -22,6 +22,7 @@ class LazyStore : public ArrayStore {
   std::uint64_t unpack_bytes() const override;
   bool imagined() const override;
   bool verified() const override;
+  bool computed_anew() const override;
   std::span<const Array> operands() const override { return operands_; }
 
  protected:
