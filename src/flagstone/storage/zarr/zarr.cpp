@@ -40,7 +40,8 @@ std::string metadata_file(const std::string& directory) {
   return ::stat(v3.c_str(), &status) != 0 && ::stat(v2.c_str(), &status) == 0 ? v2 : v3;
 }
 
-void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
+void check_new(const std::string& directory, const Shape& shape, Dtype dtype, const Shape& chunks,
+               const ZarrOptions& options) {
   if (options.checksum != "sidecar" && options.checksum != "inner" && options.checksum != "none")
     throw FormatError("create: checksum '" + options.checksum + "' is unknown; use sidecar, inner or none.");
   if (chunks.size() != shape.size())
@@ -50,6 +51,9 @@ void check_new(const std::string& directory, const Shape& shape, const Shape& ch
     if (shape[d] < 0 || chunks[d] < 1)
       throw ShapeError("create: shape " + to_string(shape) + " with chunks " + to_string(chunks) +
                        "; extents must not be negative and chunks at least 1.");
+  if (!options.fill.empty() && options.fill.size() != size_of(dtype))
+    throw ShapeError("create: the fill value has " + std::to_string(options.fill.size()) + " bytes and an element " +
+                     std::to_string(size_of(dtype)) + "; give one element.");
   if (options.dimension_names.size() > shape.size()) throw ShapeError("create: more dimension names than dimensions.");
   struct stat status;
   if (::stat((directory + "/zarr.json").c_str(), &status) == 0)
@@ -91,11 +95,12 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.shape = shape;
   metadata.dtype = dtype;
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
-  check_new(directory, shape, metadata.chunks, options);
+  check_new(directory, shape, dtype, metadata.chunks, options);
   metadata.codec = codec_from_text(options.codec);
   metadata.codec.order = transpose_order(shape.size(), options.column_major);
   if (options.checksum == "inner") metadata.codec.steps.push_back({Codec::crc32c});
-  metadata.fill.assign(size_of(dtype), std::byte{});
+  metadata.fill = options.fill;
+  if (options.fill.empty()) metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
   metadata.dimension_names = options.dimension_names;
   for (std::size_t d = metadata.dimension_names.size(); d < shape.size(); ++d)

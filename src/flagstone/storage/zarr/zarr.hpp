@@ -1,5 +1,6 @@
 #pragma once
 // Zarr v3, sharded, aligned, raw (or blosc-packed): the format of everything that is written here.
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct ZarrOptions {
   std::string checksum = "sidecar";
   std::string attributes;  // JSON object text, empty for none
   std::vector<std::string> dimension_names;
+  std::vector<std::byte> fill = {};  // one element: what was never written reads as; empty for zero
 };
 
 /// Opens the array whose zarr.json (Zarr v2: .zarray) is in `directory`. FormatError / StorageError name the file and
