@@ -99,6 +99,11 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("computed", [](const Array& a) { return !a.store().operands().empty(); })
       .def_prop_ro("codec", &codec_of)
+      .def_prop_ro("by_chunks",  // changed one chunk at a time, without transactions
+                   [](const Array& array) {
+                     const ZarrStore* store = zarr_store(array);
+                     return store && store->by_chunks();
+                   })
       .def_prop_ro("fill",  // one element; nothing where the array has no fill value
                    [](const Array& array) {
                      const ZarrStore* store = zarr_store(array);

@@ -217,8 +217,8 @@ class Array(Described, LinearOperator, Elementwise):
         Takes what can be read, and a lazy mask of the array's shape (``Z[Z > 0.5] = 0``: one pass). Chunks
         that are covered whole are written, others are read, changed and written, once; inside a transaction
         they wait in memory until they are whole. Of a Zarr array all of it or nothing, and on the disk when
-        this returns (`flagstone.transaction` groups several); a flat file is changed in place and dirty until
-        `flush()`.
+        this returns (`flagstone.transaction` groups several); of one that another program made (not sharded)
+        each chunk or nothing. A flat file is changed in place and dirty until `flush()`.
         """
         if self._owner._lazy is not None:
             raise storage_error(
@@ -357,7 +357,10 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
     within = Inside.now().arrays
     given = {id(array._owner): array._owner for array in arrays}
     owners = [given[which] for which in sorted(given)]  # one order for all threads
-    owners = [owner for owner in owners if not owner._dirty and owner.path and owner._core.id not in within]
+    owners = [
+        owner for owner in owners
+        if (not owner._dirty or owner._core.by_chunks) and owner.path and owner._core.id not in within
+    ]  # fmt: skip
     cores = [owner._core for owner in owners]
     with contextlib.ExitStack() as stack:
         while True:
@@ -368,8 +371,22 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
             stack.close()  # what the transaction waits for may need these
             wait_for_end(cores)
         for core in stack.enter_context(one_call(cores, outers)):
-            next(owner for owner in owners if owner._core is core)._mark_dirty()
+            owner = next(owner for owner in owners if owner._core is core)
+            if core.by_chunks:
+                stack.enter_context(_chunk_by_chunk(owner))
+            else:
+                owner._mark_dirty()
         yield
+
+
+@contextlib.contextmanager
+def _chunk_by_chunk(array: Array) -> Iterator[None]:
+    """Let one call replace chunks of an array that another program made; where it fails, the mark stays."""
+    lock = _core.WriterLock(array._core.path)
+    array._mark_dirty()
+    yield
+    array.flush()
+    del lock
 
 
 def open_core(path: str, mode: str) -> _core.Array:

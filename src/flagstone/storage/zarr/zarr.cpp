@@ -25,8 +25,9 @@ Array array_of(const std::string& directory, ArrayMetadata metadata, const ZarrS
 }
 
 /// Why an array cannot be written in place; null when it can.
-const char* not_writable(const ArrayMetadata& metadata) {
-  if (!metadata.sharded) return "it is not sharded";
+const char* not_writable(const ArrayMetadata& metadata, bool in_place) {
+  if (!metadata.sharded && in_place) return "it is not sharded";
+  if (!metadata.sharded) return can_encode(metadata.codec) ? nullptr : "its codecs are not those that are written here";
   if (!metadata.foreign_levels.empty()) return "the index of its shards is not as it is written here";
   if (!can_encode(metadata.codec)) return "its codecs are not those that are written here";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
@@ -72,7 +73,7 @@ Array open_with(const std::string& directory, const ZarrStore::Options& options)
       file.ends_with(".zarray") ? parse_array_metadata_v2(text, file) : parse_array_metadata(text, file);
   if (!options.ignore_damage) check_metadata(file, text, array_stamp(directory));
   if (writable)
-    if (const char* reason = not_writable(metadata))
+    if (const char* reason = not_writable(metadata, options.in_place))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
                         "; open it for reading, or copy it.");
   return array_of(directory, std::move(metadata), options);

@@ -22,8 +22,9 @@ struct ZarrOptions {
 };
 
 /// Opens the array whose zarr.json (Zarr v2: .zarray) is in `directory`. FormatError / StorageError name the file and
-/// what is wrong. `writable`: sharded arrays whose codecs are written here; what lies in slots otherwise is refused
-/// when it is touched. `verify`: parts of chunks are read whole and verified.
+/// what is wrong. `writable`: arrays whose codecs are written here; of sharded ones what lies in slots otherwise is
+/// refused when it is touched, and of others every chunk is a file that is replaced by a rename. `verify`: parts of
+/// chunks are read whole and verified.
 Array open_zarr_array(const std::string& directory, bool writable = false, bool verify = false);
 /// The same where its metadata or checksums are damaged, to look at it or mend it.
 Array open_zarr_array_as_it_is(const std::string& directory);
