@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._array.array import Array, open_core
 from .._errors.messages import storage_error
 from .._html.table import html_table
+from .._output.column_names import stored_columns
 from .transform import project
 
 __all__ = ["SMALL", "PcaResult", "open_pca"]
@@ -52,6 +53,13 @@ class PcaResult(NamedTuple):
     mean: NDArray[Any]
     scores: Array
     residual: NDArray[Any]
+
+    @property
+    def columns(self) -> list[str | None] | None:
+        """Names of the columns of `components`: those of the matrix, where it had some (genes, a table's)."""
+        place = os.path.dirname(self.scores.path or "")
+        names = stored_columns(f"{place}/components") if place else None
+        return names if names is not None and len(names) == self.components.shape[1] else None
 
     def __repr__(self) -> str:
         k, n = self.components.shape
