@@ -377,8 +377,10 @@ def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
+    from ._output.attributes import dims_of
     from ._output.axis_names import names_of
     from ._output.column_names import columns_of
+    from ._storage.attributes import Attributes, describe
     from ._storage.resize import resize
 
     return _dispatch.Dispatch(
@@ -396,6 +398,9 @@ def _operators() -> _dispatch.Dispatch:
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,
+        dims=dims_of,
+        attrs=Attributes,
+        describe=describe,
         names=names_of,
         namespace=lambda: sys.modules[__name__],
     )

@@ -122,9 +122,9 @@ def planned(shape: Any, dtype: Any = None, *, chunks: Any = None) -> Array:
     >>> A = fl.planned((200_000, 200_000))
     >>> plan = fl.matmul.plan(A, A, memory="64GiB")
     """
-    kind, extents = _dtype("planned", dtype), _shape("planned", shape)
-    cut = [] if chunks is None else _shape("planned", chunks)
-    return Array(_core.planned_array(extents, kind.name, cut))
+    kind, whole = number_dtype("planned", dtype), extents("planned", shape)
+    cut = [] if chunks is None else extents("planned", chunks)
+    return Array(_core.planned_array(whole, kind.name, cut))
 
 
 def zeros(shape: Any, dtype: Any = None) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .. import _core
+from .._html.table import html_table
 
 __all__ = ["Plan", "Stats", "comparison", "format_seconds"]
 
@@ -69,6 +70,10 @@ class _Costs:
                 self.note, 100, initial_indent="  why           ", subsequent_indent=" " * 16
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [("call", self.what), *self._rows(), *([("why", self.note)] if self.note else [])]
+        return html_table(type(self).__name__, dict(rows))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary that json can write."""

@@ -56,6 +56,9 @@ EXCEPTIONS = {
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",
     "Array.columns": "names that metadata hold",
+    "PcaResult.columns": "names that metadata hold",
+    "Array.attrs": "metadata, whose room is asked for where they are long; tests/arrays/test_attributes.py",
+    "Array.dims": "names that metadata hold",
     **{
         f"*.{name}": "names alone; a room is asked for before they are read"
         for name in ("obs_names", "var_names")
