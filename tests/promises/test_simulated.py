@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone import _core
+from flagstone._machine.kernels import two_numbers
 from flagstone._machine.machine import Machine
 from flagstone._machine.profile import default
 from tests.support.processes import output_of
@@ -92,6 +94,24 @@ def test_what_is_planned_has_no_elements():
     for read in (lambda: a[:2], lambda: fl.matmul(a, a), lambda: np.asarray(a), lambda: fl.matmul(a + 1, a)):
         with pytest.raises(fl.Error, match="exists in plans alone"):
             read()
+
+
+def test_shares_of_kernels_are_two_numbers():
+    edges = [100.0, 200.0, 400.0, 800.0]
+    most, half = two_numbers([(b, 0.8 * b / (b + 60)) for b in edges])
+    assert (most, half) == pytest.approx((0.8, 60))
+    assert two_numbers([(b, 0.9) for b in edges]) == pytest.approx((0.9, 0.0))
+    assert two_numbers([(b, 0.9 - b / 1e4) for b in edges])[1] == 0  # faster on small tiles: no line
+
+
+def test_kernels_are_measured():
+    for name in _core.rated_kernels():
+        for dtype in ("float32", "float64"):
+            work = _core.kernel_rate(name, dtype, 64, 1, 0.01)
+            assert work.flops > 0
+            assert work.rate.elapsed > 1e6
+    with pytest.raises(fl.Error, match="not measured"):
+        _core.kernel_rate("scan", "float64", 64, 1, 0.01)
 
 
 def test_a_machine_is_written_and_read_again(tmp_path: Path):

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/gauge/kernel_rates.hpp"
 #include "flagstone/gauge/processor.hpp"
 #include "flagstone/gauge/profile.hpp"
 
@@ -90,6 +91,17 @@ void bind_gauge(nb::module_& m) {
         return gauge::decode_rate({workers, seconds});
       },
       nb::arg("workers"), nb::arg("seconds"), unlocked());
+
+  nb::class_<gauge::KernelWork>(m, "KernelWork")
+      .def_ro("flops", &gauge::KernelWork::flops)
+      .def_ro("rate", &gauge::KernelWork::rate);
+  m.def("rated_kernels", &gauge::rated_kernels);
+  m.def(
+      "kernel_rate",
+      [](const std::string& kernel, const std::string& dtype, Index n, int workers, double seconds) {
+        return gauge::kernel_rate(kernel, dtype_from_name(dtype), n, {workers, seconds});
+      },
+      nb::arg("kernel"), nb::arg("dtype"), nb::arg("n"), nb::arg("workers"), nb::arg("seconds"), unlocked());
 
   m.attr("profile_version") = gauge::profile_version;
   m.def("rate_bounds", [] {

@@ -100,12 +100,20 @@ def _facts(one: Leftover) -> dict[str, object]:
 @click.command("calibrate")
 @click.argument("path", required=False)
 @click.option("--show", is_flag=True, help="Measure nothing; print what is kept for that disk.")
+@click.option("--kernels", is_flag=True, help="Measure the kernels of factorizations too.")
+@click.option("--machine", metavar="FILE", help="Write a machine file, for plans elsewhere.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def calibrate_command(path: str | None, show: bool, as_json: bool) -> None:
+def calibrate_command(
+    path: str | None, show: bool, kernels: bool, machine: str | None, as_json: bool
+) -> None:
     """Measure the disk that holds PATH (default: scratch) and the processors, for the seconds of plans."""
     quiet = as_json or not sys.stderr.isatty()
     profile = calibrate(
-        path, show=show, progress=None if quiet else lambda what: click.echo(f"  {what} ...", err=True)
+        path,
+        show=show,
+        progress=None if quiet else lambda what: click.echo(f"  {what} ...", err=True),
+        kernels=kernels,
+        machine=machine,
     )
     print_json(profile.as_dict()) if as_json else click.echo(str(profile))
 

@@ -100,6 +100,9 @@ class Profile:
         for kind in ("strided", "random"):
             for size, rate in self.found.get(kind, {}).items():
                 rows.append((f"{kind} reads of {_core.format_bytes(int(size))}", _bytes_per_second(rate)))
+        for precision, kernels in self.found.get("kernels", {}).items():
+            for name, (most, half) in kernels.items():
+                rows.append((f"{name} of {precision}", f"{most:.2f} b / (b + {half:.0f}) of the flops"))
         if self.found:
             rows.append(("disk", f"{self.found['io']}{'' if self.found['direct'] else ', page cache'}"))
         if self.found.get("doubtful"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -10,8 +11,10 @@ from typing import Any
 
 from .. import _core
 from .._errors.classes import Error
-from .._errors.messages import storage_error
+from .._errors.messages import path_text, storage_error
 from .._machine import profile
+from .._machine.kernels import kernel_shares
+from .._machine.machine import Machine
 from .._machine.profile import Profile, median, median_of, rate_of
 from .._scratch import scratch
 from .runtime import current
@@ -142,6 +145,8 @@ def calibrate(
     *,
     show: bool = False,
     progress: Callable[[str], None] | None = None,
+    kernels: bool = False,
+    machine: str | os.PathLike[str] | None = None,
 ) -> Profile:
     """Measure the disk that holds `path`, and the processors, for plans; takes about half a minute.
 
@@ -157,6 +162,11 @@ def calibrate(
         Measure nothing and return what is kept.
     progress : callable, optional
         Called with a few words when the next part begins.
+    kernels : bool
+        Measure the kernels of factorizations on tiles too: half a minute more.
+    machine : path, optional
+        Write a machine file of it all, kernels too, for ``f.plan(..., machine=path)`` here and elsewhere; it
+        must not exist.
 
     Returns
     -------
@@ -183,6 +193,7 @@ def calibrate(
                 f"calibrate: no profile is kept for the disk of '{directory}'; run calibrate without show."
             )
         return kept
+    place = None if machine is None else _new_file(machine)
     directory = _directory(path)
     step = progress or (lambda _: None)
     runtime = current()
@@ -196,6 +207,21 @@ def calibrate(
     measured = rates | disk.rates
     kept_rates = profile.bounded(measured)
     found["doubtful"] = [name for name, value in kept_rates.items() if value != measured[name]]
+    if kernels or place is not None:
+        flops = {precision: kept_rates[f"flops_{precision}"] for precision in ("float32", "float64")}
+        found["kernels"] = kernel_shares(load, workers, flops, step)
     made = Profile("measured", profile.now(), profile.device_of(directory), kept_rates, found, load.heavy)
     profile.save(directory, made)
+    if place is not None:
+        name, memory = made.device["machine"], _core.allowed_memory()
+        place.write_text(Machine(name, workers, memory, made.rates, found["kernels"]).as_toml())
     return made
+
+
+def _new_file(path: str | os.PathLike[str]) -> Path:
+    place = Path(path_text("calibrate", path))
+    if place.exists():
+        raise storage_error(
+            f"calibrate: '{place}' exists; name a new machine file.", errno.EEXIST, str(place)
+        )
+    return place

@@ -3,20 +3,9 @@
 #include <cstdint>
 
 #include "flagstone/base/dtype.hpp"
+#include "flagstone/gauge/busy_workers.hpp"
 
 namespace flagstone::gauge {
-
-/// Units a second of one worker, all workers busy. Where other programs took processor time, `busy` is larger than
-/// `elapsed`: what the worker does in a second that it really gets.
-struct Rate {
-  double elapsed = 0;  // units by the clock on the wall
-  double busy = 0;     // units by processor time
-};
-
-struct Work {
-  int workers = 1;
-  double seconds = 0.1;  // repeats begin for so long; at least one
-};
 
 /// Flops of C := A B + C on n x n tiles (float32, float64), BLAS with one thread. 3 n² elements a worker.
 Rate gemm_rate(Dtype dtype, Index n, const Work& work);
