@@ -30,6 +30,7 @@ SCRIPTS = {
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",
+    "lu": "factor",
     "along": "elementwise",
     "lazy": "elementwise",
     "rechunk": "storage",
