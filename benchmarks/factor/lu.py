@@ -89,8 +89,10 @@ def dgesv(n: int) -> dict:
 
 
 def bytes_of_slabs(n: int, budget: int) -> float:
-    """Of the factorization n³/(3w) read with w = budget/(8 n), each element read and written once; of the solve L
-    twice and U once."""
+    """Of the factorization n³/(3w) read with w = budget/(8 n), each element read and written once.
+
+    Of the solve L twice and U once.
+    """
     return SIZE**2 * n**4 / (3 * budget) + 3.5 * SIZE * n * n
 
 
