@@ -95,6 +95,18 @@ def of_array(a) -> str:
     return fingerprint(np.asarray(a))
 
 
+def of_qr(made) -> str:
+    return fingerprint(np.asarray(made.Q), np.asarray(made.R))
+
+
+def of_factor(f) -> str:
+    return fingerprint(np.asarray(f.v), np.asarray(f.r))
+
+
+def of_fit(fit) -> str:
+    return fingerprint(fit.x, fit.stderr, fit.gcv)
+
+
 def chain():
     a = fl.open("a.zarr")
     e = fl.log1p(abs(a) * 3 + fl.open("a.npy"))
@@ -113,6 +125,11 @@ NAMES = [
     "solve pos",
     "solve gen",
     "lu_factor",
+    "rank_k",
+    "rank_k tall",
+    "norms",
+    "matmul kernel matrix",
+    "cholesky kernel matrix",
     "compute",
     "reductions",
     "pca dense gram",
@@ -124,6 +141,10 @@ NAMES = [
     "import npz",
     "from_blocks",
     "from_numpy",
+    "qr r",
+    "qr reduced",
+    "qr raw",
+    "lstsq",
     "transform",
     "rechunk",
     "transpose",
@@ -131,7 +152,9 @@ NAMES = [
 PLANNED = [
     name
     for name in NAMES
-    if name.startswith(("matmul", "cholesky", "solve", "lu", "pca", "compute", "rechunk"))
+    if name.startswith(
+        ("matmul", "rank_k", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
+    )
 ]
 
 
@@ -153,6 +176,22 @@ def routine(name: str) -> Routine:
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), bits=of_array)
     if name == "solve pos":
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
+    if name == "rank_k":
+        return Routine(fl.linalg.rank_k_update, (fl.open("a.zarr"),))
+    if name == "rank_k tall":
+        return Routine(fl.linalg.rank_k_update, (fl.open("tall.npy").T,))
+    if name == "norms":
+        norms = (
+            fl.linalg.matrix_norm(fl.open("a.npy"), ord=1),
+            fl.linalg.vector_norm(fl.open("a.npy"), axis=0),
+        )
+        return Routine(fl.compute, norms, bits=of_compute)
+    if name.endswith("kernel matrix"):
+        points = np.linspace(0, 1, 3 * 4200, dtype="f4").reshape(4200, 3)[:, ::-1].copy()
+        k = fl.kernel_matrix(points, kernel="matern32", length_scale=0.1)
+        if name.startswith("matmul"):
+            return Routine(fl.matmul, (k, fl.open("b.zarr")))
+        return Routine(fl.linalg.cholesky, (k,), {"shift": 0.5}, of_array)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":
@@ -165,6 +204,15 @@ def routine(name: str) -> Routine:
         _, source, method = name.split()
         x = fl.open({"dense": "tall.npy", "sparse": "cells.zarr"}[source])
         return Routine(fl.pca, (x, 12), {"method": method}, of_pca)
+    if name == "qr r":  # several columns of tiles
+        return Routine(fl.linalg.qr, (fl.open("b.zarr"),), {"mode": "r"}, of_array)
+    if name == "qr reduced":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), bits=of_qr)
+    if name == "qr raw":
+        return Routine(fl.linalg.qr, (fl.open("tall.npy"),), {"mode": "raw"}, of_factor)
+    if name == "lstsq":
+        y = np.load("tall.npy", mmap_mode="r")[:, 0].copy()
+        return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
     if name == "sparse A.T @ X":

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     files,
     lazy,
     linear_algebra,
+    models,
     sparse,
     storage,
     tasks,

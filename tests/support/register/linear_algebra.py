@@ -1,10 +1,11 @@
-"""Products of dense matrices and principal components."""
+"""Products and factorizations of dense matrices, least squares, principal components."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import flagstone as fl
+from flagstone._runtime.runtime import current
 
 from .data import SIDE
 from .entry import entry
@@ -81,6 +82,42 @@ def linear_operator(name):
     return lambda: getattr(a, name)(x)
 
 
+@entry("norms", "linalg.{}", variants=("matrix_norm", "vector_norm"))
+def norms(name):
+    a = fl.open("a.npy")
+    return lambda: getattr(fl.linalg, name)(a, memory=current().memory)
+
+
+@entry(
+    "rank-k updates", "linalg.{}", variants=("rank_k_update", "rank_2k_update"),
+)  # fmt: skip
+def rank_k(name):
+    a = fl.open("a.zarr")
+    more = (fl.open("a.npy"),) if name == "rank_2k_update" else ()
+    return lambda: getattr(fl.linalg, name)(a, *more, out="updated.zarr")
+
+
+@entry("covariances", "{}", variants=("cov", "corrcoef"))
+def covariances(name):
+    a = fl.open("a.zarr")
+    return lambda: getattr(fl, name)(a, dtype="float32", out="covariance.zarr")
+
+
+@entry("small products", "linalg.{}", variants=("diagonal", "outer", "trace"))
+def small_products(name):
+    a = fl.open("a.npy")
+    if name == "outer":
+        return lambda: fl.compute(fl.linalg.outer(a[0], a[1]).sum())
+    return lambda: getattr(fl.linalg, name)(a)
+
+
+@entry("names of the standard", "{}", variants=("matrix_transpose", "tensordot", "vecdot"))
+def of_the_standard(name):
+    a, b = fl.open("a.npy"), fl.open("a.zarr")
+    more = {"matrix_transpose": (), "tensordot": (b,), "vecdot": (b,)}[name]
+    return lambda: fl.compute(abs(getattr(fl, name)(a, *more)).max())
+
+
 @entry("pca", "pca", "PcaResult.scores",
        variants=("gram", "krylov", "sparse gram", "sparse krylov", "memory", "csc", "fortran"))  # fmt: skip
 def pca(kind):
@@ -108,14 +145,54 @@ def single_cell(kind):
 
 
 @entry("plans", "{}.plan", variants=(
-    *("compute", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
+    *("compute", "corrcoef", "cov", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
     *("fold", "map_blocks", "map_tiles"),
 ))  # fmt: skip
 def plans(name):
     a = fl.open("a.zarr")
     arguments = {
-        "compute": (a + 1,), "matmul": (a, a), "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
+        "compute": (a + 1,), "corrcoef": (a,), "cov": (a,), "matmul": (a, a),
+        "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
         "transpose": (a,), "single_cell": (fl.open("s.zarr"), 5), "pack": ("a.zarr", "packed-plan.zarr"),
         "fold": (np.sum, np.add, a), "map_blocks": (np.sqrt, a), "map_tiles": (np.sqrt, a),
     }  # fmt: skip
     return lambda: getattr(fl, name).plan(*arguments[name])
+
+
+@entry("qr", "linalg.qr", "linalg.lq",
+       variants=("r", "reduced", "raw", "square", "transposed", "memory", "lq"))  # fmt: skip
+def qr(kind):
+    x = fl.open("a.zarr" if kind == "square" else "tall.npy")
+    if kind == "memory":
+        x = np.load("tall.npy")
+    if kind == "transposed":
+        x = fl.from_numpy(np.ascontiguousarray(np.load("tall.npy").T)).T
+    if kind == "lq":
+        return lambda: fl.linalg.lq(x.T, out="lq.zarr")
+    mode = kind if kind in ("reduced", "raw") else "r"
+    return lambda: fl.linalg.qr(x, mode=mode, out="qr.zarr")
+
+
+@entry("apply_q", "linalg.apply_q", "linalg.open_factor", variants=("left", "right", "memory"))
+def apply_q(kind):
+    x = fl.open("tall.npy")
+    f = fl.linalg.qr(x, mode="raw")
+    b = np.load("tall.npy")[:, :8] if kind == "memory" else x
+    if kind == "right":
+        return lambda: fl.linalg.apply_q(f, b.T, side="right", out="applied.zarr")
+    return lambda: fl.linalg.apply_q(f, b, trans=True)
+
+
+@entry("lstsq", "linalg.lstsq", variants=("npy", "memory", "ridge", "weights", "normal", "wide"))
+def lstsq(kind):
+    a, y = fl.open("tall.npy"), np.linspace(0, 1, 100_000, dtype="float32")
+    if kind == "memory":
+        a = np.load("tall.npy")
+    if kind == "wide":
+        return lambda: fl.linalg.lstsq(a.T, y[:96])
+    options = {
+        "ridge": {"ridge": [0, 1, 10], "intercept": True},
+        "weights": {"weights": np.ones(100_000)},
+        "normal": {"method": "normal"},
+    }.get(kind, {})
+    return lambda: fl.linalg.lstsq(a, y, **options)

@@ -8,8 +8,10 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/kernels/elementwise.hpp"
 #include "flagstone/algorithms/kernels/factor.hpp"
+#include "flagstone/algorithms/kernels/qr.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/factor/qr.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
 namespace flagstone {
@@ -87,6 +89,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
 
   void check_products(Dtype dtype);
   void check_copy(Dtype dtype);
+  void check_mirror(Dtype dtype);
   void check_evaluation(Dtype dtype);
   void check_accumulators(Kernel kernel, Dtype dtype);
   void check_take(Dtype dtype);
@@ -94,6 +97,7 @@ class EveryKernel : public testing::TestWithParam<Entry> {
   void check_trsm(Dtype dtype);
   void check_potrf(Dtype dtype);
   void check_panels(Kernel kernel, Dtype dtype);
+  void check_qr(Kernel kernel, Dtype dtype);
   /// A part becomes lower bidiagonal, twos and ones: whatever is computed with it is exact.
   TilePart bidiagonal(Dtype dtype, Index order);
 
@@ -127,6 +131,33 @@ void EveryKernel::check_copy(Dtype dtype) {
         std::copy_n(source.data + i * source.strides[0] + j * source.strides[1], size_of(dtype),
                     target.data + i * target.strides[0] + j * target.strides[1]);
   });
+}
+
+void EveryKernel::check_mirror(Dtype dtype) {
+  for (const bool conjugate : {false, true}) {
+    tiles_.clear();
+    const auto turned = [&](const Tile& t, Index i, Index j) {
+      const reference::Wide value = reference::get(t, i, j);
+      return conjugate ? std::conj(value) : value;
+    };
+    const TilePart from = part(dtype, {m, n}), to = part(dtype, {n, m});
+    check(call::mirror(dtype, conjugate, from, to), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < n; ++j) reference::set(at(to, t), j, i, turned(at(from, t), i, j));
+    });
+    for (const Index extent : {Index{1}, n, -n, Index{70}}) {  // less than a square of the kernel, and several
+      tiles_.clear();
+      const bool transpose = extent < 0;
+      TilePart c = part(dtype, {std::abs(extent), std::abs(extent)}, transpose);
+      check(call::mirror(dtype, conjugate, c, c), [&](std::vector<Owned>& t) {
+        const Tile tile = transpose ? call::turned(at(c, t), {1, 0}) : at(c, t);
+        for (Index i = 0; i < std::abs(extent); ++i) {
+          for (Index j = 0; j < i; ++j) reference::set(tile, j, i, turned(tile, i, j));
+          if (conjugate) reference::set(tile, i, i, reference::get(tile, i, i).real());
+        }
+      });
+    }
+  }
 }
 
 void EveryKernel::check_evaluation(Dtype dtype) {
@@ -301,6 +332,35 @@ void EveryKernel::check_panels(Kernel kernel, Dtype dtype) {
   });
 }
 
+/// The kernel itself is held to its promises beside it (kernel/factor/qr_test.cpp); here, that a call names its parts.
+void EveryKernel::check_qr(Kernel kernel, Dtype dtype) {
+  constexpr Index ib = 4;
+  const auto matrix = [this](const TilePart& part, std::vector<Owned>& tiles) {
+    Tile tile = at(part, tiles);
+    std::swap(tile.shape[0], tile.shape[1]), std::swap(tile.strides[0], tile.strides[1]);
+    return tile;
+  };
+  const TilePart v = part(dtype, {m, n}, true), t = part(dtype, {ib, n}, true), a = part(dtype, {n, depth}, true),
+                 b = part(dtype, {m, depth}, true), r = part(dtype, {n, n}, true);
+  scratch_ = tiles_.size();
+  tiles_.emplace_back(Dtype::uint8, Shape{1, 16 * ib * depth + 4096}, 0);
+  const call::QrOptions options{ib, true, false, static_cast<std::uint32_t>(scratch_)};
+  std::vector<std::byte> work(16 * ib * depth);
+  if (kernel == Kernel::geqrt)
+    check(call::geqrt(dtype, options, t, v),
+          [&](auto& x) { kernel::geqrt(ib, matrix(v, x), matrix(t, x), work.data()); });
+  if (kernel == Kernel::tpqrt)
+    check(call::tpqrt(dtype, options, t, v, r),
+          [&](auto& x) { kernel::tpqrt(ib, false, matrix(r, x), matrix(v, x), matrix(t, x), work.data()); });
+  if (kernel == Kernel::gemqrt)
+    check(call::gemqrt(dtype, options, v, t, b),
+          [&](auto& x) { kernel::gemqrt(ib, true, matrix(v, x), matrix(t, x), matrix(b, x), work.data()); });
+  if (kernel == Kernel::tpmqrt)
+    check(call::tpmqrt(dtype, options, v, t, a, b), [&](auto& x) {
+      kernel::tpmqrt(ib, true, false, matrix(v, x), matrix(t, x), matrix(a, x), matrix(b, x), work.data());
+    });
+}
+
 TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
   const auto [kernel, dtype] = GetParam();
   const auto each = [](const Tile& tile, auto&& f) {
@@ -351,6 +411,17 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     }
     case Kernel::take:
       return check_take(dtype);
+    case Kernel::geqrt:
+    case Kernel::tpqrt:
+    case Kernel::gemqrt:
+    case Kernel::tpmqrt:
+      return check_qr(kernel, dtype);
+    case Kernel::identity: {
+      const TilePart to = part(dtype, {m, n});
+      return check(call::identity(dtype, 2, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) { reference::set(at(to, t), i, j, i + 2 == j ? 1 : 0); });
+      });
+    }
     case Kernel::herk:
       return check_herk(dtype);
     case Kernel::trsm:
@@ -360,6 +431,8 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     case Kernel::getrf:
     case Kernel::laswp:
       return check_panels(kernel, dtype);
+    case Kernel::mirror:
+      return check_mirror(dtype);
     case Kernel::evaluate:
       return check_evaluation(dtype);
     case Kernel::join:

@@ -58,6 +58,22 @@ inline constexpr auto* spotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_spotrf_work);
 inline constexpr auto* dpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_dpotrf_work);
 inline constexpr auto* cpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_cpotrf_work);
 inline constexpr auto* zpotrf_work = &FLAGSTONE_SYMBOL(LAPACKE_zpotrf_work);
+inline constexpr auto* sgeqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_sgeqrt_work);
+inline constexpr auto* dgeqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrt_work);
+inline constexpr auto* cgeqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_cgeqrt_work);
+inline constexpr auto* zgeqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_zgeqrt_work);
+inline constexpr auto* stpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_stpqrt_work);
+inline constexpr auto* dtpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dtpqrt_work);
+inline constexpr auto* ctpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ctpqrt_work);
+inline constexpr auto* ztpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ztpqrt_work);
+inline constexpr auto* sgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_sgemqrt_work);
+inline constexpr auto* dgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dgemqrt_work);
+inline constexpr auto* cgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_cgemqrt_work);
+inline constexpr auto* zgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_zgemqrt_work);
+inline constexpr auto* stpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_stpmqrt_work);
+inline constexpr auto* dtpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dtpmqrt_work);
+inline constexpr auto* ctpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ctpmqrt_work);
+inline constexpr auto* ztpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ztpmqrt_work);
 
 /// 0 where the library has no such switch.
 inline int threads() {

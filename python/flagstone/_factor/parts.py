@@ -1,0 +1,116 @@
+"""Results of several parts: a group, at a path or in scratch, of arrays that one job writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, open_core
+from .._array.handle import derived
+from .._errors.classes import ShapeError
+from .._output.destination import in_group
+from .._output.place import PathPlace
+from .._output.replaceable import check_path
+from .._resume.record import sync_tree
+from .._runtime.call import Call
+from .._scratch.builds import whole_or_nothing
+from .._scratch.scratch import Result
+
+__all__ = ["Part", "PartsPlace"]
+
+
+@dataclass
+class Part:
+    """One array of a group."""
+
+    name: str
+    shape: Sequence[int]
+    chunks: Sequence[int]
+    dims: Sequence[str]
+
+    def nbytes(self, dtype: np.dtype[Any]) -> int:
+        """Bytes of it."""
+        return int(np.prod(self.shape, dtype=object)) * dtype.itemsize
+
+
+class PartsPlace(PathPlace):
+    """Where the parts go: `planned()` and `open()` return the core's arrays, `close()` those of users."""
+
+    def __init__(
+        self, call: Call, out: Any, parts: Sequence[Part], dtype: np.dtype[Any], about: dict[str, Any]
+    ) -> None:
+        if out is not None:
+            check_path(call.who, out)
+            if os.fspath(out).endswith(".npy"):
+                raise ShapeError(
+                    f"{call.who}: out '{os.fspath(out)}' must be a Zarr directory; it holds several arrays."
+                )
+        self.parts, self.dtype, self.about = parts, dtype, about
+        self.scratch: Result | None = None
+        self.cores: list[_core.Array] = []
+        self.beside = 0
+        super().__init__(
+            call, "" if out is None else os.fspath(out), True, sum(part.nbytes(dtype) for part in parts)
+        )
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows where it lies, after this process."""
+        return not self.path or self.scratch is not None
+
+    def planned(self) -> Any:
+        """Return arrays that only the planner uses."""
+        if self.nameless:
+            self.call.scratch_bytes["result"] = self.nbytes
+        return [
+            _core.planned_array(list(part.shape), self.dtype.name, list(part.chunks)) for part in self.parts
+        ]
+
+    def open(self, stack: contextlib.ExitStack) -> Any:
+        """Make the arrays, in a group that is empty else."""
+        if not self.path:
+            self.scratch = self.call.result(self.call.who, self.nbytes)
+            stack.enter_context(whole_or_nothing(self.scratch))
+            self.path = self.scratch.path
+        in_group(self.call.who, self.path)
+        self.directory = super().open(stack)
+        if self.record.resumed:  # what is kept lies beside the checkpoint: these start again
+            for name in os.listdir(self.directory):
+                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        _core.write_group(self.directory, json.dumps(self.about))
+        self.cores = [
+            _core.create_zarr(
+                f"{self.directory}/{part.name}", list(part.shape), self.dtype.name, list(part.chunks),
+                dimension_names=list(part.dims),
+            )
+            for part in self.parts
+        ]  # fmt: skip
+        if self.record.text:
+            sync_tree(self.directory)
+        return self.cores
+
+    def close(self) -> list[Array]:
+        """Make the group appear under its name; return its arrays."""
+        for core in self.cores:
+            core.flush()
+        self.cores = []
+        super().close()
+        made = [Array(open_core(f"{self.path}/{part.name}", "r"), "r") for part in self.parts]
+        if self.scratch is not None:
+            owner = _Owner()
+            self.scratch.tie(owner)  # until the last of them dies
+            for array in made:
+                derived(array)["parts"] = owner
+        return made
+
+
+class _Owner:
+    """Lives as long as a handle on one of the parts."""

@@ -1,0 +1,127 @@
+#include "flagstone/kernel/factor/qr.hpp"
+
+#include <algorithm>
+#include <complex>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/cblas.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+constexpr int columns = LAPACK_COL_MAJOR;
+
+int rows_of(const Tile& x) { return static_cast<int>(x.shape[0]); }
+int cols_of(const Tile& x) { return static_cast<int>(x.shape[1]); }
+/// The leading dimension, as LAPACK wants it of a matrix of no columns too.
+int ld(const Tile& x) {
+  const Index step = x.strides[1] / static_cast<Index>(size_of(x.dtype));
+  return static_cast<int>(std::max<Index>({1, step, x.shape[0]}));
+}
+/// Blocks are no wider than there are reflectors.
+int block(Index ib, Index reflectors) { return static_cast<int>(std::max<Index>(1, std::min(ib, reflectors))); }
+
+void check(int info, const char* who) {
+  if (info != 0) throw Error(std::string(who) + ": LAPACK refuses argument " + std::to_string(-info) + "; report it.");
+}
+
+template <class T>
+struct Lapack;
+template <>
+struct Lapack<float> {
+  static constexpr auto geqrt = blas::sgeqrt_work;
+  static constexpr auto tpqrt = blas::stpqrt_work;
+  static constexpr auto gemqrt = blas::sgemqrt_work;
+  static constexpr auto tpmqrt = blas::stpmqrt_work;
+};
+template <>
+struct Lapack<double> {
+  static constexpr auto geqrt = blas::dgeqrt_work;
+  static constexpr auto tpqrt = blas::dtpqrt_work;
+  static constexpr auto gemqrt = blas::dgemqrt_work;
+  static constexpr auto tpmqrt = blas::dtpmqrt_work;
+};
+template <>
+struct Lapack<std::complex<float>> {
+  static constexpr auto geqrt = blas::cgeqrt_work;
+  static constexpr auto tpqrt = blas::ctpqrt_work;
+  static constexpr auto gemqrt = blas::cgemqrt_work;
+  static constexpr auto tpmqrt = blas::ctpmqrt_work;
+};
+template <>
+struct Lapack<std::complex<double>> {
+  static constexpr auto geqrt = blas::zgeqrt_work;
+  static constexpr auto tpqrt = blas::ztpqrt_work;
+  static constexpr auto gemqrt = blas::zgemqrt_work;
+  static constexpr auto tpmqrt = blas::ztpmqrt_work;
+};
+
+template <class T>
+constexpr char transposed(bool adjoint) {
+  return !adjoint ? 'N' : std::is_floating_point_v<T> ? 'T' : 'C';
+}
+
+}  // namespace
+
+std::size_t qr_work_bytes(Dtype dtype, Index ib, Index cols) {
+  return static_cast<std::size_t>(ib * cols) * size_of(dtype);
+}
+
+void geqrt(Index ib, const Tile& a, const Tile& t, std::byte* work) {
+  if (count(a.shape) == 0) return;
+  visit_blas_type(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int nb = block(ib, std::min(a.shape[0], a.shape[1]));
+    check(Lapack<T>::geqrt(columns, rows_of(a), cols_of(a), nb, a.as<T>(), ld(a), t.as<T>(), ld(t),
+                           reinterpret_cast<T*>(work)),
+          "geqrt");
+  });
+}
+
+void tpqrt(Index ib, bool triangle, const Tile& r, const Tile& b, const Tile& t, std::byte* work) {
+  if (count(b.shape) == 0) return;
+  visit_blas_type(b.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int nb = block(ib, b.shape[1]);
+    check(Lapack<T>::tpqrt(columns, rows_of(b), cols_of(b), triangle ? std::min(rows_of(b), cols_of(b)) : 0, nb,
+                           r.as<T>(), ld(r), b.as<T>(), ld(b), t.as<T>(), ld(t), reinterpret_cast<T*>(work)),
+          "tpqrt");
+  });
+}
+
+void gemqrt(Index ib, bool adjoint, const Tile& v, const Tile& t, const Tile& c, std::byte* work) {
+  const Index k = std::min(v.shape[0], v.shape[1]);
+  if (k == 0 || count(c.shape) == 0) return;
+  visit_blas_type(c.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    check(Lapack<T>::gemqrt(columns, 'L', transposed<T>(adjoint), rows_of(c), cols_of(c), static_cast<int>(k),
+                            block(ib, k), v.as<T>(), ld(v), t.as<T>(), ld(t), c.as<T>(), ld(c),
+                            reinterpret_cast<T*>(work)),
+          "gemqrt");
+  });
+}
+
+void tpmqrt(Index ib, bool adjoint, bool triangle, const Tile& v, const Tile& t, const Tile& a, const Tile& b,
+            std::byte* work) {
+  const Index k = v.shape[1];
+  if (k == 0 || count(v.shape) == 0 || count(b.shape) == 0) return;
+  visit_blas_type(b.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    check(Lapack<T>::tpmqrt(columns, 'L', transposed<T>(adjoint), rows_of(b), cols_of(b), static_cast<int>(k),
+                            triangle ? rows_of(v) : 0, block(ib, k), v.as<T>(), ld(v), t.as<T>(), ld(t), a.as<T>(),
+                            ld(a), b.as<T>(), ld(b), reinterpret_cast<T*>(work)),
+          "tpmqrt");
+  });
+}
+
+void set_identity(Index row, const Tile& to) {
+  constexpr std::byte nothing[16]{};
+  fill(to, nothing);
+  visit_blas_type(to.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (Index i = std::max<Index>(0, -row); i < to.shape[0] && i + row < to.shape[1]; ++i)
+      *reinterpret_cast<T*>(to.data + i * to.strides[0] + (i + row) * to.strides[1]) = T(1);
+  });
+}
+
+}  // namespace flagstone::kernel

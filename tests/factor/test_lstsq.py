@@ -1,0 +1,172 @@
+"""Least squares from one R, against NumPy's and the dense formulas."""
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone import linalg
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def problem(m, n, k, dtype, seed=0, condition=10.0):
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape):
+        x = rng.standard_normal(shape)
+        return x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x
+
+    a = draw(m, n) * np.geomspace(1, 1 / condition, n)
+    b = a @ draw(n, k) + draw(m, k)
+    return a.astype(dtype), b.astype(dtype)
+
+
+def near(mine, theirs, dtype, factor=2000.0):
+    theirs = np.asarray(theirs)
+    assert np.shape(mine) == theirs.shape
+    scale = max(1e-300, float(np.linalg.norm(theirs.ravel())))
+    assert np.linalg.norm((mine - theirs).ravel()) <= factor * np.finfo(dtype).eps * scale
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shape", [(9000, 12, 3), (40, 40, 1), (700, 600, 2), (1, 1, 1), (20, 300, 2), (300, 1000, 1)], ids=str
+)
+def test_as_numpy(shape, dtype):
+    a, b = problem(*shape, dtype)
+    x, residuals, rank, s = linalg.lstsq(a, b)
+    theirs = np.linalg.lstsq(a.astype(np.result_type(dtype, "f8")), b, rcond=None)
+    assert rank == theirs[2]
+    near(x, theirs[0], dtype, 5e4)
+    near(s, theirs[3], dtype)
+    if theirs[1].size:
+        near(residuals, theirs[1], dtype)
+
+
+def test_a_vector_and_a_matrix_on_disk(tmp_path):
+    a, b = problem(20_000, 30, 1, "float64")
+    np.save(tmp_path / "a.npy", a)
+    stored = fl.open(str(tmp_path / "a.npy"))
+    y = fl.from_numpy(b[:, 0], str(tmp_path / "b.zarr"))
+    fit = linalg.lstsq(stored, y)
+    assert fit.x.shape == (30,)
+    near(fit.x, np.linalg.lstsq(a, b[:, 0], rcond=None)[0], "float64")
+    turned = fl.from_numpy(np.ascontiguousarray(a.T)).T
+    near(linalg.lstsq(turned, b[:, 0]).x, fit.x, "float64")
+    near(linalg.lstsq(stored * 2, b[:, 0]).x * 2, fit.x, "float64")
+
+
+def ridge_by_hand(a, b, value, intercept=False, weights=None):
+    """Penalised normal equations in extended form, by a stacked QR."""
+    m, n = a.shape
+    w = np.ones(m) if weights is None else np.sqrt(weights)
+    a1 = np.hstack([np.ones((m, 1)), a]) if intercept else a
+    stacked = np.vstack(
+        [a1 * w[:, None], np.hstack([np.zeros((n, int(intercept))), np.sqrt(value) * np.eye(n)])]
+    )
+    x = np.linalg.lstsq(stacked, np.concatenate([b * w, np.zeros(n)]), rcond=None)[0]
+    inverse = np.linalg.pinv(stacked)
+    hat = (a1 * w[:, None]) @ inverse[:, :m]
+    rss = float(np.sum((w * (b - a1 @ x)) ** 2))
+    df = float(np.trace(hat))
+    return x, rss, df, np.sqrt(rss / (m - df) * np.sum(inverse[:, :m] ** 2, axis=1))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_ridge_path(intercept, weighted):
+    a, b = problem(300, 9, 1, "float64")
+    a, b = a + 3, b[:, 0] + 5
+    weights = np.random.default_rng(5).uniform(0.1, 4, 300) if weighted else None
+    values = [0, 0.3, 10, 1000.0]
+    fit = linalg.lstsq(a, b, ridge=values, intercept=intercept, weights=weights)
+    assert fit.x.shape == (4, 9)
+    for i, value in enumerate(values):
+        x, rss, df, stderr = ridge_by_hand(a, b, value, intercept, weights)
+        near(fit.x[i], x[int(intercept) :], "float64", 1e5)
+        near(fit.residuals[i], rss, "float64", 1e5)
+        near(fit.degrees_of_freedom[i], df, "float64", 1e5)
+        near(fit.gcv[i], 300 * rss / (300 - df) ** 2, "float64", 1e5)
+        near(fit.stderr[i], stderr[int(intercept) :], "float64", 1e6)
+        if intercept:
+            near(fit.intercept[i], x[0], "float64", 1e5)
+            near(fit.intercept_stderr[i], stderr[0], "float64", 1e6)
+    alone = linalg.lstsq(a, b, ridge=10, intercept=intercept, weights=weights)
+    assert np.array_equal(alone.x, fit.x[2])
+
+
+def test_a_ridge_of_a_wide_matrix():
+    a, b = problem(20, 90, 1, "float64")
+    fit = linalg.lstsq(a, b[:, 0], ridge=2.0)
+    near(fit.x, np.linalg.solve(a.T @ a + 2 * np.eye(90), a.T @ b[:, 0]), "float64", 1e5)
+
+
+def test_the_rank_is_numpys():
+    a, b = problem(500, 8, 2, "float64")
+    a[:, 5] = a[:, 2] + a[:, 3]
+    for rcond in (None, 0.2):
+        x, _, rank, _ = linalg.lstsq(a, b, rcond=rcond)
+        theirs = np.linalg.lstsq(a, b, rcond=rcond)
+        assert rank == theirs[2] < 8
+        near(x, theirs[0], "float64", 1e5)
+
+
+def test_not_by_normal_equations():
+    """Condition 1e8: their error would be that of the square, all digits."""
+    a, _ = problem(4000, 10, 1, "float64", condition=1e8)
+    x = np.ones(10)
+    mine = linalg.lstsq(a, a @ x).x
+    assert np.linalg.norm(mine - x) <= 1e-5
+
+
+def test_normal_equations_where_they_are_named():
+    a, b = problem(3000, 9, 2, "complex128")
+    mine, theirs = linalg.lstsq(a, b, method="normal", intercept=True), linalg.lstsq(a, b, intercept=True)
+    near(mine.x, theirs.x, "float64", 1e5)
+    near(mine.residuals, theirs.residuals, "float64", 1e5)
+    near(mine.intercept, theirs.intercept, "float64", 1e5)
+    a[:, 3] = a[:, 4]
+    with pytest.raises(fl.NumericalError, match="not positive definite"):
+        linalg.lstsq(np.rint(a * 8), b, method="normal")
+
+
+def test_the_limit_does_not_change_bits(tmp_path):
+    a, b = problem(120_000, 64, 1, "float64")
+    np.save(tmp_path / "a.npy", a)
+    del a
+    stored, seen = fl.open(str(tmp_path / "a.npy")), set()
+    need = linalg.lstsq.plan(stored, b[:, 0]).least_memory
+    for memory, workers in ((need, 1), (need + (40 << 20), 2), (1 << 30, 4)):
+        with fl.Runtime(memory=memory, workers=workers):
+            seen.add(linalg.lstsq(stored, b[:, 0]).x.tobytes())
+    assert len(seen) == 1
+
+
+def test_out(tmp_path):
+    a, b = problem(50, 4, 1, "float64")
+    into = np.empty(4)
+    fit = linalg.lstsq(a, b[:, 0], out=into)
+    assert np.array_equal(into, fit.x)
+    linalg.lstsq(a, b[:, 0], ridge=[0, 1], out=tmp_path / "x.npy")
+    assert np.load(tmp_path / "x.npy").shape == (2, 4)
+    with pytest.raises(fl.ShapeError, match="out is 4 float64"):
+        linalg.lstsq(a, b, out=into)
+
+
+def test_refusals():
+    a, b = problem(20, 4, 1, "float64")
+    for options, message in [
+        ({"ridge": -1}, "ridge is -1"),
+        ({"method": "fast"}, "method is 'fast'"),
+        ({"weights": np.ones(3)}, "weights are 3"),
+        ({"weights": -np.ones(20)}, "weights are 20"),
+    ]:
+        with pytest.raises(fl.ShapeError, match=message):
+            linalg.lstsq(a, b, **options)
+    with pytest.raises(fl.ShapeError, match="as many rows"):
+        linalg.lstsq(a, b[:5])
+    with pytest.raises(fl.ShapeError, match="intercept"):
+        linalg.lstsq(a[:3], b[:3], intercept=True)
+    b[7] = np.nan
+    with pytest.raises(fl.NumericalError, match="row 7, column 4"):
+        linalg.lstsq(a, b)
