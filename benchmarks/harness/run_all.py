@@ -32,6 +32,7 @@ SCRIPTS = {
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",
+    "lu": "factor",
     "gaussian_process": "factor",
     "along": "elementwise",
     "lazy": "elementwise",

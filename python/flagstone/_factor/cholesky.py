@@ -19,7 +19,7 @@ from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 
-__all__ = ["CholeskyCall", "cholesky", "cholesky_flops"]
+__all__ = ["cholesky", "cholesky_call", "cholesky_flops"]
 
 
 def cholesky_flops(n: int, dtype: np.dtype[Any]) -> float:
@@ -27,7 +27,7 @@ def cholesky_flops(n: int, dtype: np.dtype[Any]) -> float:
     return float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
 
 
-class CholeskyCall(Routine[Any]):
+class _Cholesky(Routine[Any]):
     """The checked arguments of one factorization."""
 
     operation = "cholesky"
@@ -68,6 +68,11 @@ class CholeskyCall(Routine[Any]):
 
     def effort(self) -> tuple[float, float]:
         return cholesky_flops(self.n, self.dtype), self.place.nbytes
+
+
+def cholesky_call(call: Call, x: Any, out: Any) -> Routine[Any]:
+    """Return the checked call of a lower factor, for what is computed from one."""
+    return _Cholesky(call, x, False, 0, out)
 
 
 def checked_shift(call: Call, shift: Any) -> float:
@@ -134,7 +139,7 @@ def cholesky(
     of Beaumont, Eyraud-Dubois, Langou and Verite (arXiv 2202.10217). The same bits for every limit and number
     of workers. ``cholesky.plan(...)`` takes the same arguments and counts exactly.
     """
-    return CholeskyCall(Call("cholesky", memory), x, upper, shift, out)
+    return _Cholesky(Call("cholesky", memory), x, upper, shift, out)
 
 
 @resumable("cholesky")

@@ -14,9 +14,9 @@ from .._lazy.creation import eye
 from .._linalg.operands import dimensions
 from .._runtime.call import Call
 from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
-from .cholesky import CholeskyCall
-from .lu import LuCall, LuFactor
+from .._runtime.routine import Prepared, Routine, routine
+from .cholesky import cholesky_call
+from .lu import LuFactor, lu_call
 from .solve import solver
 
 __all__ = ["Slogdet", "det", "inv", "slogdet"]
@@ -41,14 +41,14 @@ class _Determinant:
     """The checked arguments of one determinant: those of the factorization that it takes."""
 
     def __init__(self, call: Call, a: Any, assume_a: str) -> None:
-        self.factor: CholeskyCall | LuCall | None = None
+        self.factor: Routine[Any] | None = None
         self.given: LuFactor | None = None
         if isinstance(a, LuFactor):
             self.given = a
         elif assume_a in ("pos", "positive definite"):
-            self.factor = CholeskyCall(call, a, False, 0, None)
+            self.factor = cholesky_call(call, a, None)
         elif assume_a in ("gen", "general"):
-            self.factor = LuCall(call, a, None)
+            self.factor = lu_call(call, a, None)
         else:
             raise ShapeError(f"{call.who}: assume_a is {assume_a!r}; 'gen' or 'pos' is needed.")
         self.call = call

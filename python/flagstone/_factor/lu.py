@@ -18,7 +18,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .right import Right
 
-__all__ = ["LuCall", "LuFactor", "lu_factor", "lu_flops", "lu_solve"]
+__all__ = ["LuFactor", "lu_call", "lu_factor", "lu_flops", "lu_solve"]
 
 
 class LuFactor(NamedTuple):
@@ -41,7 +41,7 @@ def lu_flops(n: int, dtype: np.dtype[Any]) -> float:
     return 2 * float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
 
 
-class LuCall(Routine[LuFactor]):
+class _LuFactor(Routine[LuFactor]):
     """The checked arguments of one factorization."""
 
     def __init__(self, call: Call, a: Any, out: Any) -> None:
@@ -72,6 +72,11 @@ class LuCall(Routine[LuFactor]):
 
     def result(self, job: Any) -> LuFactor:
         return LuFactor(self.place.close(), self.pivots.close())
+
+
+def lu_call(call: Call, a: Any, out: Any) -> Routine[LuFactor]:
+    """Return the checked call of a factorization, for what is computed from one."""
+    return _LuFactor(call, a, out)
 
 
 class _LuSolve(Routine[Any]):
@@ -156,7 +161,7 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
     slabs of w columns, as many as fit: reads s (n³/(3w) + 3n²/2) bytes for s-byte elements, writes 3 s n²/2,
     of which a half each is the pass that brings L's rows into their final order.
     """
-    return LuCall(Call("lu_factor", memory), a, out)
+    return _LuFactor(Call("lu_factor", memory), a, out)
 
 
 @routine

@@ -8,6 +8,7 @@
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/factor/getrf.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -38,12 +39,18 @@ struct Panel {
     task.cost.flops += made.flops;
     task.calls.push_back(std::move(made));
   }
-  /// C -= A B for parts of tiles, where there is anything of C.
-  void subtract(TilePart a, TilePart b, TilePart c) {
+  /// C -= A B for parts of tiles, where there is anything of C; so many rows at once as BLAS packs within the reserve.
+  void subtract(const TilePart& a, const TilePart& b, const TilePart& c) {
     const Index m = c.part.shape[0], n = c.part.shape[1], k = b.part.shape[0];
-    if (m == 0) return;
-    call(call::gemm(dtype, -1.0, std::move(a), std::move(b), 1.0, std::move(c)),
-         2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+    const auto rows = [](TilePart part, Index first, Index last) {
+      part.part.start[0] += first, part.part.shape[0] = last - first;
+      return part;
+    };
+    for (Index first = 0; first < m; first += kernel::tall_rows) {
+      const Index last = std::min(first + kernel::tall_rows, m);
+      call(call::gemm(dtype, -1.0, rows(a, first, last), b, 1.0, rows(c, first, last)),
+           2.0 * static_cast<double>(last - first) * static_cast<double>(n) * static_cast<double>(k));
+    }
   }
   void solve(Uplo uplo, bool unit, TilePart a, TilePart b, call::Place place = {}) {
     const double order = static_cast<double>(b.part.shape[0]), n = static_cast<double>(b.part.shape[1]);
@@ -161,15 +168,16 @@ void check_lu(const char* who, const Operand& a) {
 }
 
 Index lu_tile(Index n) {
-  // A panel takes 0.75 b/n of the time on one worker: no wider than products of this depth need to be fast.
-  return std::max<Index>(1, std::min(n, std::clamp<Index>(ceil_div(ceil_div(n, 16), 64) * 64, 128, 512)));
+  // A panel takes 0.75 b/n of the time on one worker, and two columns are in memory beside the slab: no wider than
+  // products of this depth need to be fast.
+  return std::max<Index>(1, std::min(n, std::clamp<Index>(ceil_div(ceil_div(n, 24), 64) * 64, 128, 512)));
 }
 
 void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& f, const Array& pivots, RowOrder rows) {
   check_lu(who, a);
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const auto bytes = static_cast<std::uint64_t>(f.order() * f.tile()) * size_of(a.array.dtype());
-  const Index slab = together(graph, bytes, 3, f.count());  // two panels stream, one column is written
+  const Index slab = together(graph, bytes, 2, f.count());  // panels stream: the one in use, and the next
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(4 * slab + 64));
   for (Index begin = 0; begin < f.count(); begin += slab) {

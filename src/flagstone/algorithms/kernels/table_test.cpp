@@ -305,11 +305,11 @@ void EveryKernel::check_potrf(Dtype dtype) {
   }
 }
 
-/// A panel whose pivots are the rows after the diagonal: L is the identity's row moved, U exact.
+/// A panel whose pivots are the rows below the diagonal: U is a diagonal, and L has nothing below its own.
 void EveryKernel::check_panels(Kernel kernel, Dtype dtype) {
   const TilePart a = part(dtype, {m, n});
-  const Tile tile = at(a, tiles_);
   tiles_.emplace_back(Dtype::int64, Shape{1, n}, 0);
+  const Tile tile = at(a, tiles_);
   std::int64_t* const pivots = tiles_[1].tile.as<std::int64_t>();
   if (kernel == Kernel::laswp) {
     for (Index j = 0; j < n; ++j) pivots[j] = 100 + std::min(j + 2, m - 1);

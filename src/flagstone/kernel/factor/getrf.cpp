@@ -61,7 +61,10 @@ int factor(const Tile& a, std::int64_t* pivots) {
   const int info = factor(left, first.data());
   laswp(none, right, 0, 0, first);
   trsm(Side::left, {Uplo::lower, {}, true}, 1.0, rows(left, 0, half), rows(right, 0, half));
-  gemm(-1.0, rows(left, half, m), {}, rows(right, 0, half), {}, 1.0, rows(right, half, m), nullptr);
+  for (Index at = half; at < m; at += tall_rows) {
+    const Index end = std::min(at + tall_rows, m);
+    gemm(-1.0, rows(left, at, end), {}, rows(right, 0, half), {}, 1.0, rows(right, at, end), nullptr);
+  }
   const int later = factor(rows(right, half, m), second.data());
   for (std::int64_t& pivot : second) pivot += half;
   laswp(none, left, 0, half, second);
