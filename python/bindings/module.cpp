@@ -23,7 +23,7 @@ NB_MODULE(_core, m) {
   bind_random(m);
   bind_restructure(m);
   bind_matmul(m);
-  bind_factor(m);
+  bind_qr(m);
   bind_tasks(m);
   bind_sparse(m);
   bind_pca(m);

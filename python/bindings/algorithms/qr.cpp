@@ -53,7 +53,7 @@ Job apply_q_job(const std::pair<Index, Index>& shape, const Array& v, const Arra
 
 }  // namespace
 
-void bind_factor(nb::module_& m) {
+void bind_qr(nb::module_& m) {
   nb::class_<QrJob, Job>(m, "QrJob").def_prop_ro("order", [](const QrJob& job) { return *job.order; });
   m.def("check_qr", &linalg::check_qr);
   m.def("qr_job", &qr_job, nb::arg("a"), nb::arg("q").none(), nb::arg("r"), nb::arg("checkpoint") = nb::none());
