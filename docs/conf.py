@@ -6,12 +6,15 @@ the changelog are pages of the site as they stand, and a link works there, here 
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.ext.autodoc import FunctionDocumenter
+from sphinx.util.docutils import SphinxDirective
 
 import flagstone
 from flagstone._runtime.routine import RoutineFunction
@@ -32,17 +35,23 @@ include_patterns = [
     "benchmarks/README.md",
 ]
 exclude_patterns = ["docs/conf.py"]
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+autosummary_generate = False
 html_theme = "furo"
 html_title = f"Flagstone {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "deflist"]
 nitpicky = False
+suppress_warnings = ["ref.python"]  # a word in a type, "shape", that several classes have as an attribute
 
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
+napoleon_use_ivar = True  # else attributes that are told twice are objects twice
+napoleon_use_param = False  # else the type of a parameter, "path", is a link to whatever is called so
 autodoc_member_order = "groupwise"
 autodoc_typehints = "none"
 # Sphinx 9 leaves out, without a word, what a documenter of our own tells.
@@ -62,10 +71,43 @@ class RoutineDocumenter(FunctionDocumenter):
         return isinstance(member, RoutineFunction)
 
 
+class Face(SphinxDirective):
+    """A page of a face: a table of all its names, then what each does. Exceptions stand on their own page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Write both as directives of autosummary and autodoc."""
+        face = self.arguments[0]
+        module = importlib.import_module(face)
+        names = sorted((name for name in module.__all__ if not name.startswith("__")), key=str.lower)
+        if face != "flagstone.errors":
+            names = [name for name in names if not _is_error(getattr(module, name))]
+        # What flagstone has too is told there, once; a table of another face leads to it.
+        above = set() if face in ("flagstone", "flagstone.errors") else set(flagstone.__all__)
+        own = [name for name in names if name not in above]
+        classes = [name for name in names if isinstance(getattr(module, name), type)]
+        functions = [name for name in names if name not in classes and callable(getattr(module, name))]
+        others = [name for name in names if name not in classes and name not in functions]
+        text = "".join(
+            f".. rubric:: {kind}\n\n.. autosummary::\n   :signatures: none\n\n"
+            + "".join(f"   {'flagstone' if name in above else face}.{name}\n" for name in some)
+            + "\n"
+            for kind, some in (("Classes", classes), ("Functions", functions))
+            if some
+        )
+        text += f".. automodule:: {face}\n   :members: {', '.join(own)}\n" if own else ""
+        if others:
+            text += f"\nBeside these: {', '.join(f'``{name}``' for name in others)}.\n"
+        return self.parse_text_to_nodes(text)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
 def code_role(name: str, rawtext: str, text: str, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
     """Single backticks of docstrings are code."""
-    from docutils import nodes
-
     return [nodes.literal(rawtext, text)], []
 
 
@@ -85,4 +127,5 @@ def setup(app: Sphinx) -> None:
     """Register all of them."""
     app.connect("build-finished", check_routines)
     app.add_autodocumenter(RoutineDocumenter)
+    app.add_directive("face", Face)
     app.add_role("any_or_code", code_role)

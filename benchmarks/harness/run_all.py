@@ -31,6 +31,8 @@ SCRIPTS = {
     "sparse_stream": "sparse",
     "elementwise": "elementwise",
     "layouts": "elementwise",
+    "cholesky": "factor",
+    "gaussian_process": "factor",
     "along": "elementwise",
     "lazy": "elementwise",
     "rechunk": "storage",

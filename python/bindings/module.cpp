@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   bind_storage(m);
   bind_files(m);
   bind_lazy(m);
+  bind_functions(m);
   bind_scratch(m);
   bind_checkpoint(m);
   bind_record(m);
@@ -23,7 +24,9 @@ NB_MODULE(_core, m) {
   bind_random(m);
   bind_restructure(m);
   bind_matmul(m);
+  bind_factor(m);
   bind_qr(m);
+  bind_rank_k(m);
   bind_tasks(m);
   bind_sparse(m);
   bind_pca(m);

@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
     from ._formats.raw import open_raw
+    from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
         empty,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
         meshgrid,
         ones,
         ones_like,
+        planned,
         tril,
         triu,
         zeros,
@@ -68,7 +70,10 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
     from ._output.create import create, from_numpy
@@ -125,6 +130,8 @@ __all__ = [
     "compute",
     "concat",
     "convert",
+    "corrcoef",
+    "cov",
     "create",
     "cumulative_prod",
     "cumulative_sum",
@@ -141,6 +148,7 @@ __all__ = [
     "flip",
     "fold",
     "from_blocks",
+    "from_function",
     "from_numpy",
     "full",
     "full_like",
@@ -149,12 +157,15 @@ __all__ = [
     "group_mean",
     "group_sum",
     "group_var",
+    "hermitian",
     "histogram",
     "isin",
+    "kernel_matrix",
     "linspace",
     "map_blocks",
     "map_tiles",
     "matmul",
+    "matrix_transpose",
     "median",
     "meshgrid",
     "nonzero",
@@ -166,6 +177,7 @@ __all__ = [
     "pack",
     "pca",
     "percentile",
+    "planned",
     "quantile",
     "read",
     "rechunk",
@@ -178,17 +190,21 @@ __all__ = [
     "squeeze",
     "stack",
     "stats",
+    "symmetric",
     "take",
     "take_along_axis",
+    "tensordot",
     "tile",
     "timeline",
     "to_dask",
     "transaction",
     "transpose",
+    "triangular",
     "tril",
     "triu",
     "unstack",
     "update",
+    "vecdot",
     "write",
     "write_obsm",
     "zeros",
@@ -248,7 +264,9 @@ def _load_matrices() -> dict[str, object]:
     import flagstone.linalg as linalg
     import flagstone.sparse as sparse
 
+    from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
+    from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
 
@@ -318,6 +336,7 @@ def _load_namespace() -> dict[str, object]:
 
 
 def _load_lazy() -> dict[str, object]:
+    from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
         empty,
@@ -329,6 +348,7 @@ def _load_lazy() -> dict[str, object]:
         meshgrid,
         ones,
         ones_like,
+        planned,
         tril,
         triu,
         zeros,
@@ -336,6 +356,7 @@ def _load_lazy() -> dict[str, object]:
     )
     from ._lazy.join import concat, stack, unstack
     from ._lazy.places import broadcast_to, expand_dims, flip, repeat, roll, squeeze, tile
+    from ._lazy.structure import hermitian, symmetric, triangular
 
     return locals()
 
@@ -356,8 +377,10 @@ def _operators() -> _dispatch.Dispatch:
     from ._expression import compute, expression, functions, reductions, slicing
     from ._lazy.functions import by_numpy_name
     from ._linalg.matmul import matmul
+    from ._output.attributes import dims_of
     from ._output.axis_names import names_of
     from ._output.column_names import columns_of
+    from ._storage.attributes import Attributes, describe
     from ._storage.resize import resize
 
     return _dispatch.Dispatch(
@@ -375,6 +398,9 @@ def _operators() -> _dispatch.Dispatch:
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,
+        dims=dims_of,
+        attrs=Attributes,
+        describe=describe,
         names=names_of,
         namespace=lambda: sys.modules[__name__],
     )

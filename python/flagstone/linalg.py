@@ -1,10 +1,20 @@
 """Dense linear algebra on matrices that are larger than memory."""
 
+from ._linalg.cholesky import cholesky
 from ._linalg.factor import QrFactor, apply_q
+from ._linalg.inverse import Slogdet, det, inv, slogdet
 from ._linalg.lstsq import LstsqResult, lstsq
+from ._linalg.lu import LuFactor, lu_factor, lu_solve
 from ._linalg.matmul import matmul
+from ._linalg.norms import matrix_norm, vector_norm
+from ._linalg.products import diagonal, matrix_transpose, outer, tensordot, trace, vecdot
 from ._linalg.qr import QrResult, lq, open_factor, qr
+from ._linalg.rank_k import rank_2k_update, rank_k_update
+from ._linalg.solve import cho_solve, solve, solve_triangular
 
 __all__ = [
-    "LstsqResult", "QrFactor", "QrResult", "apply_q", "lq", "lstsq", "matmul", "open_factor", "qr",
+    "LstsqResult", "LuFactor", "QrFactor", "QrResult", "Slogdet", "apply_q", "cho_solve", "cholesky", "det",
+    "diagonal", "inv", "lq", "lstsq", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_transpose",
+    "open_factor", "outer", "qr", "rank_2k_update", "rank_k_update", "slogdet", "solve", "solve_triangular",
+    "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

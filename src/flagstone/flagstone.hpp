@@ -2,9 +2,13 @@
 // All that a program needs: find_package(flagstone), link flagstone::flagstone, include this.
 #include "flagstone/algorithms/elementwise/fused.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/lu.hpp"
+#include "flagstone/algorithms/factor/solve.hpp"
+#include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/factor/qr.hpp"
 #include "flagstone/algorithms/factor/qr_tree.hpp"
 #include "flagstone/algorithms/linalg/matmul.hpp"
+#include "flagstone/algorithms/linalg/rank_k.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/pca/pca.hpp"
 #include "flagstone/algorithms/restructure/rechunk.hpp"

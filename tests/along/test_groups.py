@@ -118,3 +118,9 @@ def test_bad_input_gets_a_sentence(labels, options, sentence):
         fl.group_sum(fl.asarray(np.ones((3, 2))), labels, **options)
     with pytest.raises(TypeError, match="real numbers are needed"):
         fl.group_sum(fl.asarray(np.ones((3, 2), "c8")), [0, 1, 2])
+
+
+def test_rows_of_nothing():
+    found = fl.group_sum(fl.asarray(np.zeros((3, 0, 2), np.uint8)), np.array([0, 1, -1]), groups=4)
+    assert found.shape == (4, 0, 2)
+    assert found.dtype == np.uint64

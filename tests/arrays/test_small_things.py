@@ -206,3 +206,17 @@ def test_errors_are_json_where_json_was_asked_for(arguments, code, kind):
     assert told["kind"] == kind
     assert told["error"] in plain.stderr
     assert run.stderr == ""
+
+
+def test_notebooks_see_chunks_plans_and_results(tmp_path, rng):
+    A = fl.create(tmp_path / "c.zarr", (1000, 600), "f4", chunks=(100, 300))
+    text = A._repr_html_()
+    assert text.count("M0 ") - text.count("M0 0H") == 9  # lines between ten rows of chunks
+    assert "<svg" not in fl.zeros((0, 3))._repr_html_()
+    many = fl.create(tmp_path / "m.zarr", (1 << 40, 1 << 20), "u1", chunks=(1, 1))._repr_html_()
+    assert len(many) < 3000
+    plan = fl.pca.plan(rng.random((30, 8)), 2)
+    assert "peak memory" in plan._repr_html_()
+    result = fl.pca(rng.random((30, 8)), 2)
+    assert "30 x 8" in result._repr_html_()
+    assert "disk" in fl.stats()._repr_html_()

@@ -335,5 +335,49 @@ def test_a_matrix_by_columns_is_turned_into_scratch(tmp_path):
     np.testing.assert_array_equal(found.scores[...], expected.scores[...])
     np.testing.assert_array_equal(found.transform(by_columns)[...], expected.transform(X)[...])
     assert fl.pca.plan(by_columns, 4).passes == fl.pca.plan(X, 4).passes
-    with pytest.raises(fl.ShapeError, match="lazy expression of a matrix stored by columns"):
-        fl.pca(by_columns.scale(factor=2.0), 4)
+
+
+def test_views_of_a_matrix_by_columns(tmp_path, rng):
+    """Chosen, scaled and mapped: what the same view of the matrix by rows gives, bit for bit."""
+    by_rows = sp.random(300, 80, 0.2, format="csr", random_state=3, dtype=np.float64)
+    X = fl.from_blocks([by_rows], tmp_path / "x.zarr")
+    by_columns = fl.from_blocks([by_rows.T.tocsr()], tmp_path / "t.zarr").T
+    cells, genes = rng.random(300) < 0.6, rng.random(80) < 0.7
+
+    def views(A):
+        yield A.scale(factor=2.0)
+        yield A[cells]
+        yield A[:, genes].scale(columns=np.arange(1.0, genes.sum() + 1)).map("log1p")
+        yield A[cells][:, genes].scale(rows=np.arange(1.0, cells.sum() + 1))
+        yield A.scale(rows=np.arange(1.0, 301), columns=np.arange(1.0, 81))[cells, 10:]
+
+    for one, other in zip(views(X), views(by_columns), strict=True):
+        expected, found = fl.pca(one, 4), fl.pca(other, 4)
+        np.testing.assert_array_equal(found.singular_values, expected.singular_values)
+        np.testing.assert_array_equal(found.scores[...], expected.scores[...])
+        np.testing.assert_array_equal(found.transform(other)[...], expected.transform(one)[...])
+
+
+def test_what_anndata_holds_open_and_names(tmp_path):
+    anndata = pytest.importorskip("anndata")
+    for kind, X in (
+        ("csr", sp.random(90, 30, 0.2, "csr", random_state=0)),
+        ("csc", sp.random(90, 30, 0.2, "csc", random_state=0)),
+        ("dense", np.random.default_rng(0).random((90, 30))),
+    ):
+        made = anndata.AnnData(X)
+        made.var_names = [f"gene {i}" for i in range(30)]
+        made.write_h5ad(tmp_path / f"{kind}.h5ad")
+        backed = anndata.read_h5ad(tmp_path / f"{kind}.h5ad", backed="r")
+        expected = fl.pca(fl.open(tmp_path / f"{kind}.h5ad"), 3, out=tmp_path / f"{kind}.zarr")
+        for given in (backed, backed.X, made):
+            found = fl.pca(given, 3)
+            np.testing.assert_allclose(found.singular_values, expected.singular_values, rtol=1e-9)
+        assert fl.pca(made, 3).columns == list(made.var_names)
+        assert fl.pca(backed, 3).columns == expected.columns == list(made.var_names)
+        assert fl.open_pca(tmp_path / f"{kind}.zarr").columns == list(made.var_names)
+        assert expected.transform(backed).shape == (90, 3)
+        with pytest.raises(fl.FormatError, match="view of a backed AnnData"):
+            fl.pca(backed[:40], 3)
+        backed.file.close()
+    assert fl.pca(np.eye(6), 2).columns is None

@@ -1,4 +1,4 @@
-"""Killed factorizations go on where they stopped, with other limits and workers, with the same bits."""
+"""Killed factorizations go on where they stopped, with another limit and other workers: the same bits."""
 
 from __future__ import annotations
 

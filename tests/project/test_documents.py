@@ -54,12 +54,16 @@ with fl.Runtime(workers=1):
 assert died.returncode == -signal.SIGKILL
 """
 
-PAGES = {
-    "README.md": Page("""
+#: What the front page begins with, and that of the site.
+_FRONT = """
 sp.save_npz("cells.npz", counts_of(400, 120))
 np.save("a.npy", rng.random((60, 50)))
 store("b.zarr", 40, 50, dtype="float64")
-"""),
+"""
+
+PAGES = {
+    "README.md": Page(_FRONT),
+    "docs/index.md": Page(_FRONT),
     "docs/guide/quickstart.md": Page(
         """
 np.save("b.npy", rng.random((200, 30), dtype="float32"))
@@ -137,9 +141,14 @@ for name, count in (("barcodes", 40), ("features", 30)):
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
 X = store("x.zarr", 300, 90)
 """),
-    "docs/guide/plans.md": Page("""
+    "docs/guide/plans.md": Page(
+        """
 A, B = store("a.zarr", 90, 80), store("b.zarr", 80, 70)
-"""),
+with open("node.toml", "w") as file:
+    file.write('[node]\\nworkers = 16\\nmemory = "1GiB"')
+""",
+        sizes={"200_000": "2_000"},
+    ),
     "docs/guide/tasks.md": Page("""
 store("x.zarr")
 def smooth(block):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone._machine import profile as machine
 from flagstone._runtime import calibrate as gauge
-from flagstone._runtime import profile as machine
 
 pytestmark = pytest.mark.alone  # rates of the machine are measured
 
@@ -309,7 +309,7 @@ def test_the_probe_keeps_within_a_tight_limit(isolated):
         """
         from pathlib import Path
         from flagstone import _core
-        from flagstone._runtime import profile as machine
+        from flagstone._machine import profile as machine
         before = _core.resident_bytes()
         _core.reset_peak_resident()
         machine.probe(Path("."))

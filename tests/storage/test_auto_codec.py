@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
+from flagstone._machine import profile as machine
 from flagstone._output import codec_choice as codecs
-from flagstone._runtime import profile as machine
 
 
 def images(data: Path) -> np.ndarray:

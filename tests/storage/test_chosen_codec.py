@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from flagstone._runtime import profile as machine
+from flagstone._machine import profile as machine
 from tests.support.disk_bytes import inner, theirs
 
 

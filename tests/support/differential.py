@@ -303,6 +303,14 @@ def loop(random: Random, folder: Path) -> Case:
 
 FAMILIES = [*[expression] * 4, *[selection] * 2, assignment, product, restructuring, loop]
 
+
+def families() -> list[Any]:
+    """All that cases are drawn from; the other file takes its operands from this one."""
+    from tests.support import differential_along
+
+    return [*FAMILIES, *differential_along.FAMILIES]
+
+
 # Running ----------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +345,7 @@ def one(seed: int, number: int, folder: Path) -> tuple[str, str | None]:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            case = one_of(random, FAMILIES)(random, folder)
+            case = one_of(random, families())(random, folder)
             if case is None:
                 return "", None
             text = case.name

@@ -28,6 +28,7 @@ def prepare(folder: Path) -> None:
         x = (x + 1j * rng.standard_normal(shape) if dtype == "complex128" else x).astype(dtype)
         fl.from_numpy(x, str(folder / f"{name}.zarr"))
         np.save(folder / f"{name}.npy", x)
+    definite(folder / "k.zarr", 4200)
     tall = rng.standard_normal((100_000, 300)).astype("float32") * np.geomspace(9, 0.5, 300, dtype="float32")
     np.save(folder / "tall.npy", tall + np.linspace(0, 3, 300, dtype="float32"))
     blocks = list(make_blocks())
@@ -37,6 +38,14 @@ def prepare(folder: Path) -> None:
     sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
     np.save(folder / "x.npy", rng.standard_normal((600, 16)))
     np.save(folder / "y.npy", rng.standard_normal((180_000, 16)))
+
+
+def definite(path: Path, n: int) -> None:
+    """0.999^|i−j| and 1 on the diagonal: symmetric, its condition about 1,000, no chunk of zeros."""
+    i = np.arange(n)
+    fl.from_numpy(
+        np.float32(0.999) ** abs(i[:, None] - i[None, :]).astype("float32") + np.eye(n, dtype="f4"), str(path)
+    )
 
 
 def row_blocks():
@@ -112,6 +121,15 @@ NAMES = [
     "matmul zarr",
     "matmul npy",
     "matmul complex",
+    "cholesky",
+    "solve pos",
+    "solve gen",
+    "lu_factor",
+    "rank_k",
+    "rank_k tall",
+    "norms",
+    "matmul kernel matrix",
+    "cholesky kernel matrix",
     "compute",
     "reductions",
     "pca dense gram",
@@ -131,7 +149,13 @@ NAMES = [
     "rechunk",
     "transpose",
 ]
-PLANNED = [name for name in NAMES if name.startswith(("matmul", "pca", "compute", "rechunk", "qr", "lstsq"))]
+PLANNED = [
+    name
+    for name in NAMES
+    if name.startswith(
+        ("matmul", "rank_k", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
+    )
+]
 
 
 def routine(name: str) -> Routine:
@@ -142,6 +166,32 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
     if name == "matmul complex":
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "cholesky":
+        return Routine(fl.linalg.cholesky, (fl.open("k.zarr"),), {"shift": 0.5}, of_array)
+    if name == "lu_factor":
+        return Routine(
+            fl.linalg.lu_factor, (fl.open("k.zarr"),), bits=lambda f: fingerprint(np.asarray(f.lu), f.piv)
+        )
+    if name == "solve gen":
+        return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), bits=of_array)
+    if name == "solve pos":
+        return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), {"assume_a": "pos"}, of_array)
+    if name == "rank_k":
+        return Routine(fl.linalg.rank_k_update, (fl.open("a.zarr"),))
+    if name == "rank_k tall":
+        return Routine(fl.linalg.rank_k_update, (fl.open("tall.npy").T,))
+    if name == "norms":
+        norms = (
+            fl.linalg.matrix_norm(fl.open("a.npy"), ord=1),
+            fl.linalg.vector_norm(fl.open("a.npy"), axis=0),
+        )
+        return Routine(fl.compute, norms, bits=of_compute)
+    if name.endswith("kernel matrix"):
+        points = np.linspace(0, 1, 3 * 4200, dtype="f4").reshape(4200, 3)[:, ::-1].copy()
+        k = fl.kernel_matrix(points, kernel="matern32", length_scale=0.1)
+        if name.startswith("matmul"):
+            return Routine(fl.matmul, (k, fl.open("b.zarr")))
+        return Routine(fl.linalg.cholesky, (k,), {"shift": 0.5}, of_array)
     if name == "compute":
         return Routine(fl.compute, chain()[:1])
     if name == "rechunk":

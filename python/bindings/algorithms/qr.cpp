@@ -1,3 +1,4 @@
+// QR by a tree: jobs, shapes of reflectors.
 #include "flagstone/algorithms/factor/qr.hpp"
 
 #include <nanobind/stl/array.h>

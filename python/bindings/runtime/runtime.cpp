@@ -1,4 +1,5 @@
 // The runtime that jobs run on, and boxes that travel without one.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -192,7 +193,18 @@ void bind_statistics(nb::module_& m) {
       .def_ro("resident_at_entry", &Statistics::resident_at_entry)
       .def_ro("peak_memory", &Statistics::peak_memory)
       .def_ro("by_rate", &Statistics::by_rate)
+      .def_ro("chain_seconds", &Statistics::chain_seconds)
       .def_ro("io", &Statistics::io);
+
+  nb::class_<KernelRate>(m, "KernelRate")
+      .def(
+          "__init__",
+          [](KernelRate* self, double most, double half_edge) {
+            new (self) KernelRate{most, half_edge};
+          },
+          nb::arg("most"), nb::arg("half_edge"))
+      .def_ro("most", &KernelRate::most)
+      .def_ro("half_edge", &KernelRate::half_edge);
 
   nb::class_<MachineProfile>(m, "MachineProfile")
       .def(nb::init<>())
@@ -205,7 +217,9 @@ void bind_statistics(nb::module_& m) {
       .def_rw("flops_float32", &MachineProfile::flops_float32)
       .def_rw("flops_float64", &MachineProfile::flops_float64)
       .def_rw("memory_bytes_per_second", &MachineProfile::memory_bytes_per_second)
-      .def_rw("decode_bytes_per_second", &MachineProfile::decode_bytes_per_second);
+      .def_rw("decode_bytes_per_second", &MachineProfile::decode_bytes_per_second)
+      .def_rw("kernels_float32", &MachineProfile::kernels_float32)
+      .def_rw("kernels_float64", &MachineProfile::kernels_float64);
 }
 
 /// A ValueError where the environment holds no size.
@@ -227,6 +241,11 @@ void bind_limits(nb::module_& m) {
   m.def("begin_timeline", &begin_timeline, nb::arg("path"), nb::arg("overwrite"));
   m.def("end_timeline", &end_timeline, nb::call_guard<nb::gil_scoped_release>());
   m.def("trim", &trim_heap);
+  m.def("kernel_names", [] {
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < kernel_count; ++k) names.emplace_back(name_of(static_cast<Kernel>(k)));
+    return names;
+  });
   m.attr("allowed_drift") = Runtime::allowed_drift;
   m.attr("box_staging") = box_staging;
   m.attr("box_piece") = box_piece;
@@ -241,15 +260,16 @@ void bind_runtime(nb::module_& m) {
       .def(
           "__init__",
           [](Engine* self, std::uint64_t memory, int workers, int threads_per_task, const std::string& scratch,
-             const std::string& io) {
+             const std::string& io, bool chains) {
             new (self) Engine(RuntimeOptions{.memory = memory,
                                              .workers = workers,
                                              .threads_per_task = threads_per_task,
                                              .scratch = scratch,
-                                             .io = io});
+                                             .io = io,
+                                             .chains = chains});
           },
           nb::arg("memory"), nb::arg("workers"), nb::arg("threads_per_task"), nb::arg("scratch"), nb::arg("io"),
-          nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("chains") = false, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("memory", [](const Engine& e) { return e.runtime.options().memory; })
       .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
       .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })

@@ -9,7 +9,9 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/lazy/elementwise_array.hpp"
 #include "flagstone/storage/lazy/generated_array.hpp"
+#include "flagstone/storage/lazy/kernel_array.hpp"
 #include "flagstone/storage/lazy/mapped_array.hpp"
+#include "flagstone/storage/lazy/structured_array.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -46,6 +48,11 @@ void bind_lazy(nb::module_& m) {
     for (const auto& [array, transposed] : operands) given.push_back({array, transposed});
     return elementwise_array(std::make_shared<const kernel::Program>(program), value, std::move(given), shape);
   });
+  m.def("structured_array", [](const Array& member, const std::string& kind, bool lower, bool unit_diagonal) {
+    using Kind = Structure::Kind;
+    const Kind named = kind == "symmetric" ? Kind::symmetric : kind == "hermitian" ? Kind::hermitian : Kind::triangular;
+    return structured_array(member, {named, lower, unit_diagonal});
+  });
   m.def("mapped_array", [](std::vector<Array> members, const std::vector<std::tuple<std::string, int, Index>>& axes) {
     std::vector<AxisMap> given;
     for (const auto& [kind, source, amount] : axes) given.push_back({kind_from_name(kind), source, amount});
@@ -68,6 +75,17 @@ void bind_lazy(nb::module_& m) {
     return diagonal_array(rows, cols, dtype, diagonal, element(value, dtype));
   });
   m.def("lower_triangle", &lower_triangle);
+  m.def(
+      "kernel_array",
+      [](const std::string& kernel, double gamma, double coef0, double degree, std::vector<double> length,
+         std::vector<double> centre, const std::pair<Array, bool>& x, const std::pair<Array, bool>& y,
+         const std::string& dtype) {
+        return kernel_array(
+            {kernel::pair_value_from_name(kernel), gamma, coef0, degree, std::move(length), std::move(centre)},
+            {x.first, x.second}, {y.first, y.second}, dtype_from_name(dtype));
+      },
+      nb::arg("kernel"), nb::arg("gamma"), nb::arg("coef0"), nb::arg("degree"), nb::arg("length"), nb::arg("centre"),
+      nb::arg("x"), nb::arg("y"), nb::arg("dtype"));
 }
 
 }  // namespace flagstone::python

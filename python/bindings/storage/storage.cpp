@@ -19,6 +19,7 @@
 #include "flagstone/storage/formats/flat.hpp"
 #include "flagstone/storage/formats/hdf5_chunks.hpp"
 #include "flagstone/storage/formats/npy.hpp"
+#include "flagstone/storage/maintenance/attributes.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
 #include "flagstone/storage/maintenance/repair.hpp"
@@ -44,13 +45,16 @@ std::shared_ptr<void> keep_alive(nb::object object) {
 Array create_zarr(const std::string& directory, const Shape& shape, const std::string& dtype, const Shape& chunks,
                   const std::string& codec, const std::string& attributes,
                   const std::vector<std::string>& dimension_names, const std::string& checksum,
-                  const std::string& order) {
+                  const std::string& order, nb::bytes fill) {
+  const auto* element = static_cast<const std::byte*>(fill.data());
   const ZarrOptions options{.chunks = chunks,
                             .codec = codec,
                             .column_major = order == "F",
                             .checksum = checksum,
                             .attributes = attributes,
-                            .dimension_names = dimension_names};
+                            .dimension_names = dimension_names,
+                            .fill = {element, element + fill.size()}};
+  const nb::gil_scoped_release unlocked;
   return create_zarr_array(directory, shape, dtype_from_name(dtype), options);
 }
 
@@ -95,6 +99,17 @@ void bind_storage(nb::module_& m) {
       .def_prop_ro("in_memory", &Array::in_memory)
       .def_prop_ro("computed", [](const Array& a) { return !a.store().operands().empty(); })
       .def_prop_ro("codec", &codec_of)
+      .def_prop_ro("by_chunks",  // changed one chunk at a time, without transactions
+                   [](const Array& array) {
+                     const ZarrStore* store = zarr_store(array);
+                     return store && store->by_chunks();
+                   })
+      .def_prop_ro("fill",  // one element; nothing where the array has no fill value
+                   [](const Array& array) {
+                     const ZarrStore* store = zarr_store(array);
+                     const std::vector<std::byte> none, &fill = store ? store->metadata().fill : none;
+                     return nb::bytes(reinterpret_cast<const char*>(fill.data()), fill.size());
+                   })
       .def_prop_ro("order", [](const Array& array) { return std::string(1, order_of(array)); })
       .def_prop_ro("id", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.id()); })
       .def_prop_ro("located",
@@ -187,7 +202,9 @@ void bind_storage(nb::module_& m) {
   m.def("create_zarr", &create_zarr, nb::arg("directory"), nb::arg("shape"), nb::arg("dtype"),
         nb::arg("chunks") = Shape{}, nb::arg("codec") = "raw", nb::arg("attributes") = "",
         nb::arg("dimension_names") = std::vector<std::string>{}, nb::arg("checksum") = "sidecar",
-        nb::arg("order") = "C", unlocked());
+        nb::arg("order") = "C", nb::arg("fill") = nb::bytes("", 0));
+  m.def("set_attributes", &set_attributes, nb::arg("directory"), nb::arg("attributes"), nb::arg("dimension_names"),
+        unlocked());
   m.def("open_chunk_table", &chunk_table, nb::arg("file"), nb::arg("name"), nb::arg("shape"), nb::arg("chunks"),
         nb::arg("dtype"), nb::arg("big_endian"), nb::arg("steps"), nb::arg("fill"), nb::arg("places"));
   m.def(

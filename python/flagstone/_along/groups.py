@@ -18,7 +18,7 @@ from .._expression.compute import deliver
 from .._expression.expression import Expression, cast
 from .._runtime.call import Call
 from .._runtime.routine import At, Prepared, routine
-from .looks import Small, given_value
+from .looks import Finished, Small, given_value
 
 __all__ = ["group_count", "group_mean", "group_sum", "group_var"]
 
@@ -127,7 +127,11 @@ def _by_group(
     if given.ndim == 0:
         raise ShapeError(f"{who}: the array has no dimensions; rows are needed.")
     checked = _labels(who, labels, given.shape[0])
-    return _Groups(call, given, checked, _number(who, checked, groups), name, out, ddof)
+    routine = _Groups(call, given, checked, _number(who, checked, groups), name, out, ddof)
+    if 0 in given.shape[1:]:  # there is nothing to look at
+        shape = (routine.groups, *given.shape[1:])
+        return Finished(routine, lambda: np.zeros(shape, routine.result_dtype), out)
+    return routine
 
 
 @routine

@@ -28,6 +28,7 @@ from .scans import one_axis
 
 __all__ = ["nonzero", "take", "take_along_axis"]
 
+_FEW = 4 << 20  # bytes of places that are asked for before they are counted
 _BLOCK = 32 << 20  # bytes of a block: as much as a pass takes at most
 
 
@@ -316,6 +317,8 @@ class _Nonzero(Streaming[tuple[NDArray[np.int64], ...]]):
         if not given.size:
             return tuple(np.empty(0, np.int64) for _ in shape)
         true = cast(given, np.dtype(bool))
+        # How many there are is not known yet: a refusal names what the second read takes, and few places.
+        self.call.room("the places", 2 * PIECE + STAGING + min(_FEW, 8 * given.size * len(shape)))
         number = int(compute(reduce(true, "sum", None, False), memory=self.call.memory))
         row = max(1, given.size // shape[0]) * (1 + 8 * len(shape))
         fixed = 8 * number * len(shape) + 2 * PIECE + STAGING

@@ -22,20 +22,20 @@ from .._runtime.memory_map import is_mapped
 from .._runtime.pending_writes import WriteCombiner
 from .._runtime.pending_writes import of as waiting_for
 from .basic_index import Key
+from .described import Described
 from .dispatch import dispatch
 from .elementwise import Elementwise
 from .linear_operator import LinearOperator
 from .pickling import check_stamp, stamp
 from .regions import Tiles
-from .requests import PIECE, STAGING, OrthogonalIndex, assign, html_table, shape_text, take
-from .rows import rows
-from .segments import segments
+from .requests import PIECE, STAGING, OrthogonalIndex, assign, shape_text, take
+from .segments import rows, segments
 from .transactions import Inside, combined_in, join, one_call, wait_for_end, within_block
 
 __all__ = ["PIECE", "STAGING", "Array", "shape_text"]
 
 
-class Array(LinearOperator, Elementwise):
+class Array(Described, LinearOperator, Elementwise):
     """An N-d array on disk (or a NumPy array in memory), read and written by boxes.
 
     Made by `open`, `create`, `from_numpy` and by every routine; a cheap handle. Operators and NumPy's
@@ -104,11 +104,6 @@ class Array(LinearOperator, Elementwise):
         return self._core.path or None
 
     @property
-    def columns(self) -> list[str | None] | None:
-        """Names of the columns of a matrix that was a table (None: that one has none); else None."""
-        return dispatch().columns(self)
-
-    @property
     def mode(self) -> str:
         """Either "r", or "r+" where elements may be assigned."""
         return self._root.mode if self._root is not None else self._mode
@@ -131,30 +126,6 @@ class Array(LinearOperator, Elementwise):
             conjugated=self._conjugated if conjugated is None else conjugated,
             root=self._owner,
         )
-
-    def __repr__(self) -> str:
-        if self._root is None and self._handle is None:
-            return "<flagstone.Array, closed>"
-        where = f"'{self.path}'" if self.path else self._about()
-        view = (".T" if self._transposed else "") + (".conj()" if self._conjugated else "")
-        return (
-            f"<flagstone.Array{view} {shape_text(self.shape)} {self.dtype.name}, "
-            f"{_core.format_bytes(self.nbytes)}, "
-            f"chunks {shape_text(self.chunks)}, {where}>"
-        )
-
-    def _repr_html_(self) -> str:
-        if self._root is None and self._handle is None:
-            return html_table("Array", {"state": "closed"})
-        return html_table("Array", {
-            "shape": shape_text(self.shape), "dtype": self.dtype.name,
-            "bytes": _core.format_bytes(self.nbytes), "chunks": shape_text(self.chunks),
-            "where": self.path or self._about(),
-        })  # fmt: skip
-
-    def _about(self) -> str:
-        lazy = self._owner._lazy
-        return "in memory" if lazy is None else str(lazy.text)
 
     # Reading ------------------------------------------------------------------------------------------------
 
@@ -246,8 +217,8 @@ class Array(LinearOperator, Elementwise):
         Takes what can be read, and a lazy mask of the array's shape (``Z[Z > 0.5] = 0``: one pass). Chunks
         that are covered whole are written, others are read, changed and written, once; inside a transaction
         they wait in memory until they are whole. Of a Zarr array all of it or nothing, and on the disk when
-        this returns (`flagstone.transaction` groups several); a flat file is changed in place and dirty until
-        `flush()`.
+        this returns (`flagstone.transaction` groups several); of one that another program made (not sharded)
+        each chunk or nothing. A flat file is changed in place and dirty until `flush()`.
         """
         if self._owner._lazy is not None:
             raise storage_error(
@@ -386,7 +357,10 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
     within = Inside.now().arrays
     given = {id(array._owner): array._owner for array in arrays}
     owners = [given[which] for which in sorted(given)]  # one order for all threads
-    owners = [owner for owner in owners if not owner._dirty and owner.path and owner._core.id not in within]
+    owners = [
+        owner for owner in owners
+        if (not owner._dirty or owner._core.by_chunks) and owner.path and owner._core.id not in within
+    ]  # fmt: skip
     cores = [owner._core for owner in owners]
     with contextlib.ExitStack() as stack:
         while True:
@@ -397,8 +371,22 @@ def updating(arrays: Iterable[Array]) -> Iterator[None]:
             stack.close()  # what the transaction waits for may need these
             wait_for_end(cores)
         for core in stack.enter_context(one_call(cores, outers)):
-            next(owner for owner in owners if owner._core is core)._mark_dirty()
+            owner = next(owner for owner in owners if owner._core is core)
+            if core.by_chunks:
+                stack.enter_context(_chunk_by_chunk(owner))
+            else:
+                owner._mark_dirty()
         yield
+
+
+@contextlib.contextmanager
+def _chunk_by_chunk(array: Array) -> Iterator[None]:
+    """Let one call replace chunks of an array that another program made; where it fails, the mark stays."""
+    lock = _core.WriterLock(array._core.path)
+    array._mark_dirty()
+    yield
+    array.flush()
+    del lock
 
 
 def open_core(path: str, mode: str) -> _core.Array:

@@ -42,6 +42,9 @@ class Dispatch(NamedTuple):
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]
+    dims: Callable[[Any], tuple[str | None, ...] | None]
+    attrs: Callable[[Any], Any]
+    describe: Callable[[Any, Any, Any], None]  #: writes attributes, or names of dimensions
     names: Callable[[Any, int], np.ndarray[Any, Any] | None]  #: of rows (0) or columns (1)
     namespace: Callable[[], Any]  #: the package, which array-API code asks for functions
 

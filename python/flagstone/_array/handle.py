@@ -28,6 +28,7 @@ __all__ = [
     "built_aside",
     "derived",
     "exchange",
+    "is_anonymous",
     "is_conjugated",
     "is_lazy",
     "is_transposed",
@@ -235,12 +236,15 @@ class Lazy:
         By which opener it is made again.
     arguments : callable
         Returns the arguments of the opener, which tell it from another one (JSON).
+    anonymous : bool
+        Whether it is computed by something that a record cannot name: a call with it is begun again.
     """
 
     text: str
     members: tuple[Any, ...]
     opener: str
     arguments: Callable[[], list[Any]]
+    anonymous: bool = False
 
 
 def lazy_array(core: _core.Array, lazy: Lazy) -> Array:
@@ -253,6 +257,14 @@ def lazy_array(core: _core.Array, lazy: Lazy) -> Array:
 def is_lazy(array: Array) -> bool:
     """Say whether an Array is computed where it is loaded: there is nothing to write to."""
     return array._owner._lazy is not None
+
+
+def is_anonymous(array: Array) -> bool:
+    """Say whether something that no record can name decides elements: a Python function without a key."""
+    lazy = array._owner._lazy
+    return lazy is not None and (
+        lazy.anonymous or any(is_anonymous(one) for one in lazy.members if isinstance(one, Array))
+    )
 
 
 def members_of(array: Array) -> list[Any]:

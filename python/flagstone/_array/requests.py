@@ -21,7 +21,7 @@ from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
 __all__ = [
-    "PIECE", "STAGING", "OrthogonalIndex", "assign", "html_table", "shape_text", "take", "transfer_bytes",
+    "PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take", "transfer_bytes",
 ]  # fmt: skip
 
 STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
@@ -62,18 +62,6 @@ class Array(Protocol):
 def shape_text(shape: tuple[int, ...]) -> str:
     """Return "4096 x 512"."""
     return " x ".join(str(n) for n in shape) if shape else "()"
-
-
-def html_table(kind: str, facts: dict[str, str]) -> str:
-    """Return what notebooks show: a table of what is known without reading."""
-    from html import escape  # notebooks only
-
-    left = "style='text-align:left'"
-    rows = "".join(
-        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>"
-        for name, text in facts.items()
-    )
-    return f"<table><caption>flagstone.{escape(kind)}</caption>{rows}</table>"
 
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, dense, resumed, routines, stored, upkeep
+from . import demo, dense, models, resumed, routines, simulate, stored, summaries, upkeep
 
 __all__ = ["main"]
 
@@ -33,11 +33,14 @@ for command in (
     dense.qr,
     routines.rechunk,
     routines.pca,
+    summaries.norm,
     routines.recipe,
+    models.gp,
     resumed.resume_command,
     upkeep.scratch_command,
     upkeep.calibrate_command,
     upkeep.timeline_command,
+    simulate.simulate,
     demo.demo,
 ):
     cli.add_command(command)

@@ -35,3 +35,16 @@ def demo_pca(context: click.Context, source: str, k: int, memory: int | None, ou
 
     given_memory, given_output = context.obj
     run_file(source, k, memory or given_memory or 512 << 20, output or given_output)
+
+
+@demo.command("gp")
+@click.option("--points", type=int, default=20_000, show_default=True, help="Soundings.")
+@click.option("--memory", type=Size(), help="The limit. [default: a fifth of K]")
+@click.option("--output", help="Directory for the results. [default: flagstone-demo]")
+@click.pass_context
+def demo_gp(context: click.Context, points: int, memory: int | None, output: str | None) -> None:
+    """Exact Gaussian process of soundings of a known surface, K five times the memory limit."""
+    from .._demo.soundings import run_soundings
+
+    given_memory, given_output = context.obj
+    run_soundings(memory or given_memory, output or given_output, points)

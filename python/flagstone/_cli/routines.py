@@ -120,11 +120,13 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
 
 
 def _dense(path: str, who: str = "matmul", key: str | None = None) -> Array:
-    opened = open_operand(path, key, True)
+    what = "the command multiplies dense matrices" if who == "matmul" else "flagstone convert writes it anew"
+    return dense_operand(open_operand(path, key, True), path, who, what)
+
+
+def dense_operand(opened: Any, path: str, who: str, what: str) -> Array:
+    """Return what was opened where it is dense; else refuse it, and say `what` to do."""
     if not isinstance(opened, Array):
-        what = (
-            "the command multiplies dense matrices" if who == "matmul" else "flagstone convert writes it anew"
-        )
         raise ShapeError(f"{who}: '{path}' is sparse; {what}.")
     return opened
 

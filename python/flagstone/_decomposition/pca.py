@@ -13,6 +13,8 @@ from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
 from .._errors.classes import Error, ShapeError
 from .._expression.operand import lazy_operand
+from .._output.axis_names import names_of
+from .._output.column_names import columns_of
 from .._output.create import from_numpy
 from .._output.place import GroupPlace
 from .._output.replaceable import check_path
@@ -25,6 +27,7 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
+from .annotated import matrix_in
 from .result import SMALL, PcaResult
 
 __all__ = ["pca"]
@@ -50,7 +53,8 @@ class Pca(Routine[PcaResult]):
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise ShapeError(f"pca: k is {k!r}; an integer is needed.")
         call = Call("pca", memory, light=True)
-        self.X = self._operand(lazy_operand(call, X))
+        self.X = self._operand(lazy_operand(call, matrix_in("pca", X)))
+        self.columns = self._columns(X)
         shape = self.X.shape
         if len(shape) != 2 or not 1 <= k <= min(shape):
             raise ShapeError(
@@ -63,7 +67,7 @@ class Pca(Routine[PcaResult]):
         if isinstance(self.X, SparseArray):
             # What is turned into scratch goes with the process: such a call is begun again.
             self.operation = "" if is_transposed(self.X) else "pca"
-            self.X = sparse_by_rows("pca", "X", self.X, memory)
+            self.X = sparse_by_rows("pca", self.X, memory)
         super().__init__(call)
         call.begin()
         self.call.on(*(Operand.of(self.X).paths if isinstance(self.X, Array) else [self.X.path]))
@@ -100,6 +104,15 @@ class Pca(Routine[PcaResult]):
         if values.ndim != 2 or values.dtype.kind not in "biufc":
             raise ShapeError(f"pca: X is {type(X).__name__} of {values.ndim} dimensions; a matrix is needed.")
         return from_numpy(values)
+
+    def _columns(self, given: Any) -> list[str | None] | None:
+        """Return the names of the columns: those of a table, or of an AnnData's variables."""
+        if isinstance(self.X, Array) and (named := columns_of(self.X)) is not None:
+            return named
+        names = names_of(self.X, 1)
+        if names is None and (held := getattr(given, "var_names", None)) is not None:
+            names = np.asarray(held).astype(np.str_)
+        return None if names is None else [str(name) for name in names]
 
     def _input(self) -> _core.PcaInput:
         if isinstance(self.X, SparseArray):
@@ -138,7 +151,8 @@ class Pca(Routine[PcaResult]):
         arrays["components"] = arrays["components"].reshape(self.k, self.X.shape[1])
         for name, values in {**arrays, **self.members}.items():
             along = "component" if name in SMALL and name != "mean" else "column"
-            self.place.write(name, values, ["component", "column"] if values.ndim == 2 else [along])
+            named = self.columns if name == "components" else None
+            self.place.write(name, values, ["component", "column"] if values.ndim == 2 else [along], named)
         about = {"routine": "pca", "method": job.method, "passes": job.passes, "center": self.center,
                  "version": _core.__version__}  # fmt: skip
         return PcaResult(scores=self.place.close({"flagstone": about}), **arrays)
@@ -156,7 +170,8 @@ def pca(
     Parameters
     ----------
     X : Array, Expression, SparseArray, ndarray or SciPy matrix, m x n
-        Real numbers; tall or wide. A lazy expression (``A - A.mean(0)``) is computed where it is loaded, once
+        Real numbers; tall or wide; an AnnData, its `X` or a data set of h5py too: of one that is backed by a
+        file, what lies there. A lazy expression (``A - A.mean(0)``) is computed where it is loaded, once
         a pass, and stored nowhere. What is sparse and stored by columns (CSC) is turned round into scratch,
         once for a handle: one more read, 3 to 8 bytes written a stored value.
     k : int

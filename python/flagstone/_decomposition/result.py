@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from .._array.array import Array, open_core
 from .._errors.messages import storage_error
+from .._html.table import html_table
+from .._output.column_names import stored_columns
 from .transform import project
 
 __all__ = ["SMALL", "PcaResult", "open_pca"]
@@ -52,19 +54,34 @@ class PcaResult(NamedTuple):
     scores: Array
     residual: NDArray[Any]
 
+    @property
+    def columns(self) -> list[str | None] | None:
+        """Names of the columns of `components`: those of the matrix, where it had some (genes, a table's)."""
+        place = os.path.dirname(self.scores.path or "")
+        names = stored_columns(f"{place}/components") if place else None
+        return names if names is not None and len(names) == self.components.shape[1] else None
+
     def __repr__(self) -> str:
         k, n = self.components.shape
-        shares = ", ".join(f"{share:.3g}" for share in self.explained_variance_ratio[:5])
-        sigmas = ", ".join(f"{sigma:.4g}" for sigma in self.singular_values[:5])
-        more = ", ..." if k > 5 else ""
         return (
             f"<flagstone.PcaResult of {self.scores.shape[0]} x {n}, {k} components, "
             f"{float(self.explained_variance_ratio.sum()):.1%} of the variance\n"
-            f"  singular_values           {sigmas}{more}\n"
-            f"  explained_variance_ratio  {shares}{more}\n"
+            f"  singular_values           {_first(self.singular_values, '4g')}\n"
+            f"  explained_variance_ratio  {_first(self.explained_variance_ratio, '3g')}\n"
             f"  residual                  at most {float(self.residual.max(initial=0)):.2g}\n"
             f"  scores                    {self.scores!r}>"
         )
+
+    def _repr_html_(self) -> str:
+        k, n = self.components.shape
+        return html_table("PcaResult", {
+            "matrix": f"{self.scores.shape[0]:,} x {n:,}", "components": str(k),
+            "variance": f"{float(self.explained_variance_ratio.sum()):.1%} explained",
+            "singular_values": _first(self.singular_values, "4g"),
+            "explained_variance_ratio": _first(self.explained_variance_ratio, "3g"),
+            "residual": f"at most {float(self.residual.max(initial=0)):.2g}",
+            "scores": self.scores.path or "in memory",
+        })  # fmt: skip
 
     def transform(
         self, Y: Any, *, out: str | os.PathLike[str] | None = None, memory: int | str | None = None
@@ -85,6 +102,11 @@ class PcaResult(NamedTuple):
         Reads Y once; 2 rows n k flops (sparse: 2 nnz k).
         """
         return project(Y, self.components, self.mean, out, memory)
+
+
+def _first(values: NDArray[Any], digits: str, most: int = 5) -> str:
+    told = ", ".join(format(float(value), f".{digits}") for value in values[:most])
+    return told + (", ..." if len(values) > most else "")
 
 
 PcaResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body

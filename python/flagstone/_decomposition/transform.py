@@ -22,6 +22,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
 from .._sparse.to_csr import sparse_by_rows
+from .annotated import matrix_in
 
 __all__ = ["project"]
 
@@ -37,6 +38,7 @@ def project(
 
     Reads Y once; 2 rows n k flops (sparse: 2 nnz k).
     """
+    Y = matrix_in("transform", Y)
     n = components.shape[1]
     shape = Y.shape if hasattr(Y, "shape") else np.shape(Y)
     if len(shape) != 2 or shape[1] != n:
@@ -82,7 +84,7 @@ class _OfSparse(Routine[Array]):
     def __init__(
         self, Y: SparseArray, components: NDArray[Any], mean: NDArray[Any], out: Any, memory: Any
     ) -> None:
-        self.Y = sparse_by_rows("transform", "Y", Y, memory)
+        self.Y = sparse_by_rows("transform", Y, memory)
         super().__init__(Call("transform", memory))
         self.operand = self.Y.operand()
         dtype = np.dtype("float32" if self.Y.dtype.itemsize <= 4 else "float64")

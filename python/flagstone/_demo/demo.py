@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 import resource
 import shutil
 import signal
@@ -32,6 +30,7 @@ from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder
 from .._terminal import report
+from .capped import Cap, run_capped, say
 from .synthetic import Cells
 
 __all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]
@@ -39,76 +38,6 @@ __all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]
 _GENES = 5000
 _COMPONENTS = 50
 _TIMES = 5  # how much larger than the limit the matrix is, as SciPy holds it
-_PATIENCE = 60.0  # seconds that scikit-learn is given
-
-
-def say(text: str = "") -> None:
-    """Print a line at once: the output may be a pipe."""
-    print(text, flush=True)
-
-
-# The cap ----------------------------------------------------------------------------------------------------
-
-
-class Cap:
-    """A memory cap that the system enforces on a child process: a cgroup where permitted, else RLIMIT_DATA.
-
-    Use as a context manager; `before` runs in the child, `name` says what is enforced.
-    """
-
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
-        self._group: Path | None = None
-
-    def __enter__(self) -> Cap:
-        self._group = self._make_group()
-        self.name = "a cgroup" if self._group else "RLIMIT_DATA"
-        return self
-
-    def before(self) -> None:
-        """Put the child, which calls this before its program starts, under the cap."""
-        if self._group is not None:
-            (self._group / "cgroup.procs").write_text(str(os.getpid()))
-        else:
-            resource.setrlimit(resource.RLIMIT_DATA, (self.memory, self.memory))
-
-    def _make_group(self) -> Path | None:
-        name = f"flagstone-{os.getpid()}"
-        for line in _read("/proc/self/cgroup").splitlines():
-            _, controllers, inside = line.split(":", 2)
-            if controllers == "":
-                group, limits = Path("/sys/fs/cgroup" + inside) / name, ("memory.max", "memory.swap.max")
-            elif "memory" in controllers.split(","):
-                top = "/sys/fs/cgroup/memory"
-                inside = inside if os.path.isdir(top + inside) else ""  # inside a container: the root is ours
-                group = Path(top + inside) / name
-                limits = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-            else:
-                continue
-            with contextlib.suppress(OSError):
-                group.mkdir()
-                try:
-                    (group / limits[0]).write_text(str(self.memory))
-                    with contextlib.suppress(OSError):  # no swap accounting
-                        (group / limits[1]).write_text("0" if "swap.max" in limits[1] else str(self.memory))
-                    if not os.access(group / "cgroup.procs", os.W_OK):
-                        raise PermissionError
-                    return group
-                except OSError:
-                    group.rmdir()
-        return None
-
-    def __exit__(self, *exception: object) -> None:
-        if self._group is not None:
-            with contextlib.suppress(OSError):
-                self._group.rmdir()
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
 
 
 # scikit-learn -----------------------------------------------------------------------------------------------
@@ -140,50 +69,11 @@ def scikit_learn(path: str, k: int, key: str | None = None) -> None:
 
 def try_scikit_learn(path: str, k: int, memory: int) -> bool:
     """Run scikit-learn under the cap, say what happened and whether it finished."""
-    try:
-        import importlib.util
-
-        missing = [name for name in ("sklearn", "scipy") if importlib.util.find_spec(name) is None]
-    except ImportError:
-        missing = ["sklearn"]
-    if missing:
-        say("  scikit-learn is not installed (pip install 'flagstone[demo]'); the comparison is left out.")
-        return False
-    with Cap(memory) as cap:
-        say(f"scikit-learn's PCA under the same cap ({_core.format_bytes(memory)}, enforced by {cap.name}):")
-        code = (
-            "import sys; from flagstone._demo.demo import scikit_learn; "
-            "scikit_learn(sys.argv[1], int(sys.argv[2]))"
-        )
-        start = time.perf_counter()
-        child = subprocess.Popen(
-            [sys.executable, "-c", code, path, str(k)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=cap.before,
-        )  # fmt: skip
-        try:
-            output, trouble = child.communicate(timeout=_PATIENCE)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
-            say(f"  still at it after {_PATIENCE:.0f} s; stopped.")
-            return False
-        except BaseException:
-            child.kill()
-            child.communicate()
-            raise
-    after = format_seconds(time.perf_counter() - start)
-    if child.returncode == 0:
-        say(f"  finished: {output.strip()}.")
-        return True
-    lines = [line for line in trouble.strip().splitlines() if line and not line.startswith(" ")]
-    if child.returncode == -signal.SIGKILL:
-        last = "killed by the kernel (signal 9: out of memory)"
-    elif child.returncode < 0:
-        last = f"ended by signal {-child.returncode}" + (f" ({lines[-1]})" if lines else "")
-    else:
-        last = lines[-1] if lines else f"exit code {child.returncode}"
-    say(f"  failed after {after}: {last}")
-    return False
+    code = (
+        "import sys; from flagstone._demo.demo import scikit_learn; "
+        "scikit_learn(sys.argv[1], int(sys.argv[2]))"
+    )
+    return run_capped("scikit-learn's PCA", code, [path, str(k)], memory)
 
 
 # Our run ----------------------------------------------------------------------------------------------------
@@ -194,7 +84,7 @@ def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[PcaResult, Pl
     with Runtime(memory=memory) as runtime:
         plan = pca.plan(matrix, k, out=out)
         say("Plan, before anything is read:")
-        say(_indented(str(plan)))
+        say(indented(str(plan)))
         with Bar("pca", plan, memory) as bar:
             runtime.progress = bar.update
             result = pca(matrix, k, out=out)
@@ -206,7 +96,8 @@ def decompose(matrix: Any, k: int, memory: int, out: str) -> tuple[PcaResult, Pl
     return result, plan, done
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
+    """Return the text two columns further right."""
     return "\n".join("  " + line for line in text.splitlines())
 
 
@@ -260,7 +151,8 @@ def _cells_for(memory: int) -> Cells:
     return Cells(max(5000, round(_TIMES * memory / (8 * probe.nnz))), _GENES)
 
 
-def _make_directory(output: str, needed: int) -> Path:
+def make_directory(output: str, needed: int) -> Path:
+    """Make the directory, on a disk with so many bytes of space."""
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -291,7 +183,7 @@ def run_cells(memory: int, output: str, keep: bool = False) -> None:
     started = time.perf_counter()
     cells = _cells_for(memory)
     # About 3 packed bytes a value, with room to spare, and float32 scores.
-    folder = _make_directory(output, 4 * cells.nnz + 4 * _COMPONENTS * cells.cells)
+    folder = make_directory(output, 4 * cells.nnz + 4 * _COMPONENTS * cells.cells)
     path, out = str(folder / "cells.zarr"), str(folder / "pca.zarr")
     say(
         f"Writing {cells.cells:,} cells x {cells.genes:,} genes, about {cells.nnz / 1e6:.0f} million counts "
@@ -334,7 +226,7 @@ def run_file(source: str, k: int, memory: int, output: str) -> None:
         matrix = open_path(source)
     spent = getattr(matrix, "import_seconds", 0.0)
     k = min(k, *matrix.shape)
-    folder = _make_directory(output, 8 * k * matrix.shape[0])
+    folder = make_directory(output, 8 * k * matrix.shape[0])
     say(repr(matrix))
     if spent:
         say(

@@ -163,11 +163,11 @@ class _Compute:
     def _reduction(self, groups: dict[Any, Pass], item: Reduced, out: Any) -> None:
         shape = item.source.shape
         if item.source.size == 0:
-            self.answers.append(lambda: _of_nothing(item, out))
+            self.answers.append(lambda: deliver(item._of_nothing(), out))
             return
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
-        places = [Place(self.call, item.shape, part[3], IN_MEMORY, None) for part in item.parts]
+        places = [Place(self.call, item.part_shape, part[3], IN_MEMORY, None) for part in item.parts]
         wanted.reduce(item, places)
         self.answers.append(lambda: deliver(item.combine([p.result for p in places]), out))
 
@@ -223,22 +223,6 @@ def deliver(value: Any, out: Any) -> Any:
     if isinstance(out, Array):
         out.flush()
     return out
-
-
-def _of_nothing(item: Reduced, out: Any) -> Any:
-    options: dict[str, Any] = {"axis": item.axes, "keepdims": item.keepdims}
-    if item.name in ("var", "std"):
-        options["ddof"] = item.ddof
-    if item.name.startswith("arg"):
-        return deliver(np.empty(item.shape, item.dtype), out)
-    with np.errstate(all="ignore"):
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            value = getattr(np, item.name)(np.empty(item.source.shape, item.source.dtype), **options)
-            value = value.astype(item.dtype)  # the dtype that was asked for
-    return deliver(value, out)
 
 
 @routine

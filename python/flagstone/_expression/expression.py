@@ -20,8 +20,8 @@ from .._array.dispatch import dispatch
 from .._array.elementwise import Elementwise
 from .._array.handle import is_conjugated, is_transposed
 from .._array.mapped import in_place, off_the_map
-from .._array.requests import html_table
 from .._errors.classes import ShapeError
+from .._html.table import html_table
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 

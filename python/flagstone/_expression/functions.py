@@ -15,6 +15,7 @@ from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .names import NAMES
 from .nan_functions import average, nan_to_num, nanmax, nanmean, nanmin, nanstd, nansum, nanvar, ptp
+from .norms import matrix_norm, norm, vector_norm
 from .reductions import Reduced, axes_of
 
 __all__ = NAMES
@@ -243,6 +244,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "nan_to_num": nan_to_num,
     "ptp": ptp,
     "average": average,
+    "norm": norm,
+    "matrix_norm": lambda x, *, keepdims=False, ord="fro": matrix_norm(x, keepdims, ord),
+    "vector_norm": lambda x, *, axis=None, keepdims=False, ord=2: vector_norm(x, axis, keepdims, ord),
     **_reductions,
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array
-from .._array.handle import Lazy, Operand, is_transposed, lazy_array
+from .._array.handle import Lazy, Operand, is_anonymous, is_transposed, lazy_array
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._resume.identity import identity
@@ -30,9 +30,11 @@ def lazy_operand(call: Call, given: Any) -> Any:
     A pending reduction is computed now, in a pass of its own.
     """
     if isinstance(given, Expression):
-        return as_array(call, given)
+        given = as_array(call, given)
     if isinstance(given, Reduced):
         return np.asarray(given)
+    if isinstance(given, Array) and is_anonymous(given):
+        call.remark = "an operand is a function without key=: a killed call begins again"
     return off_the_map(call, given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Reduced(Elementwise):
         self.shape = tuple(
             1 if r else n for n, r in zip(given.shape, reduced, strict=True) if self.keepdims or not r
         )
+        self.part_shape = self.shape  # of what the parts give
         nothing = any(given.shape[d] == 0 for d in self.axes)
         if nothing and name in ("argmin", "argmax", "min", "max"):
             raise ShapeError(
@@ -85,6 +87,18 @@ class Reduced(Elementwise):
     def pass_key(self) -> Any:
         """Return what is equal for those that one pass takes, where that is not one over expressions."""
         return None
+
+    def _of_nothing(self) -> Any:
+        """Return the result where there is no element: NumPy's."""
+        if self.name.startswith("arg"):
+            return np.empty(self.shape, self.dtype)
+        options: dict[str, Any] = {"axis": self.axes, "keepdims": self.keepdims}
+        if self.name in ("var", "std"):
+            options["ddof"] = self.ddof
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = getattr(np, self.name)(np.empty(self.source.shape, self.source.dtype), **options)
+        return value.astype(self.dtype)  # the dtype that was asked for
 
     def combine(self, values: list[NDArray[Any]]) -> Any:
         """Return the result from what the parts gave."""

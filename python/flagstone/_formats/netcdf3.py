@@ -20,6 +20,7 @@ from .._errors.classes import FormatError
 from .._errors.messages import storage_error
 from .._errors.regular import open_regular
 from .._expression.cf import note_packing
+from .._output.attributes import note_attributes, plain_attributes
 from .._resume.registers import opener
 from .._runtime.call import Call
 
@@ -226,6 +227,7 @@ def _stored(path: str, name: str) -> Array:
             bytes(np.dtype(one.dtype).itemsize), places,
         )  # fmt: skip
     array = opened_by("netcdf3", os.path.abspath(path), name, handle=Array(core, "r"))
+    note_attributes(array, lambda: (plain_attributes(one.attributes), list(one.dims)))
     return note_packing(array, one.attributes)
 
 

@@ -21,11 +21,12 @@ from .mapped import Axis, mapped, member, typed
 
 __all__ = [
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones", "ones_like",
-    "tril", "triu", "zeros", "zeros_like",
+    "planned", "tril", "triu", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
-def _dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
+def number_dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
+    """Return a dtype of numbers, in native byte order."""
     kind: np.dtype[Any] = np.dtype(default if dtype is None else dtype)
     if kind.kind not in "biufc" or kind.char in "gG":
         raise TypeError(f"{who}: dtype is {kind}; choose a number.")
@@ -33,15 +34,16 @@ def _dtype(who: str, dtype: Any, default: Any = np.float64) -> np.dtype[Any]:
     return native
 
 
-def _shape(who: str, shape: Any) -> list[int]:
+def extents(who: str, shape: Any) -> list[int]:
+    """Return the extents that a shape is."""
     given = tuple(shape) if isinstance(shape, (tuple, list, np.ndarray)) else (shape,)
     try:
-        extents = [operator.index(n) for n in given]
+        found = [operator.index(n) for n in given]
     except TypeError:
         raise TypeError(f"{who}: shape is {shape!r}; an integer or a tuple of integers is needed.") from None
-    if any(n < 0 for n in extents):
-        raise ShapeError(f"{who}: shape is {shape_text(tuple(extents))}; extents must not be negative.")
-    return extents
+    if any(n < 0 for n in found):
+        raise ShapeError(f"{who}: shape is {shape_text(tuple(found))}; extents must not be negative.")
+    return found
 
 
 # What the core generates ------------------------------------------------------------------------------------
@@ -95,8 +97,34 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Array:
             f"full: fill_value is {shape_text(value.shape)}; one number is needed (broadcast_to stretches an "
             "array)."
         )
-    kind = _dtype("full", dtype, value.dtype)
-    return _generated("one value", "constant", _shape("full", shape), value.astype(kind)[()])
+    kind = number_dtype("full", dtype, value.dtype)
+    return _generated("one value", "constant", extents("full", shape), value.astype(kind)[()])
+
+
+def planned(shape: Any, dtype: Any = None, *, chunks: Any = None) -> Array:
+    """Return an Array that is a shape alone: what plans take for an operand that does not exist yet.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype, optional
+        Default: float64.
+    chunks : tuple of int, optional
+        How it would be stored; default as `create`.
+
+    Returns
+    -------
+    Array
+        Reading it, or running a routine on it, is refused.
+
+    Examples
+    --------
+    >>> A = fl.planned((200_000, 200_000))
+    >>> plan = fl.matmul.plan(A, A, memory="64GiB")
+    """
+    kind, whole = number_dtype("planned", dtype), extents("planned", shape)
+    cut = [] if chunks is None else extents("planned", chunks)
+    return Array(_core.planned_array(whole, kind.name, cut))
 
 
 def zeros(shape: Any, dtype: Any = None) -> Array:
@@ -112,7 +140,7 @@ def zeros(shape: Any, dtype: Any = None) -> Array:
     -------
     Array
     """
-    return full(shape, 0, _dtype("zeros", dtype))
+    return full(shape, 0, number_dtype("zeros", dtype))
 
 
 def ones(shape: Any, dtype: Any = None) -> Array:
@@ -128,7 +156,7 @@ def ones(shape: Any, dtype: Any = None) -> Array:
     -------
     Array
     """
-    return full(shape, 1, _dtype("ones", dtype))
+    return full(shape, 1, number_dtype("ones", dtype))
 
 
 def empty(shape: Any, dtype: Any = None) -> Array:
@@ -144,7 +172,7 @@ def empty(shape: Any, dtype: Any = None) -> Array:
     -------
     Array
     """
-    return full(shape, 0, _dtype("empty", dtype))
+    return full(shape, 0, number_dtype("empty", dtype))
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Array:
@@ -239,7 +267,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     if step == 0:
         raise ValueError("arange: step is 0; another number is needed.")
     common = np.result_type(*(np.arange(x, x, step).dtype for x in (start, stop)))
-    kind = _dtype("arange", dtype, common)
+    kind = number_dtype("arange", dtype, common)
     if kind.kind == "c" or any(isinstance(x, complex) for x in (start, stop, step)):
         raise TypeError("arange: complex numbers have no order; add a real range and an imaginary one.")
     number = max(0, math.ceil((stop - start) / step))
@@ -278,7 +306,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     if any(np.ndim(x) or np.asarray(x).dtype.kind not in "biuf" for x in (start, stop)):
         raise TypeError("linspace: start and stop must be real numbers.")
     # NumPy computes in the dtype of the numbers, at least float64, and converts afterwards.
-    kind = _dtype("linspace", dtype, np.result_type(start, stop, 0.0))
+    kind = number_dtype("linspace", dtype, np.result_type(start, stop, 0.0))
     steps = number - 1 if endpoint else number
     first, last = np.float64(start), np.float64(stop)
     each = np.float64((last - first) / steps if steps > 0 else np.nan)
@@ -307,8 +335,8 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     -------
     Array
     """
-    rows, cols = _shape("eye", (N, N if M is None else M))
-    one = np.ones((), _dtype("eye", dtype))[()]
+    rows, cols = extents("eye", (N, N if M is None else M))
+    one = np.ones((), number_dtype("eye", dtype))[()]
     return _generated("a diagonal", "diagonal", rows, cols, operator.index(k), one)
 
 

@@ -18,7 +18,7 @@ from .._resume.openers import operand, told_values
 from .._resume.registers import opener
 from .._runtime.call import Call
 
-__all__ = ["Axis", "axis_of", "mapped", "member"]
+__all__ = ["Axis", "axis_of", "core_of", "mapped", "member"]
 
 #: What a dimension of the result is, of which dimension of the members (-1: of none), how many times or far.
 Axis = tuple[str, int, int]
@@ -46,12 +46,12 @@ def member(who: str, given: Any, dtype: np.dtype[Any] | None = None) -> Array | 
 
 def mapped(text: str, members: Sequence[Array | np.ndarray[Any, Any]], axes: Sequence[Axis]) -> Array:
     """Return the Array that axes make of members of one dtype; nothing is moved."""
-    core = _core.mapped_array([_core_of(one) for one in members], list(axes))
+    core = _core.mapped_array([core_of(one) for one in members], list(axes))
     told = [list(axis) for axis in axes]
     return lazy_array(core, Lazy(text, tuple(members), "mapped", lambda: [text, _told(members), told]))
 
 
-def _core_of(given: Array | np.ndarray[Any, Any]) -> _core.Array:
+def core_of(given: Array | np.ndarray[Any, Any]) -> _core.Array:
     """Return what is read of a member, with its dimensions as they are seen."""
     if isinstance(given, Array) and is_conjugated(given):
         given = as_array(Call("conj", light=True), as_expression(given, "conj"))

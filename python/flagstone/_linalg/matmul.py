@@ -23,6 +23,7 @@ from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse.products import Product
 from .operands import Vectors, dimensions, promoted
+from .rank_k import RankK, with_its_adjoint
 
 __all__ = ["matmul"]
 
@@ -112,6 +113,15 @@ def _check_out(out: Any, beta: complex) -> None:
         raise ShapeError("matmul: out is a read-only ndarray; give a writeable one.")
 
 
+def _symmetric(call: Call, a: Any, b: Any, out: Any, alpha: complex) -> RankK | None:
+    """Return A Aᵀ and A Aᴴ as what they are: half of the flops, and exactly symmetric."""
+    turned, hermitian = with_its_adjoint(a, b)
+    real = not complex(alpha).imag
+    if not turned or a.dtype.char not in "fdFD" or not (real or (a.dtype.kind == "c" and not hermitian)):
+        return None
+    return RankK(call, lazy_operand(call, a), alpha=alpha, hermitian=hermitian, out=out)
+
+
 def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
     if isinstance(b, (Array, SparseArray)):
         raise ShapeError(
@@ -169,6 +179,9 @@ def matmul(
 
     Notes
     -----
+    ``A @ A.T``, ``A.T @ A`` and ``A @ A.conj().T`` are recognised: half of the flops, exactly symmetric (see
+    `flagstone.linalg.rank_k_update`).
+
     2 m n k flops (complex: 8), and those of lazy operands as often as they are loaded. Reads about
     2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least each operand once (of a lazy one what its
     tiles are computed from), and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts
@@ -176,6 +189,8 @@ def matmul(
     """
     if isinstance(A, SparseArray):
         return _sparse(A, B, out, alpha, beta, memory)
+    if not beta and (found := _symmetric(Call("matmul", memory), A, B, out, alpha)) is not None:
+        return found
     kind = _VectorProduct if 1 in (dimensions(A), dimensions(B)) else _Matmul
     return kind(Call("matmul", memory), A, B, out, alpha, beta)
 

@@ -17,7 +17,7 @@ from .._expression.reductions import Reduced
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 
-__all__ = ["Vectors", "dimensions", "promoted"]
+__all__ = ["Vectors", "as_factored", "dimensions", "promoted"]
 
 _MULTIPLIED = ("f4", "f8", "c8", "c16")  # what BLAS multiplies
 
@@ -47,6 +47,17 @@ def promoted(call: Call, a: Any, b: Any) -> tuple[Any, Any]:
             call.room(f"{name} in {wanted}", x.size * wanted.itemsize)
             pair[i] = x.astype(wanted)
     return pair[0], pair[1]
+
+
+def as_factored(call: Call, given: Any) -> Any:
+    """Return an operand in memory in the dtype in which NumPy factors it: whole numbers as float64."""
+    if isinstance(given, Array):
+        return given
+    values = np.asarray(unmasked(call.who, given))
+    if values.dtype.kind not in "biu" and values.dtype != np.float16:
+        return values
+    call.room("the matrix in float64", values.size * 8)
+    return values.astype(np.float64)
 
 
 def _cast_lazily(a: Any, b: Any) -> tuple[Any, Any]:

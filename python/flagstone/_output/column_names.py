@@ -14,7 +14,15 @@ from .._errors.classes import Error
 from .._errors.messages import warn_once
 from .._errors.regular import open_regular
 
-__all__ = ["Columns", "about_left_out", "columns_of", "note_columns", "warn_left_out", "with_columns"]
+__all__ = [
+    "Columns",
+    "about_left_out",
+    "columns_of",
+    "note_columns",
+    "stored_columns",
+    "warn_left_out",
+    "with_columns",
+]
 
 _OURS, _COLUMNS, _LEFT_OUT = "flagstone", "columns", "left_out"  # among the attributes
 _MOST_TEXT = 64 << 20  # bytes of metadata that are looked through
@@ -43,12 +51,13 @@ def columns_of(array: Array) -> list[str | None] | None:
         return None
     kept = derived(array)
     if _COLUMNS not in kept:
-        kept[_COLUMNS] = _stored(owner_of(array).path or "")
+        kept[_COLUMNS] = stored_columns(owner_of(array).path or "")
     names: list[str | None] | None = kept[_COLUMNS]
     return list(names) if names is not None and len(names) == array.shape[1] else None
 
 
-def _stored(place: str) -> list[str | None] | None:
+def stored_columns(place: str) -> list[str | None] | None:
+    """Return the names that the metadata of an array hold; None where they hold none."""
     try:
         with open_regular("columns", f"{place}/zarr.json") as file:
             text = file.read(_MOST_TEXT)

@@ -41,17 +41,19 @@ class Destination:
         chunks: tuple[int, ...] | None, replace: bool, nbytes: int | None = None,
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
         record: Record | None = None, codec: str | Choice | None = None,
-        about: str = "{}", columns: Columns | None = None,
+        about: str = "{}", columns: Columns | None = None, attrs: str = "", fill: bytes = b"",
     ) -> None:  # fmt: skip
         """`like`: whose attributes, names of dimensions and (codec None) codec and order the array gets.
 
         `record`: of a call that can be resumed; `core` then holds what a killed one had finished. `about`:
         attributes, as JSON, of the group that is made around it. `columns`: names of the columns of a matrix.
+        `attrs`: attributes, as JSON. `fill`: one element, what is never written reads as; else zero.
         """
         if checksum not in CHECKSUMS:
             raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
         self.path = path_text(who, path)
         self._place, self._columns = self.path, columns
+        self._attrs, self._fill = attrs, fill
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
         if not replace and exists(self.path):
@@ -99,13 +101,14 @@ class Destination:
             _core.write_group(built, about)
             built = f"{built}/{MEMBER}"
         kept, old = _kept(like)
+        kept = self._attrs or kept
         if chosen.why:
             kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
         kept = with_columns(kept, self._columns)
         names = list(dims or old) or _dimension_names(self.path if member else "", shape)
         self.core = _core.create_zarr(
             built, list(shape), dtype, list(chunks or ()), attributes=kept, dimension_names=names,
-            checksum=checksum, codec=chosen.codec, order=chosen.order,
+            checksum=checksum, codec=chosen.codec, order=chosen.order, fill=self._fill,
         )  # fmt: skip
 
     def _reserve(self, size: int) -> None:

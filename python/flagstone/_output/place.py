@@ -24,7 +24,7 @@ from .._array.handle import (
     is_transposed,
     values_of,
 )
-from .._errors.classes import ShapeError
+from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import storage_error
 from .._resume.identity import stored_stamp
 from .._resume.record import UNRECORDED, Record, seconds_of, sync_tree
@@ -32,7 +32,7 @@ from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .codec_choice import Choice
-from .column_names import Columns
+from .column_names import Columns, with_columns
 from .destination import Destination, in_group, kept_choice
 from .replaceable import check_path, check_replaceable
 
@@ -338,12 +338,16 @@ class GroupPlace(PathPlace):
             sync_tree(self.directory)
         return self.core
 
-    def write(self, name: str, values: NDArray[Any], dims: Sequence[str]) -> None:
-        """Put a small array beside it."""
+    def write(
+        self, name: str, values: NDArray[Any], dims: Sequence[str], columns: Columns | None = None
+    ) -> None:
+        """Put a small array beside it; `columns`: names of its columns."""
         values = np.ascontiguousarray(values)
+        named = None if columns is None else [name if name is None else str(name) for name in columns]
         core = _core.create_zarr(
-            f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=list(dims)
-        )
+            f"{self.directory}/{name}", list(values.shape), values.dtype.name,
+            attributes=with_columns("", named), dimension_names=list(dims),
+        )  # fmt: skip
         self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
         core.flush()
 
@@ -399,6 +403,11 @@ def check_out(
                 f"{who}: out '{out.path}' is open for reading; open it with mode='r+'.",
                 errno.EACCES,
                 out.path or "",
+            )
+        if Operand.of(out).core.by_chunks:
+            raise FormatError(
+                f"{who}: out '{out.path}' was made by another program (it is not sharded), and a new "
+                "version would be another kind of array; assign to it (out[...] = ...), or give a path."
             )
         if out.shape != shape or out.dtype != dtype:
             raise _unfit(who, out, shape, dtype, "an Array", called, advice)

@@ -81,7 +81,7 @@ class _SingleCell(Routine[SingleCell]):
             if name not in _OPTIONS:
                 raise TypeError(f"single_cell: {name} is not possible here; choose {', '.join(_OPTIONS)}.")
         X = by_rows("single_cell", X, memory) if isinstance(X, Array) else X
-        self.X = sparse_by_rows("single_cell", "X", X, memory)
+        self.X = sparse_by_rows("single_cell", X, memory)
         self.k, self.genes, self.target, self.out = k, genes, float(target), out
         self.memory, self.options = memory, options
         super().__init__(Call("single_cell", memory))

@@ -11,9 +11,9 @@ from typing import Any
 from .. import _core
 from .._errors.classes import Error
 from .._errors.messages import storage_error
+from .._machine import profile
+from .._machine.profile import Profile, median, median_of, rate_of
 from .._scratch import scratch
-from . import profile
-from .profile import Profile, median, median_of, rate_of
 from .runtime import current
 
 __all__ = ["calibrate"]

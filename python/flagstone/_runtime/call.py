@@ -14,11 +14,11 @@ from typing import Any
 
 from .. import _core
 from .._errors.messages import storage_error
+from .._machine import profile
 from .._scratch import builds, quota, scratch
-from . import profile
 from .arguments import memory_bytes
 from .pending_writes import flush_all
-from .plan import Plan, Stats
+from .plan import Plan, Stats, format_seconds
 from .progress import shown
 from .runtime import current, named_quota, remember
 
@@ -51,6 +51,7 @@ class Call:
         self.profile: profile.Profile | None = None
         self.before_run: list[Callable[[], None]] = []  # once the limit was found to be enough
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
+        self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
         self._need = 0  # what its job takes beside what is resident, where that was counted
         self.entry = 0  # resident bytes when it began; 0: nobody looked
@@ -72,7 +73,10 @@ class Call:
 
     def use_profile(self) -> profile.Profile:
         """Give the engine this machine's rates (the first time, a probe of two seconds); plans need them."""
-        if self.profile is None:
+        if self.profile is None and self.runtime.machine is not None:
+            self.profile = self.runtime.machine.profile
+            self.engine.profile = self.profile.core
+        elif self.profile is None:
             self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
             self.profile = profile.lookup(self.places, self.runtime.io)
             self.engine.profile = self.profile.core
@@ -182,13 +186,28 @@ class Call:
         # Files and directories that are synced when outputs appear: counted with strace.
         syncs = 6 + 11 * self.outputs if self.outputs else 0
         seconds = counted.seconds + syncs * rated.rates["sync_seconds"]
+        told = "; ".join(text for text in (note, self.remark) if text)
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
-            counted.peak_memory, least, seconds, self.memory, note, most_passes, rated.label,
+            counted.peak_memory, least, seconds, self.memory, told, most_passes, rated.label,
             sum(self.scratch_bytes.values()), self.runtime.scratch_quota,
         )  # fmt: skip
+        if self.runtime.machine is not None:
+            plan = dataclasses.replace(plan, bound=self._bound(counted), idle_share=self._idle_share(counted))
         self.runtime.planned = plan, rated, self.places, counted
         return plan
+
+    def _idle_share(self, counted: _core.Statistics) -> float:
+        whole = self.runtime.workers * counted.seconds
+        return 1 - counted.worker_busy_seconds / whole if whole > 0 else 0.0
+
+    def _bound(self, counted: _core.Statistics) -> str:
+        """Return what bounds a simulated run: the largest of disk, workers and the longest chain of tasks."""
+        workers = counted.worker_busy_seconds / self.runtime.workers
+        bounds = {"disk": counted.ring_busy_seconds, "workers": workers, "chain": counted.chain_seconds}
+        largest = max(bounds, key=lambda name: bounds[name])
+        told = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds.items())
+        return f"{largest} ({told})"
 
     def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
         """Keep what a run did, for stats()."""

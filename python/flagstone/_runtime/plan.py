@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from .. import _core
+from .._html.table import html_table
 
 __all__ = ["Plan", "Stats", "comparison", "format_seconds"]
 
@@ -70,6 +71,10 @@ class _Costs:
             )
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        rows = [("call", self.what), *self._rows(), *([("why", self.note)] if self.note else [])]
+        return html_table(type(self).__name__, dict(rows))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary that json can write."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -110,6 +115,11 @@ class Plan(_Costs):
         What may lie there, of all calls together; 0: no quota.
     advice : str
         What the next budget buys, where workers wait for memory; else "".
+    bound : str
+        Of a simulated machine: what the call could not be shorter than, of the disk, the workers and the
+        longest chain of tasks that wait for one another.
+    idle_share : float
+        Of a simulated machine: the share of its workers' time in which they have nothing to do.
     """
 
     __module__ = "flagstone"
@@ -120,6 +130,8 @@ class Plan(_Costs):
     least_seconds: float = 0.0
     most_seconds: float = 0.0
     advice: str = ""
+    bound: str = ""
+    idle_share: float = 0.0
 
     def _range(self) -> str:
         if self.most_seconds <= self.seconds:
@@ -135,6 +147,8 @@ class Plan(_Costs):
             rows.append(("scratch", _core.format_bytes(self.scratch_bytes) + most))
         if self.advice:
             rows.append(("memory", self.advice))
+        if self.bound:
+            rows += [("idle workers", f"{self.idle_share:.0%}"), ("bound by", self.bound)]
         return [*rows, ("rates", self.rates)] if self.rates else rows
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overl
 from .. import _core
 from .call import Call, Moved
 from .plan import Plan
+from .runtime import simulated
 
 __all__ = [
     "At", "How", "PlannedMethod", "Prepared", "Routine", "RoutineFunction", "Streaming", "Target",
@@ -236,9 +237,16 @@ class RoutineFunction(Generic[P, R]):
         """Run the routine."""
         return self._call(*args, **kwargs)
 
-    def plan(self, *args: P.args, **kwargs: P.kwargs) -> Plan:
-        """Return what the call would do; takes the same arguments."""
-        return self._plan(*args, **kwargs)
+    def plan(self, *args: Any, machine: Any = None, **kwargs: Any) -> Plan:
+        """Return what the call would do; takes the same arguments.
+
+        `machine`: a machine file (or `Machine`) to plan for instead of this machine; `planned` makes operands
+        that do not exist.
+        """
+        if machine is None:
+            return self._plan(*args, **kwargs)
+        with simulated(machine):
+            return self._plan(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<routine {getattr(self._call, '__qualname__', self._call)}; .plan() counts its cost>"

@@ -6,10 +6,12 @@ use one default runtime per process; a forked child makes its own.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,8 +19,10 @@ from typing import Any
 from .. import _core
 from .._errors.classes import Error
 from .._errors.messages import path_text, storage_error
+from .._machine import profile
+from .._machine.machine import Machine, machine_of
 from .._scratch import scratch
-from . import environment, profile
+from . import environment
 from .arguments import memory_bytes, quota_bytes, thread_count
 from .plan import Plan, Stats
 from .progress import Progress, who_hears
@@ -79,6 +83,7 @@ class Runtime:
         self.threads_per_task = thread_count("threads_per_task", threads_per_task)
         self.io = io
         self.progress: Progress | bool = who_hears(progress)
+        self.machine: Machine | None = None  # that plans are made for, where it is not this one
         self.last: Stats | None = None
         #: the last plan, its rates, whose they are, and what it counted
         self.planned: tuple[Plan, profile.Profile, list[Path], _core.Statistics] | None = None
@@ -109,6 +114,13 @@ class Runtime:
         given = named_quota(self)
         return _core.usual_quota(str(self.scratch)) if given is None else given
 
+    @classmethod
+    def _simulated(cls, machine: Machine, scratch: Path) -> Runtime:
+        """Return a runtime whose plans are those of another machine; it runs nothing."""
+        made = cls(machine.memory, machine.workers, scratch=scratch)
+        made.machine = machine
+        return made
+
     def engine(self, memory: int | None = None) -> _core.Engine:
         """Return the engine for a limit, making it at first use."""
         limit = self.memory if memory is None else memory
@@ -122,7 +134,12 @@ class Runtime:
                 for other in [key for key in self._engines if key != self.memory]:
                     del self._engines[other]
                 self._engines[limit] = _core.Engine(
-                    limit, self.workers, self.threads_per_task, str(self.scratch), self.io
+                    limit,
+                    self.workers,
+                    self.threads_per_task,
+                    str(self.scratch),
+                    self.io,
+                    self.machine is not None,
                 )
             return self._engines[limit]
 
@@ -178,6 +195,13 @@ def current() -> Runtime:
         if _default is None or (wanted is not None and wanted != _default.memory):
             _default = Runtime()
         return _default
+
+
+@contextlib.contextmanager
+def simulated(machine: Any) -> Iterator[None]:
+    """Make plans those of another machine (a `Machine`, or its file) inside a ``with`` block."""
+    with Runtime._simulated(machine_of(machine), current().scratch):
+        yield
 
 
 def features() -> dict[str, Any]:

@@ -15,8 +15,9 @@ from .._array.array import STAGING, Array, shape_text
 from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
-from .._array.requests import html_table, take
+from .._array.requests import take
 from .._errors.classes import ShapeError
+from .._html.table import html_table
 from .._resume.choices import as_text
 from .._resume.identity import identity
 from .._resume.registers import OPENERS, opener

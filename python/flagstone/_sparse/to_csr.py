@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .._array.array import PIECE, STAGING, Array
 from .._array.handle import derived, is_transposed
 from .._array.requests import take
-from .._errors.classes import ShapeError
 from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
 from .._runtime.streaming import Block, Reported
@@ -20,6 +19,7 @@ from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr
+from .index import as_slice
 from .row_blocks import row_blocks
 
 __all__ = ["by_rows", "csc_to_csr", "dense_blocks", "sparse_by_rows", "to_csr"]
@@ -125,15 +125,32 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
     return kept
 
 
-def sparse_by_rows(who: str, name: str, X: SparseArray, memory: int | str | None) -> SparseArray:
-    """Return a sparse operand stored by rows: itself, or what `by_rows` makes of it.
+def sparse_by_rows(who: str, X: SparseArray, memory: int | str | None) -> SparseArray:
+    """Return a sparse operand stored by rows: itself, or what `by_rows` makes of what it is stored as.
 
-    ShapeError where it is a lazy expression of a matrix stored by columns; `name` is what the call calls it.
+    Of a view of a matrix that is stored by columns (CSC, or a transpose) the matrix is turned round as it is
+    stored, once for all its views, and what the view chooses and computes is asked of that one.
     """
-    if X._transposed and X.lazy:
-        raise ShapeError(
-            f"{who}: {name} is a lazy expression of a matrix stored by columns (CSC, or a transpose), and "
-            "rows are needed; turn the matrix round with fl.convert(..., 'x.zarr') and use that."
-        )
-    rows: SparseArray = by_rows(who, X, memory) if X._transposed else X
-    return rows
+    if not X._transposed:
+        return X
+    if not X.lazy:
+        rows: SparseArray = by_rows(who, X, memory)
+        return rows
+    owner = X._owner
+    turned = by_rows(who, owner if owner._transposed else owner.T, memory)
+    view: SparseArray = turned._seen()
+    view._steps = tuple(_other_way(X, kind, what) for kind, what in X._steps)
+    view._rows = X._columns
+    view._columns = None if X._rows is None else np.asarray(X._rows, np.int64)
+    return view
+
+
+def _other_way(X: SparseArray, kind: str, what: Any) -> tuple[str, Any]:
+    """Return a step of a view as one of the matrix turned round: of rows that are seen, of all columns."""
+    if kind == "columns":
+        return "rows", what if X._columns is None else np.ascontiguousarray(what[X._columns])
+    if kind != "rows" or X._rows is None:
+        return ("columns", what) if kind == "rows" else (kind, what)
+    factors = np.ones(X._stored.rows)
+    factors[as_slice(X._rows)] = what
+    return "columns", factors

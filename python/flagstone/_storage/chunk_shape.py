@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from .._errors.classes import ShapeError
 from .._errors.messages import path_text
-from .._runtime import profile
+from .._machine import profile
 from .._runtime.runtime import current
 from .._scratch import scratch
 

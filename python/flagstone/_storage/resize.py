@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from .._array.array import STAGING, Array, open_core
-from .._array.handle import exchange, is_transposed, owner_of, writing
+from .._array.handle import Operand, exchange, is_transposed, owner_of, writing
 from .._array.transactions import open_transactions
 from .._errors.classes import Error, FormatError, ShapeError, StorageError
 from .._errors.messages import storage_error
@@ -41,6 +41,11 @@ def resize(array: Array, shape: Any, memory: Any) -> None:
     if array.mode != "r+":
         raise storage_error(
             f"resize: '{path}' is open for reading; open it with mode='r+'.", errno.EACCES, path
+        )
+    if Operand.of(owner).core.by_chunks:
+        raise FormatError(
+            f"resize: '{path}' is not sharded: another program made it; fl.convert makes one that grows in "
+            "place."
         )
     if any(one.covers(path) for one in open_transactions):
         raise Error(f"resize: '{path}' belongs to an open transaction; resize it before or after.")

@@ -122,11 +122,13 @@ BoxOptions BoxIo::options_of(const Array& array, const BoxCall& call) {
 }
 
 void BoxIo::read(const Array& array, std::span<const BoxTile> boxes, const BoxCall& call) {
+  check_has_elements(array);
   const std::lock_guard one(impl_->transferring);
   read_boxes(*impl_->ring, array, boxes, options_of(array, call));
 }
 
 void BoxIo::write(const Array& array, std::span<const BoxTile> boxes, const BoxCall& call) {
+  check_has_elements(array);
   const std::lock_guard one(impl_->transferring);
   write_boxes(*impl_->ring, array, boxes, options_of(array, call));
 }

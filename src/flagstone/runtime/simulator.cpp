@@ -1,6 +1,7 @@
 #include "flagstone/runtime/simulator.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -13,6 +14,14 @@ namespace {
 constexpr auto beat_every = std::chrono::milliseconds(100);
 constexpr std::uint64_t steps_a_look = 1024;  // a step takes a microsecond or more
 
+std::array<KernelRate, kernel_count> by_kernel(const std::map<std::string, KernelRate>& rates) {
+  std::array<KernelRate, kernel_count> found{};
+  for (std::size_t k = 0; k < kernel_count; ++k)
+    if (const auto rate = rates.find(std::string(name_of(static_cast<Kernel>(k)))); rate != rates.end())
+      found[k] = rate->second;
+  return found;
+}
+
 }  // namespace
 
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
@@ -24,7 +33,9 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
       announced_(announced_budget),
       heartbeat_(std::move(heartbeat)),
       next_beat_(std::chrono::steady_clock::now() + beat_every),
-      idle_workers_(options.workers) {}
+      idle_workers_(options.workers),
+      kernels_float32_(by_kernel(profile.kernels_float32)),
+      kernels_float64_(by_kernel(profile.kernels_float64)) {}
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
   builder(*this);
@@ -78,7 +89,6 @@ void Simulator::start() {
     const double seconds = seconds_of(task->spec.cost);
     stats_.worker_busy_seconds += seconds;
     count_by_rate(task->spec.cost);
-    stats_.flops += task->spec.cost.flops;
     at(now_ + seconds, [this, task] {
       ++idle_workers_;
       scheduler_.finished(*task);
@@ -90,6 +100,34 @@ double Simulator::seconds_of(const Cost& cost) const {
   const double rate = cost.float64 ? profile_.flops_float64 : profile_.flops_float32;
   return cost.flops / rate + cost.bytes_touched / profile_.memory_bytes_per_second +
          cost.bytes_decoded / profile_.decode_bytes_per_second;
+}
+
+/// States the flops of calls whose kernel has a rate of its own as those that gemm would do meanwhile. The edge of a
+/// tile is taken from its flops, as if it were a product of cubes.
+void Simulator::rate_kernels(TaskSpec& task) const {
+  for (const Call& call : task.calls) {
+    const auto& rates = real_part_of(call.dtype) == Dtype::float64 ? kernels_float64_ : kernels_float32_;
+    const KernelRate& rate = rates[static_cast<std::size_t>(call.kernel)];
+    const double edge = std::cbrt(call.flops / (is_complex(call.dtype) ? 8 : 2));
+    if (edge > 0) task.cost.flops += call.flops * ((edge + rate.half_edge) / (rate.most * edge) - 1);
+  }
+}
+
+/// In program order: a task comes after who wrote what it touches, and after who read what it writes.
+void Simulator::follow_chains(const TaskSpec& task, double seconds) {
+  double end = 0;
+  std::vector<std::pair<Chain*, bool>> touched;
+  for (const Access& access : task.accesses) {
+    if (access.mode == Mode::scratch) continue;
+    Chain& chain = chains_[access.region.array.id()][access.region.box.start];
+    const bool modifies = access.mode != Mode::read;
+    end = std::max(end, modifies ? std::max(chain.written, chain.read) : chain.written);
+    touched.emplace_back(&chain, modifies);
+  }
+  end += seconds;
+  for (const auto& [chain, modifies] : touched)
+    modifies ? (chain->written = end, chain->read = 0) : chain->read = std::max(chain->read, end);
+  stats_.chain_seconds = std::max(stats_.chain_seconds, end);
 }
 
 void Simulator::count_by_rate(const Cost& cost) {
@@ -163,7 +201,11 @@ TaskState& Simulator::add_one(TaskSpec task, bool host) {
   beat();
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
-  stats_.count(task.calls, seconds_of(task.cost));
+  stats_.flops += task.cost.flops;
+  rate_kernels(task);
+  const double seconds = seconds_of(task.cost);
+  stats_.count(task.calls, seconds);
+  if (options_.chains) follow_chains(task, seconds);
   task.calls = {};  // their memory too
   ++stats_.tasks;
   TaskState& added = scheduler_.add(std::move(task), host, trusted_);

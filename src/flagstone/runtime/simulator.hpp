@@ -1,8 +1,10 @@
 #pragma once
 // The planner: the same scheduler on a virtual clock. Nothing is read, written or computed.
+#include <array>
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <queue>
 
 #include "flagstone/runtime/graph/reduction.hpp"
@@ -63,6 +65,8 @@ class Simulator final : public RunningGraph, private Machine {
   double transfer_end(const Requests& requests, bool write);
   void convert(std::size_t buffer_bytes, double flops, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
+  void rate_kernels(TaskSpec& task) const;
+  void follow_chains(const TaskSpec& task, double seconds);
   void count_by_rate(const Cost& cost);
   void start();
   template <class Ready>
@@ -85,6 +89,12 @@ class Simulator final : public RunningGraph, private Machine {
   std::uint64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   Statistics stats_;
+  std::array<KernelRate, kernel_count> kernels_float32_, kernels_float64_;
+  /// When, on any number of workers and without a disk, a region was last written, and last read since.
+  struct Chain {
+    double written = 0, read = 0;
+  };
+  std::map<const void*, std::map<Shape, Chain>> chains_;  // by array and where the box begins
 };
 
 }  // namespace flagstone

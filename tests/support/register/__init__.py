@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     lazy,
     least_squares,
     linear_algebra,
+    models,
     sparse,
     storage,
     tasks,

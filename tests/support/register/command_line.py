@@ -20,7 +20,9 @@ VERBS = {
     "qr": ("tall.npy", "-o", "qr-by-verb.zarr", "--overwrite"),
     "lstsq": ("tall.npy", "y.npy", "--ridge", "0,1"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
+    "norm": ("a.zarr", "--ord", "1"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
+    "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
@@ -31,7 +33,9 @@ LIMITED = (
     "qr",
     "lstsq",
     "rechunk",
+    "norm",
     "pca",
+    "gp",
     "recipe single-cell",
 )  # those that take --memory
 

@@ -10,6 +10,10 @@ EXCEPTIONS = {
     "linalg.matmul*": "a function by another name",
     "linalg.*.plan": "a plan of what has an entry: it counts and touches nothing",
     **{f"linalg.{kind}.*": FIELDS for kind in ("LstsqResult", "QrFactor", "QrResult")},
+    **{
+        f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
+        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept")
+    },
     "sparse.*": "a name of another face",
     **{
         f"{kind}.*": FIELDS
@@ -52,6 +56,9 @@ EXCEPTIONS = {
     "*.__enter__": "a context manager; what runs inside has an entry",
     "*.__exit__": "a context manager; what runs inside has an entry",
     "Array.columns": "names that metadata hold",
+    "PcaResult.columns": "names that metadata hold",
+    "Array.attrs": "metadata, whose room is asked for where they are long; tests/arrays/test_attributes.py",
+    "Array.dims": "names that metadata hold",
     **{
         f"*.{name}": "names alone; a room is asked for before they are read"
         for name in ("obs_names", "var_names")
@@ -61,6 +68,7 @@ EXCEPTIONS = {
     "Graph.__len__": "a count",
     "Region*": "says where; tasks that read it have an entry",
     "Runtime*": "makes a limit; every entry runs inside one",
+    "planned": "a shape alone, for plans: it is refused where elements are read",
     "calibrate": "measures the disk for seconds, in buffers of its own beside every limit",
     "chunk_shape": "arithmetic",
     "features": "facts of this machine",
@@ -69,6 +77,7 @@ EXCEPTIONS = {
     "flagstone timeline": "reads and draws a file of events",
     "datasets.Cells*": "makes counts for demonstrations block by block, in the caller's memory",
     "flagstone resume": "an entry has fl.resume, which is all it calls",
+    "flagstone simulate": "plans; nothing is read",
     "flagstone calibrate": "measures the disk for seconds",
     "flagstone demo*": "`make demo` runs it under its limit; it takes minutes",
     "flagstone recipe": "a group of verbs; each has an entry",

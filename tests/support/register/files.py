@@ -16,6 +16,7 @@ from .entry import POINTERS, entry
 @entry("open", "open", variants=(
     *("a.npy", "a.zarr", "s.zarr", "s.npz", "packed.npz", "csc.npz", "coo.npz", "a.npz", "s.mtx", "s.mtx.gz"),
     *("tall.mtx", "s.h5ad", "a.h5", "tall.parquet", "tall.csv", "short.csv.gz"),
+    *("tenx.h5", "a.loom", "a.nc", "tables", "a.zarr.zip"),
 ), headers=POINTERS)  # fmt: skip
 def open_file(name):
     os.utime(name)  # imported as if for the first time
@@ -60,6 +61,7 @@ def convert_sparse(case):
 @entry("import", variants=(
     *("s.mtx", "s.mtx.gz", "tall.mtx", "s.npz", "csc.npz", "coo.npz", "packed.npz", "s.h5ad"),
     *("a.h5", "tall.parquet", "a.npz", "tall.csv", "short.csv.gz"),
+    *("tenx", "a.nc", "tables"),
 ), headers=POINTERS)  # fmt: skip
 def imports(name):
     os.utime(name)

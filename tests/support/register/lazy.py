@@ -64,8 +64,10 @@ CREATED = {
     "empty": lambda: fl.empty((SIDE, SIDE), "float32"),
     "empty_like": lambda: fl.empty_like(fl.open("a.npy")),
     "eye": lambda: fl.eye(SIDE, dtype="float32"),
+    "from_function": lambda: fl.from_function(lambda i, j: i / (j + 1.0), (SIDE, SIDE), "float32"),
     "full": lambda: fl.full((SIDE, SIDE), 2, "float32"),
     "full_like": lambda: fl.full_like(fl.open("a.npy"), 3),
+    "kernel_matrix": lambda: fl.kernel_matrix(np.linspace(0, 9, 3 * SIDE, dtype="f4").reshape(SIDE, 3)),
     "linspace": lambda: fl.linspace(0, 1, SIDE * SIDE),
     "meshgrid": lambda: fl.meshgrid(np.arange(SIDE), np.arange(SIDE))[1],
     "ones": lambda: fl.ones((SIDE, SIDE), "float32"),
@@ -78,6 +80,12 @@ CREATED = {
 @entry("by position", "{}", variants=tuple(CREATED))
 def created(name):
     lazy = CREATED[name]()
+    return lambda: fl.compute(lazy + 1, out="lazy.zarr")
+
+
+@entry("structures", "{}", variants=("symmetric", "hermitian", "triangular"))
+def structures(name):
+    lazy = getattr(fl, name)(fl.open("a.zarr"))
     return lambda: fl.compute(lazy + 1, out="lazy.zarr")
 
 

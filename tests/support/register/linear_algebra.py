@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import flagstone as fl
+from flagstone._runtime.runtime import current
 
 from .data import SIDE
 from .entry import entry
@@ -32,6 +33,34 @@ def matmul(kind):
     return lambda: fl.matmul(a, b, out=out)
 
 
+@entry("factorizations", "linalg.{}", variants=(
+    *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+))  # fmt: skip
+def factorizations(name):
+    k = fl.open("definite.npy")
+    b = np.ones((SIDE, 8), "f4")
+    return {
+        "cholesky": lambda: fl.linalg.cholesky(k, out="factor.zarr"),
+        "solve": lambda: fl.linalg.solve(k, b),
+        "lu_factor": lambda: fl.linalg.lu_factor(k, out="lu.npy"),
+        "lu_solve": lambda: fl.linalg.lu_solve((k, np.arange(SIDE)), b),
+        "inv": lambda: fl.linalg.inv(k, out="inverse.zarr", assume_a="pos"),
+        "det": lambda: fl.linalg.det(k),
+        "slogdet": lambda: fl.linalg.slogdet(k, assume_a="pos"),
+        "cho_solve": lambda: fl.linalg.cho_solve(k, b),
+        "solve_triangular": lambda: fl.linalg.solve_triangular(k, fl.open("a.npy"), out="solved.npy"),
+    }[name]
+
+
+@entry("plans of linalg", "linalg.{}.plan", variants=(
+    *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+))  # fmt: skip
+def plans_of_linalg(name):
+    k, b = fl.open("definite.npy"), np.ones((SIDE, 8), "f4")
+    k = (k, np.arange(SIDE)) if name == "lu_solve" else k
+    return lambda: getattr(fl.linalg, name).plan(k, *([b] if "solve" in name else []))
+
+
 @entry("A @ v", "Array.__matmul__", "Array.__rmatmul__", "Reduced.__matmul__", "Reduced.__rmatmul__",
        variants=("A @ v", "v @ A", "A @ X", "A.T @ v", "R @ A", "A @ R"))  # fmt: skip
 def product_with_vectors(kind):
@@ -51,6 +80,42 @@ def linear_operator(name):
     a = fl.open("a.npy")
     x = np.ones((SIDE, 4) if name.endswith("mat") else SIDE, "f4")
     return lambda: getattr(a, name)(x)
+
+
+@entry("norms", "linalg.{}", variants=("matrix_norm", "vector_norm"))
+def norms(name):
+    a = fl.open("a.npy")
+    return lambda: getattr(fl.linalg, name)(a, memory=current().memory)
+
+
+@entry(
+    "rank-k updates", "linalg.{}", variants=("rank_k_update", "rank_2k_update"),
+)  # fmt: skip
+def rank_k(name):
+    a = fl.open("a.zarr")
+    more = (fl.open("a.npy"),) if name == "rank_2k_update" else ()
+    return lambda: getattr(fl.linalg, name)(a, *more, out="updated.zarr")
+
+
+@entry("covariances", "{}", variants=("cov", "corrcoef"))
+def covariances(name):
+    a = fl.open("a.zarr")
+    return lambda: getattr(fl, name)(a, dtype="float32", out="covariance.zarr")
+
+
+@entry("small products", "linalg.{}", variants=("diagonal", "outer", "trace"))
+def small_products(name):
+    a = fl.open("a.npy")
+    if name == "outer":
+        return lambda: fl.compute(fl.linalg.outer(a[0], a[1]).sum())
+    return lambda: getattr(fl.linalg, name)(a)
+
+
+@entry("names of the standard", "{}", variants=("matrix_transpose", "tensordot", "vecdot"))
+def of_the_standard(name):
+    a, b = fl.open("a.npy"), fl.open("a.zarr")
+    more = {"matrix_transpose": (), "tensordot": (b,), "vecdot": (b,)}[name]
+    return lambda: fl.compute(abs(getattr(fl, name)(a, *more)).max())
 
 
 @entry("pca", "pca", "PcaResult.scores",
@@ -80,13 +145,14 @@ def single_cell(kind):
 
 
 @entry("plans", "{}.plan", variants=(
-    *("compute", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
+    *("compute", "corrcoef", "cov", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
     *("fold", "map_blocks", "map_tiles"),
 ))  # fmt: skip
 def plans(name):
     a = fl.open("a.zarr")
     arguments = {
-        "compute": (a + 1,), "matmul": (a, a), "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
+        "compute": (a + 1,), "corrcoef": (a,), "cov": (a,), "matmul": (a, a),
+        "pca": (fl.open("tall.npy"), 4), "rechunk": (a, (16, 16)),
         "transpose": (a,), "single_cell": (fl.open("s.zarr"), 5), "pack": ("a.zarr", "packed-plan.zarr"),
         "fold": (np.sum, np.add, a), "map_blocks": (np.sqrt, a), "map_tiles": (np.sqrt, a),
     }  # fmt: skip

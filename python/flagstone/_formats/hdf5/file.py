@@ -17,10 +17,12 @@ from ..._array.handle import opened_by
 from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._expression.cf import ATTRIBUTES, note_packing
+from ..._output.attributes import Described, note_attributes
 from ..._output.axis_names import note_names
 from ..._sparse.array import SparseArray
 from ..zarr.groups import PARTS, binsparse_of
 from .annotations import axes_of, is_10x, is_loom, resolved, values_at
+from .attributes import described_by
 from .datasets import FILTERS, OTHER_FILTERS, by_library, core_array, h5py_module, text
 from .page_journal import recover
 from .writer import write
@@ -143,6 +145,12 @@ def _cf_attributes(node: Any) -> dict[str, Any]:
     return found
 
 
+def _described(place: str, key: str) -> Described:
+    h5py = h5py_module("attrs")
+    with reading(place) as file:
+        return described_by(_node(h5py, file, place, key))
+
+
 # Opening ----------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +162,7 @@ def stored(place: str, key: str) -> Array | SparseArray:
         again = ("hdf5", os.path.abspath(place), key)
         if isinstance(node, h5py.Dataset):
             array = opened_by(*again, handle=Array(core_array(h5py, node, place)))
+            note_attributes(array, lambda: _described(place, key))
             return note_packing(array, _cf_attributes(node))
         shape = [int(n) for n in node.attrs.get("shape", node.attrs.get("h5sparse_shape", ()))]
         if _encoding(node) == "10x":

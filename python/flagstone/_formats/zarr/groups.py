@@ -234,11 +234,15 @@ def _codecs(place: str) -> dict[str, Any]:
     try:
         if os.path.exists(f"{place}/zarr.json"):
             with open_regular("info", f"{place}/zarr.json") as file:
-                return _v3(json.load(file))
-        with open_regular("info", f"{place}/.zarray") as file:
-            return _v2(json.load(file))
+                facts = _v3(json.load(file))
+        else:
+            with open_regular("info", f"{place}/.zarray") as file:
+                facts = _v2(json.load(file))
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+    if "shards" not in facts:  # of another program
+        facts["changed"] = "chunk by chunk: each is replaced whole, an assignment to several is not"
+    return facts
 
 
 def _v3(root: dict[str, Any]) -> dict[str, Any]:

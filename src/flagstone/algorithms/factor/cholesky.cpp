@@ -8,11 +8,37 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::linalg {
 namespace {
 
 constexpr char who[] = "cholesky";
+
+/// A factor is written in whole tiles.
+void check_factor(const Operand& l, Index n) {
+  const Array& x = l.array;
+  const Index b = factor_tile(n, x.dtype());
+  if (x.shape() != Shape{n, n})
+    throw ShapeError(std::string(who) + ": the factor is " + to_string(x.shape()) + "; " + to_string({n, n}) +
+                     " is needed.");
+  if (!x.in_memory() && !takes_any_box(x) && (b % x.chunks()[0] != 0 || b % x.chunks()[1] != 0))
+    throw ShapeError(std::string(who) + ": the factor has chunks of " + to_string(x.chunks()) +
+                     "; they must divide its tiles, " + to_string({b, b}) + " (factor_tile).");
+}
+
+/// Nothing is to be done above the diagonal.
+void finish_above(const Tiled& l, FinishedTiles& finished) {
+  for (Index j = 0; j < l.cols(); ++j)
+    for (Index i = 0; i < j; ++i) finished.finish(l(i, j).region.box);
+}
+
+BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype) {
+  const double elements = static_cast<double>(b) * static_cast<double>(b);
+  const double flops = 2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1);
+  return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops, graph.budget(),
+                            graph.workers());
+}
 
 }  // namespace
 
@@ -34,37 +60,33 @@ Index factor_tile(Index n, Dtype dtype) {
 
 void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOptions& options) {
   check_cholesky(a);
+  check_factor(l, a.rows());
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const Dtype dtype = l.array.dtype();
-  const Index n = l.rows(), b = factor_tile(n, dtype);
-  const Tiled A(a, {n, b, b}, {n, b, b}), L(l, {n, b, b}, {n, b, b});
+  const Index b = factor_tile(a.rows(), l.array.dtype());
+  const Cut cut{a.rows(), b, b};
+  const Tiled A(a, cut, cut), L(l, cut, cut);
   Stages stages(graph, options.checkpoint);
   FinishedTiles finished = stages.tiles(l.array, {b, b});
-  const auto elements = static_cast<double>(b * b);
-  const BlockExtent extent = choose_lower_block(L.rows(), elements * static_cast<double>(size_of(dtype)),
-                                                2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1),
-                                                graph.budget(), graph.workers());
+  finish_above(L, finished);
+  const BlockExtent extent = block_extent(graph, L.rows(), b, l.array.dtype());
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
-    auto open = block.tiles();
-    std::erase_if(open, [&](const auto& at) { return finished.holds(L(at.first, at.second).region.box); });
+    const auto open = block.tiles([&](Index i, Index j) { return !finished.holds(L(i, j).region.box); });
     for (const auto& [i, j] : open)
       take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j), {who, i * b, j * b});
     for (Index k = 0; k < block.col_end() && !open.empty(); ++k) {
-      for (const auto& [i, j] : open)  // column k of the factor
-        if (j == k && i == k)
-          potrf(graph, L(k, k), {who, k * b, k * b});
-        else if (j == k)
-          trsm(graph, Side::right, adjoint(lower(L(k, k))), 1.0, L(i, k));
-      for (const auto& [i, j] : open)  // what it takes from those to its right
-        if (j > k && i == j)
-          herk(graph, -1, L(i, k), 1, L(i, i));
-        else if (j > k)
-          gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, L(i, j));
+      for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
+        if (j != k) continue;
+        i == k ? potrf(graph, L(k, k), {who, k * b, k * b})
+               : trsm(graph, Side::right, adjoint(lower(L(k, k))), 1.0, L(i, k));
+        finished.finish(L(i, k).region.box);
+      }
+      if (k >= block.col) finished.offer();
+      for (const auto& [i, j] : open)  // what it takes from the columns to its right
+        if (j > k)
+          i == j ? herk(graph, -1, L(i, k), 1, L(i, i)) : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, L(i, j));
     }
-    for (const auto& [i, j] : open) finished.finish(L(i, j).region.box);
-    finished.offer();
   }
   graph.trust_order(false);
 }

@@ -11,10 +11,11 @@ constexpr double disk_bytes_per_second = 1.5e9, worker_flops_per_second = 4e10;
 
 }  // namespace
 
-std::vector<std::pair<Index, Index>> LowerBlock::tiles() const {
+std::vector<std::pair<Index, Index>> LowerBlock::tiles(const std::function<bool(Index, Index)>& wanted) const {
   std::vector<std::pair<Index, Index>> found;
   for (Index j = col; j < col_end(); ++j)
-    for (Index i = std::max(row, j); i < row_end(); ++i) found.emplace_back(i, j);
+    for (Index i = std::max(row, j); i < row_end(); ++i)
+      if (wanted(i, j)) found.emplace_back(i, j);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The lower triangle of tiles in blocks that stay in memory together: the order of a left-looking factorization.
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,8 @@ struct LowerBlock {
 
   Index row_end() const { return row + rows; }
   Index col_end() const { return col + cols; }
-  /// (i, j), column by column: a column is finished before the next one begins.
-  std::vector<std::pair<Index, Index>> tiles() const;
+  /// Its (i, j) that are `wanted(i, j)`, column by column: one is finished before the next one begins.
+  std::vector<std::pair<Index, Index>> tiles(const std::function<bool(Index, Index)>& wanted) const;
 };
 
 struct BlockExtent {

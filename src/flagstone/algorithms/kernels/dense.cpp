@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/dense/mirror.hpp"
 
 namespace flagstone::call {
 namespace {
@@ -26,11 +27,21 @@ void run_convert(const Call& call, std::span<const Tile> tiles) {
   kernel::convert(operand(call, 0, tiles), nullptr, operand(call, 1, tiles));
 }
 
+void run_mirror(const Call& call, std::span<const Tile> tiles) {
+  const Tile from = operand(call, 0, tiles), to = operand(call, 1, tiles);
+  const bool conjugate = call.operands()[0].conjugate, transpose = call.operands()[0].transpose;
+  if (from.data == to.data)
+    kernel::mirror_within(transpose ? turned(to, {1, 0}) : to, conjugate);
+  else
+    kernel::mirror(from, conjugate, to);
+}
+
 constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 constexpr auto real_dtypes = {Dtype::float32, Dtype::float64};
 const bool entered = host_kernels().enter(Kernel::gemm, blas_dtypes, run_gemm) &&
                      host_kernels().enter(Kernel::scale, blas_dtypes, run_scale) &&
-                     host_kernels().enter(Kernel::convert, real_dtypes, run_convert);
+                     host_kernels().enter(Kernel::convert, real_dtypes, run_convert) &&
+                     host_kernels().enter(Kernel::mirror, blas_dtypes, run_mirror);
 
 }  // namespace
 
@@ -50,6 +61,11 @@ Call scale(Dtype dtype, std::complex<double> beta, TilePart c) {
 
 Call convert(Dtype dtype, TilePart from, TilePart to) {
   return {Kernel::convert, dtype, {std::move(from), std::move(to)}};
+}
+
+Call mirror(Dtype dtype, bool conjugate, TilePart from, TilePart to) {
+  from.conjugate = conjugate;
+  return {Kernel::mirror, dtype, {std::move(from), std::move(to)}};
 }
 
 Tile turned(const Tile& tile, const std::vector<std::size_t>& axes) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/herk.hpp"
 #include "flagstone/kernel/factor/potrf.hpp"
 #include "flagstone/kernel/factor/take.hpp"
@@ -21,8 +22,8 @@ struct Form : CallValue {
   Part part = Part::all;
   Uplo uplo = Uplo::lower;
   Side side = Side::left;
-  bool unit = false;
-  Place place;
+  bool unit = false;  // of laswp: backwards
+  Place place;        // of laswp: origin and first row
 };
 
 Op op_of(const TilePart& part) { return {part.transpose, part.conjugate}; }
@@ -40,7 +41,7 @@ void run_take(const Call& call, std::span<const Tile> tiles) {
   const Form& form = call.value_as<Form>();
   const auto found = kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]), call.alpha.real(),
                                   turned_operand(call, 1, tiles));
-  if (!found) return;
+  if (!found || form.place.who.empty()) return;
   const Index row = form.place.row + found->row, col = form.place.col + found->col;
   throw PivotError(form.place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
                        std::to_string(col) + "; replace such values first.",
@@ -54,8 +55,20 @@ void run_herk(const Call& call, std::span<const Tile> tiles) {
                call.beta.real(), turned_operand(call, 1, tiles), scratch);
 }
 
+void refuse_zero_pivot(const Place& place, const Tile& a) {
+  for (Index i = 0; i < a.shape[0]; ++i) {
+    const std::byte* at = a.data + i * (a.strides[0] + a.strides[1]);
+    if (visit_blas_type(a.dtype, [&]<class T>(T) { return *reinterpret_cast<const T*>(at) != T{}; })) continue;
+    const Index order = place.row + i + 1;
+    throw PivotError(place.who + ": the matrix is singular, element " + std::to_string(order - 1) +
+                         " of its diagonal is zero; there is no solution.",
+                     order);
+  }
+}
+
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
   const Form& form = call.value_as<Form>();
+  if (!form.place.who.empty() && !form.unit) refuse_zero_pivot(form.place, operand(call, 0, tiles));
   const Op op = op_of(call.operands()[0]);
   const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;
   kernel::trsm(form.side, {stored, op, form.unit}, call.alpha, operand(call, 0, tiles), turned_operand(call, 1, tiles));
@@ -71,11 +84,28 @@ void run_potrf(const Call& call, std::span<const Tile> tiles) {
                    order);
 }
 
+void run_getrf(const Call& call, std::span<const Tile> tiles) {
+  const Tile pivots = operand(call, 1, tiles);
+  const std::span<std::int64_t> chosen(pivots.as<std::int64_t>(), static_cast<std::size_t>(count(pivots.shape)));
+  kernel::getrf(operand(call, 0, tiles), chosen);
+  for (std::int64_t& pivot : chosen) pivot += call.value_as<Form>().place.row;
+}
+
+void run_laswp(const Call& call, std::span<const Tile> tiles) {
+  const Form& form = call.value_as<Form>();
+  const Tile pivots = operand(call, 0, tiles), lower = operand(call, 1, tiles);
+  const Tile none{nullptr, lower.dtype, {0, lower.shape[1]}, lower.strides, 0};
+  kernel::laswp(call.operands().size() > 2 ? operand(call, 2, tiles) : none, lower, form.place.row, form.place.col,
+                {pivots.as<std::int64_t>(), static_cast<std::size_t>(count(pivots.shape))}, form.unit);
+}
+
 constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
 const bool entered = host_kernels().enter(Kernel::take, blas_dtypes, run_take) &&
                      host_kernels().enter(Kernel::herk, blas_dtypes, run_herk) &&
                      host_kernels().enter(Kernel::trsm, blas_dtypes, run_trsm) &&
-                     host_kernels().enter(Kernel::potrf, blas_dtypes, run_potrf);
+                     host_kernels().enter(Kernel::potrf, blas_dtypes, run_potrf) &&
+                     host_kernels().enter(Kernel::getrf, blas_dtypes, run_getrf) &&
+                     host_kernels().enter(Kernel::laswp, blas_dtypes, run_laswp);
 
 }  // namespace
 
@@ -97,10 +127,11 @@ Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePar
   return made;
 }
 
-Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b) {
+Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b,
+          Place place) {
   Call made(Kernel::trsm, dtype, {std::move(a), std::move(b)});
   auto form = std::make_shared<Form>();
-  form->side = side, form->uplo = uplo, form->unit = unit;
+  form->side = side, form->uplo = uplo, form->unit = unit, form->place = std::move(place);
   made.alpha = alpha, made.value = std::move(form);
   return made;
 }
@@ -109,6 +140,24 @@ Call potrf(Dtype dtype, Uplo uplo, TilePart a, Place place) {
   Call made(Kernel::potrf, dtype, {std::move(a)});
   auto form = std::make_shared<Form>();
   form->uplo = uplo, form->place = std::move(place);
+  made.value = std::move(form);
+  return made;
+}
+
+Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots) {
+  Call made(Kernel::getrf, dtype, {std::move(a), std::move(pivots)});
+  auto form = std::make_shared<Form>();
+  form->place.row = first;
+  made.value = std::move(form);
+  return made;
+}
+
+Call laswp(Dtype dtype, Index origin, Index first, bool backwards, TilePart pivots, TilePart lower,
+           std::optional<TilePart> upper) {
+  Call made = upper ? Call(Kernel::laswp, dtype, {std::move(pivots), std::move(lower), std::move(*upper)})
+                    : Call(Kernel::laswp, dtype, {std::move(pivots), std::move(lower)});
+  auto form = std::make_shared<Form>();
+  form->unit = backwards, form->place.row = origin, form->place.col = first;
   made.value = std::move(form);
   return made;
 }

@@ -10,7 +10,7 @@ namespace flagstone::call {
 
 /// Whose matrix a tile is part of, and where its first element lies: for errors that name a row, a column, a minor.
 struct Place {
-  std::string who;  // "cholesky"
+  std::string who;  // "cholesky"; empty: nothing is looked for
   Index row = 0, col = 0;
 };
 
@@ -21,11 +21,19 @@ Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart 
 /// `scratch`: the access with room for a conjugated copy of A (kernel::herk_scratch), where one is needed.
 Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
           std::optional<std::uint32_t> scratch = {});
-/// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A).
+/// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A). Where the place names somebody it throws
+/// PivotError for a zero on the diagonal of A.
 Call trsm(Dtype dtype, kernel::Side side, kernel::Uplo uplo, bool unit, std::complex<double> alpha, TilePart a,
-          TilePart b);
+          TilePart b, Place place = {});
 /// The named triangle of A := its Cholesky factor. Run, it throws PivotError with the order of the leading minor
 /// that is not positive, where it is not; place: of the tile on the diagonal.
 Call potrf(Dtype dtype, kernel::Uplo uplo, TilePart a, Place place);
+
+/// P A = L U of a panel, whose first row is `first` of its matrix; pivots (int64, one a column) are rows of the matrix.
+Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots);
+/// Rows `first` and following of what `upper` and `lower` are, one above the other, exchanged with those that the
+/// pivots name; the first row of both is `origin` of the matrix. Without `upper` there is `lower` alone.
+Call laswp(Dtype dtype, Index origin, Index first, bool backwards, TilePart pivots, TilePart lower,
+           std::optional<TilePart> upper = {});
 
 }  // namespace flagstone::call

@@ -89,12 +89,14 @@ class EveryKernel : public testing::TestWithParam<Entry> {
 
   void check_products(Dtype dtype);
   void check_copy(Dtype dtype);
+  void check_mirror(Dtype dtype);
   void check_evaluation(Dtype dtype);
   void check_accumulators(Kernel kernel, Dtype dtype);
   void check_take(Dtype dtype);
   void check_herk(Dtype dtype);
   void check_trsm(Dtype dtype);
   void check_potrf(Dtype dtype);
+  void check_panels(Kernel kernel, Dtype dtype);
   void check_qr(Kernel kernel, Dtype dtype);
   /// A part becomes lower bidiagonal, twos and ones: whatever is computed with it is exact.
   TilePart bidiagonal(Dtype dtype, Index order);
@@ -129,6 +131,33 @@ void EveryKernel::check_copy(Dtype dtype) {
         std::copy_n(source.data + i * source.strides[0] + j * source.strides[1], size_of(dtype),
                     target.data + i * target.strides[0] + j * target.strides[1]);
   });
+}
+
+void EveryKernel::check_mirror(Dtype dtype) {
+  for (const bool conjugate : {false, true}) {
+    tiles_.clear();
+    const auto turned = [&](const Tile& t, Index i, Index j) {
+      const reference::Wide value = reference::get(t, i, j);
+      return conjugate ? std::conj(value) : value;
+    };
+    const TilePart from = part(dtype, {m, n}), to = part(dtype, {n, m});
+    check(call::mirror(dtype, conjugate, from, to), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < n; ++j) reference::set(at(to, t), j, i, turned(at(from, t), i, j));
+    });
+    for (const Index extent : {Index{1}, n, -n, Index{70}}) {  // less than a square of the kernel, and several
+      tiles_.clear();
+      const bool transpose = extent < 0;
+      TilePart c = part(dtype, {std::abs(extent), std::abs(extent)}, transpose);
+      check(call::mirror(dtype, conjugate, c, c), [&](std::vector<Owned>& t) {
+        const Tile tile = transpose ? call::turned(at(c, t), {1, 0}) : at(c, t);
+        for (Index i = 0; i < std::abs(extent); ++i) {
+          for (Index j = 0; j < i; ++j) reference::set(tile, j, i, turned(tile, i, j));
+          if (conjugate) reference::set(tile, i, i, reference::get(tile, i, i).real());
+        }
+      });
+    }
+  }
 }
 
 void EveryKernel::check_evaluation(Dtype dtype) {
@@ -276,6 +305,33 @@ void EveryKernel::check_potrf(Dtype dtype) {
   }
 }
 
+/// A panel whose pivots are the rows after the diagonal: L is the identity's row moved, U exact.
+void EveryKernel::check_panels(Kernel kernel, Dtype dtype) {
+  const TilePart a = part(dtype, {m, n});
+  const Tile tile = at(a, tiles_);
+  tiles_.emplace_back(Dtype::int64, Shape{1, n}, 0);
+  std::int64_t* const pivots = tiles_[1].tile.as<std::int64_t>();
+  if (kernel == Kernel::laswp) {
+    for (Index j = 0; j < n; ++j) pivots[j] = 100 + std::min(j + 2, m - 1);
+    return check(call::laswp(dtype, 100, 100, false, {1}, a), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < n; ++i)
+        for (Index j = 0, other = std::min(i + 2, m - 1); j < n; ++j) {
+          const reference::Wide x = reference::get(at(a, t), i, j);
+          reference::set(at(a, t), i, j, reference::get(at(a, t), other, j));
+          reference::set(at(a, t), other, j, x);
+        }
+    });
+  }
+  for (Index i = 0; i < m; ++i)
+    for (Index j = 0; j < n; ++j) reference::set(tile, i, j, i == j + 1 ? 4 : 0);
+  check(call::getrf(dtype, 100, a, {1}), [&](std::vector<Owned>& t) {
+    for (Index j = 0; j < n; ++j) {
+      t[1].tile.as<std::int64_t>()[j] = 100 + j + 1;
+      reference::set(at(a, t), j, j, 4), reference::set(at(a, t), j + 1, j, 0);
+    }
+  });
+}
+
 /// The kernel itself is held to its promises beside it (kernel/factor/qr_test.cpp); here, that a call names its parts.
 void EveryKernel::check_qr(Kernel kernel, Dtype dtype) {
   constexpr Index ib = 4;
@@ -372,6 +428,11 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
       return check_trsm(dtype);
     case Kernel::potrf:
       return check_potrf(dtype);
+    case Kernel::getrf:
+    case Kernel::laswp:
+      return check_panels(kernel, dtype);
+    case Kernel::mirror:
+      return check_mirror(dtype);
     case Kernel::evaluate:
       return check_evaluation(dtype);
     case Kernel::join:

@@ -13,11 +13,13 @@ namespace {
 constexpr double disk_bytes_per_second = 1.5e9, operations_per_second = 1e9;
 
 bool is_computed(const Array& array) {
-  return !array.in_memory() && !array.store().operands().empty() && count(array.shape()) > 0;
+  return !array.in_memory() && (!array.store().operands().empty() || array.store().computed_anew()) &&
+         count(array.shape()) > 0;
 }
 
 /// Whether one write, and reading what was written, costs less than reading and computing again `times` - 1 times.
 bool worth_keeping(const Array& array, Index times, int workers) {
+  if (array.store().computed_anew()) return false;
   const Transfer one = array.store().read({Shape(array.ndim(), 0), Shape(array.ndim(), 1)});
   const auto elements = static_cast<double>(count(array.shape())), bytes = static_cast<double>(array.nbytes());
   const double once = static_cast<double>(array.store().pass_bytes()) / disk_bytes_per_second +
@@ -48,8 +50,8 @@ void KeptOperand::need(const Region& region) {
 std::string KeptOperand::note() const {
   if (times_ < 2 || !is_computed(given_.array)) return {};
   const std::string often = std::to_string(times_) + " times";
-  return kept() ? "computed once and kept in scratch (" + format_bytes(scratch_bytes()) + "), not " + often
-                : "computed " + often + ", which costs less than storing it";
+  if (kept()) return "computed once and kept in scratch (" + format_bytes(scratch_bytes()) + "), not " + often;
+  return "computed " + often + (given_.array.store().computed_anew() ? "" : ", which costs less than storing it");
 }
 
 }  // namespace flagstone::linalg

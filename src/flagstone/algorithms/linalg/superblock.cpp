@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
@@ -109,8 +110,22 @@ ProductTile product_tile(const Operand& a, const Operand& b, const Array& c) {
   return tile;
 }
 
-Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
-                             std::uint64_t budget, int workers) {
+ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c) {
+  ProductTile tile = product_tile(a, b, c);
+  const Index n = c.shape()[0], edge = c.dtype() == Dtype::float32 ? 2048 : 1024;
+  const Index unit = c.in_memory() || is_flat(c) ? 1 : std::lcm(c.chunks()[0], c.chunks()[1]);
+  tile.rows = tile.cols = fit(edge, unit, n);
+  // Few columns: a step is as long as makes a request of 2 MiB, or a task is too little work.
+  const auto row = static_cast<Index>(size_of(c.dtype())) * std::max<Index>(1, std::min(tile.rows, n));
+  tile.depth = fit(std::max(tile.depth, static_cast<Index>(2 * MiB) / row), tile.depth, std::max<Index>(a.cols(), 1));
+  return tile;
+}
+
+namespace {
+
+/// Of all superblocks, or of square ones.
+Superblock choose(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile, std::uint64_t budget,
+                  int workers, bool square) {
   const Index m = c.shape()[0], n = c.shape()[1], k = std::max<Index>(a.cols(), 1);
   const auto item = static_cast<double>(size_of(c.dtype()));
   const Stream stream_a{run_of(a.array, outer_of_a(a)), tile.rows, tile.depth, m, k, item};
@@ -120,7 +135,7 @@ Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c,
   double least = std::numeric_limits<double>::infinity();
   const Index rows = ceil_div(m, tile.rows), cols = ceil_div(n, tile.cols), steps = ceil_div(k, tile.depth);
   for (Index pi = 1; pi <= rows; ++pi) {
-    for (Index pj = 1; pj <= cols; ++pj) {
+    for (Index pj = square ? pi : 1; pj <= (square ? pi : cols); ++pj) {
       const double c_bytes = c.in_memory() ? 0 : item * static_cast<double>(pi * tile.rows) * (pj * tile.cols);
       if (pi * pj > 1 && c_bytes > static_cast<double>(budget)) break;
       for (Index strip = 1; strip <= std::min<Index>(steps, 64); strip *= 2) {
@@ -141,6 +156,18 @@ Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c,
     }
   }
   return best;
+}
+
+}  // namespace
+
+Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
+                             std::uint64_t budget, int workers) {
+  return choose(a, b, c, tile, budget, workers, false);
+}
+
+Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
+                                    std::uint64_t budget, int workers) {
+  return choose(a, b, c, tile, budget, workers, true);
 }
 
 }  // namespace flagstone::linalg

@@ -26,8 +26,14 @@ struct ProductShape {
   Index m = 0, n = 0, k = 0;
 };
 
+/// The same of a symmetric product: square tiles, which have mirrors, and steps of a few MiB where rows are short.
+ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c);
+
 /// The superblock with the least estimated seconds whose working set fits `budget`; the smallest one when none fits.
 Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
                              std::uint64_t budget, int workers);
+/// The same among square ones, for a product of which one triangle is computed: both operands come in the same boxes.
+Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
+                                    std::uint64_t budget, int workers);
 
 }  // namespace flagstone::linalg

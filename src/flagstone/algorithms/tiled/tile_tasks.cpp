@@ -26,6 +26,9 @@ std::size_t conjugated(const MatrixTile& x, const Array& c) {
 
 TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
 
+/// The access of a tile that is changed.
+Access changed(Access access, const MatrixTile& c) { return c.again ? again(std::move(access)) : access; }
+
 /// A task of one call that changes `c`, which comes after what it reads.
 void add(Graph& graph, const char* name, std::vector<Access> accesses, double flops, Call call, int priority = 0) {
   const bool complex = is_complex(call.dtype);
@@ -55,7 +58,7 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
   if (has_depth) touch(read(a.region)), touch(read(b.region));
   std::optional<std::uint32_t> old, room;
   if (c_in) old = touch(read({*c_in, c.region.box}));
-  const std::uint32_t result = touch(c_in || beta == 0.0 ? write(c.region) : update(c.region));
+  const std::uint32_t result = touch(changed(c_in || beta == 0.0 ? write(c.region) : update(c.region), c));
   const std::size_t copies = conjugated(a, c.array()) + conjugated(b, c.array());
   if (copies) room = touch(scratch(copies * size_of(dtype) + 4096));
   const double flops = 2.0 * c.rows() * c.cols() * static_cast<double>(a.cols());
@@ -85,7 +88,7 @@ void take(Graph& graph, Part which, const MatrixTile& from, double shift, const 
 
 void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c) {
   const Dtype dtype = c.array().dtype();
-  std::vector<Access> accesses{read(a.region), beta == 0.0 ? write(c.region) : update(c.region)};
+  std::vector<Access> accesses{read(a.region), changed(beta == 0.0 ? write(c.region) : update(c.region), c)};
   std::optional<std::uint32_t> room;
   // Seen by columns BLAS has A Aᴴ and Aᴴ A; what is conjugated or transposed alone is copied (kernel::herk_scratch).
   const bool across = a.op.transpose == by_columns(a.array());
@@ -99,10 +102,47 @@ void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const Ma
       call::herk(dtype, Uplo::lower, alpha, part(0, a), beta, part(1, c), room));
 }
 
-void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b) {
+void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  const bool within = from.region.array.id() == to.region.array.id() && from.region.box.start == to.region.box.start;
+  TaskSpec task;
+  task.name = "mirror";
+  if (within)
+    task.accesses = {update(to.region)};
+  else
+    task.accesses = {read(from.region), write(to.region)};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.priority = 1;  // what it reads is written, and gone
+  task.calls.push_back(call::mirror(dtype, conjugate, part(0, from), part(within ? 0 : 1, to)));
+  graph.add(std::move(task));
+}
+
+void copy(Graph& graph, const Region& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  TaskSpec task;
+  task.name = "copy";
+  task.accesses = {read(from), write(to.region)};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.calls.push_back(call::copy(dtype, {0}, part(1, to)));
+  graph.add(std::move(task));
+}
+
+void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to) {
+  const Dtype dtype = to.array().dtype();
+  TaskSpec task;
+  task.name = "add";
+  task.accesses = {last(read(from.region)), changed(update(to.region), to)};
+  task.cost.bytes_touched = 3.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
+  task.priority = 1;  // frees a tile
+  task.calls.push_back(call::add(dtype, part(0, from), part(1, to)));
+  graph.add(std::move(task));
+}
+
+void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
+          call::Place place) {
   const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
   add(graph, "trsm", {read(a.tile.region), update(b.region)}, n * elements,
-      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b)), 1);
+      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b), std::move(place)), 1);
 }
 
 void potrf(Graph& graph, const MatrixTile& a, call::Place place) {

@@ -28,12 +28,21 @@ TriangularTile upper(MatrixTile x);
 TriangularTile adjoint(TriangularTile x);
 
 /// To := op(From), or a triangle of it and zeros; `shift` is added to its diagonal. PivotError with the place of a
-/// NaN or Inf, counted from `place`.
+/// NaN or Inf, counted from `place`, where that names somebody.
 void take(Graph& graph, Part part, const MatrixTile& from, double shift, const MatrixTile& to, call::Place place);
 /// The lower triangle of C := alpha A Aᴴ + beta C. Cost: rows² depth flops (four times as many complex ones).
 void herk(Graph& graph, double alpha, const MatrixTile& a, double beta, const MatrixTile& c);
+/// To := Fromᵀ, or Fromᴴ where `conjugate`: the other half of a symmetric matrix. The tile itself: its upper triangle
+/// := the lower one (transposed: the other way round).
+void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTile& to);
+/// To := this part of another array.
+void copy(Graph& graph, const Region& from, const MatrixTile& to);
+/// To := To + From, of which nothing is needed afterwards.
+void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to);
 /// B := alpha A⁻¹ B (left) or alpha B A⁻¹ (right). Cost: rows² cols or rows cols² flops (complex: four times).
-void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b);
+/// PivotError with the place of a zero on A's diagonal, counted from `place`, where that names somebody.
+void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
+          call::Place place = {});
 /// The lower triangle of A := L with L Lᴴ = A. Cost: n³/3 flops (complex: four times). PivotError with the order
 /// of the leading minor that is not positive.
 void potrf(Graph& graph, const MatrixTile& a, call::Place place);

@@ -20,6 +20,7 @@ struct MatrixTile {
   Region region;  // stored: the box that is read
   Box used;       // of that box, stored too: the tile
   kernel::Op op;
+  bool again = false;  // what is changed: a task that is yet to be added changes it too, so it is not written behind
 
   Index rows() const { return used.shape[op.transpose ? 1 : 0]; }
   Index cols() const { return used.shape[op.transpose ? 0 : 1]; }

@@ -1,4 +1,5 @@
 // Accumulators of reductions between blocks and tiles: what nothing is, how two join, what the result is.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +9,7 @@
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/two_sum.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
+#include "flagstone/kernel/elementwise/norm_level.hpp"
 
 namespace flagstone::kernel {
 namespace {
@@ -101,6 +103,22 @@ void join_variances(Index results, const double* from, double* to) {
   }
 }
 
+/// Sums of squares, the one of the lower level brought to the higher: twice the scale, as numbers are squared.
+void join_norms(Index results, const double* from, double* to) {
+  for (Index k = 0; k < results; ++k) {
+    const double rise = from[k] - to[k];
+    const auto scale = [](double levels) { return levels < 1 ? 1.0 : levels < 2 ? scale_down : 0.0; };
+    const double mine = scale(rise), other = scale(-rise);
+    double& high = to[results + k];
+    double& low = to[2 * results + k];
+    double lost = 0;
+    high = high * mine * mine;
+    add_to(high, lost, from[results + k] * other * other);
+    low = low * mine * mine + lost + from[2 * results + k] * other * other;
+    to[k] = std::max(to[k], from[k]);
+  }
+}
+
 /// high + low, where low means something.
 double sum_of(const double* words, Index results, Index k) {
   return std::isfinite(words[k]) ? words[k] + words[results + k] : words[k];
@@ -113,6 +131,10 @@ double as_double(const FinishOptions& options, const W* words, Index results, In
       const double left = options.count - options.ddof;
       const double variance = words[2 * results + k] / (left > 0 ? left : 0.0);
       return options.finish == Finish::std ? std::sqrt(variance) : variance;
+    }
+    if (options.fold == Fold::norm) {
+      const double root = std::sqrt(sum_of(words + results, results, k));
+      return words[k] > 0 ? root * scale_up : words[k] < 0 ? root * scale_down : root;
     }
     if (options.fold == Fold::sum) {
       const double sum = sum_of(words, results, k);
@@ -151,7 +173,7 @@ void store(const FinishOptions& options, const W* words, Index results, Index k,
 
 int accumulator_words(Fold fold, Dtype dtype) {
   const bool floating = dtype == Dtype::float32 || dtype == Dtype::float64;
-  if (fold == Fold::var) return 3;
+  if (fold == Fold::var || fold == Fold::norm) return 3;
   if (fold == Fold::argmin || fold == Fold::argmax) return 2;
   return fold == Fold::sum && floating ? 2 : 1;
 }
@@ -159,6 +181,10 @@ int accumulator_words(Fold fold, Dtype dtype) {
 void fold_nothing(Fold fold, Dtype dtype, Index results, std::byte* words) {
   std::memset(words, 0, static_cast<std::size_t>(results * accumulator_words(fold, dtype)) * 8);
   if (fold == Fold::var) return;
+  if (fold == Fold::norm) {  // of the lowest level, from which every number rises
+    std::fill_n(reinterpret_cast<double*>(words), results, -1.0);
+    return;
+  }
   visit_folded(dtype, [&](auto sample) {
     using W = decltype(sample);
     std::fill_n(reinterpret_cast<W*>(words), results, nothing<W>(fold));
@@ -170,6 +196,7 @@ void fold_nothing(Fold fold, Dtype dtype, Index results, std::byte* words) {
 void join_accumulators(Fold fold, Dtype dtype, Index results, const std::byte* from, std::byte* to) {
   const auto* doubles = reinterpret_cast<const double*>(from);
   if (fold == Fold::var) return join_variances(results, doubles, reinterpret_cast<double*>(to));
+  if (fold == Fold::norm) return join_norms(results, doubles, reinterpret_cast<double*>(to));
   visit_folded(dtype, [&](auto sample) {
     using W = decltype(sample);
     const W* a = reinterpret_cast<const W*>(from);

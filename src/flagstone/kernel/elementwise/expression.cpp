@@ -37,8 +37,8 @@ constexpr std::array verb_names = {
     "fmin",        "fmod",       "hypot",       "left_shift", "less",        "less_equal", "maximum",      "minimum",
     "multiply",    "not_equal",  "power",       "remainder",  "right_shift", "subtract",   "select"};
 static_assert(verb_names.size() == static_cast<std::size_t>(Verb::select) + 1);
-constexpr std::array fold_names = {"sum", "prod", "min", "max", "argmin", "argmax", "var", "any", "all"};
-static_assert(fold_names.size() == static_cast<std::size_t>(Fold::all) + 1);
+constexpr std::array fold_names = {"sum", "prod", "min", "max", "argmin", "argmax", "var", "any", "all", "norm"};
+static_assert(fold_names.size() == static_cast<std::size_t>(Fold::norm) + 1);
 static_assert(static_cast<int>(Dtype::boolean) == 0 && static_cast<int>(Dtype::uint64) == 8 &&
               static_cast<int>(Dtype::complex128) == 13);  // what the loops' tables count on
 

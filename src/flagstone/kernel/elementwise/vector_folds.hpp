@@ -5,6 +5,7 @@
 // lanes and where lanes, runs and tiles meet; narrower floats are added in float64.
 #include <type_traits>
 
+#include "flagstone/kernel/elementwise/norm_level.hpp"
 #include "flagstone/kernel/elementwise/vector_loops.hpp"
 
 namespace flagstone::kernel {
@@ -141,6 +142,51 @@ Wide<T> run_of(const T* x, i64 n) {
   return parts[0];
 }
 
+/// The level of a number of this size (norm_level.hpp), as a double; what is float32 is far from every bound. NaN is of
+/// level 0, where it stays NaN.
+template <class T>
+double level_of(double size) {
+  if constexpr (std::is_same_v<T, float>) return 0;
+  return size > large_number ? 1.0 : size < small_number ? -1.0 : 0.0;
+}
+
+inline double scale_at(double level) { return level > 0 ? scale_down : level < 0 ? scale_up : 1.0; }
+
+/// By which a sum of squares is multiplied, twice, when its level rises.
+inline double rise(double from, double to) { return to - from < 1 ? 1.0 : to - from < 2 ? scale_down : 0.0; }
+
+/// A run of at most some thousand values: its largest first, then the squares, which the nearest cache still holds.
+template <class T>
+void norm_of_run(const T* x, i64 n, double* level, double* high, double* low) {
+  double sizes[lanes] = {}, squares[lanes] = {};
+  i64 i = 0;
+  if constexpr (!std::is_same_v<T, float>) {
+    const auto larger = [](double most, double size) { return size > most ? size : most; };
+    for (; i + lanes <= n; i += lanes)
+      for (i64 l = 0; l < lanes; ++l) sizes[l] = larger(sizes[l], __builtin_fabs(x[i + l]));
+    for (i64 l = 0; i + l < n; ++l) sizes[l] = larger(sizes[l], __builtin_fabs(x[i + l]));
+    for (i64 half = lanes / 2; half > 0; half /= 2)
+      for (i64 l = 0; l < half; ++l) sizes[l] = larger(sizes[l], sizes[l + half]);
+  }
+  const double here = level_of<T>(sizes[0]), scale = scale_at(here);
+  for (i = 0; i + lanes <= n; i += lanes)
+    for (i64 l = 0; l < lanes; ++l) {
+      const double value = static_cast<double>(x[i + l]) * scale;
+      squares[l] += value * value;
+    }
+  for (i64 l = 0; i + l < n; ++l) {
+    const double value = static_cast<double>(x[i + l]) * scale;
+    squares[l] += value * value;
+  }
+  for (i64 half = lanes / 2; half > 0; half /= 2)
+    for (i64 l = 0; l < half; ++l) squares[l] += squares[l + half];
+  const double to = here > *level ? here : *level, down = rise(*level, to), part = rise(here, to);
+  *high = *high * down * down;
+  *low = *low * down * down;
+  add_to(*high, *low, squares[0] * part * part);
+  *level = to;
+}
+
 /// Is `a` at `i` the better answer than `b` at `j`? NaN before all, then the value, then the first.
 template <Fold fold, class W>
 bool better(W a, i64 i, W b, i64 j) {
@@ -193,6 +239,8 @@ void fold_run(const FoldCall& call) {
         run_of<Fold::sum>(static_cast<const double*>(squares), lanes) + d * d * (state[0] * n / total);
     state[call.stride] += d * (n / total);
     state[0] = total;
+  } else if constexpr (fold == Fold::norm) {
+    if constexpr (is_float<T>) norm_of_run(x, call.n, words, words + call.stride, words + 2 * call.stride);
   } else if constexpr (!is_float<T> && (fold == Fold::sum || fold == Fold::prod)) {
     u64* word = static_cast<u64*>(call.words);
     *word = joined(fold, *word, static_cast<u64>(run_of<fold>(x, call.n)));
@@ -229,6 +277,21 @@ void fold_each(const FoldCall& call) {
       mean[i] += d / n[i];
       squares[i] += d * (value - mean[i]);
     }
+  } else if constexpr (fold == Fold::norm) {
+    if constexpr (is_float<T>) {
+      double* __restrict level = words;
+      double* __restrict high = level + call.stride;
+      double* __restrict low = high + call.stride;
+      for (i64 i = 0; i < call.n; ++i) {
+        const double value = static_cast<double>(x[i]), here = level_of<T>(__builtin_fabs(value));
+        const double to = here > level[i] ? here : level[i], down = rise(level[i], to), scaled = value * scale_at(to);
+        const double before = high[i] * down * down, square = scaled * scaled;
+        const double sum = before + square, part = sum - before;
+        low[i] = low[i] * down * down + ((before - (sum - part)) + (square - part));
+        high[i] = sum;
+        level[i] = to;
+      }
+    }
   } else if constexpr (!is_float<T> && (fold == Fold::sum || fold == Fold::prod)) {
     u64* __restrict word = static_cast<u64*>(call.words);
     for (i64 i = 0; i < call.n; ++i) word[i] = joined(fold, word[i], static_cast<u64>(widen(x[i])));
@@ -241,7 +304,7 @@ template <bool each, Fold fold>
 FoldLoop fold_for(int dtype) {
   return visit(dtype, [](auto sample) -> FoldLoop {
     using T = decltype(sample);
-    if constexpr (is_half<T> || is_complex_type<T>)
+    if constexpr (is_half<T> || is_complex_type<T> || (fold == Fold::norm && !is_float<T>))
       return nullptr;
     else if constexpr (is_bool<T>)
       return each ? &fold_each<fold, i8> : &fold_run<fold, i8>;
@@ -271,6 +334,8 @@ FoldLoop find_fold(Fold fold, int dtype) {
       return fold_for<each, Fold::any>(dtype);
     case Fold::all:
       return fold_for<each, Fold::all>(dtype);
+    case Fold::norm:
+      return fold_for<each, Fold::norm>(dtype);
   }
   return nullptr;
 }

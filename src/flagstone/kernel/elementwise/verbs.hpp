@@ -94,6 +94,7 @@ enum class Fold : std::uint8_t {
   var,     // count, mean, sum of squared differences from it
   any,     // one
   all,     // one
+  norm,    // level, high and low part of the sum of squares over it (norm_level.hpp)
 };
 
 /// Folds n contiguous values. each: value i into accumulator i; run: all into one. Word w of accumulator i is at

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/herk.hpp"
 #include "flagstone/kernel/factor/potrf.hpp"
 #include "flagstone/kernel/factor/take.hpp"
@@ -76,6 +77,8 @@ void make_definite(const Tile& a, Uplo uplo, std::mt19937& random) {
       uplo == Uplo::lower ? reference::set(a, i, j, value) : reference::set(a, j, i, std::conj(value));
     }
 }
+
+Tile rows_of(const Tile& tile, Index rows) { return subtile(tile, {{0, 0}, {rows, tile.shape[1]}}); }
 
 class Kernels : public testing::TestWithParam<Dtype> {
  protected:
@@ -198,6 +201,56 @@ TEST_P(Kernels, TakeBringsATriangleShiftedAndFindsWhatIsNotFinite) {
             EXPECT_EQ(found->col, col);
           }
         }
+}
+
+TEST_P(Kernels, GetrfTakesTheLargestOfTheWholeColumn) {
+  const Dtype dtype = GetParam();
+  for (const auto& [m, n] : {std::pair<Index, Index>{1, 1}, {5, 5}, {70, 3}, {200, 67}, {90, 90}})
+    for (const bool by_rows : {true, false}) {
+      Owned a(m, n, dtype, by_rows);
+      a.fill(random_);
+      Owned before = widened(a.tile);
+      std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
+      ASSERT_EQ(getrf(a.tile, pivots), 0);
+      const Tile none{nullptr, Dtype::complex128, {0, n}, before.tile.strides, 0};
+      laswp(none, before.tile, 0, 0, pivots);  // P A
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < n; ++j) {
+          Wide sum = 0;
+          for (Index k = 0; k <= std::min(i, j); ++k)
+            sum += (k == i ? Wide(1) : reference::get(a.tile, i, k)) * reference::get(a.tile, k, j);
+          // Higham, theorem 9.3: |P A - L U| <= n eps |L| |U|, and |l| <= 1 (complex: sqrt 2).
+          ASSERT_LE(std::abs(sum - reference::get(before.tile, i, j)), 30.0 * static_cast<double>(n) * epsilon(dtype));
+          const Wide l = reference::get(a.tile, i, j);
+          if (i > j) ASSERT_LE(std::abs(l.real()) + std::abs(l.imag()), 2 + epsilon(dtype)) << i << ", " << j;
+        }
+    }
+}
+
+TEST_P(Kernels, GetrfGoesOnBeyondAColumnOfZeros) {
+  Owned a(40, 40, GetParam(), true);
+  a.fill(random_);
+  for (Index i = 0; i < 40; ++i) reference::set(a.tile, i, 20, 0);
+  std::vector<std::int64_t> pivots(40);
+  EXPECT_EQ(getrf(a.tile, pivots), 21);
+  EXPECT_EQ(reference::get(a.tile, 20, 20), Wide(0));
+  EXPECT_NE(reference::get(a.tile, 39, 39), Wide(0));
+  EXPECT_THROW(getrf(rows_of(a.tile, 10), pivots), ShapeError);
+}
+
+TEST_P(Kernels, LaswpExchangesAcrossTwoTilesAndBack) {
+  Owned upper(5, 70, GetParam(), true), lower(9, 70, GetParam(), true);
+  upper.fill(random_), lower.fill(random_);
+  const Owned first = widened(upper.tile), second = widened(lower.tile);
+  const std::vector<std::int64_t> pivots{112, 104, 105, 113};
+  laswp(upper.tile, lower.tile, 100, 103, pivots);
+  EXPECT_EQ(reference::get(upper.tile, 3, 69), reference::get(second.tile, 7, 69));  // 103 took 112
+  EXPECT_EQ(reference::get(lower.tile, 8, 0), reference::get(second.tile, 1, 0));    // 113 took 106
+  laswp(upper.tile, lower.tile, 100, 103, pivots, true);
+  for (Index j = 0; j < 70; ++j) {
+    for (Index i = 0; i < 5; ++i) EXPECT_EQ(reference::get(upper.tile, i, j), reference::get(first.tile, i, j));
+    for (Index i = 0; i < 9; ++i) EXPECT_EQ(reference::get(lower.tile, i, j), reference::get(second.tile, i, j));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Kernels, dtypes,

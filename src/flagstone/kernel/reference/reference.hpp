@@ -108,4 +108,32 @@ inline std::vector<double> multiply(const std::vector<double>& a, Index m, Index
   return y;
 }
 
+/// k(x, y) of two points of d coordinates, from differences, by its formula.
+template <class Kernel>
+double pair(const Kernel& kernel, const double* x, const double* y, Index d) {
+  double square = 0, product = 0, xx = 0, yy = 0;
+  for (Index k = 0; k < d; ++k) {
+    const double length = kernel.length.empty() ? 1 : kernel.length[kernel.length.size() == 1 ? 0 : k];
+    const double difference = (x[k] - y[k]) / length;
+    square += difference * difference, product += x[k] * y[k], xx += x[k] * x[k], yy += y[k] * y[k];
+  }
+  const double r = std::sqrt(square);
+  switch (static_cast<int>(kernel.value)) {
+    case 0:
+      return std::exp(-kernel.gamma * square);
+    case 1:
+      return std::exp(-r);
+    case 2:
+      return (1 + std::sqrt(3.0) * r) * std::exp(-std::sqrt(3.0) * r);
+    case 3:
+      return (1 + std::sqrt(5.0) * r + 5 * square / 3) * std::exp(-std::sqrt(5.0) * r);
+    case 4:
+      return product;
+    case 5:
+      return std::pow(kernel.gamma * product + kernel.coef0, kernel.degree);
+    default:
+      return xx * yy == 0 ? 0 : product / std::sqrt(xx * yy);
+  }
+}
+
 }  // namespace flagstone::kernel::reference

@@ -118,6 +118,8 @@ TaskId BuilderThread::add_one(Lock& lock, TaskSpec task, bool host) {
     wait_until(lock, [&] { return run_.error || !full(); });
   }
   run_.throw_if_failed();
+  for (const Access& access : task.accesses)
+    if (access.mode != Mode::scratch) check_has_elements(access.region.array);
   snapshot_.watch(task);
   const TaskId id = run_.scheduler.add(std::move(task), host, trusted_).id;
   ++run_.stats.tasks;

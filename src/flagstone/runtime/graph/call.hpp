@@ -23,10 +23,13 @@ enum class Kernel : std::uint8_t {
   scale,         // C := beta C
   gemm,          // C := alpha op(A) op(B) + beta C
   convert,       // to := from, as another real dtype
+  mirror,        // to := fromᵀ or fromᴴ; a triangle of a square tile := the other one
   take,          // to := op(from) or a triangle of it, its diagonal shifted; finite or an error
   herk,          // a triangle of C := alpha op(A) op(A)ᴴ + beta C
   trsm,          // B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹, A triangular
   potrf,         // a triangle of A := its Cholesky factor
+  getrf,         // a panel := its factors L and U; pivots
+  laswp,         // rows of a panel exchanged
   geqrt,         // A := R and the reflectors that made it
   tpqrt,         // [R; B] := the new R and the reflectors that made it
   gemqrt,        // C := Q C or its adjoint's, with what geqrt left

@@ -1,6 +1,7 @@
 #pragma once
 // What a run is given: its limit and workers, and the rates that plans take.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,12 @@ struct RuntimeOptions {
   std::optional<std::uint64_t> scratch_quota = {};  // most bytes that may lie there; none: as much as the disk holds
   std::string io = "auto";                          // auto | uring | threads
   int lookahead = 4096;                             // tasks seen ahead
+  bool chains = false;                              // plans follow the longest chain of tasks too
+};
+
+/// How fast one kernel is on tiles of edge b, as a share of the flop rate of its precision: most · b / (b + half_edge).
+struct KernelRate {
+  double most = 1, half_edge = 0;
 };
 
 /// Rates of this machine, for plans only: never for arithmetic.
@@ -27,6 +34,8 @@ struct MachineProfile {
   double flops_float64 = 5e10;
   double memory_bytes_per_second = 28e9;  // read plus written by a copy
   double decode_bytes_per_second = 2e9;   // unpacked bytes of blosc lz4
+  /// By the kernel's name; the flop rate itself where there is none.
+  std::map<std::string, KernelRate> kernels_float32, kernels_float64;
 };
 
 }  // namespace flagstone

@@ -33,6 +33,7 @@ struct Statistics {
   std::uint64_t peak_memory = 0;   // run: VmHWM during the call; plan: entry + reserve in use + peak_budget
   std::uint64_t least_memory = 0;  // plan only
   RateSeconds by_rate;             // plan only
+  double chain_seconds = 0;        // plan only, where asked: of tasks that wait for one another, the longest chain
   std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
   std::array<KernelStatistics, kernel_count> kernels{};  // by Kernel
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"

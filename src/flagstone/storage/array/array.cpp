@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
 
 namespace flagstone {
 
@@ -12,6 +13,12 @@ const Array::About Array::nothing;
 Array::Array(Shape shape, Dtype dtype, Shape chunks, std::shared_ptr<ArrayStore> store, std::string path)
     : about_(std::make_shared<const About>(
           About{std::move(shape), dtype, std::move(chunks), std::move(store), std::move(path)})) {}
+
+void check_has_elements(const Array& array) {
+  if (array.store().imagined())
+    throw Error("the array " + to_string(array.shape()) + " of " + std::string(name_of(array.dtype())) +
+                " exists in plans alone; give one that has elements, or call the routine's plan().");
+}
 
 bool reads_any_box(const Array& array) {
   if (array.in_memory()) return true;

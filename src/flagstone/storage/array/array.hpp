@@ -42,6 +42,9 @@ class Array {
   std::shared_ptr<const About> about_;
 };
 
+/// Error where an array is a shape alone, for plans (planned_array), or computed from such.
+void check_has_elements(const Array& array);
+
 /// Whether boxes are best read without regard to chunks: memory, flat files, one chunk that has no checksum. One that
 /// has is read whole where a few buffers hold it (4 MiB), as everybody's chunks are.
 bool reads_any_box(const Array& array);

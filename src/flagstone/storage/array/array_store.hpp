@@ -66,6 +66,8 @@ class ArrayStore {
   virtual std::uint64_t unpack_bytes() const { return 0; }
   /// The same for packing one.
   virtual std::uint64_t pack_bytes() const { return 0; }
+  /// Only a shape, for plans: there are no elements to read.
+  virtual bool imagined() const { return false; }
   /// Whether checksums of whole chunks are kept: a chunk that is read in parts goes unverified.
   virtual bool verified() const { return false; }
   /// Nothing to transfer: tiles are views of this memory (in-memory arrays); null for disk.
@@ -73,6 +75,8 @@ class ArrayStore {
   virtual Shape memory_strides() const { return {}; }
   /// Arrays whose elements read() looks at, where they are not the store's own: who writes those changes what is read.
   virtual std::span<const Array> operands() const { return {}; }
+  /// Whether elements are computed each time that they are loaded, never stored by who loads them often.
+  virtual bool computed_anew() const { return false; }
 };
 
 }  // namespace flagstone

@@ -49,6 +49,7 @@ struct ChunkLayout {
   std::size_t chunk_bytes = 0;
   Shape chunk_strides;          // bytes; C order unless a transpose codec says otherwise
   std::vector<std::byte> fill;  // one element
+  bool stores_fill = false;     // chunks that are all of it too: nobody knows what an absent one reads as
   Decode decode;                // empty: stored raw
   std::size_t decode_scratch = 0;
   Encode encode;  // empty: written raw

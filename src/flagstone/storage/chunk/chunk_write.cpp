@@ -74,7 +74,7 @@ class Assembling {
       const std::byte* chunk = assembled(pieces_[i], buffer, layout_.encode ? work : slot);
       NewChunk& known = (*leaving_)[i];
       known.bytes = 0;
-      if (is_filled({chunk, layout_.chunk_bytes}, layout_.fill)) continue;
+      if (!layout_.stores_fill && is_filled({chunk, layout_.chunk_bytes}, layout_.fill)) continue;
       known.bytes = layout_.chunk_bytes;
       if (layout_.encode)
         known.bytes = layout_.encode({chunk, layout_.chunk_bytes}, {slot, layout_.slot_bytes()}, work + aside_bytes());
@@ -140,12 +140,12 @@ void write_from_buffer(const ChunkLayout& layout, const Box& box, const Geometry
   const std::size_t used = static_cast<std::size_t>(count(g.padded)) * size_of(layout.dtype);
   transfer.convert = [shape = box.shape, padded = g.padded, strides = transfer.strides, used,
                       bytes = transfer.buffer_bytes, dtype = layout.dtype, element = layout.fill, sums = layout.sums,
-                      chunk_bytes = layout.chunk_bytes, leaving, at = std::move(at),
+                      stores_fill = layout.stores_fill, chunk_bytes = layout.chunk_bytes, leaving, at = std::move(at),
                       rows = rows_of(layout, g)](std::byte* buffer, std::byte*, std::byte*) {
     if (padded != shape) pad(buffer, shape, padded, strides, dtype, element.data());
     std::memset(buffer + used, 0, bytes - used);
     for (std::size_t i = 0; i < at.size(); ++i) {
-      const bool filled = all_fill(buffer + at[i], rows, element);
+      const bool filled = !stores_fill && all_fill(buffer + at[i], rows, element);
       (*leaving)[i].bytes = filled ? 0 : chunk_bytes;
       (*leaving)[i].crc = filled || !sums ? 0 : crc_of(buffer + at[i], rows);
     }

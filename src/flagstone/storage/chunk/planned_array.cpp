@@ -14,6 +14,7 @@ class PlannedStore final : public ArrayStore {
   Transfer read(const Box& box) const override { return read_chunks(layout_, box, slot()); }
   Transfer write(const Box& box) override { return write_chunks(layout_, box); }
   std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
+  bool imagined() const override { return true; }
   bool verified() const override { return true; }  // as new arrays are
 
  private:

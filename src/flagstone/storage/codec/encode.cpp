@@ -123,8 +123,10 @@ bool can_encode(const CodecChain& chain) {
   if (chain.steps.size() != (packer ? 1u : 0u) + (chain.summed_inside() ? 1u : 0u)) return false;
   if (!packer) return true;
   try {
-    const CodecChain same = codec_from_text(to_text({{}, false, {*packer}}));
-    return same.steps == std::vector<CodecStep>{*packer};
+    CodecStep step = *packer;
+    if (step.codec == Codec::zstd && step.level == 0) step.level = 3;  // zstd's word for its default
+    const CodecChain same = codec_from_text(to_text({{}, false, {step}}));
+    return same.steps == std::vector<CodecStep>{step};
   } catch (const FormatError&) {
     return false;  // a level or a codec that is not written here
   }

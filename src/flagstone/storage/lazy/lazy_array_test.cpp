@@ -305,6 +305,8 @@ TEST_F(LazyArray, PutsMembersAndPlacesTogether) {
       {{{20, 30}}, {{Kind::repeat, 0, 3}, {Kind::same, 1}}},
       {{{20, 30}}, {{Kind::same, 0}, {Kind::repeat, 1, 2}}},
       {{{20, 30}}, {{Kind::tile, 0, 4}, {Kind::tile, 1, 2}}},
+      {{{2, 3}}, {{Kind::tile, 0, 40}, {Kind::tile, 1, 17}}},
+      {{{4, 30}}, {{Kind::repeat, 0, 20}, {Kind::repeat, 1, 5}}},
       {{{1, 30}}, {{Kind::stretch, 0, 19}, {Kind::same, 1}}},
       {{{20, 1}}, {{Kind::stretch, -1, 3}, {Kind::same, 0}, {Kind::stretch, 1, 9}}},
       {{{20, 1, 30}}, {{Kind::same, 0}, {Kind::same, 2}}},

@@ -41,8 +41,16 @@ std::uint64_t LazyStore::unpack_bytes() const {
   return most;
 }
 
+bool LazyStore::imagined() const {
+  return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().imagined(); });
+}
+
 bool LazyStore::verified() const {
   return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().verified(); });
+}
+
+bool LazyStore::computed_anew() const {
+  return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().computed_anew(); });
 }
 
 bool is_flat(const Array& array) {

@@ -20,7 +20,9 @@ class LazyStore : public ArrayStore {
   std::uint64_t look() override;
   std::uint64_t pass_bytes() const override;
   std::uint64_t unpack_bytes() const override;
+  bool imagined() const override;
   bool verified() const override;
+  bool computed_anew() const override;
   std::span<const Array> operands() const override { return operands_; }
 
  protected:

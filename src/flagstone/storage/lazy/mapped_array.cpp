@@ -14,11 +14,13 @@ namespace {
 
 using Kind = AxisMap::Kind;
 
-/// Indexes [to, to + extent) of the result are those of a member from `from` on, each `step` further.
+/// `extent` indexes of the result from `to` on, `apart` from each other, are those of a member from `from` on, each
+/// `step` further.
 struct Run {
   Index to = 0, extent = 0;
   Index from = 0, step = 1;
   std::size_t member = 0;
+  Index apart = 1;
 
   Index low() const { return step < 0 ? from - extent + 1 : from; }
   Index high() const { return step > 0 ? from + extent : from + 1; }
@@ -84,7 +86,8 @@ class MappedStore final : public LazyStore {
     bool straight = true;
     for (std::size_t d = 0; d < axes_.size(); ++d) {
       AxisPart& part = parts.emplace_back(part_of(d, box.start[d], box.shape[d]));
-      straight = straight && part.runs.size() == 1 && (part.runs[0].step == 1 || box.shape[d] == 1);
+      straight =
+          straight && part.runs.size() == 1 && part.runs[0].apart == 1 && (part.runs[0].step == 1 || box.shape[d] == 1);
     }
     if (!straight) return read_together(parts, box);
     Transfer transfer = read_straight_through(parts, box);
@@ -138,6 +141,43 @@ class MappedStore final : public LazyStore {
     }
   }
 
+  /// i / times: parts of an element at both ends; between them whole ones, as a run for each element or for each of its
+  /// `times` places, whichever is fewer.
+  static std::vector<Run> repeated(Index start, Index end, Index times) {
+    const Index first = ceil_div(start, times), last = end / times;  // of whole elements
+    if (last - first <= times) {
+      std::vector<Run> runs;
+      for (Index at = start; at < end;) {
+        const Index next = std::min(end, (at / times + 1) * times);
+        runs.push_back({at, next - at, at / times, 0});
+        at = next;
+      }
+      return runs;
+    }
+    std::vector<Run> runs;
+    if (first * times > start) runs.push_back({start, first * times - start, start / times, 0});
+    for (Index place = 0; place < times; ++place)
+      runs.push_back({.to = first * times + place, .extent = last - first, .from = first, .step = 1, .apart = times});
+    if (last * times < end) runs.push_back({last * times, end - last * times, last, 0});
+    return runs;
+  }
+
+  /// i mod n: a run for each time that all n come, or for each of the n, whichever is fewer.
+  static std::vector<Run> tiled(Index start, Index end, Index n) {
+    std::vector<Run> runs;
+    if ((end - start) / n <= n) {
+      for (Index at = start; at < end;) {
+        const Index next = std::min(end, (at / n + 1) * n);
+        runs.push_back({at, next - at, at % n, 1});
+        at = next;
+      }
+      return runs;
+    }
+    for (Index at = start; at < start + n; ++at)
+      runs.push_back({.to = at, .extent = ceil_div(end - at, n), .from = at % n, .step = 0, .apart = n});
+    return runs;
+  }
+
   std::vector<Run> runs_of(std::size_t d, Index start, Index extent) const {
     const AxisMap& axis = axes_[d];
     const Index end = start + extent;
@@ -162,19 +202,9 @@ class MappedStore final : public LazyStore {
         return runs;
       }
       case Kind::repeat:
-        for (Index at = start; at < end;) {
-          const Index next = std::min(end, (at / axis.amount + 1) * axis.amount);
-          runs.push_back({at, next - at, at / axis.amount, 0});
-          at = next;
-        }
-        return runs;
+        return repeated(start, end, axis.amount);
       case Kind::tile:
-        for (Index at = start; at < end;) {
-          const Index next = std::min(end, (at / n + 1) * n);
-          runs.push_back({at, next - at, at % n, 1});
-          at = next;
-        }
-        return runs;
+        return tiled(start, end, n);
       case Kind::join:
         break;
     }
@@ -276,6 +306,7 @@ class MappedStore final : public LazyStore {
               const Run& run = parts[d].runs[static_cast<std::size_t>(at[d])];
               to.shape[d] = run.extent;
               to.data += (run.to - start[d]) * to.strides[d];
+              to.strides[d] *= run.apart;
               if (axes[d].source < 0) continue;
               const Index stride = own[static_cast<std::size_t>(axes[d].source)];
               const Interval& interval = parts[d].intervals[parts[d].interval_of[static_cast<std::size_t>(at[d])]];

@@ -230,6 +230,10 @@ void resize_array(Ring& ring, const std::string& directory, const Shape& shape, 
   const std::string file = place->file("zarr.json");
   const std::string text = read_text(file);
   const ArrayMetadata old = parse_array_metadata(text, directory + "/zarr.json");
+  if (!old.sharded)
+    throw FormatError("resize: " + directory +
+                      "/zarr.json: it is not sharded: another program made it; fl.convert "
+                      "makes an array that grows in place.");
   if (shape.size() != old.shape.size())
     throw ShapeError("resize: the array has " + std::to_string(old.shape.size()) + " dimensions and " +
                      std::to_string(shape.size()) + " extents were given; give one for each.");

@@ -25,8 +25,9 @@ Array array_of(const std::string& directory, ArrayMetadata metadata, const ZarrS
 }
 
 /// Why an array cannot be written in place; null when it can.
-const char* not_writable(const ArrayMetadata& metadata) {
-  if (!metadata.sharded) return "it is not sharded";
+const char* not_writable(const ArrayMetadata& metadata, bool in_place) {
+  if (!metadata.sharded && in_place) return "it is not sharded";
+  if (!metadata.sharded) return can_encode(metadata.codec) ? nullptr : "its codecs are not those that are written here";
   if (!metadata.foreign_levels.empty()) return "the index of its shards is not as it is written here";
   if (!can_encode(metadata.codec)) return "its codecs are not those that are written here";
   if (!metadata.default_keys || metadata.separator != '/') return "its chunk keys are not the default ones";
@@ -40,7 +41,8 @@ std::string metadata_file(const std::string& directory) {
   return ::stat(v3.c_str(), &status) != 0 && ::stat(v2.c_str(), &status) == 0 ? v2 : v3;
 }
 
-void check_new(const std::string& directory, const Shape& shape, const Shape& chunks, const ZarrOptions& options) {
+void check_new(const std::string& directory, const Shape& shape, Dtype dtype, const Shape& chunks,
+               const ZarrOptions& options) {
   if (options.checksum != "sidecar" && options.checksum != "inner" && options.checksum != "none")
     throw FormatError("create: checksum '" + options.checksum + "' is unknown; use sidecar, inner or none.");
   if (chunks.size() != shape.size())
@@ -50,6 +52,9 @@ void check_new(const std::string& directory, const Shape& shape, const Shape& ch
     if (shape[d] < 0 || chunks[d] < 1)
       throw ShapeError("create: shape " + to_string(shape) + " with chunks " + to_string(chunks) +
                        "; extents must not be negative and chunks at least 1.");
+  if (!options.fill.empty() && options.fill.size() != size_of(dtype))
+    throw ShapeError("create: the fill value has " + std::to_string(options.fill.size()) + " bytes and an element " +
+                     std::to_string(size_of(dtype)) + "; give one element.");
   if (options.dimension_names.size() > shape.size()) throw ShapeError("create: more dimension names than dimensions.");
   struct stat status;
   if (::stat((directory + "/zarr.json").c_str(), &status) == 0)
@@ -68,7 +73,7 @@ Array open_with(const std::string& directory, const ZarrStore::Options& options)
       file.ends_with(".zarray") ? parse_array_metadata_v2(text, file) : parse_array_metadata(text, file);
   if (!options.ignore_damage) check_metadata(file, text, array_stamp(directory));
   if (writable)
-    if (const char* reason = not_writable(metadata))
+    if (const char* reason = not_writable(metadata, options.in_place))
       throw FormatError("open: " + file + ": cannot be opened for writing: " + reason +
                         "; open it for reading, or copy it.");
   return array_of(directory, std::move(metadata), options);
@@ -91,11 +96,12 @@ Array create_zarr_array(const std::string& directory, const Shape& shape, Dtype 
   metadata.shape = shape;
   metadata.dtype = dtype;
   metadata.chunks = options.chunks.empty() ? default_chunks(shape, dtype) : options.chunks;
-  check_new(directory, shape, metadata.chunks, options);
+  check_new(directory, shape, dtype, metadata.chunks, options);
   metadata.codec = codec_from_text(options.codec);
   metadata.codec.order = transpose_order(shape.size(), options.column_major);
   if (options.checksum == "inner") metadata.codec.steps.push_back({Codec::crc32c});
-  metadata.fill.assign(size_of(dtype), std::byte{});
+  metadata.fill = options.fill;
+  if (options.fill.empty()) metadata.fill.assign(size_of(dtype), std::byte{});
   metadata.attributes = options.attributes.empty() ? "{}" : options.attributes;
   metadata.dimension_names = options.dimension_names;
   for (std::size_t d = metadata.dimension_names.size(); d < shape.size(); ++d)

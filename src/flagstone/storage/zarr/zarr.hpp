@@ -1,5 +1,6 @@
 #pragma once
 // Zarr v3, sharded, aligned, raw (or blosc-packed): the format of everything that is written here.
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,11 +18,13 @@ struct ZarrOptions {
   std::string checksum = "sidecar";
   std::string attributes;  // JSON object text, empty for none
   std::vector<std::string> dimension_names;
+  std::vector<std::byte> fill = {};  // one element: what was never written reads as; empty for zero
 };
 
 /// Opens the array whose zarr.json (Zarr v2: .zarray) is in `directory`. FormatError / StorageError name the file and
-/// what is wrong. `writable`: sharded arrays whose codecs are written here; what lies in slots otherwise is refused
-/// when it is touched. `verify`: parts of chunks are read whole and verified.
+/// what is wrong. `writable`: arrays whose codecs are written here; of sharded ones what lies in slots otherwise is
+/// refused when it is touched, and of others every chunk is a file that is replaced by a rename. `verify`: parts of
+/// chunks are read whole and verified.
 Array open_zarr_array(const std::string& directory, bool writable = false, bool verify = false);
 /// The same where its metadata or checksums are damaged, to look at it or mend it.
 Array open_zarr_array_as_it_is(const std::string& directory);

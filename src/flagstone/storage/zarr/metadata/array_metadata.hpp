@@ -31,6 +31,7 @@ struct ArrayMetadata {
   std::vector<ShardLevel> foreign_levels;  // outermost first; empty: one, as it is written here
   CodecChain codec;
   std::vector<std::byte> fill;  // one element
+  bool fill_known = true;       // false: v2's null, which other programs read as they like
   bool default_keys = true;     // "c/0/1", else Zarr v2's "0.1"
   char separator = '/';
   std::string attributes = "{}";             // JSON object text

@@ -1,8 +1,10 @@
 // .zarray of Zarr v2, told in the words of v3.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/zarr/metadata/array_metadata.hpp"
 #include "flagstone/storage/zarr/metadata/fields.hpp"
 
@@ -37,6 +39,28 @@ void parse_dtype(const Json& root, ArrayMetadata& metadata, const std::string& f
   refuse(file, "dtype '" + text + "' is not supported; use a plain number type.");
 }
 
+/// What a writer has to know; a reader needs none of it, so that whatever is odd stays unknown.
+void take_settings(CodecStep& step, const Json& codec, Dtype dtype) {
+  const auto number = [&](const char* name, int otherwise) {
+    const Json value = codec.value(name, Json());
+    return value.is_number_integer() ? static_cast<int>(std::clamp<std::int64_t>(value.get<std::int64_t>(), -999, 999))
+                                     : otherwise;
+  };
+  if (step.codec == Codec::zstd && !(codec.value("checksum", Json(false)) == false)) return;
+  if (step.codec == Codec::blosc) {
+    const Json name = codec.value("cname", Json());
+    const auto packer = name.is_string() ? blosc_packer(name.get<std::string>()) : std::nullopt;
+    int shuffle = number("shuffle", 1);
+    if (shuffle == -1) shuffle = size_of(dtype) == 1 ? 2 : 1;  // numcodecs' AUTOSHUFFLE
+    if (!packer || shuffle < 0 || shuffle > 2) return;
+    step.packer = *packer;
+    step.shuffle = static_cast<BloscShuffle>(shuffle);
+    step.level = number("clevel", 5);
+  } else if (step.codec == Codec::zstd || step.codec == Codec::gzip) {
+    step.level = number("level", 1);
+  }
+}
+
 /// A numcodecs configuration, {"id": "zstd", ...}.
 void parse_codec(const Json& codec, bool filter, ArrayMetadata& metadata, const std::string& file) {
   const std::string id = name_in(codec, "id", file);
@@ -61,6 +85,7 @@ void parse_codec(const Json& codec, bool filter, ArrayMetadata& metadata, const 
     refuse(file, std::string(filter ? "filter '" : "compressor '") + id +
                      "' is not read here; rewrite the array with blosc, zstd, gzip, zlib or bz2.");
   }
+  take_settings(step, codec, metadata.dtype);
   add_step(metadata.codec, step, file);
 }
 
@@ -102,6 +127,7 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
     if (separator != "/" && separator != ".") refuse(file, "dimension_separator must be '/' or '.'.");
     metadata.separator = separator[0];
   }
+  metadata.fill_known = !member(root, "fill_value", file).is_null();
   metadata.fill = parse_fill(number_in(member(root, "fill_value", file)), metadata.dtype, file);
   parse_codecs(root, metadata, file);
   return metadata;

@@ -165,6 +165,7 @@ Transfer ZarrStore::planned_write(const Box& box) {
 
 void ZarrStore::written(const Box& box) {
   commit_step("written");
+  if (by_chunks()) return put_chunks(box);
   std::lock_guard lock(mutex_);
   const std::uint64_t slot = layout_.slot_bytes();
   for (const Shape& chunk : layout_.touched(box)) {

@@ -177,6 +177,7 @@ std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t en
 
 /// Takes a place for a chunk, which is under way from now on; one that is all fill value takes none.
 StoredChunk ZarrStore::slot(const NewChunk& chunk) {
+  if (by_chunks()) return chunk_aside(chunk);
   const Place where = place_of(chunk.chunk);
   std::lock_guard lock(mutex_);
   Shard& shard = load(where.shard);

@@ -36,6 +36,7 @@ ZarrStore::ZarrStore(std::string directory, ArrayMetadata metadata, const Option
       options_(options),
       sums_(opened_, directory_, metadata_) {
   layout_.fill = metadata_.fill;
+  layout_.stores_fill = !metadata_.fill_known;
   options_.writable ? layout_.pack_with(metadata_.codec, directory_) : layout_.decode_with(metadata_.codec, directory_);
   layout_.mismatch = [this](const Shape& chunk, std::uint32_t expected) { mismatched(chunk, expected); };
   if (options_.new_sums) sums_.make();

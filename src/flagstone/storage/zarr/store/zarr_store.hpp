@@ -82,6 +82,9 @@ class ZarrStore final : public ArrayStore, public Located {
   void check_ours(const Shape& shard);
   /// Makes a chunk absent, in a transaction; it may lie outside the array's shape (in a shard that does not).
   void drop(const Shape& chunk);
+  /// Whether every chunk is a file of its own, which a write replaces by a rename: another program made the array, and
+  /// no transaction covers it.
+  bool by_chunks() const { return !metadata_.sharded; }
   // Slots of a ring of epochs.
   /// Whether writes go to this array from now on; they overwrite it in place, and flush() ends that. What a writer that
   /// died had overwritten by half is forgotten.
@@ -142,6 +145,8 @@ class ZarrStore final : public ArrayStore, public Located {
   StoredChunk locate_file(const Shape& chunk) const;
   StoredChunk slot(const NewChunk& chunk);  // for writing
   void refuse_unless_writable() const;
+  StoredChunk chunk_aside(const NewChunk& chunk);  // of an array that is not sharded
+  void put_chunks(const Box& box);
   void drop_stale();
   void check_in_place(const Shape& shard, const Shard& loaded) const;
   void mark_in_place(bool writing);  // mutex_ held
@@ -201,7 +206,8 @@ class ZarrStore final : public ArrayStore, public Located {
   mutable std::deque<Shape> open_;       // oldest first
   std::map<Shape, std::uint64_t> idle_;  // reserved shards that nothing was written to, and their inodes
   std::set<std::string> new_directories_;
-  std::map<Shape, NewChunk> pending_;  // between taking a place and the completion of the write
+  std::map<Shape, NewChunk> pending_;             // between taking a place and the completion of the write
+  std::map<Shape, std::shared_ptr<File>> aside_;  // chunks that are files, under hidden names meanwhile
 };
 
 /// The Zarr store behind a handle; null for other kinds of arrays.

@@ -318,7 +318,7 @@ def _rates_of_all_workers(load: Load) -> dict[str, float]:
     """Return the rates that a process of its own finds, and give `load` its load; empty where it fails."""
     import subprocess  # with what reading a profile does not need
 
-    code = "from flagstone._runtime.profile import tell_processor_rates; tell_processor_rates()"
+    code = "from flagstone._machine.profile import tell_processor_rates; tell_processor_rates()"
     try:
         done = subprocess.run(
             [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

@@ -1,0 +1,79 @@
+// Factorizations, and solves with their factors.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/factor/lu.hpp"
+#include "flagstone/algorithms/factor/solve.hpp"
+#include "flagstone/algorithms/factor/substitute.hpp"
+
+namespace flagstone::python {
+namespace {
+
+Job cholesky_job(const linalg::Operand& a, const linalg::Operand& factor, double shift,
+                 const std::shared_ptr<Checkpoint>& checkpoint) {
+  return {[=](Graph& graph) { linalg::cholesky(graph, a, factor, {.shift = shift, .checkpoint = checkpoint}); }};
+}
+
+Job substitute_job(const std::string& who, const std::vector<linalg::TriangularOperand>& factors,
+                   const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) { linalg::substitute(graph, who.c_str(), factors, b, x); }};
+}
+
+Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x); }};
+}
+
+Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor, const Array& pivots) {
+  return {[=](Graph& graph) {
+    linalg::lu(graph, who.c_str(), a, {factor, linalg::lu_tile(a.rows())}, pivots, linalg::RowOrder::lapack);
+  }};
+}
+
+Job lu_solve_job(const Array& factor, const Array& pivots, const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) {
+    linalg::lu_solve(graph, "lu_solve", {factor, linalg::lu_tile(b.rows())}, pivots, linalg::RowOrder::lapack, b, x);
+  }};
+}
+
+Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
+  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x); }};
+}
+
+}  // namespace
+
+void bind_factor(nb::module_& m) {
+  m.def("check_cholesky", &linalg::check_cholesky, nb::arg("a"));
+  m.def(
+      "factor_tile", [](Index n, const std::string& dtype) { return linalg::factor_tile(n, dtype_from_name(dtype)); },
+      nb::arg("n"), nb::arg("dtype"));
+  m.def("cholesky_job", &cholesky_job, nb::arg("a"), nb::arg("factor"), nb::arg("shift"),
+        nb::arg("checkpoint") = nb::none());
+  nb::class_<linalg::TriangularOperand>(m, "TriangularOperand")
+      .def("__init__",
+           [](linalg::TriangularOperand* self, const linalg::Operand& matrix, bool lower, bool unit) {
+             new (self) linalg::TriangularOperand{matrix, lower, unit};
+           })
+      .def("adjoint", [](const linalg::TriangularOperand& self) { return linalg::adjoint(self); });
+  m.def("right_tile", &linalg::right_tile, nb::arg("columns"));
+  m.def(
+      "check_substitute",
+      [](const std::string& who, const linalg::TriangularOperand& t, const linalg::Operand& b) {
+        linalg::check_substitute(who.c_str(), t, b, nullptr);
+      },
+      nb::arg("who"), nb::arg("t"), nb::arg("b"));
+  m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"));
+  m.def(
+      "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
+      nb::arg("who"), nb::arg("a"));
+  m.def("lu_tile", &linalg::lu_tile, nb::arg("n"));
+  m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"));
+  m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("b"), nb::arg("x"));
+  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
+  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
+}
+
+}  // namespace flagstone::python

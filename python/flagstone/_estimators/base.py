@@ -1,0 +1,217 @@
+"""What all estimators share: scikit-learn's protocol, without importing it, and where calls run."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._runtime.plan import Plan, Stats
+from .._runtime.runtime import Runtime, current, named_quota
+
+__all__ = ["Estimator", "NotFittedError", "Regressor", "together"]
+
+Self = TypeVar("Self", bound="Estimator")
+Costs = TypeVar("Costs", Plan, Stats)
+
+
+class NotFittedError(ValueError, AttributeError):
+    """A method needs what `fit` finds; where scikit-learn is loaded, it is its error of that name too."""
+
+    __module__ = "flagstone.estimators"
+
+
+class Estimator:
+    """An estimator as scikit-learn knows it: parameters are arguments of ``__init__``, kept as given.
+
+    A class says what it is by its parameters alone; `fit` sets attributes that end in an underscore. `memory`
+    and `scratch` are parameters of every estimator, taken by each call that it makes.
+    """
+
+    __module__ = "flagstone.estimators"
+
+    memory: int | str | None
+    scratch: Any
+
+    @classmethod
+    def _parameters(cls) -> list[str]:
+        signature = inspect.signature(cls.__init__)
+        return sorted(name for name in signature.parameters if name != "self")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            Whether those of parameters that are estimators, or have parameters, are told too, as
+            ``kernel__length_scale``.
+
+        Returns
+        -------
+        dict
+        """
+        found = {}
+        for name in self._parameters():
+            value = getattr(self, name)
+            found[name] = value
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                found.update({f"{name}__{inner}": one for inner, one in value.get_params().items()})
+        return found
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params
+            As `get_params` tells them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            There is no such parameter.
+        """
+        known = self._parameters()
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            own, _, inner = name.partition("__")
+            if own not in known:
+                raise ValueError(
+                    f"{type(self).__name__}: there is no parameter {own!r}; choose one of {', '.join(known)}."
+                )
+            if inner:
+                nested.setdefault(own, {})[inner] = value
+            else:
+                setattr(self, own, value)
+        for own, inside in nested.items():
+            getattr(self, own).set_params(**inside)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        told = []
+        for name in self._parameters():
+            value = getattr(self, name, None)
+            default = defaults[name].default
+            same = value is default or (type(value) is type(default) and repr(value) == repr(default))
+            if not same:
+                told.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether `fit` was called."""
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks an estimator: it is loaded then."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None, target_tags=TargetTags(required=False), transformer_tags=None,
+            classifier_tags=None, regressor_tags=None, input_tags=InputTags(),
+        )  # fmt: skip
+
+    # Calls ------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _runtime(self) -> Iterator[None]:
+        """Let calls inside keep this estimator's limit and scratch, where it has its own."""
+        if self.memory is None and self.scratch is None:
+            yield
+            return
+        use = current()
+        with Runtime(
+            use.memory if self.memory is None else self.memory,
+            workers=use.workers or None, threads_per_task=use.threads_per_task,
+            scratch=use.scratch if self.scratch is None else self.scratch,
+            io=use.io, progress=use.progress, scratch_quota=named_quota(use),
+        ) as own:  # fmt: skip
+            yield
+        use.last = own.last if own.last is not None else use.last
+
+    def _fitted(self) -> None:
+        """Refuse a method that needs `fit`."""
+        if self.__sklearn_is_fitted__():
+            return
+        message = f"{type(self).__name__}: it is not fitted yet; call fit first."
+        if "sklearn" in sys.modules:
+            from sklearn.exceptions import NotFittedError as Theirs
+
+            raise type("NotFittedError", (NotFittedError, Theirs), {})(message)
+        raise NotFittedError(message)
+
+
+class Regressor(Estimator):
+    """An estimator that predicts numbers."""
+
+    _estimator_type = "regressor"
+
+    predict: Any
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks a regressor."""
+        from sklearn.utils import RegressorTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R², the share of the variance of `y` that predictions explain.
+
+        Parameters
+        ----------
+        X : points
+            As for `predict`.
+        y : ndarray
+            Of one dimension, or one column for each target: their mean is returned.
+        sample_weight : ndarray, optional
+            One for each point.
+
+        Returns
+        -------
+        float
+        """
+        given = np.asarray(y, np.float64)
+        given = given.reshape(len(given), -1)
+        predicted = np.asarray(self.predict(X), np.float64).reshape(given.shape)
+        weights = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return float(np.mean(r_squared(given, predicted, weights)))
+
+
+def r_squared(y: NDArray[Any], predicted: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
+    """Return R² of each column: 1 where a constant is predicted exactly, 0 where one is not."""
+    left = (weights[:, None] * (y - predicted) ** 2).sum(axis=0)
+    mean = np.average(y, axis=0, weights=weights)
+    whole = (weights[:, None] * (y - mean) ** 2).sum(axis=0)
+    constant = np.where(left == 0, 1.0, 0.0)
+    return np.where(whole > 0, 1 - left / np.where(whole > 0, whole, 1), constant)
+
+
+_ADDED = (
+    "bytes_read", "bytes_written", "flops", "seconds", "tasks", "worker_busy_seconds", "worker_idle_seconds",
+    "ring_busy_seconds", "ring_idle_seconds",
+)  # fmt: skip
+_MOST = ("peak_memory", "least_memory", "scratch_bytes", "peak_budget")
+
+
+def together(what: str, parts: Sequence[Costs]) -> Costs:
+    """Return the plan, or the statistics, of calls that are made one after the other."""
+    told: dict[str, Any] = {"what": what}
+    names = {field.name for field in fields(parts[0])}
+    told.update({name: sum(getattr(one, name) for one in parts) for name in _ADDED if name in names})
+    told.update({name: max(getattr(one, name) for one in parts) for name in _MOST if name in names})
+    return replace(max(parts, key=lambda one: one.flops), **told)

@@ -1,0 +1,161 @@
+"""(K + alpha I) W = Y for a kernel matrix that is never stored: its factor, and the solution."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, open_core
+from .._linalg.cholesky import cholesky
+from .._linalg.matmul import matmul
+from .._linalg.solve import cho_solve, solve_triangular
+from .._resume.identity import identity
+from .._runtime.call import Call
+from .._runtime.plan import Plan, Stats
+from .._runtime.runtime import current, remember, stats
+from .base import Estimator, together
+
+__all__ = ["Factor", "Factorization", "times", "times_plan"]
+
+_DIAGONAL = 512  # elements of the diagonal read at a time
+_TOGETHER = 256  # new points whose blocks begin anew: bits do not follow from the limit
+_SHARE = 8  # a block of new points takes this part of the limit at most
+
+
+class Factor:
+    """The lower factor of K + alpha I, on disk.
+
+    Attributes
+    ----------
+    array : Array
+    solution : ndarray
+        Of the right-hand sides.
+    log_diagonal : float
+        Σ log L_ii.
+    """
+
+    def __init__(
+        self, array: Array, solution: NDArray[Any] | None = None, log_diagonal: float | None = None
+    ) -> None:
+        self.array = array
+        self.solution = np.empty((array.shape[0], 0)) if solution is None else solution
+        self.log_diagonal = float(np.log(_diagonal(array)).sum()) if log_diagonal is None else log_diagonal
+        self.done: Stats | None = None
+
+    def squared_norms(self, matrix: Any) -> NDArray[Any]:
+        """Return ‖L⁻¹ k‖² for each row k of a matrix of new points by those of fit, block by block.
+
+        n² flops a row; reads the factor once for each block.
+        """
+        rows, n = matrix.shape
+        found = np.empty(rows)
+        block = self._block(rows, n)
+        for start in range(0, rows, block):
+            sides = np.ascontiguousarray(np.asarray(matrix[start : start + block]).T)
+            solved = np.asarray(solve_triangular(self.array, sides, lower=True))
+            found[start : start + block] = np.einsum("ij,ij->j", solved, solved)
+        return found
+
+    def inverse_diagonal(self) -> NDArray[Any]:
+        """Return the diagonal of (K + alpha I)⁻¹: squared lengths of the columns of L⁻¹, block by block.
+
+        n³ flops; reads the factor once for each block, and stores nothing.
+        """
+        n = self.array.shape[0]
+        found = np.empty(n)
+        block = self._block(n, n)
+        for start in range(0, n, block):
+            sides = np.zeros((n, min(block, n - start)))
+            sides[start : start + block][np.diag_indices(sides.shape[1])] = 1
+            solved = np.asarray(solve_triangular(self.array, sides, lower=True))
+            found[start : start + block] = np.einsum("ij,ij->j", solved, solved)
+        return found
+
+    @staticmethod
+    def _block(rows: int, n: int) -> int:
+        call = Call("predict", light=True)
+        fits = call.memory // (_SHARE * 8 * max(1, n)) // _TOGETHER * _TOGETHER
+        return max(1, min(rows, max(_TOGETHER, fits)))
+
+    def squared_norms_plan(self, matrix: Any) -> Plan:
+        """Return the plan of `squared_norms`."""
+        rows, n = matrix.shape
+        block = self._block(rows, n)
+        sizes = [min(block, rows - start) for start in range(0, rows, block)]
+        plans = [solve_triangular.plan(self.array, np.empty((n, one)), lower=True) for one in sizes[:1]]
+        return together(f"deviations of {rows} points", plans * len(sizes))
+
+
+class Factorization:
+    """K + alpha I = L Lᵀ and the solution for some right-hand sides, to be planned or run."""
+
+    def __init__(self, model: Estimator, matrix: Any, shift: float, sides: NDArray[Any]) -> None:
+        self.model, self.matrix, self.shift, self.sides = model, matrix, shift, sides
+        out = getattr(model, "out", None)
+        #: of plans: where the factor goes, if not to scratch
+        self.out = None if out is None else f"{os.fspath(out)}/factor"
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"fit {self.matrix.shape[0]} points"
+
+    def plan(self) -> Plan:
+        """Count it."""
+        n = self.matrix.shape[0]
+        tile = _core.factor_tile(n, "float64")
+        planned = Array(_core.planned_array([n, n], "float64", [tile, tile]))
+        with self.model._runtime():
+            first = cholesky.plan(self.matrix, shift=self.shift, out=self.out)
+            return together(self.what, [first, cho_solve.plan(planned, self.sides)])
+
+    @property
+    def identity(self) -> list[Any]:
+        """What decides the factor's bits, for names and records."""
+        return [identity(self.matrix), self.shift, current().threads_per_task]
+
+    def run(self, out: str | None = None, finished: str | None = None) -> Factor:
+        """Do it; the factor goes to a path, or to scratch, or lies `finished` where a killed fit left it."""
+        if finished is None:
+            lower = cholesky(self.matrix, shift=self.shift, out=out)
+            first = stats()
+        else:
+            lower, first = Array(open_core(finished, "r")), None
+        solution = np.asarray(cho_solve(lower, self.sides))
+        factor = Factor(lower, solution)
+        both = [stats()] if first is None else [first, stats()]
+        factor.done = together(self.what + ("" if first else ", gone on"), both)
+        self.tell(factor)
+        return factor
+
+    @staticmethod
+    def tell(factor: Factor) -> None:
+        """Let stats() tell what both calls did, not what came after them."""
+        if factor.done is not None:
+            remember(current(), factor.done)
+
+
+def _diagonal(array: Array) -> NDArray[Any]:
+    n = array.shape[0]
+    found = np.empty(n)
+    for i in range(0, n, _DIAGONAL):
+        part = np.s_[i : min(n, i + _DIAGONAL)]
+        found[part] = np.diagonal(np.asarray(array[part, part]))
+    return found
+
+
+def times(matrix: Any, weights: NDArray[Any]) -> NDArray[Any]:
+    """Return a matrix that is computed where it is loaded, times some vectors in memory."""
+    out = np.empty((matrix.shape[0], weights.shape[1]))
+    if out.size:
+        matmul(matrix, np.ascontiguousarray(weights), out=out)
+    return out
+
+
+def times_plan(matrix: Any, weights: NDArray[Any]) -> Plan:
+    """Return the plan of `times`."""
+    return matmul.plan(matrix, weights, out=np.empty((matrix.shape[0], weights.shape[1])))

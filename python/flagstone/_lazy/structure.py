@@ -1,0 +1,98 @@
+"""Matrices of which one triangle counts, seen whole: mirrored, conjugated, with zeros or ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Lazy, lazy_array
+from .._errors.classes import ShapeError
+from .._resume.identity import identity
+from .._resume.openers import operand, told_values
+from .._resume.registers import opener
+from .mapped import core_of, member
+
+__all__ = ["hermitian", "symmetric", "triangular"]
+
+
+def symmetric(A: Any, /, uplo: str = "lower") -> Array:
+    """Return the symmetric matrix that a triangle of A is; the other triangle of A is never read.
+
+    Parameters
+    ----------
+    A : Array, Expression or ndarray
+        Square; what lies beside the triangle may be anything, or absent (`uplo=` of a result).
+    uplo : {"lower", "upper"}
+        Which triangle counts.
+
+    Returns
+    -------
+    Array
+        Read-only, an operand of every routine. A box beside the triangle is read as its mirror: a pass over
+        all of it moves the triangle's bytes twice.
+    """
+    return _structured("symmetric", A, uplo, False)
+
+
+def hermitian(A: Any, /, uplo: str = "lower") -> Array:
+    """Return the Hermitian matrix that a triangle of A is; imaginary parts of its diagonal count as zero.
+
+    Parameters
+    ----------
+    A : Array, Expression or ndarray
+        Square; what lies beside the triangle may be anything, or absent (`uplo=` of a result).
+    uplo : {"lower", "upper"}
+        Which triangle counts.
+
+    Returns
+    -------
+    Array
+        Read-only, an operand of every routine; of a real A the symmetric matrix. See `symmetric`.
+    """
+    return _structured("hermitian", A, uplo, False)
+
+
+def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> Array:
+    """Return a triangle of A with zeros beside it; the other triangle of A is never read.
+
+    Parameters
+    ----------
+    A : Array, Expression or ndarray
+        Square.
+    uplo : {"lower", "upper"}
+        Which triangle counts.
+    unit_diagonal : bool
+        Take ones for the diagonal, whatever A has there.
+
+    Returns
+    -------
+    Array
+        Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once.
+    """
+    return _structured("triangular", A, uplo, bool(unit_diagonal))
+
+
+def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:
+    if uplo not in ("lower", "upper"):
+        raise ShapeError(f"{kind}: uplo is {uplo!r}; 'lower' or 'upper' is needed.")
+    one = member(kind, given)
+    shape = tuple(one.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ShapeError(f"{kind}: A is {shape_text(shape)}; a square matrix is needed.")
+    if unit_diagonal and one.dtype == np.float16:
+        raise ShapeError(f"{kind}: unit_diagonal of float16 is not possible; convert A (astype).")
+    core = _core.structured_array(core_of(one), kind, uplo == "lower", unit_diagonal)
+
+    def told() -> list[Any]:
+        kept = identity(one) if isinstance(one, Array) else told_values(one)
+        return [kind, kept, uplo, unit_diagonal]
+
+    return lazy_array(core, Lazy(f"the {uplo} triangle of a matrix, {kind}", (one,), "structured", told))
+
+
+@opener("structured")
+def _again(kind: str, told: dict[str, Any], uplo: str, unit_diagonal: bool) -> Array:
+    return _structured(kind, operand("a member", told), uplo, unit_diagonal)

@@ -1,0 +1,198 @@
+"""LU factorization, with partial pivoting, of matrices larger than memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._expression.operand import lazy_operand
+from .._output.place import IN_MEMORY, Place
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .operands import as_factored
+from .right import Right
+
+__all__ = ["LuCall", "LuFactor", "lu_factor", "lu_flops", "lu_solve"]
+
+
+class LuFactor(NamedTuple):
+    """What `lu_factor` returns.
+
+    Attributes
+    ----------
+    lu : Array
+        L below the diagonal, whose own ones are not stored, and U on and above it.
+    piv : ndarray of int64
+        With which row each row was exchanged, one after the other.
+    """
+
+    lu: Array
+    piv: NDArray[np.int64]
+
+
+def lu_flops(n: int, dtype: np.dtype[Any]) -> float:
+    """Return the flops of a factorization."""
+    return 2 * float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
+
+
+class LuCall(Routine[LuFactor]):
+    """The checked arguments of one factorization."""
+
+    def __init__(self, call: Call, a: Any, out: Any) -> None:
+        self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
+        _core.check_lu(call.who, self.a.factor)
+        n, dtype = self.a.shape[0], self.a.dtype
+        tile = (_core.lu_tile(n), _core.lu_tile(n))
+        self.place = Place(call, (n, n), dtype, out, tile, called="factor", advice="they must agree")
+        self.place.chunks = tile  # of an Array too: a factor is written in whole tiles
+        self.place.reads = self.a.reads
+        self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
+        super().__init__(call, [self.place, self.pivots])
+        call.on(*self.a.paths)
+        call.outputs = 0 if self.place.in_memory else 1
+
+    @property
+    def what(self) -> str:
+        return f"{self.call.who} {shape_text(self.a.shape)}, {self.a.dtype}"
+
+    def how(self, job: Any) -> How:
+        return How("left-looking slabs")
+
+    def job(self, at: At) -> _core.Job:
+        return _core.lu_job(self.call.who, self.a.factor, at(self.place), at(self.pivots))
+
+    def effort(self) -> tuple[float, float]:
+        return lu_flops(self.a.shape[0], self.a.dtype), self.place.nbytes
+
+    def result(self, job: Any) -> LuFactor:
+        return LuFactor(self.place.close(), self.pivots.close())
+
+
+class _LuSolve(Routine[Any]):
+    """The checked arguments of one solve with a factor that is there."""
+
+    def __init__(self, call: Call, factor: Any, b: Any, out: Any) -> None:
+        try:
+            lu, piv = factor
+        except (TypeError, ValueError):
+            raise ShapeError(f"{call.who}: a pair (lu, piv) is needed, as lu_factor returns it.") from None
+        self.lu = Operand.matrix(call, as_factored(call, lazy_operand(call, lu)), "lu")
+        if self.lu.transposed or self.lu.conjugated:
+            raise ShapeError(f"{call.who}: lu is transposed or conjugated; give it as lu_factor returned it.")
+        self.right = Right(call, b, out, self.lu.dtype)
+        _core.check_substitute(
+            call.who, _core.TriangularOperand(self.lu.factor, True, True), self.right.b.factor
+        )
+        self.pivots = checked_pivots(call, piv, self.lu.shape[0])
+        super().__init__(call, [self.right.place])
+        call.on(*self.lu.paths, *self.right.b.paths)
+        call.outputs = 0 if self.right.place.in_memory else 1
+
+    @property
+    def what(self) -> str:
+        by = f"{shape_text(self.lu.shape)} by {shape_text(self.right.b.shape)}"
+        return f"{self.call.who} {by}, {self.lu.dtype}"
+
+    def how(self, job: Any) -> How:
+        return How("substitution", 2)
+
+    def job(self, at: At) -> _core.Job:
+        pivots = _core.memory_array(self.pivots)
+        return _core.lu_solve_job(self.lu.core, pivots, self.right.b.factor, at(self.right.place))
+
+    def result(self, job: Any) -> Any:
+        return self.right.solution(super().result(job))
+
+
+def checked_pivots(call: Call, piv: Any, n: int) -> NDArray[np.int64]:
+    """Return the exchanges of rows: n whole numbers, none above its own row."""
+    pivots = np.asarray(piv)
+    good = pivots.shape == (n,) and pivots.dtype.kind in "iu"
+    if not good or (n > 0 and ((pivots < np.arange(n)).any() or pivots.max() >= n)):
+        raise ShapeError(
+            f"{call.who}: piv must be {n} whole numbers, each at least its own place and below {n}; give it "
+            "as lu_factor returned it."
+        )
+    return np.ascontiguousarray(pivots, np.int64)
+
+
+@routine
+def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) -> Prepared[LuFactor]:
+    """Return the LU factorization of a square matrix, with LAPACK's partial pivoting, inside a memory limit.
+
+    Parameters
+    ----------
+    a : Array, Expression or ndarray, n x n
+        float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
+    out : path, Array or ndarray, optional
+        Where the factor goes, as in `cholesky`. Default: scratch.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    LuFactor
+        Named tuple ``(lu, piv)`` for `lu_solve`, laid out as SciPy's. A zero pivot is no error here: U has a
+        zero on its diagonal.
+
+    Raises
+    ------
+    NumericalError
+        `a` has NaN or Inf; ``error.index`` is the order of the leading minor that has it.
+    ShapeError
+        `a` is not square, or of another dtype.
+    BudgetError
+        The limit is too small; names the least that works: two columns of tiles, 1,024 n elements at most.
+
+    Notes
+    -----
+    2 n³/3 flops (complex: four times as many). Each pivot is the largest of its whole column. Left-looking by
+    slabs of w columns, as many as fit: reads s (n³/(3w) + 3n²/2) bytes for s-byte elements, writes 3 s n²/2,
+    of which a half each is the pass that brings L's rows into their final order.
+    """
+    return LuCall(Call("lu_factor", memory), a, out)
+
+
+@routine
+def lu_solve(
+    lu_and_piv: Any, b: Any, /, *, out: Any = None, memory: int | str | None = None
+) -> Prepared[Any]:
+    """Return x with a x = b, given what `lu_factor` made of a, inside a memory limit.
+
+    Parameters
+    ----------
+    lu_and_piv : LuFactor or pair
+        What `lu_factor` (or SciPy's) returned.
+    b : Array, Expression or ndarray, n or n x m
+        Right-hand sides.
+    out : path, Array or ndarray, optional
+        Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    ndarray or Array
+        The solution, of b's shape.
+
+    Raises
+    ------
+    NumericalError
+        U has a zero on its diagonal; ``error.index`` counts from 1.
+    ShapeError
+        The shapes or dtypes do not conform.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    2 n² m flops (complex: four times as many). Reads the factor, of which L's half twice, for every group of
+    columns of x that fits into half of the limit, b once; writes s n m.
+    """
+    return _LuSolve(Call("lu_solve", memory), lu_and_piv, b, out)

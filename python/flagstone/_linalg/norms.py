@@ -1,0 +1,118 @@
+"""Norms of vectors and matrices: one read, computed when they are needed or at once inside a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._expression import norms
+from .._expression.compute import compute
+from .._expression.reductions import Reduced
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, routine
+
+__all__ = ["matrix_norm", "vector_norm"]
+
+
+class _Pending:
+    """A reduction that was checked: pending, or computed now where a limit or a place was given."""
+
+    def __init__(self, pending: Reduced, out: Any, memory: Any) -> None:
+        self.pending, self.out, self.memory = pending, out, memory
+
+    def plan(self) -> Plan:
+        return compute.plan(self.pending, out=self.out, memory=self.memory)
+
+    def run(self) -> Any:
+        if self.out is None and self.memory is None:
+            return self.pending
+        return compute(self.pending, out=self.out, memory=self.memory)
+
+
+@routine
+def vector_norm(
+    x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2,
+    out: Any = None, memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return the norms of the vectors along `axis`, of all elements by default.
+
+    Parameters
+    ----------
+    x : Array or Expression
+        Of any dtype; whole numbers are taken as float64.
+    axis : int or tuple of int, optional
+        What one vector lies along.
+    keepdims : bool
+        Leave the axes in place with extent 1.
+    ord : number
+        2: the Euclidean norm, whose squares neither overflow nor underflow. 1: the sum of absolute values.
+        ``fl.inf``: the largest, ``-fl.inf``: the smallest. 0: how many are not zero. p: (sum |x|^p)^(1/p),
+        unscaled.
+    out : path, Array or ndarray, optional
+        Where the norms go; computed now.
+    memory : int or str, optional
+        Most resident memory of the whole process; computed now.
+
+    Returns
+    -------
+    Reduced
+        Pending until needed: ``fl.compute(...)`` takes several of one array in one pass. With `out` or
+        `memory` the number, the ndarray or `out`.
+
+    Raises
+    ------
+    ShapeError
+        `ord` is no real number; the smallest of nothing.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    Reads x once; 2 flops an element. Squares are summed at one of three scales (Blue's algorithm as in LAPACK
+    3.10, Anderson 2017), compensated between blocks. NaN gives NaN, Inf without NaN Inf. The same bits for
+    every limit and number of workers.
+    """
+    return _Pending(norms.vector_norm(x, axis, keepdims, ord), out, memory)
+
+
+@routine
+def matrix_norm(
+    x: Any, /, *, keepdims: bool = False, ord: float | str = "fro", out: Any = None,
+    memory: int | str | None = None,
+) -> Prepared[Any]:  # fmt: skip
+    """Return the norms of the matrices in the last two dimensions.
+
+    Parameters
+    ----------
+    x : Array or Expression
+        With two dimensions or more.
+    keepdims : bool
+        Leave the last two dimensions in place with extent 1.
+    ord : {"fro", "max", 1, -1, inf, -inf}
+        "fro": the square root of the sum of squares, which neither overflow nor underflow. "max": the largest
+        absolute value. 1 and ``fl.inf``: the largest sum of absolute values of a column, of a row; -1 and
+        ``-fl.inf``: the least.
+    out : path, Array or ndarray, optional
+        Where the norms go; computed now.
+    memory : int or str, optional
+        Most resident memory of the whole process; computed now.
+
+    Returns
+    -------
+    Reduced
+        Pending until needed: ``fl.compute(...)`` takes several of one array in one pass. With `out` or
+        `memory` the number, the ndarray or `out`.
+
+    Raises
+    ------
+    ShapeError
+        x has one dimension; `ord` is none of these.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    Reads x once; 2 flops an element. Sums of float64 are compensated, sums of float32 are in float64. NaN
+    gives NaN, as LAPACK 3.12's ``lange``. 1 and inf hold 16 bytes for each column or row of a tile. The
+    matrix without elements has norm 0.
+    """
+    return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)

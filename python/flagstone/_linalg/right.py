@@ -1,0 +1,77 @@
+"""Right-hand sides and solutions: given and returned as a vector or a matrix, in memory or as Arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._expression.expression import Expression
+from .._expression.operand import lazy_operand
+from .._output.create import from_numpy
+from .._output.place import IN_MEMORY, Place
+from .._runtime.arguments import unmasked
+from .._runtime.call import Call
+from .operands import dimensions
+
+__all__ = ["Right"]
+
+
+class Right:
+    """The right-hand sides of one solve, and where the solution goes.
+
+    A vector or an ndarray gives an ndarray, unless it is an Array (then an Array in memory) or `out` says
+    where; an Array of two dimensions gives an Array.
+    """
+
+    def __init__(self, call: Call, b: Any, out: Any, dtype: np.dtype[Any]) -> None:
+        self.vector = dimensions(b) == 1
+        self.stored = isinstance(b, (Array, Expression))
+        if self.vector and not (out is None or isinstance(out, np.ndarray)):
+            raise ShapeError(
+                f"{call.who}: b is a vector, whose solution is in memory; give out= an ndarray, or b as one "
+                "column."
+            )
+        self.b = Operand.matrix(call, _matrix(call, b, dtype), "b")
+        n, m = self.b.shape
+        if self.vector and out is not None:
+            if out.shape != (n,):
+                raise ShapeError(
+                    f"{call.who}: out is {shape_text(out.shape)} and the solution is {n}; they must agree."
+                )
+            out = out.reshape(n, 1)
+        self.out = out
+        in_memory = out is None and (self.vector or not self.stored)
+        tile = (_core.factor_tile(n, dtype.name), _core.right_tile(m))
+        target = IN_MEMORY if in_memory else out
+        self.place = Place(call, (n, m), dtype, target, tile, called="solution", advice="they must agree")
+        self.place.chunks = tile
+        self.place.reads = None if in_memory else self.b.reads
+
+    def solution(self, result: Any) -> Any:
+        """Return the solution as b was given."""
+        if not self.vector:
+            return result
+        if self.out is not None:
+            return self.out.reshape(-1)
+        return from_numpy(result.reshape(-1)) if self.stored else result.reshape(-1)
+
+
+def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
+    """Return b as a matrix; in memory in the dtype of the solution, where NumPy would convert it so."""
+    b = lazy_operand(call, b)
+    if isinstance(b, Array):
+        if b.ndim != 1:
+            return b
+        call.room("the vector b", b.nbytes)
+    values = np.asarray(unmasked(call.who, b))
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.dtype == dtype or values.dtype.kind not in "biufc" or np.result_type(values, dtype) != dtype:
+        return values
+    call.room(f"b in {dtype}", values.size * dtype.itemsize)
+    return values.astype(dtype)

@@ -1,0 +1,30 @@
+#pragma once
+// Solves with triangular factors: forward and back substitution with any number of right-hand sides.
+#include <vector>
+
+#include "flagstone/algorithms/tiled/operand.hpp"
+#include "flagstone/runtime/runtime.hpp"
+
+namespace flagstone::linalg {
+
+/// op(T) of which one triangle counts: the lower one of op(T), or the upper one. The other is not read.
+struct TriangularOperand {
+  Operand matrix;
+  bool lower = true;
+  bool unit = false;  // ones on the diagonal, whatever is stored there
+};
+TriangularOperand adjoint(TriangularOperand x);
+
+/// ShapeError unless T is square, B has its rows and dtype, and X B's shape.
+void check_substitute(const char* who, const TriangularOperand& t, const Operand& b, const Array* x);
+/// X := Tₘ⁻¹ … T₁⁻¹ B. `x` is written whole and overlaps nothing that is read. The tiles are functions of shapes and
+/// dtype, so the bits are; the budget decides how many columns of X go through the sweeps together. A run throws
+/// PivotError with the first zero on a diagonal.
+/// Cost: n² m flops a factor (complex: four times); each factor's triangle is read once for every group of columns of X
+/// that fits into the budget, B once.
+void substitute(Graph& graph, const char* who, const std::vector<TriangularOperand>& factors, const Operand& b,
+                const Array& x);
+/// Columns of a tile of X: with factor_tile rows the chunks that a new one should have.
+Index right_tile(Index columns);
+
+}  // namespace flagstone::linalg

@@ -1,0 +1,225 @@
+#include "flagstone/algorithms/linalg/rank_k.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "flagstone/algorithms/linalg/kept_operand.hpp"
+#include "flagstone/algorithms/linalg/superblock.hpp"
+#include "flagstone/algorithms/tiled/tile_tasks.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
+
+namespace flagstone::linalg {
+namespace {
+
+constexpr Index wanted_chains = 16, least_chain = 8;  // sums at a time; steps of one, or adding up is felt
+
+Operand adjoint_of(const Operand& x, bool conjugate) {
+  return {x.array, !x.transpose, x.conjugate != (conjugate && is_complex(x.array.dtype()))};
+}
+
+/// Where tiles of C lie, and which of two mirrored ones is computed: (i, j) with i >= j, or seen from the upper half.
+struct Pair {
+  Index row, col;
+};
+
+/// One call of rank_k: the tiles, and the tasks on them.
+class Update {
+ public:
+  Update(Graph& graph, const Operand& a, const Operand* b, const Array* c_in, const Array& c_out,
+         const RankKOptions& options)
+      : graph_(graph),
+        options_(options),
+        c_in_(c_in),
+        c_out_(c_out),
+        tile_(symmetric_tile(a, adjoint_of(a, options.hermitian), c_out)),
+        stages_(graph, options.checkpoint),
+        finished_(stages_, c_out, {tile_.rows, tile_.cols}),
+        size_(choose_square_superblock(a, adjoint_of(a, options.hermitian), c_out, tile_, graph.budget(),
+                                       graph.workers())),
+        kept_a_(kept(a)),
+        C_({c_out}, {a.rows(), tile_.rows, tile_.rows}, {a.rows(), tile_.cols, tile_.cols}) {
+    if (b) kept_b_.emplace(kept(*b));
+    const Operand x = kept_a_.operand(), y = b ? kept_b_->operand() : x;
+    const std::complex<double> other = options.hermitian ? std::conj(options.alpha) : options.alpha;
+    terms_.push_back({options.alpha, left(x), right(y), &kept_a_, b ? &*kept_b_ : &kept_a_});
+    if (b) terms_.push_back({other, left(y), right(x), &*kept_b_, &kept_a_});
+    steps_ = terms_[0].left.cols();
+    half_of_diagonal_ = !b && steps_ > 0 && (options.hermitian || !is_complex(c_out.dtype()));
+    groups_ = rank_k_groups(C_.rows(), steps_);
+    for (Index g = 1; g < groups_; ++g) {
+      const Array sum = graph.temporary(c_out.shape(), c_out.dtype(), {tile_.rows, tile_.cols});
+      sums_.emplace_back(Operand{sum}, Cut{a.rows(), tile_.rows, tile_.rows}, Cut{a.rows(), tile_.cols, tile_.cols});
+    }
+    note();
+  }
+
+  void run() {
+    graph_.trust_order(true);
+    graph_.look_ahead(static_cast<std::size_t>(2 * size_.tile_rows * size_.tile_cols * groups_ + 64));
+    const Index blocks = ceil_div(C_.rows(), size_.tile_rows);
+    for (Index p = 0; p < blocks; ++p)
+      for (Index q = 0; q <= p; ++q) block(p, q);
+    graph_.trust_order(false);
+  }
+
+ private:
+  struct Term {
+    std::complex<double> alpha;
+    Tiled left, right;
+    KeptOperand *left_kept, *right_kept;
+  };
+
+  /// A lazy operand is read once for every superblock that its rows meet.
+  KeptOperand kept(const Operand& x) {
+    const Shape box = x.transpose ? Shape{size_.a_depth, size_.a_outer} : Shape{size_.a_outer, size_.a_depth};
+    return {graph_, x, box, ceil_div(ceil_div(x.rows(), tile_.rows), size_.tile_rows)};
+  }
+  Tiled left(const Operand& x) const {
+    return {x, {x.rows(), tile_.rows, size_.a_outer}, {x.cols(), tile_.depth, size_.a_depth}};
+  }
+  Tiled right(const Operand& x) const {
+    return {adjoint_of(x, options_.hermitian),
+            {x.cols(), tile_.depth, size_.a_depth},
+            {x.rows(), tile_.cols, size_.a_outer}};
+  }
+
+  void note() {
+    if (!options_.notes) return;
+    std::string& text = options_.notes->text;
+    for (const Term& term : terms_)
+      if (const std::string said = term.left_kept->note(); !said.empty() && text.empty()) text = "A is " + said;
+    if (groups_ > 1) text += (text.empty() ? "" : "; ") + std::to_string(groups_) + " sums side by side";
+    for (const Term& term : terms_) options_.notes->scratch_bytes += term.left_kept->scratch_bytes();
+  }
+
+  /// The tile that is computed, and its mirror.
+  MatrixTile computed(Pair at) const { return options_.half == Half::upper ? C_(at.col, at.row) : C_(at.row, at.col); }
+  MatrixTile mirrored(Pair at) const { return C_(at.col, at.row); }
+
+  std::vector<Pair> unfinished(Index p, Index q) const {
+    std::vector<Pair> pairs;
+    const Index edge = size_.tile_rows;
+    for (Index i = p * edge; i < std::min(C_.rows(), (p + 1) * edge); ++i)
+      for (Index j = q * edge; j <= i && j < (q + 1) * edge; ++j)
+        if (!finished_.holds(C_(i, j).region.box) || !finished_.holds(C_(j, i).region.box)) pairs.push_back({i, j});
+    return pairs;
+  }
+
+  void block(Index p, Index q) {
+    const std::vector<Pair> pairs = unfinished(p, q);
+    for (Index k = 0; k < std::max<Index>(1, steps_); ++k)
+      for (const Pair at : pairs) add(at, k);
+    for (Index stride = 1; stride < groups_; stride *= 2)
+      for (Index g = 0; g + stride < groups_; g += 2 * stride)
+        for (const Pair at : pairs) {
+          MatrixTile to = of_group(at, g);
+          to.again = g > 0 || 2 * stride < groups_;
+          sum_up(graph_, of_group(at, g + stride), to);
+        }
+    for (const Pair at : pairs) {
+      if (at.row == at.col)
+        mirror(graph_, options_.hermitian, computed(at), computed(at));
+      else if (options_.half == Half::both)
+        mirror(graph_, options_.hermitian, computed(at), mirrored(at));
+      finished_.finish(C_(at.row, at.col).region.box);
+      finished_.finish(C_(at.col, at.row).region.box);
+    }
+    finished_.offer();
+  }
+
+  MatrixTile of_group(Pair at, Index group) const {
+    return group == 0 ? computed(at) : sums_[static_cast<std::size_t>(group - 1)](at.row, at.col);
+  }
+
+  /// Step k of a tile: what it adds to the sum of its group.
+  void add(Pair at, Index k) {
+    const Index group = k % groups_;
+    MatrixTile c = of_group(at, group);
+    c.again = groups_ > 1;
+    const bool first = k < groups_;
+    std::complex<double> beta = !first ? 1.0 : group == 0 && c_in_ ? options_.beta : 0.0;
+    const Array* old = first && group == 0 ? c_in_ : nullptr;
+    const bool upper = options_.half == Half::upper;
+    if (old && at.row == at.col) {  // of C one triangle counts, and products take the lower one
+      copy(graph_, {*old, c.region.box}, c);
+      if (upper) mirror(graph_, options_.hermitian, transposed(c), transposed(c));
+      old = nullptr;
+    }
+    for (const Term& term : terms_) {
+      const MatrixTile x = upper ? term.left(at.col, k) : term.left(at.row, k);
+      const MatrixTile y = upper ? term.right(k, at.row) : term.right(k, at.col);
+      if (steps_ > 0) term.left_kept->need(x.region), term.right_kept->need(y.region);
+      if (at.row == at.col && half_of_diagonal_)
+        herk(graph_, term.alpha.real(), x, beta.real(), c);
+      else
+        gemm(graph_, term.alpha, x, y, beta, c, old);
+      beta = 1.0, old = nullptr;
+    }
+  }
+
+  Graph& graph_;
+  const RankKOptions& options_;
+  const Array* c_in_;
+  Array c_out_;
+  ProductTile tile_;
+  Stages stages_;
+  FinishedTiles finished_;
+  Superblock size_;
+  KeptOperand kept_a_;
+  std::optional<KeptOperand> kept_b_;
+  Tiled C_;
+  std::vector<Tiled> sums_;  // of groups but the first, which sums in C itself
+  std::vector<Term> terms_;
+  Index steps_ = 0, groups_ = 1;
+  bool half_of_diagonal_ = false;  // BLAS has no complex symmetric one of tiles in C order and any op
+};
+
+}  // namespace
+
+Index rank_k_groups(Index tiles, Index steps) {
+  const Index pairs = tiles * (tiles + 1) / 2;
+  return std::max<Index>(1, std::min(ceil_div(wanted_chains, std::max<Index>(1, pairs)), steps / least_chain));
+}
+
+void check_rank_k(const Operand& a, const Operand* b, const Array* c, const RankKOptions& options) {
+  const auto say = [](Index rows, Index cols) { return std::to_string(rows) + " x " + std::to_string(cols); };
+  const auto two_d = [](const Array& array, const char* name) {
+    if (array.ndim() != 2)
+      throw ShapeError(std::string("rank_k_update: ") + name + " has " + std::to_string(array.ndim()) +
+                       " dimensions; two are needed.");
+  };
+  two_d(a.array, "A");
+  const Dtype dtype = a.array.dtype();
+  if (real_part_of(dtype) != Dtype::float32 && real_part_of(dtype) != Dtype::float64)
+    throw ShapeError("rank_k_update: A is " + std::string(name_of(dtype)) +
+                     "; float32, float64, complex64 or complex128 is needed.");
+  if (b) {
+    two_d(b->array, "B");
+    if (b->rows() != a.rows() || b->cols() != a.cols() || b->array.dtype() != dtype)
+      throw ShapeError("rank_k_update: A is " + say(a.rows(), a.cols()) + " " + std::string(name_of(dtype)) +
+                       " and B is " + say(b->rows(), b->cols()) + " " + std::string(name_of(b->array.dtype())) +
+                       "; they must agree.");
+  }
+  if (c) {
+    two_d(*c, "C");
+    if (c->shape()[0] != a.rows() || c->shape()[1] != a.rows() || c->dtype() != dtype)
+      throw ShapeError("rank_k_update: C is " + say(c->shape()[0], c->shape()[1]) + " " +
+                       std::string(name_of(c->dtype())) + " and the result " + say(a.rows(), a.rows()) + " " +
+                       std::string(name_of(dtype)) + "; they must agree.");
+  }
+  const bool real_factors = options.hermitian || !is_complex(dtype);
+  if (real_factors && (options.beta.imag() != 0 || (options.alpha.imag() != 0 && (!b || !is_complex(dtype)))))
+    throw ShapeError("rank_k_update: alpha or beta is complex and the result Hermitian; give real ones.");
+}
+
+void rank_k(Graph& graph, const Operand& a, const Operand* b, const Array* c_in, const Array& c_out,
+            const RankKOptions& options) {
+  check_rank_k(a, b, &c_out, options);
+  if (c_in) check_rank_k(a, b, c_in, options);
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
+  Update(graph, a, b, c_in, c_out, options).run();
+}
+
+}  // namespace flagstone::linalg

@@ -1,0 +1,108 @@
+#include "flagstone/kernel/factor/getrf.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/layout.hpp"
+#include "flagstone/kernel/factor/trsm.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+constexpr Index narrow = 16;  // columns that are done one by one: their rows are a cache line or two
+
+template <class T>
+auto weight(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::abs(x);
+  else
+    return std::abs(x.real()) + std::abs(x.imag());
+}
+
+template <class T>
+int by_columns(const Tile& tile, std::int64_t* pivots) {
+  const Index m = tile.shape[0], n = tile.shape[1];
+  const Index row = tile.strides[0] / static_cast<Index>(sizeof(T)),
+              col = tile.strides[1] / static_cast<Index>(sizeof(T));
+  T* const a = tile.as<T>();
+  int info = 0;
+  for (Index j = 0; j < n; ++j) {
+    Index best = j;
+    for (Index i = j + 1; i < m; ++i)
+      if (weight(a[i * row + j * col]) > weight(a[best * row + j * col])) best = i;
+    pivots[j] = best;
+    const T pivot = a[best * row + j * col];
+    if (pivot == T{}) {
+      if (info == 0) info = static_cast<int>(j) + 1;
+      continue;  // the whole column is zero: there is nothing to eliminate
+    }
+    for (Index k = 0; k < n && best != j; ++k) std::swap(a[j * row + k * col], a[best * row + k * col]);
+    for (Index i = j + 1; i < m; ++i) {
+      T* const at = a + i * row;
+      const T factor = at[j * col] /= pivot;
+      for (Index k = j + 1; k < n; ++k) at[k * col] -= factor * a[j * row + k * col];
+    }
+  }
+  return info;
+}
+
+Tile rows(const Tile& t, Index first, Index last) { return subtile(t, {{first, 0}, {last - first, t.shape[1]}}); }
+
+Tile cols(const Tile& t, Index first, Index last) { return subtile(t, {{0, first}, {t.shape[0], last - first}}); }
+
+int factor(const Tile& a, std::int64_t* pivots) {
+  const Index m = a.shape[0], n = a.shape[1];
+  if (n <= narrow) return visit_blas_type(a.dtype, [&]<class T>(T) { return by_columns<T>(a, pivots); });
+  const Index half = n / 2 / 8 * 8;
+  const Tile left = cols(a, 0, half), right = cols(a, half, n), none{nullptr, a.dtype, {0, half}, a.strides, 0};
+  const std::span<std::int64_t> first(pivots, half), second(pivots + half, n - half);
+  const int info = factor(left, first.data());
+  laswp(none, right, 0, 0, first);
+  trsm(Side::left, {Uplo::lower, {}, true}, 1.0, rows(left, 0, half), rows(right, 0, half));
+  gemm(-1.0, rows(left, half, m), {}, rows(right, 0, half), {}, 1.0, rows(right, half, m), nullptr);
+  const int later = factor(rows(right, half, m), second.data());
+  for (std::int64_t& pivot : second) pivot += half;
+  laswp(none, left, 0, half, second);
+  return info != 0 || later == 0 ? info : later + static_cast<int>(half);
+}
+
+}  // namespace
+
+int getrf(const Tile& a, std::span<std::int64_t> pivots) {
+  column_view("getrf", a);
+  if (a.shape[0] < a.shape[1] || static_cast<Index>(pivots.size()) != a.shape[1])
+    throw ShapeError("getrf: the tile is " + to_string(a.shape) + " with room for " + std::to_string(pivots.size()) +
+                     " pivots; as many rows as columns, and one pivot a column, are needed.");
+  return factor(a, pivots.data());
+}
+
+void laswp(const Tile& upper, const Tile& lower, Index origin, Index first, std::span<const std::int64_t> pivots,
+           bool backwards) {
+  const Index above = upper.shape[0], width = lower.shape[1];
+  const auto item = static_cast<Index>(size_of(lower.dtype));
+  const auto exchange = [&](Index one, Index other, Index begin, Index end) {
+    const auto row = [&](Index r) -> std::pair<std::byte*, Index> {
+      return r < above ? std::pair{upper.data + r * upper.strides[0], upper.strides[1]}
+                       : std::pair{lower.data + (r - above) * lower.strides[0], lower.strides[1]};
+    };
+    const auto [x, x_step] = row(one);
+    const auto [y, y_step] = row(other);
+    if (x_step == item && y_step == item)
+      std::swap_ranges(x + begin * item, x + end * item, y + begin * item);
+    else
+      for (Index k = begin; k < end; ++k) std::swap_ranges(x + k * x_step, x + k * x_step + item, y + k * y_step);
+  };
+  const auto count = static_cast<Index>(pivots.size());
+  // A few columns at a time, so that rows that are exchanged again are still in the nearest cache.
+  const Index stripe = 512 / item;
+  for (Index begin = 0; begin < width; begin += stripe)
+    for (Index step = 0; step < count; ++step) {
+      const Index i = backwards ? count - 1 - step : step;
+      const Index one = first + i - origin, other = static_cast<Index>(pivots[i]) - origin;
+      if (one != other) exchange(one, other, begin, std::min(width, begin + stripe));
+    }
+}
+
+}  // namespace flagstone::kernel

@@ -1,0 +1,159 @@
+"""Solves with factors, and by factoring: dtypes, triangles, right-hand sides as they were given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import flagstone as fl
+from flagstone import linalg
+from tests.factor.matrices import RAGGED, definite, eps, solve_error
+from tests.support.processes import DTYPES, KINDS, random_matrix, stored
+
+
+@pytest.mark.parametrize("n", RAGGED)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("upper", [False, True])
+def test_cho_solve(tmp_path, rng, n, dtype, upper):
+    a, b = definite(rng, n, dtype), random_matrix(rng, (n, 3), dtype)
+    factor = linalg.cholesky(a, upper=upper)
+    x = linalg.cho_solve((factor, False) if upper else factor, b)
+    assert isinstance(x, np.ndarray)
+    assert solve_error(a, x, b) <= 25 * eps(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_solve_of_a_definite_matrix(tmp_path, rng, dtype, kind):
+    a, b = definite(rng, 530, dtype), random_matrix(rng, (530, 7), dtype)
+    x = linalg.solve(stored(a, kind, tmp_path / "a"), stored(b, kind, tmp_path / "b"), assume_a="pos")
+    assert solve_error(a, np.asarray(x), b) <= 25 * eps(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_solve_triangular(rng, dtype, trans, lower, unit):
+    n = 700
+    a = random_matrix(rng, (n, n), dtype) / 40
+    if not unit:
+        a[np.diag_indices(n)] += 2
+    a[np.triu_indices(n, 1) if lower else np.tril_indices(n, -1)] = np.nan  # nobody looks there
+    if unit:
+        a[np.diag_indices(n)] = np.nan
+    b = random_matrix(rng, (n, 5), dtype)
+    x = linalg.solve_triangular(a, b, trans=trans, lower=lower, unit_diagonal=unit)
+    t = np.tril(a, -1) if lower else np.triu(a, 1)
+    t = t + (np.eye(n, dtype=dtype) if unit else np.diag(np.diag(a)))
+    op = {"N": t, "T": t.T, "C": t.conj().T}[trans if isinstance(trans, str) else "NTC"[trans]]
+    assert solve_error(op, x, b) <= 25 * eps(dtype)
+
+
+def test_right_hand_sides_come_back_as_they_were_given(tmp_path, rng):
+    a = definite(rng, 300, "float64")
+    factor = linalg.cholesky(a)
+    b = rng.standard_normal((300, 4))
+    on_disk = fl.from_numpy(b, str(tmp_path / "b.zarr"))
+    expected = linalg.cho_solve(factor, b)
+    made = linalg.cho_solve(factor, on_disk)
+    assert isinstance(made, fl.Array)
+    assert np.array_equal(np.asarray(made), expected)
+    assert np.array_equal(np.asarray(linalg.cho_solve(factor, on_disk * 1)), expected)
+    vector = linalg.cho_solve(factor, b[:, 0])
+    assert isinstance(vector, np.ndarray)
+    assert vector.shape == (300,)
+    assert solve_error(a, vector, b[:, 0]) <= 25 * eps("float64")
+    stored_vector = fl.from_numpy(b[:, 0].copy(), str(tmp_path / "v.zarr"))
+    one = linalg.cho_solve(factor, stored_vector)
+    assert isinstance(one, fl.Array)
+    assert np.array_equal(np.asarray(one), vector)
+    out = np.full((300, 4), np.nan)
+    assert linalg.cho_solve(factor, b, out=out) is out
+    assert np.array_equal(out, expected)
+    line = np.full(300, np.nan)
+    assert np.array_equal(linalg.cho_solve(factor, b[:, 0], out=line), vector)
+    assert np.array_equal(line, vector)
+    path = linalg.cho_solve(factor, b, out=tmp_path / "x.npy")
+    assert np.array_equal(np.load(path.path), expected)
+    whole_numbers = linalg.cho_solve(factor, np.arange(300))
+    assert whole_numbers.dtype == np.float64
+
+
+def test_many_right_hand_sides_in_groups(tmp_path, isolated, rng):
+    """Columns of x that do not fit together: the factor is read again for each group, with the same bits."""
+    np.save(tmp_path / "a.npy", definite(rng, 1500, "float64"))
+    np.save(tmp_path / "b.npy", rng.standard_normal((1500, 2600)))
+    found = isolated("""
+        import hashlib
+        factor = fl.linalg.cholesky(fl.open("a.npy"), out="l.zarr")
+        from tests.promises.test_limits import least_limit
+        b, result = fl.open("b.npy"), []
+        work = lambda: fl.linalg.cho_solve(factor, b, out="x.zarr")
+        for workers in (1, 2):
+            for more in (0, 12 << 20, 4 << 30):
+                with fl.Runtime(workers=workers, memory=least_limit(work, workers) + more):
+                    x = work()
+                    read = fl.stats().bytes_read
+                result.append([hashlib.blake2b(np.asarray(x).tobytes()).hexdigest(), read])
+        x = np.asarray(x)
+        a, b = np.load("a.npy"), np.load("b.npy")
+        error = abs(a @ x - b).max() / (abs(a).sum(1).max() * abs(x).max() * 1500)
+        result = [result, error]
+    """)
+    assert len({digest for digest, _ in found[0]}) == 1
+    assert found[0][0][1] > found[0][-1][1]  # under the least limit more is read
+    assert found[1] <= 25 * eps("float64")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_zero_on_the_diagonal(rng, dtype):
+    t = np.tril(random_matrix(rng, (700, 700), dtype) / 30) + 3 * np.eye(700, dtype=dtype)
+    t[600, 600] = 0
+    with pytest.raises(fl.NumericalError, match="element 600 of its diagonal is zero") as caught:
+        linalg.solve_triangular(t, np.ones(700, dtype), lower=True)
+    assert caught.value.index == 601
+    assert np.isfinite(linalg.solve_triangular(t, np.ones(700, dtype), lower=True, unit_diagonal=True)).any()
+
+
+def test_nan_on_the_right_stays_in_its_column(rng):
+    a = definite(rng, 300, "float64")
+    b = rng.standard_normal((300, 2))
+    b[7, 1] = np.nan
+    x = linalg.solve(a, b, assume_a="pos")
+    assert np.isfinite(x[:, 0]).all()
+    assert np.isnan(x[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: linalg.solve(np.eye(3), np.ones(4), assume_a="pos"), "b is 4 x 1; b needs as many rows"),
+        (lambda: linalg.solve(np.eye(3), np.ones(3), assume_a="odd"), "assume_a is 'odd'"),
+        (lambda: linalg.cho_solve(np.ones((3, 2)), np.ones(3)), "the matrix is 3 x 2; a square one"),
+        (lambda: linalg.solve_triangular(np.eye(3), np.ones(3), trans=3), "trans is 3"),
+        (
+            lambda: linalg.cho_solve(np.eye(3, dtype="f4"), np.ones(3)),
+            "the matrix is float32 and b is float64",
+        ),
+        (lambda: linalg.solve(np.eye(3), np.ones(3), assume_a="pos", out="x.zarr"), "b is a vector"),
+    ],
+)
+def test_refusals(call, sentence):
+    with pytest.raises(fl.ShapeError, match=sentence):
+        call()
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_solve_takes_triangles(rng, lower):
+    a = rng.standard_normal((400, 400)) / 30 + 2 * np.eye(400)
+    b = rng.standard_normal(400)
+    x = linalg.solve(a, b, assume_a="lower triangular" if lower else "upper triangular")
+    expected = scipy.linalg.solve_triangular(a, b, lower=lower)
+    np.testing.assert_allclose(x, expected, rtol=1e-10)
+
+
+def test_empty():
+    assert linalg.cho_solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
+    assert linalg.solve(np.eye(3), np.zeros((3, 0)), assume_a="pos").shape == (3, 0)

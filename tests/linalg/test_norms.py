@@ -1,0 +1,202 @@
+"""Norms against NumPy and LAPACK: every dtype and storage, extreme sizes, NaN and Inf, the same bits."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg.lapack as lapack
+
+import flagstone as fl
+from flagstone.linalg import matrix_norm, vector_norm
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+
+
+def random(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def stored(x, kind, folder):
+    if kind == "zarr":
+        return fl.from_numpy(x, folder / "x.zarr", overwrite=True)
+    if kind == "npy":
+        np.save(folder / "x.npy", x)
+        return fl.open(folder / "x.npy")
+    if kind == "turned":
+        np.save(folder / "y.npy", x.T.copy())
+        return fl.open(folder / "y.npy").T
+    return fl.from_numpy(x)
+
+
+def bound(x) -> float:
+    """SLATE's: 10 eps, once sqrt(m n) is taken out; here of the dtype of the result."""
+    return 10 * float(np.finfo(x.dtype).eps)
+
+
+@pytest.mark.parametrize("kind", ["memory", "zarr", "npy", "turned"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 300), (1301, 733)])
+def test_matrix_norms_are_lapacks(tmp_path, kind, dtype, shape):
+    x = random(shape, dtype)
+    X = stored(x, kind, tmp_path)
+    wide = np.abs(x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble))
+    for ord, wanted in [
+        ("fro", np.sqrt((wide**2).sum())), (1, wide.sum(0).max()), (-1, wide.sum(0).min()),
+        (math.inf, wide.sum(1).max()), (-math.inf, wide.sum(1).min()), ("max", wide.max()),
+    ]:  # fmt: skip
+        found = matrix_norm(X, ord=ord, memory="2GiB")
+        assert found.dtype == x.real.dtype
+        assert abs(float(found) - float(wanted)) <= bound(x) * float(wanted), ord
+    if np.dtype(dtype).kind != "c":
+        assert matrix_norm(X, ord="max") == np.abs(x).max()  # exactly
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e-160, 1.0, 1e160, 1e200, 1e307])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_squares_neither_overflow_nor_underflow(dtype, scale, axis):
+    x = random((40, 300), dtype, 3)
+    x /= np.abs(x).max() * 20
+    found = np.asarray(vector_norm(fl.from_numpy(x * scale), axis=axis))
+    wanted = np.linalg.norm((x * scale).astype(np.clongdouble), axis=axis).astype(float)
+    # Denormals have no more digits than their last place says.
+    np.testing.assert_allclose(found, wanted, rtol=bound(x.real), atol=5e-324)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_numbers_of_all_sizes_meet_in_one_norm(order, axis):
+    """What is large hides what is small, wherever either stands: in one block, in others, in other tiles."""
+    rng = np.random.default_rng(4)
+    x = np.concatenate(
+        [rng.uniform(1, 2, (300, 50)) * s for s in (0.0, 1e-320, 1e-200, 1e-125, 1.0, 1e150, 1e300)]
+    )
+    x = x[::order]
+    for part in (x, x[: 300 * 4], x[-300 * 4 :], np.tile(x[::7], (30, 1)), x.T.copy()):
+        found = np.asarray(vector_norm(fl.from_numpy(part), axis=axis))
+        wanted = np.sqrt((part.astype(np.longdouble) ** 2).sum(axis)).astype(float)
+        np.testing.assert_allclose(found, wanted, rtol=bound(x), atol=5e-324)
+
+
+def test_float32_beyond_the_square_root_of_its_range():
+    x = np.array([3e38, 1e-45, 3e-39] * 500, "float32")
+    with np.errstate(over="ignore"):
+        assert vector_norm(fl.from_numpy(x)) == np.inf  # the norm itself is outside
+    y = np.array([3e-39, 4e-39], "float32")
+    assert abs(float(vector_norm(fl.from_numpy(y))) - 5e-39) <= 1e-45
+
+
+@pytest.mark.parametrize("ord", ["fro", 1, math.inf, "max"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_and_inf_are_lapacks(ord, dtype):
+    """NaN anywhere gives NaN, Inf alone Inf; both at once either."""
+    x = random((257, 130), dtype, 1)
+    code = {"fro": "F", 1: "1", math.inf: "I", "max": "M"}[ord]
+    lange = getattr(lapack, {"f": "slange", "d": "dlange", "F": "clange", "D": "zlange"}[x.dtype.char])
+    rng = np.random.default_rng(2)
+    for bad in ([np.nan], [np.inf], [-np.inf], [1e30], [np.nan, 3.0], [np.inf, -np.inf]):
+        y = x.copy()
+        for value in bad:
+            y[rng.integers(257), rng.integers(130)] = value
+        found, wanted = float(matrix_norm(fl.from_numpy(y), ord=ord)), lange(code, y)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4 if x.real.dtype == np.float32 else 1e-13)
+    y[3, 5], y[200, 7] = np.nan, np.inf
+    assert not math.isfinite(float(matrix_norm(fl.from_numpy(y), ord=ord)))
+
+
+@pytest.mark.parametrize("ord", [2, 1, 0, 3, 0.5, math.inf, -math.inf, -1])
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), -1])
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "int8"])
+def test_vector_norms_along_any_axes(ord, axis, dtype):
+    x = np.random.default_rng(5).integers(1, 100, (5, 6, 7)).astype(dtype)
+    X = fl.from_numpy(x)
+    for keepdims in (False, True):
+        found = np.asarray(vector_norm(X, axis=axis, ord=ord, keepdims=keepdims))
+        wanted = np.linalg.vector_norm(
+            x.astype("float64") if x.dtype.kind == "i" else x, axis=axis, ord=ord, keepdims=keepdims
+        )
+        assert found.shape == wanted.shape
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == "float32" else 1e-13)
+
+
+def test_stacks_and_numpys_own_functions():
+    x = random((3, 4, 5), "float64")
+    X = fl.from_numpy(x)
+    for ord in ("fro", 1, -1, np.inf, -np.inf):
+        for keepdims in (False, True):
+            wanted = np.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+            np.testing.assert_allclose(matrix_norm(X, ord=ord, keepdims=keepdims), wanted, rtol=1e-14)
+            np.testing.assert_allclose(
+                np.linalg.matrix_norm(X, ord=ord, keepdims=keepdims), wanted, rtol=1e-14
+            )
+        np.testing.assert_allclose(
+            np.linalg.norm(X, ord, axis=(2, 0)), np.linalg.norm(x, ord, axis=(2, 0)), rtol=1e-14
+        )
+    for options in ({}, {"axis": 1}, {"axis": (0, 1)}, {"axis": 2, "ord": 1}, {"axis": 0, "keepdims": True}):
+        np.testing.assert_allclose(np.linalg.norm(X, **options), np.linalg.norm(x, **options), rtol=1e-14)
+        if "axis" not in options or isinstance(options["axis"], int):
+            np.testing.assert_allclose(
+                np.linalg.vector_norm(X, **options), np.linalg.vector_norm(x, **options), rtol=1e-14
+            )
+    assert float(np.linalg.norm(X[0], 1)) == np.linalg.norm(x[0], 1)
+
+
+def test_several_norms_take_one_pass(tmp_path):
+    x = random((900, 700), "float64")
+    X = stored(x, "npy", tmp_path)
+    got = fl.compute(
+        matrix_norm(X), matrix_norm(X, ord=1), vector_norm(X, axis=0), vector_norm(X - 1), memory="1GiB"
+    )
+    assert fl.stats().bytes_read <= 1.01 * x.nbytes
+    for found, wanted in zip(
+        got,
+        (np.linalg.norm(x), np.linalg.norm(x, 1), np.linalg.norm(x, axis=0), np.linalg.norm(x - 1)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_same_bits_for_every_limit_and_number_of_workers(tmp_path):
+    X = stored(random((3000, 1100), "float64"), "npy", tmp_path)
+    ways = [lambda: vector_norm(X, memory="4GiB"), lambda: matrix_norm(X, ord=1, memory="4GiB"),
+            lambda: np.asarray(vector_norm(X, axis=0, memory="4GiB"))]  # fmt: skip
+    for way in ways:
+        seen = set()
+        for workers in (1, 2, 4):
+            for memory in ("300MiB", "2GiB"):
+                with fl.Runtime(workers=workers, memory=memory):
+                    seen.add(np.asarray(way()).tobytes())
+        assert len(seen) == 1
+
+
+def test_nothing_has_norm_0_and_refusals_say_why():
+    for shape in ((0, 4), (4, 0), (0, 0)):
+        X = fl.from_numpy(np.empty(shape))
+        for ord in ("fro", "max", 1, np.inf):
+            assert matrix_norm(X, ord=ord) == 0
+        assert vector_norm(X) == 0
+        assert np.asarray(vector_norm(X, axis=0)).tolist() == [0.0] * shape[1]
+    X = fl.from_numpy(np.ones((3, 4)))
+    with pytest.raises(fl.ShapeError, match=r"matrix_norm: ord is 'nuc'; .* is needed"):
+        matrix_norm(X, ord="nuc")
+    with pytest.raises(fl.ShapeError, match="1 dimensions; two or more"):
+        matrix_norm(fl.from_numpy(np.ones(3)))
+    with pytest.raises(fl.ShapeError, match="ord is 'fro'; a real number"):
+        vector_norm(X, ord="fro")
+    with pytest.raises(fl.ShapeError, match="smallest of no elements"):
+        vector_norm(fl.from_numpy(np.empty(0)), ord=-np.inf)
+
+
+def test_plan_counts_one_read(tmp_path):
+    X = stored(random((2000, 900), "float64"), "npy", tmp_path)
+    plan = matrix_norm.plan(X, ord=1, memory="1GiB")
+    assert plan.bytes_read <= 1.01 * X.nbytes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isfinite(float(matrix_norm(X, ord=1, memory="1GiB")))

@@ -1,0 +1,149 @@
+"""Plans of machines that a file describes: rates, workers, chains, operands that do not exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone._machine.machine import Machine
+from flagstone._machine.profile import default
+from tests.support.processes import output_of
+
+_NODE = """
+name = "four"
+[node]
+workers = 4
+memory = "2GiB"
+[disk]
+read = {disk}
+write = {disk}
+[worker]
+flops_float32 = 1e10
+flops_float64 = 1e10
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path):
+    """Return what writes a machine file: four workers of 10 GF/s, and a disk."""
+
+    def write(disk: float = 1e11, more: str = "") -> Path:
+        place = tmp_path / "node.toml"
+        place.write_text(_NODE.format(disk=disk) + more)
+        return place
+
+    return write
+
+
+def _product(n: int = 4096, **options) -> fl.Plan:
+    a = fl.planned((n, n), "float32")
+    return fl.matmul.plan(a, a, out="never.zarr", **options)
+
+
+def test_a_product_takes_its_flops_over_the_workers(node):
+    plan = _product(machine=node())
+    floor = plan.flops / 4e10
+    assert floor <= plan.seconds <= 1.15 * floor
+    assert plan.bound.startswith("workers")
+    assert 0 <= plan.idle_share <= 0.15
+    assert "simulated: four" in str(plan)
+    assert "idle workers" in str(plan)
+
+
+def test_a_slow_disk_is_the_bound(node):
+    plan = _product(machine=node(disk=2e7))
+    floor = (plan.bytes_read + plan.bytes_written) / 2e7
+    assert floor <= plan.seconds <= 1.1 * floor
+    assert plan.bound.startswith("disk")
+    assert plan.idle_share > 0.5
+
+
+def test_a_kernel_is_as_fast_as_its_file_says(node):
+    plain = _product(machine=node())
+    slow = _product(machine=node(more="[kernels.float32]\ngemm = { most = 0.5, half_edge = 0 }\n"))
+    assert slow.seconds == pytest.approx(2 * plain.seconds, rel=0.05)
+    assert slow.flops == plain.flops
+
+
+def test_a_chain_of_updates_binds_where_there_is_one_tile(node):
+    a = fl.planned((1024, 65536), "float32")
+    plan = fl.matmul.plan(a, a.T, out="never.zarr", machine=node())
+    chain = float(re.findall(r"chain ([\d.]+) s", plan.bound)[0])
+    assert chain <= plan.seconds * 1.05
+    assert chain >= plan.flops / 4e10 * 0.9
+
+
+def test_the_limit_is_the_machines_unless_one_is_given(node):
+    assert _product(machine=node()).memory == 2 << 30
+    small = _product(8192, machine=node(), memory="192MiB")
+    assert small.memory == 192 << 20
+    assert small.bytes_read > _product(8192, machine=node()).bytes_read
+
+
+def test_what_is_planned_has_no_elements():
+    a = fl.planned((100, 100))
+    assert a.shape == (100, 100)
+    assert a.dtype == np.float64
+    for read in (lambda: a[:2], lambda: fl.matmul(a, a), lambda: np.asarray(a), lambda: fl.matmul(a + 1, a)):
+        with pytest.raises(fl.Error, match="exists in plans alone"):
+            read()
+
+
+def test_a_machine_is_written_and_read_again(tmp_path: Path):
+    made = Machine(
+        "here", 3, 1 << 30, dict(default().rates), {"float32": {}, "float64": {"gemm": (0.9, 40.0)}}
+    )
+    place = tmp_path / "here.toml"
+    place.write_text(made.as_toml())
+    again = Machine.read(place)
+    assert (again.workers, again.memory, again.kernels) == (made.workers, made.memory, made.kernels)
+    assert again.rates == pytest.approx(made.rates, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("nodes = 3", "is no TOML file|nodes is unknown"),
+        ("[network]\nlatency = 1", "network is unknown"),
+        ("[kernels.float64]\ngemn = { most = 1 }", "no such kernel"),
+        ("[kernels.float64]\ngemm = 3", "half_edge"),
+        ("[kernels.float64]\ngemm = { most = 0 }", "most is 0"),
+        ("[kernels.half]\ngemm = { most = 1 }", "half is unknown"),
+        ("x = [", "is no TOML file"),
+    ],
+)
+def test_a_wrong_file_is_refused(node, more: str, said: str):
+    with pytest.raises(fl.FormatError, match=said):
+        _product(machine=node(more=more))
+
+
+@pytest.mark.parametrize(("key", "value"), [("workers", "0"), ("workers", '"4"'), ("memory", '"much"')])
+def test_a_wrong_node_is_refused(tmp_path: Path, key: str, value: str):
+    told = {"workers": "4", "memory": '"2GiB"'} | {key: value}
+    place = tmp_path / "bad.toml"
+    place.write_text("[node]\n" + "\n".join(f"{name} = {text}" for name, text in told.items()))
+    with pytest.raises(fl.FormatError, match=f"node.{key}"):
+        _product(machine=place)
+
+
+def test_the_command_line_simulates(node, tmp_path: Path):
+    said = output_of(
+        "-m",
+        "flagstone",
+        "simulate",
+        "matmul",
+        "-n",
+        "4096",
+        "--dtype",
+        "float32",
+        "--machine",
+        str(node()),
+        "--json",
+        folder=tmp_path,
+    )
+    assert json.loads(said)["seconds"] == pytest.approx(_product(machine=node()).seconds)

@@ -1,0 +1,69 @@
+"""Estimators: fitted, asked, kept and opened."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import flagstone as fl
+from flagstone import estimators
+
+from .entry import entry
+
+POINTS = 3000  # K: 69 MiB
+
+
+def soundings(number: int = POINTS):
+    x = np.linspace(0, 1, 3 * number).reshape(number, 3)[:, ::-1].copy()
+    return x, np.sin(9 * x[:, 0])
+
+
+@entry(
+    "a Gaussian process",
+    "estimators.GaussianProcessRegressor",
+    "estimators.GaussianProcessRegressor.fit",
+    variants=("scratch", "kept"),
+)
+def gaussian_process(kind):
+    x, y = soundings()
+    out = "model.zarr" if kind == "kept" else None
+    return lambda: estimators.GaussianProcessRegressor("matern32", alpha=0.1, out=out).fit(x, y)
+
+
+@entry(
+    "its predictions", "estimators.GaussianProcessRegressor.predict", "estimators.open_model",
+    "estimators.GaussianProcessRegressor.score", "estimators.GaussianProcessRegressor.leave_one_out",
+    variants=("mean", "deviation", "leave one out"),
+)  # fmt: skip
+def predictions(kind):
+    x, y = soundings(2000)
+    estimators.GaussianProcessRegressor("rbf", alpha=0.1, out="asked.zarr").fit(x, y)
+    if kind == "leave one out":
+        return lambda: estimators.open_model("asked.zarr").leave_one_out()
+    return lambda: estimators.open_model("asked.zarr").predict(x[:300], return_std=kind == "deviation")
+
+
+@entry(
+    "kernel ridge", "estimators.KernelRidge", "estimators.KernelRidge.fit", "estimators.KernelRidge.predict",
+    "estimators.KernelRidge.score",
+)  # fmt: skip
+def kernel_ridge():
+    x, y = soundings()
+    return lambda: estimators.KernelRidge(kernel="rbf", length_scale=0.5).fit(x, y).predict(x[:100])
+
+
+LINEAR = {
+    "LinearRegression": lambda: estimators.LinearRegression(),
+    "Ridge": lambda: estimators.Ridge(0.5),
+    "RidgeCV": lambda: estimators.RidgeCV((0.1, 1.0)),
+}
+
+
+@entry(
+    "linear models",
+    *(f"estimators.{{}}{method}" for method in ("", ".fit", ".predict", ".score")),
+    variants=tuple(LINEAR),
+)
+def linear(name):
+    X = fl.open("tall.npy")
+    y = np.linspace(0, 1, X.shape[0])
+    return lambda: LINEAR[name]().fit(X, y).predict(X)
