@@ -1,16 +1,16 @@
 """Dense linear algebra on matrices that are larger than memory."""
 
-from ._linalg.cholesky import cholesky
-from ._linalg.factor import QrFactor, apply_q
-from ._linalg.inverse import Slogdet, det, inv, slogdet
-from ._linalg.lstsq import LstsqResult, lstsq
-from ._linalg.lu import LuFactor, lu_factor, lu_solve
+from ._factor.cholesky import cholesky
+from ._factor.inverse import Slogdet, det, inv, slogdet
+from ._factor.lstsq import LstsqResult, lstsq
+from ._factor.lu import LuFactor, lu_factor, lu_solve
+from ._factor.qr import QrResult, lq, open_factor, qr
+from ._factor.reflectors import QrFactor, apply_q
+from ._factor.solve import cho_solve, solve, solve_triangular
 from ._linalg.matmul import matmul
 from ._linalg.norms import matrix_norm, vector_norm
 from ._linalg.products import diagonal, matrix_transpose, outer, tensordot, trace, vecdot
-from ._linalg.qr import QrResult, lq, open_factor, qr
 from ._linalg.rank_k import rank_2k_update, rank_k_update
-from ._linalg.solve import cho_solve, solve, solve_triangular
 
 __all__ = [
     "LstsqResult", "LuFactor", "QrFactor", "QrResult", "Slogdet", "apply_q", "cho_solve", "cholesky", "det",

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._array.array import Array
 from .._errors.classes import ShapeError
-from .._linalg.lstsq import LstsqResult
-from .._linalg.lstsq import lstsq as run_lstsq
-from .._linalg.qr import qr as run_qr
+from .._factor.lstsq import LstsqResult
+from .._factor.lstsq import lstsq as run_lstsq
+from .._factor.qr import qr as run_qr
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .options import bar, command_runtime, common_options, open_operand, print_json

@@ -7,6 +7,9 @@ from typing import Any
 
 import click
 
+from .._factor.cholesky import cholesky
+from .._factor.lu import lu_factor
+from .._factor.qr import qr
 from .._lazy.creation import planned
 from .._linalg.matmul import matmul
 from .._machine.machine import Machine
@@ -17,6 +20,13 @@ from .options import Size, print_json
 _ROUTINES: dict[str, Callable[..., Plan]] = {
     "matmul": lambda dtype, n, cols, inner, **options: matmul.plan(
         planned((n, inner), dtype), planned((inner, cols), dtype), out="simulated.zarr", **options
+    ),
+    "cholesky": lambda dtype, n, cols, inner, **options: cholesky.plan(
+        planned((n, n), dtype), out="simulated.zarr", **options
+    ),
+    "lu": lambda dtype, n, cols, inner, **options: lu_factor.plan(planned((n, n), dtype), **options),
+    "qr": lambda dtype, n, cols, inner, **options: qr.plan(
+        planned((n, cols), dtype), mode="r", out="simulated.zarr", **options
     ),
 }
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
-from .._linalg.cholesky import cholesky
+from .._factor.cholesky import cholesky
+from .._factor.solve import cho_solve, solve_triangular
 from .._linalg.matmul import matmul
-from .._linalg.solve import cho_solve, solve_triangular
 from .._resume.identity import identity
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats

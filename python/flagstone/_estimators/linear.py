@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._array.array import Array
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, cast
-from .._linalg.lstsq import lstsq
+from .._factor.lstsq import lstsq
 from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
 from .base import Regressor

@@ -7,7 +7,6 @@ from . import (  # noqa: F401
     elementwise,
     files,
     lazy,
-    least_squares,
     linear_algebra,
     models,
     sparse,

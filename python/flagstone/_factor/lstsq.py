@@ -20,8 +20,8 @@ from .._output.place import IN_MEMORY, Place, check_out
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .factor import QrFactor, apply_q, reflectors_place
 from .qr import matrix_operand
+from .reflectors import QrFactor, apply_q, reflectors_place
 from .triangle import Triangle, from_gram, rank_of, spectral_fit
 
 __all__ = ["LstsqResult", "lstsq"]

@@ -12,12 +12,12 @@ from .._array.array import shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
+from .._linalg.operands import as_factored
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .operands import as_factored
 
 __all__ = ["CholeskyCall", "cholesky", "cholesky_flops"]
 

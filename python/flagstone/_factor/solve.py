@@ -9,11 +9,11 @@ from .._array.array import shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
+from .._linalg.operands import as_factored
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .cholesky import cholesky_flops
 from .lu import lu_flops
-from .operands import as_factored
 from .right import Right
 
 __all__ = ["cho_solve", "solve", "solve_triangular", "solver"]

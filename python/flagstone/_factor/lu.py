@@ -12,10 +12,10 @@ from .._array.array import Array, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
+from .._linalg.operands import as_factored
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .operands import as_factored
 from .right import Right
 
 __all__ = ["LuCall", "LuFactor", "lu_factor", "lu_flops", "lu_solve"]

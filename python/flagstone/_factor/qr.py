@@ -19,8 +19,8 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .factor import QrFactor, opened, reflectors_place
 from .parts import Part, PartsPlace
+from .reflectors import QrFactor, opened, reflectors_place
 
 __all__ = ["QrResult", "lq", "matrix_operand", "qr"]
 

@@ -12,11 +12,11 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._expression.operand import lazy_operand
+from .._linalg.operands import dimensions
 from .._output.create import from_numpy
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .operands import dimensions
 
 __all__ = ["Right"]
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from .._array.array import Array
 from .._errors.classes import ShapeError
 from .._lazy.creation import eye
+from .._linalg.operands import dimensions
 from .._runtime.call import Call
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, routine
 from .cholesky import CholeskyCall
 from .lu import LuCall, LuFactor
-from .operands import dimensions
 from .solve import solver
 
 __all__ = ["Slogdet", "det", "inv", "slogdet"]
