@@ -100,6 +100,24 @@ def test_matmul(tmp_path, rng):
     assert numbers
 
 
+def test_lstsq_and_qr(tmp_path, rng):
+    a = rng.random((200, 3))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "y.npy", a @ [1.0, -2.0, 3.0] + 5)
+    shown = run(
+        "lstsq", "a.npy", "y.npy", "--ridge", "0,1", "--intercept", "-o", "x.npy", folder=tmp_path
+    ).stdout
+    for word in ("rank 3 of 3", "condition", "R²", "GCV", "constant", "±"):
+        assert word in shown
+    np.testing.assert_allclose(np.load(tmp_path / "x.npy")[0], [1, -2, 3], rtol=1e-10)
+    told = json.loads(run("lstsq", "a.npy", "y.npy", "--json", folder=tmp_path).stdout)
+    assert len(told["fit"]["x"][0]) == 3
+    fails("lstsq", "a.npy", "y.npy", "-o", "x.npy", folder=tmp_path, words=["x.npy", "--overwrite"])
+    run("qr", "a.npy", "-o", "qr.zarr", folder=tmp_path)
+    q, r = (np.asarray(fl.open(str(tmp_path / "qr.zarr" / name))) for name in "qr")
+    np.testing.assert_allclose(q @ r, a, atol=1e-13)
+
+
 @pytest.mark.parametrize("verb", ["matmul", "pca", "recipe single-cell"])
 def test_what_is_there_is_replaced_on_request_only(tmp_path, cells, verb):
     (tmp_path / "out.zarr").mkdir()

@@ -182,7 +182,7 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
   QrOrder order = choose_order(tree, graph.budget(), graph.workers());
   if (stages.saving() && !order.streamed)  // what lies in memory is read there: more slabs cost nothing
     order.slab = std::min(order.slab, ceil_div(tree.col_tiles, opportunities));
-  if (options.order) *options.order = order.text();
+  if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
   if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
   const Reflectors f = kept ? *kept : temporaries(graph, stages, tree);
   Columns columns(tree, f.v, tree.n, a);
@@ -238,6 +238,7 @@ std::string QrOrder::text() const {
 }
 
 QrOrder choose_order(const QrTree& tree, std::uint64_t budget, int workers) {
+  if (tree.col_tiles <= 1) return {};
   const std::uint64_t tile = tile_bytes(tree);
   const auto streams = static_cast<std::uint64_t>(3 * workers + 6);
   const std::uint64_t tiles = budget / tile > streams ? budget / tile - streams : 1;
