@@ -16,10 +16,11 @@ from .._linalg.matmul import matmul
 from .._resume.identity import identity
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats
+from .._runtime.routine import least_of
 from .._runtime.runtime import current, remember, stats
 from .base import Estimator, together
 
-__all__ = ["Factor", "Factorization", "times", "times_plan"]
+__all__ = ["Factor", "Factorization", "times", "times_least", "times_plan"]
 
 _DIAGONAL = 512  # elements of the diagonal read at a time
 _TOGETHER = 256  # new points whose blocks begin anew: bits do not follow from the limit
@@ -55,10 +56,17 @@ class Factor:
         found = np.empty(rows)
         block = self._block(rows, n)
         for start in range(0, rows, block):
-            sides = np.ascontiguousarray(np.asarray(matrix[start : start + block]).T)
+            sides = np.asarray(matrix[start : start + block]).T
             solved = np.asarray(solve_triangular(self.array, sides, lower=True))
             found[start : start + block] = np.einsum("ij,ij->j", solved, solved)
         return found
+
+    def check(self, who: str, rows: int, *more: int) -> None:
+        """Refuse a limit in which a block of right-hand sides, or what takes `more`, has no room."""
+        n = self.array.shape[0]
+        sides = np.empty((n, self._block(rows, n)))
+        needed = least_of(solve_triangular, self.array, sides, lower=True) + 2 * sides.nbytes
+        Call(who).check_least(max([needed, *more]))
 
     def inverse_diagonal(self) -> NDArray[Any]:
         """Return the diagonal of (K + alpha I)⁻¹: squared lengths of the columns of L⁻¹, block by block.
@@ -106,12 +114,24 @@ class Factorization:
 
     def plan(self) -> Plan:
         """Count it."""
-        n = self.matrix.shape[0]
-        tile = _core.factor_tile(n, "float64")
-        planned = Array(_core.planned_array([n, n], "float64", [tile, tile]))
         with self.model._runtime():
             first = cholesky.plan(self.matrix, shift=self.shift, out=self.out)
-            return together(self.what, [first, cho_solve.plan(planned, self.sides)])
+            return together(self.what, [first, cho_solve.plan(self._planned(), self.sides)])
+
+    def check(self, *more: int) -> None:
+        """Refuse, once and before the first, a limit in which a call, or what takes `more`, has no room."""
+        call = Call(type(self.model).__name__)
+        n, columns = self.sides.shape
+        needed = [
+            least_of(cholesky, self.matrix, shift=self.shift, out=self.out),
+            least_of(cho_solve, self._planned(), self.sides),
+        ]
+        call.check_least(max(*needed, *more) + 4 * 8 * n * max(1, columns))
+
+    def _planned(self) -> Array:
+        n = self.matrix.shape[0]
+        tile = _core.factor_tile(n, "float64")
+        return Array(_core.planned_array([n, n], "float64", [tile, tile]))
 
     @property
     def identity(self) -> list[Any]:
@@ -154,6 +174,11 @@ def times(matrix: Any, weights: NDArray[Any]) -> NDArray[Any]:
     if out.size:
         matmul(matrix, np.ascontiguousarray(weights), out=out)
     return out
+
+
+def times_least(matrix: Any, weights: NDArray[Any]) -> int:
+    """Return the least limit of `times`."""
+    return least_of(matmul, matrix, weights, out=np.empty((matrix.shape[0], weights.shape[1])))
 
 
 def times_plan(matrix: Any, weights: NDArray[Any]) -> Plan:

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._array.array import Array
 from .._resume.openers import told_values
+from .._runtime.call import Call
 from .._runtime.plan import Plan
-from .._runtime.routine import planned_by
+from .._runtime.routine import least_of, planned_by
+from .._storage.rechunk import rechunk
 from .base import Regressor, together
-from .dual import Factor, Factorization, times, times_plan
+from .dual import Factor, Factorization, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf
 from .model_file import MODELS, ModelFile, member, model_file
 from .subset import best_parameters
@@ -157,6 +160,8 @@ class GaussianProcessRegressor(Regressor):
         ones = np.ones((len(values), 1 if self.mean else 0))
         task = Factorization(self, self._fitted_kernel.among(checked), noise, np.hstack([sides, ones]))
         with self._runtime():
+            copied = self.out is not None and isinstance(checked, Array)
+            task.check(least_of(rechunk, checked, checked.chunks, out=f"{task.out}-points") if copied else 0)
             if self.out is None:
                 self._solved(task.run(), sides, values.ndim)
             else:
@@ -166,6 +171,7 @@ class GaussianProcessRegressor(Regressor):
                     self._solved(factor, sides, values.ndim)
                     self._keep(file)
             task.tell(self._factor)
+            Call(who, light=True).tidy()
         if (names := feature_names(X)) is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
@@ -240,11 +246,15 @@ class GaussianProcessRegressor(Regressor):
         checked, matrix = self._between(X)
         weights = self.alpha_.reshape(len(self.alpha_), -1)
         with self._runtime():
+            if return_std and matrix.shape[0]:
+                self._factor.check(type(self).__name__, matrix.shape[0], times_least(matrix, weights))
             mean = times(matrix, weights) + self.mean_
             mean = mean if self.alpha_.ndim == 2 else mean[:, 0]
             if not return_std:
                 return mean
-            return mean, self._deviation(checked, matrix)
+            deviation = self._deviation(checked, matrix)
+            Call(type(self).__name__, light=True).tidy()
+            return mean, deviation
 
     def leave_one_out(self, return_std: bool = False) -> Any:
         """Return what each target differs from what the other points predict there (of the noisy target).
@@ -268,7 +278,9 @@ class GaussianProcessRegressor(Regressor):
         """
         self._fitted()
         with self._runtime():
+            self._factor.check(type(self).__name__, len(self.alpha_))
             diagonal = self._factor.inverse_diagonal()
+            Call(type(self).__name__, light=True).tidy()
         if self.mean:
             diagonal = diagonal - self._ones[:, 0] ** 2 / self._ones.sum()
         residuals = (self.alpha_.T / diagonal).T

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .base import Regressor
 from .dual import Factorization, times, times_plan
@@ -107,7 +108,9 @@ class KernelRidge(Regressor):
         checked, values, kernel = self._prepared(X, y)
         task = Factorization(self, kernel.among(checked), float(self.alpha), values.reshape(len(values), -1))
         with self._runtime():
+            task.check(0)
             found = task.run().solution
+            Call(type(self).__name__, light=True).tidy()
         self.dual_coef_ = found if values.ndim == 2 else found[:, 0]
         self.X_fit_, self._fitted_kernel = checked, kernel
         if (names := feature_names(X)) is not None:

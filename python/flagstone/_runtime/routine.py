@@ -17,7 +17,7 @@ from .runtime import simulated
 
 __all__ = [
     "At", "How", "PlannedMethod", "Prepared", "Routine", "RoutineFunction", "Streaming", "Target",
-    "planned_by", "routine",
+    "least_of", "planned_by", "routine",
 ]  # fmt: skip
 
 _ADVISED = 100_000  # tasks of the largest graph that is counted again, for advice, at five more limits
@@ -252,6 +252,15 @@ class RoutineFunction(Generic[P, R]):
         return f"<routine {getattr(self._call, '__qualname__', self._call)}; .plan() counts its cost>"
 
 
+#: What checks the arguments of each function.
+_PREPARED: dict[Any, Callable[..., Any]] = {}
+
+
+def least_of(function: Any, *args: Any, **kwargs: Any) -> int:
+    """Return the least limit that a call needs: of a chain of calls, which refuses once."""
+    return int(_PREPARED[function](*args, **kwargs).least())
+
+
 def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
     """Make a routine of a function that checks arguments and returns what runs and plans them."""
 
@@ -262,6 +271,7 @@ def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
         return prepare(*args, **kwargs).plan()
 
     made = RoutineFunction(functools.wraps(prepare)(call), plan)
+    _PREPARED[made] = prepare
     # For help() and the pages: what the caller gets is told by "Returns", not by what prepares it.
     made.__signature__ = inspect.signature(prepare).replace(  # type: ignore[attr-defined]
         return_annotation=inspect.Signature.empty
