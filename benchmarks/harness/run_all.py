@@ -22,6 +22,8 @@ SCRIPTS = {
     "product_memmap": "dense",
     "unaligned": "dense",
     "injection_order": "dense",
+    "norms": "dense",
+    "rank_k": "factor",
     "empty_tasks": "runtime",
     "ring": "storage",
     "storage": "storage",
