@@ -32,6 +32,7 @@ for command in (
     routines.rechunk,
     routines.pca,
     summaries.norm,
+    summaries.cov,
     routines.recipe,
     resumed.resume_command,
     upkeep.scratch_command,

@@ -40,7 +40,7 @@ def matmul(
     overwrite: bool, memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write OUT = alpha A B + beta OUT."""
-    _check_new("matmul", out, overwrite or beta != 0 or only_plan)
+    check_new("matmul", out, overwrite or beta != 0 or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         left, right = _dense(a), _dense(b)
         left, right = left.T if transpose_a else left, right.T if transpose_b else right
@@ -78,7 +78,7 @@ def rechunk(
     only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write SRC anew as DST: other chunks, dtype, codec, or another order of dimensions."""
-    _check_new("rechunk", dst, overwrite or only_plan)
+    check_new("rechunk", dst, overwrite or only_plan)
     if axes is not None and dtype is not None:
         raise click.UsageError("--dtype and --axes do not go together; take one after the other.")
     pieces = _numbers("--chunks", chunks)
@@ -102,7 +102,7 @@ def rechunk(
             click.echo(f"{done.what} -> {dst}\n{comparison(plan, done)}")
 
 
-def _check_new(who: str, out: str, replaced: bool) -> None:
+def check_new(who: str, out: str, replaced: bool) -> None:
     """Refuse to replace what nobody said may be replaced."""
     if not replaced and os.path.lexists(out):
         raise storage_error(f"{who}: '{out}' exists; add --overwrite to replace it.", errno.EEXIST, out)
@@ -152,7 +152,7 @@ def pca(
     if out is None and not into_obsm:
         raise click.UsageError("Missing option '-o' / '--out' (or --into-obsm).")
     if out is not None:
-        _check_new("pca", out, overwrite or only_plan)
+        check_new("pca", out, overwrite or only_plan)
     options: dict[str, Any] = {"center": center, "method": method, "tol": tol, "seed": seed, "out": out}
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         matrix = open_operand(x, key, as_json)
@@ -198,7 +198,7 @@ def single_cell(
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Normalise counts, log1p, choose genes by dispersion (seurat), principal components."""
-    _check_new("recipe single-cell", out, overwrite or only_plan)
+    check_new("recipe single-cell", out, overwrite or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         matrix = open_operand(x, key, as_json)
         plan = run_single_cell.plan(matrix, k, genes=genes, target=target, out=out)

@@ -19,6 +19,7 @@ VERBS = {
     "matmul": ("a.npy", "f.npy", "-o", "product-by-verb.zarr", "--overwrite"),
     "rechunk": ("a.zarr", "rechunked-by-verb.zarr", "--chunks", "-1,100", "--overwrite"),
     "norm": ("a.zarr", "--ord", "1"),
+    "cov": ("a.zarr", "-o", "covariance-by-verb.zarr", "--dtype", "float32", "--overwrite"),
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
@@ -29,6 +30,7 @@ LIMITED = (
     "matmul",
     "rechunk",
     "norm",
+    "cov",
     "pca",
     "recipe single-cell",
 )  # those that take --memory
