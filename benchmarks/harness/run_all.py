@@ -24,6 +24,8 @@ SCRIPTS = {
     "injection_order": "dense",
     "qr": "factor",
     "lstsq": "factor",
+    "norms": "dense",
+    "rank_k": "factor",
     "empty_tasks": "runtime",
     "ring": "storage",
     "storage": "storage",

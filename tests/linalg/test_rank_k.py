@@ -167,6 +167,23 @@ def test_products_with_the_transpose_are_recognised(tmp_path, dtype):
     assert "rank-k" not in fl.stats().what
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_lazy_ones_are_recognised_too_and_have_the_bits_of_stored_ones(tmp_path, dtype):
+    x = random((200, 300), dtype)
+    X = stored(x, "zarr", tmp_path)
+    lazy = X * 2 - X.mean(0)
+    kept = fl.rechunk(lazy, X.chunks, out=tmp_path / "kept.zarr")
+    for product in (
+        lambda Y: fl.matmul(Y, Y.T), lambda Y: fl.matmul(Y.T, Y), lambda Y: fl.matmul(Y, Y.conj().T),
+        lambda Y: fl.matmul(Y.conj().T, Y),
+    ):  # fmt: skip
+        found = np.asarray(product(lazy))
+        assert "rank-k" in fl.stats().what
+        np.testing.assert_array_equal(found, np.asarray(product(kept)))
+    fl.matmul(lazy, (X * 3).T)
+    assert "rank-k" not in fl.stats().what
+
+
 def test_half_of_the_flops(tmp_path):
     x = random((8192, 256), "float32")
     X = stored(x, "npy", tmp_path)

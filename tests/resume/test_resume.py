@@ -73,6 +73,7 @@ _OPENED = {
     "csc": 'fl.open("s.zarr")',
     "expression": 'fl.open("a.zarr") * 2 + np.arange(1200, dtype="f4")',
     "mapped": 'fl.concat([fl.flip(fl.open("a.zarr"), 0)[:0], fl.flip(fl.open("a.zarr"), 0)])',
+    "structured": 'fl.symmetric(fl.open("square.zarr"))',
     "generated": 'fl.full((1500, 1200), 0.5, "f4")',
 }
 
@@ -97,6 +98,8 @@ def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     fl.from_numpy(values, tmp_path / "a.zarr")
     values.tofile(tmp_path / "a.bin")
     np.savez(tmp_path / "a.npz", a=values)
+    if kind == "structured":
+        fl.from_numpy(values[:1200], tmp_path / "square.zarr")
     if kind == "netcdf3":
         with scipy.io.netcdf_file(tmp_path / "a.nc", "w") as file:
             file.createDimension("x", 1500), file.createDimension("y", 1200)

@@ -34,6 +34,7 @@ for command in (
     routines.rechunk,
     routines.pca,
     summaries.norm,
+    summaries.cov,
     routines.recipe,
     models.gp,
     resumed.resume_command,

@@ -129,7 +129,14 @@ class _Covariance:
             weighted = from_ufunc(np.multiply, (sizes, self.w.astype(sizes.dtype)[None, :]))
             return np.sqrt(compute(Reduced(weighted, "sum", 1, True), memory=self.memory))
 
+    def _counted(self) -> RankK:
+        """Return the update as it is counted: of means that nobody knows yet."""
+        one = np.ones((self.given.shape[0], 1))
+        return self._update(one, one if self.correlated else None)
+
     def run(self) -> Any:
+        if self.given.size:
+            self._counted().check()  # the larger of the two: refused before anything is read
         with np.errstate(all="ignore"):
             found = compute(*self._moments(), memory=self.memory)
             moments = list(found) if isinstance(found, tuple) else [found]
@@ -137,8 +144,7 @@ class _Covariance:
         return update.run()
 
     def plan(self) -> Any:
-        one = np.ones((self.given.shape[0], 1))
-        return self._update(one, one if self.correlated else None).plan()
+        return self._counted().plan()
 
 
 @routine

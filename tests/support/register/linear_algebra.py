@@ -97,7 +97,8 @@ def rank_k(name):
     return lambda: getattr(fl.linalg, name)(a, *more, out="updated.zarr")
 
 
-@entry("covariances", "{}", variants=("cov", "corrcoef"))
+# stays: what the allocator keeps of two runs, one after the other.
+@entry("covariances", "{}", variants=("cov", "corrcoef"), stays=8)
 def covariances(name):
     a = fl.open("a.zarr")
     return lambda: getattr(fl, name)(a, dtype="float32", out="covariance.zarr")

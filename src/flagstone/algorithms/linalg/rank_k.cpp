@@ -36,8 +36,8 @@ class Update {
         tile_(symmetric_tile(a, adjoint_of(a, options.hermitian), c_out)),
         stages_(graph, options.checkpoint),
         finished_(stages_, c_out, {tile_.rows, tile_.cols}),
-        size_(choose_square_superblock(a, adjoint_of(a, options.hermitian), c_out, tile_, graph.budget(),
-                                       graph.workers())),
+        size_(
+            choose_square_superblock(a, adjoint_of(a, options.hermitian), c_out, tile_, room(graph), graph.workers())),
         kept_a_(kept(a)),
         C_({c_out}, {a.rows(), tile_.rows, tile_.rows}, {a.rows(), tile_.cols, tile_.cols}) {
     if (b) kept_b_.emplace(kept(*b));
@@ -70,6 +70,14 @@ class Update {
     Tiled left, right;
     KeptOperand *left_kept, *right_kept;
   };
+
+  /// What a superblock may take: mirrors are written beside it, one for each worker at a time.
+  std::uint64_t room(Graph& graph) const {
+    const auto tile = static_cast<std::uint64_t>(tile_.rows * tile_.cols) * size_of(c_out_.dtype());
+    const std::uint64_t mirrors =
+        options_.half == Half::both && !c_out_.in_memory() ? tile * static_cast<std::uint64_t>(graph.workers()) : 0;
+    return graph.budget() - std::min(graph.budget() / 2, mirrors);
+  }
 
   /// A lazy operand is read once for every superblock that its rows meet.
   KeptOperand kept(const Operand& x) {

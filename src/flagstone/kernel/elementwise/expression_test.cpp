@@ -178,6 +178,50 @@ TEST(Expression, SumsOfFloat64KeepWhatRoundingTakesInEveryLane) {
   }
 }
 
+/// The Euclidean norm of x, folded as two parts that are joined, along a run or value by value.
+double norm_of(const std::vector<double>& x, Index cut, bool each) {
+  Program program;
+  const int value = program.input(Dtype::float64);
+  std::vector<double> states(6);
+  auto* to = reinterpret_cast<std::byte*>(states.data());
+  auto* from = reinterpret_cast<std::byte*>(states.data() + 3);
+  for (std::byte* state : {to, from}) fold_nothing(Fold::norm, Dtype::float64, 1, state);
+  for (const bool second : {false, true}) {
+    const Index first = second ? cut : 0, n = second ? static_cast<Index>(x.size()) - cut : cut;
+    if (n == 0) continue;
+    auto* data = reinterpret_cast<std::byte*>(const_cast<double*>(x.data() + first));
+    const Tile tile{data, Dtype::float64, each ? Shape{n, 1} : Shape{n}, each ? Shape{8, 8} : Shape{8}, 0};
+    run(program, tile.shape, {tile}, {},
+        {{Fold::norm, value, second ? from : to, 1, each ? Shape{0, 1} : Shape{0}, 0, {}}});
+  }
+  join_accumulators(Fold::norm, Dtype::float64, 1, from, to);
+  double found = 0;
+  finish_accumulators({Fold::norm, Finish::value, Dtype::float64, 1, 0}, 1, to,
+                      {reinterpret_cast<std::byte*>(&found), Dtype::float64, {}, {}, 0});
+  return found;
+}
+
+TEST(Expression, NormsOfAllSizesNeitherOverflowNorUnderflow) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const double denormal = std::numeric_limits<double>::denorm_min();
+  for (const bool each : {false, true})
+    for (const double one : {0.0, denormal, 1e-310, 1e-200, 1e-120, 1.0, 1e144, 1e145, 1e200, 1e307})
+      for (const double other : {0.0, denormal, 1e-200, 1.0, 1e200, 1e307})
+        for (const Index n : {1, 5, 40}) {
+          std::vector<double> x(static_cast<std::size_t>(n), one);
+          x.resize(static_cast<std::size_t>(3 * n), -other);
+          const auto wide = [](double v) { return static_cast<long double>(v); };
+          const auto wanted =
+              static_cast<double>(std::sqrt(wide(n) * wide(one) * wide(one) + 2 * wide(n) * wide(other) * wide(other)));
+          for (const Index cut : {Index{0}, Index{1}, n, 2 * n})
+            ASSERT_NEAR(norm_of(x, cut, each), wanted, 4e-16 * wanted + denormal) << one << " " << other << " " << n;
+          x[0] = inf;
+          EXPECT_EQ(norm_of(x, n, each), inf);
+          x.back() = nan;
+          EXPECT_TRUE(std::isnan(norm_of(x, n, each)));
+        }
+}
+
 TEST(Expression, SmallIntegersWrapAndAreNotPromoted) {
   Program program;
   const int a = program.input(Dtype::int8), b = program.input(Dtype::int8);

@@ -14,6 +14,7 @@
 #include "flagstone/storage/lazy/elementwise_array.hpp"
 #include "flagstone/storage/lazy/generated_array.hpp"
 #include "flagstone/storage/lazy/mapped_array.hpp"
+#include "flagstone/storage/lazy/structured_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/ring/scripted_ring.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
@@ -388,6 +389,23 @@ TEST_F(LazyArray, GeneratesElementsByTheirPlace) {
   fill(full.tile(whole(full.shape)), &value);
   expect_same(constant_array({3, 4, 5}, Dtype::complex128, &value), full);
   EXPECT_THAT(message_of<ShapeError>([&] { linear_array(3, Dtype::int8, &start, &step); }), HasSubstr("int64"));
+}
+
+TEST_F(LazyArray, TheOtherTriangleIsNeverRead) {
+  const Index n = 40;
+  const Array file = create_zarr_array(directory_ / "triangle.zarr", {n, n}, Dtype::float32, {.chunks = {10, 10}});
+  for (const bool lower : {false, true})
+    for (const auto kind : {Structure::Kind::symmetric, Structure::Kind::triangular}) {
+      const Array seen = structured_array(file, {kind, lower, false});
+      const auto bytes = [&](Box box) { return seen.store().read(box).bytes(); };
+      const Box inside = lower ? Box{{30, 0}, {10, 10}} : Box{{0, 30}, {10, 10}};
+      const Box beside = lower ? Box{{0, 30}, {10, 10}} : Box{{30, 0}, {10, 10}};
+      EXPECT_EQ(bytes(inside), file.store().read(inside).bytes());
+      EXPECT_EQ(bytes(beside), kind == Structure::Kind::symmetric ? file.store().read(inside).bytes() : 0u);
+      EXPECT_EQ(bytes({{10, 10}, {10, 10}}), file.store().read({{10, 10}, {10, 10}}).bytes());  // once
+    }
+  EXPECT_THROW(structured_array(create_zarr_array(directory_ / "wide.zarr", {2, 3}, Dtype::float32, {}), {}),
+               ShapeError);
 }
 
 }  // namespace
