@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import flagstone as fl
@@ -67,6 +67,7 @@ def test_one_value(dtype):
     st.sampled_from([None, "int8", "int64", "uint64", "float16", "float32", "float64"]),
 )
 @examples(60)
+@example(-9.9e-172, 0, 1.0, "float16")  # begins with -0.0
 def test_arange_counts_as_numpy_does(start, stop, step, dtype):
     if dtype is not None and np.dtype(dtype).kind in "iu":
         start, stop, step = int(start), int(stop), int(step) or 1

@@ -101,11 +101,11 @@ class Elementwise:
         return operator.index(self._scalar())
 
     def __bool__(self: Any) -> bool:
-        if self.size != 1:
+        if self.shape:
             raise TypeError(
                 "bool: the truth of an Array is not defined; compare a part of it, or use any() or all()."
             )
-        return bool(self[(0,) * len(self.shape)])
+        return bool(self._scalar())
 
     @property
     def _data(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import zarr
 
 import flagstone as fl
 
@@ -108,6 +109,19 @@ def assign_array(name):
 @entry("A[...] = expression", variants=("a.npy", "small.zarr"))
 def assign_expression(name):
     return partial(fresh().__setitem__, ..., fl.open(name) * 2)
+
+
+@entry("A[key] = ndarray of another program's", variants=("raw 2", "raw 3", "zstd 3"))
+def assign_foreign(how):
+    codec, version = how.split()
+    more = {"compressors": None} if codec == "raw" else {}
+    made = zarr.create_array(
+        "foreign.zarr", shape=(SIDE, SIDE), chunks=(512, 512), dtype="f4", overwrite=True,
+        zarr_format=int(version), **more,
+    )  # fmt: skip
+    made[:512] = np.ones((512, SIDE), "f4")
+    a, values = fl.open("foreign.zarr", mode="r+", decode=False), np.load("a.npy")
+    return partial(a.__setitem__, np.s_[:, 100:], values[:, 100:])
 
 
 @entry("A.oindex[key] = ndarray")

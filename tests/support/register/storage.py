@@ -41,14 +41,17 @@ def create():
 
 
 @entry(
-    "from_numpy", "from_numpy", variants=("memory", "fortran", "strided", "memmap", "copy-on-write", "zstd:1")
+    "from_numpy",
+    "from_numpy",
+    variants=("memory", "fortran", "strided", "memmap", "copy-on-write", "zstd:1", "float64"),
 )
 def from_numpy(kind):
     mode = {"memmap": "r", "copy-on-write": "c"}.get(kind)
     a = np.load("f.npy" if kind == "fortran" else "a.npy", mmap_mode=mode)
     a = a[:, ::2] if kind == "strided" else a
     codec = kind if ":" in kind else "raw"
-    return lambda: fl.from_numpy(a, "made.zarr", overwrite=True, codec=codec)
+    dtype = kind if kind == "float64" else None
+    return lambda: fl.from_numpy(a, "made.zarr", overwrite=True, codec=codec, dtype=dtype)
 
 
 @entry("resize", "Array.resize", variants=("raw", "zstd:1"))

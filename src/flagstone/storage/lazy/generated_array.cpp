@@ -69,6 +69,7 @@ Generate linear(Index count, const void* first, const void* each, const void* en
   return [=, ends = end != nullptr](const Shape& from, const Tile& to) {
     T* at = to.as<T>();
     for (Index i = 0; i < to.shape[0]; ++i) at[i] = start + static_cast<T>(from[0] + i) * step;
+    if (from[0] == 0 && to.shape[0] > 0) at[0] = start;  // -0.0 + 0 would be 0.0
     if (ends && from[0] + to.shape[0] == count) at[to.shape[0] - 1] = last;
   };
 }
