@@ -149,6 +149,9 @@ with open("node.toml", "w") as file:
 """,
         sizes={"200_000": "2_000"},
     ),
+    "docs/guide/models.md": Page(
+        sizes={"(2000, 2)": "(300, 2)", "standard_normal(2000)": "standard_normal(300)"}
+    ),
     "docs/guide/tasks.md": Page("""
 store("x.zarr")
 def smooth(block):
