@@ -58,7 +58,7 @@ def test_plan_against_actual(operands, name):
             check_laws(entry, "krylov" in name)
         try:
             for entry in entries:
-                check_bytes(entry, "krylov" in name)
+                check_bytes(entry, "krylov" in name, 0.1 if name.startswith("qr") else 0.05)
             return
         except AssertionError:
             if attempt == 2:
@@ -76,7 +76,7 @@ def check_laws(entry: dict, by_spectrum: bool) -> None:
     assert peak <= entry["limit"], entry
 
 
-def check_bytes(entry: dict, by_spectrum: bool) -> None:
+def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
     """The operands are small: a tile more or less is some per cent; benchmarks/runtime/plan.py holds 1 %."""
     (read, written, _, peak), (real_read, real_written, _, real_peak) = entry["planned"], entry["actual"]
     at_most = read
@@ -86,7 +86,8 @@ def check_bytes(entry: dict, by_spectrum: bool) -> None:
         at_most += (passes - planned_passes) * (entry["once"] if read > entry["once"] else 0)
         read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
     assert 0.9 * read <= real_read <= 1.1 * at_most, entry
-    assert real_written == pytest.approx(written, rel=0.05, abs=1 << 20), entry  # a private sum may spill
+    # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first.
+    assert real_written == pytest.approx(written, rel=spilled, abs=1 << 20), entry
     assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
 
 

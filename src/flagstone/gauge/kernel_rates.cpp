@@ -38,8 +38,8 @@ struct Operands {
     visit_blas_type(dtype, [&](auto zero) { fill<decltype(zero)>(); });
   }
 
-  /// Well conditioned, and nearly so after any number of factorizations in place: ones on the diagonal, small random
-  /// numbers beside it.
+  /// What stays as it is after any number of calls in place: A is the identity, B and C small random numbers beside a
+  /// diagonal of ones.
   template <class T>
   void fill() {
     std::uint32_t state = 1;
@@ -48,7 +48,8 @@ struct Operands {
       for (Index k = 0; k < n * n; ++k) {
         state = state * 1664525 + 1013904223;
         const double random = static_cast<double>(state >> 8) / (1 << 24) - 0.5;
-        x[k] = static_cast<T>(random / static_cast<double>(n) + (k % (n + 1) == 0 ? 1.0 : 0.0));
+        x[k] = static_cast<T>((tiles[i].data == memory->data() ? 0.0 : random / static_cast<double>(n)) +
+                              (k % (n + 1) == 0 ? 1.0 : 0.0));
       }
     }
   }
@@ -75,11 +76,11 @@ const std::vector<Rated>& rated() {
        [](Dtype d, Index) {
          return call::potrf(d, Uplo::lower, part(a), {"gauge", 0, 0});
        }},
-      {"geqrt", 4.0 / 3, [](Dtype d, Index) { return call::geqrt(d, qr_options(), part(t, true), part(a, true)); }},
+      {"geqrt", 4.0 / 3, [](Dtype d, Index) { return call::geqrt(d, qr_options(), part(t, true), part(b, true)); }},
       {"tpqrt", 2,
        [](Dtype d, Index) { return call::tpqrt(d, qr_options(), part(t, true), part(b, true), part(a, true)); }},
       {"gemqrt", 2,
-       [](Dtype d, Index) { return call::gemqrt(d, qr_options(), part(a, true), part(t, true), part(b, true)); }},
+       [](Dtype d, Index) { return call::gemqrt(d, qr_options(), part(b, true), part(t, true), part(c, true)); }},
       {"tpmqrt", 4,
        [](Dtype d, Index) {
          return call::tpmqrt(d, qr_options(), part(a, true), part(t, true), part(b, true), part(c, true));

@@ -8,6 +8,9 @@ EXCEPTIONS = {
     "__version__": "a text",
     "errors.*": "a class by another name",
     "linalg.matmul*": "a function by another name",
+    **{
+        f"linalg.{name}": "a function by another name" for name in ("matrix_transpose", "tensordot", "vecdot")
+    },
     "linalg.*.plan": "a plan of what has an entry: it counts and touches nothing",
     **{f"linalg.{kind}.*": FIELDS for kind in ("LstsqResult", "QrFactor", "QrResult")},
     **{
