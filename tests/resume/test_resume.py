@@ -76,7 +76,7 @@ _OPENED = {
     "structured": 'fl.symmetric(fl.open("square.zarr"))',
     "generated": 'fl.full((1500, 1200), 0.5, "f4")',
     "function": 'fl.from_function(lambda i, j: (3 * i + j) % 17, (1500, 1200), "f4", key="wave")',
-    "kernel_matrix": 'fl.kernel_matrix(np.linspace(0, 1, 4500).reshape(1500, 3), kernel="matern32", length_scale=0.1)',
+    "kernel_matrix": 'fl.kernel_matrix(np.linspace(0, 1, 4500).reshape(1500, 3), kernel="matern32")',
 }
 
 _DENSE = 'fl.matmul(A, A.T, out="c.zarr", memory="160MiB")'
