@@ -83,8 +83,8 @@ def test_factors_are_scipys(rng, dtype):
 
 
 def test_the_same_bits_for_every_limit_and_number_of_workers(tmp_path, isolated, rng):
-    np.save(tmp_path / "a.npy", rng.standard_normal((2500, 2500)))
-    np.save(tmp_path / "b.npy", rng.standard_normal((2500, 1300)))
+    np.save(tmp_path / "a.npy", rng.standard_normal((1800, 1800)))
+    np.save(tmp_path / "b.npy", rng.standard_normal((1800, 600)))
     found = isolated("""
         import hashlib
         from tests.promises.test_limits import least_limit
