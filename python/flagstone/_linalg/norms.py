@@ -45,8 +45,8 @@ def vector_norm(
         Leave the axes in place with extent 1.
     ord : number
         2: the Euclidean norm, whose squares neither overflow nor underflow. 1: the sum of absolute values.
-        ``fl.inf``: the largest, ``-fl.inf``: the smallest. 0: how many are not zero. p: (sum |x|^p)^(1/p),
-        unscaled.
+        ``fl.inf``: the largest, ``-fl.inf``: the smallest. 0: how many are not zero. p:
+        ``(sum |x|^p)^(1/p)``, unscaled.
     out : path, Array or ndarray, optional
         Where the norms go; computed now.
     memory : int or str, optional
