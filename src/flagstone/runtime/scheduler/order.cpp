@@ -89,7 +89,8 @@ TaskState* Scheduler::best_startable() const {
 /// factorization a panel waits for its column while updates of tiles that lie in memory could run.)
 void Scheduler::overtake(TaskState& waiting) {
   std::vector<TaskState*> ready;
-  for (auto it = startable_.find(&waiting); it != startable_.end(); ++it) {
+  std::uint64_t seen = 0;
+  for (auto it = startable_.find(&waiting); it != startable_.end() && seen < enough_ahead; ++it, ++seen) {
     if (overtaking_ + ready.size() >= most_overtaking * workers_ || admitted_ + ready.size() >= enough_ahead) break;
     const auto& held = (*it)->held;
     const bool in_memory =

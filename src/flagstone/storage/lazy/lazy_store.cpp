@@ -7,6 +7,12 @@
 
 namespace flagstone {
 
+LazyStore::LazyStore(std::vector<Array> operands, Dtype dtype)
+    : operands_(std::move(operands)),
+      item_(size_of(dtype)),
+      imagined_(
+          std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().imagined(); })) {}
+
 Transfer LazyStore::write(const Box&) {
   throw StorageError("write: this array is computed where it is read and has no place for elements; store it first",
                      EROFS, "");
@@ -39,10 +45,6 @@ std::uint64_t LazyStore::unpack_bytes() const {
   std::uint64_t most = 0;
   for (const Array& operand : operands_) most = std::max(most, operand.store().unpack_bytes());
   return most;
-}
-
-bool LazyStore::imagined() const {
-  return std::any_of(operands_.begin(), operands_.end(), [](const Array& one) { return one.store().imagined(); });
 }
 
 bool LazyStore::verified() const {

@@ -11,7 +11,7 @@ namespace flagstone {
 /// Nothing is stored: what is asked of the layout is answered from the operands.
 class LazyStore : public ArrayStore {
  public:
-  LazyStore(std::vector<Array> operands, Dtype dtype) : operands_(std::move(operands)), item_(size_of(dtype)) {}
+  LazyStore(std::vector<Array> operands, Dtype dtype);
 
   /// StorageError: there is nowhere to write to.
   Transfer write(const Box& box) override;
@@ -20,7 +20,7 @@ class LazyStore : public ArrayStore {
   std::uint64_t look() override;
   std::uint64_t pass_bytes() const override;
   std::uint64_t unpack_bytes() const override;
-  bool imagined() const override;
+  bool imagined() const override { return imagined_; }
   bool verified() const override;
   bool computed_anew() const override;
   std::span<const Array> operands() const override { return operands_; }
@@ -28,6 +28,9 @@ class LazyStore : public ArrayStore {
  protected:
   const std::vector<Array> operands_;
   const std::size_t item_;
+
+ private:
+  const bool imagined_;  // asked for each task that reads it
 };
 
 /// Whether boxes of any shape are read alike: flat files; not what is verified or unpacked by chunks.
