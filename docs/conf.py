@@ -10,6 +10,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -87,13 +88,19 @@ class Face(SphinxDirective):
         above = set() if face in ("flagstone", "flagstone.errors") else set(flagstone.__all__)
         own = [name for name in names if name not in above]
         classes = [name for name in names if isinstance(getattr(module, name), type)]
+        # Those of NumPy, which stand among the names of the standard: after what is ours.
+        dtypes = [name for name in classes if issubclass(getattr(module, name), np.generic)]
         functions = [name for name in names if name not in classes and callable(getattr(module, name))]
         others = [name for name in names if name not in classes and name not in functions]
         text = "".join(
             f".. rubric:: {kind}\n\n.. autosummary::\n   :signatures: none\n\n"
             + "".join(f"   {'flagstone' if name in above else face}.{name}\n" for name in some)
             + "\n"
-            for kind, some in (("Classes", classes), ("Functions", functions))
+            for kind, some in (
+                ("Classes", [name for name in classes if name not in dtypes]),
+                ("Functions", functions),
+                ("NumPy's dtypes", dtypes),
+            )
             if some
         )
         text += f".. automodule:: {face}\n   :members: {', '.join(own)}\n" if own else ""

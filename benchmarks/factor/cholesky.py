@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.factor import lapack
 from benchmarks.harness import harness
 
 SIZE = 8  # bytes of a float64
@@ -61,37 +61,16 @@ def ours(a: str, out: str, memory: str) -> dict:
     }
 
 
-def blas():
-    import ctypes
-    import os
-
-    import scipy_openblas32
-
-    library = next(Path(scipy_openblas32.get_lib_dir()).glob("libscipy_openblas.so*"))
-    loaded = ctypes.CDLL(str(library))
-    loaded.scipy_openblas_set_num_threads(len(os.sched_getaffinity(0)))
-    return loaded
-
-
 def dpotrf(n: int) -> dict:
     """LAPACK in memory; and dgemm's rate in the same process, which tells whether it was disturbed."""
-    import ctypes
-
     import numpy as np
 
-    library, double, pointer = blas(), ctypes.c_double, ctypes.POINTER(ctypes.c_double)
-    t = min(n, 2048)
-    x, y, z = (np.ones((t, t)).ctypes.data_as(pointer) for _ in range(3))
-    library.scipy_cblas_dgemm(101, 111, 111, t, t, t, double(1), x, t, y, t, double(0), z, t)
-    started = time.perf_counter()
-    library.scipy_cblas_dgemm(101, 111, 111, t, t, t, double(1), x, t, y, t, double(0), z, t)
-    rate = 2 * t**3 / (time.perf_counter() - started)
+    rate = lapack.dgemm_rate()
     a = np.empty((n, n), order="F")
     for first in range(0, n, 1024):
         a[:, first : first + 1024] = rows_of_matrix(n, first, min(n, first + 1024)).T
     with harness.measured() as run:
-        info = library.scipy_LAPACKE_dpotrf_work(102, ctypes.c_char(b"L"), n, a.ctypes.data_as(pointer), n)
-    assert info == 0
+        lapack.dpotrf(a)
     return {**vars(run), "gemm_rate": rate, "share_of_gemm": n**3 / 3 / run.seconds / rate}
 
 

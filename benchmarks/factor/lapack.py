@@ -26,6 +26,16 @@ def _data(a: np.ndarray) -> ctypes.c_void_p:
     return a.ctypes.data_as(ctypes.c_void_p)
 
 
+def dpotrf(a: np.ndarray) -> None:
+    """The lower triangle in place."""
+    assert a.flags.f_contiguous
+    n, info = len(a), ctypes.c_int()
+    library().scipy_dpotrf_(
+        ctypes.c_char_p(b"L"), _number(n), _data(a), _number(n), ctypes.byref(info), ctypes.c_size_t(1)
+    )
+    assert info.value == 0
+
+
 def dgeqrf(a: np.ndarray) -> np.ndarray:
     """In place; returns tau."""
     (m, n), lapack = a.shape, library()

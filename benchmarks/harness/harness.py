@@ -97,7 +97,17 @@ def child(
 ) -> dict:
     """Runs `function(**arguments)` of `script` in a fresh process and returns its dictionary."""
     name = function if isinstance(function, str) else function.__name__
-    command = [*wrap, python, script, "--child", name, json.dumps(arguments, default=str)]
+    # faulthandler: a baseline that dies in a library says where.
+    command = [
+        *wrap,
+        python,
+        "-X",
+        "faulthandler",
+        script,
+        "--child",
+        name,
+        json.dumps(arguments, default=str),
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:

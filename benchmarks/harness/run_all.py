@@ -35,6 +35,8 @@ SCRIPTS = {
     "layouts": "elementwise",
     "cholesky": "factor",
     "lu": "factor",
+    "mixed": "factor",
+    "simulated": "factor",
     "gaussian_process": "factor",
     "along": "elementwise",
     "lazy": "elementwise",

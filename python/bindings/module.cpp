@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   bind_along(m);
   bind_random(m);
   bind_restructure(m);
+  bind_sort(m);
   bind_matmul(m);
   bind_factor(m);
   bind_qr(m);
@@ -30,4 +31,5 @@ NB_MODULE(_core, m) {
   bind_tasks(m);
   bind_sparse(m);
   bind_pca(m);
+  bind_eigsh(m);
 }

@@ -19,6 +19,7 @@ from ._errors.classes import (
     ConvergenceError,
     Error,
     FormatError,
+    IllConditionedWarning,
     NumericalError,
     ShapeError,
     StorageError,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._array.transactions import transaction
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca
+    from ._edges.coo import from_coo
+    from ._edges.edges import open_edges
     from ._expression.compute import compute
     from ._expression.expression import Expression
     from ._expression.functions import *  # noqa: F403 - their names are listed there, once
@@ -84,8 +87,13 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._runtime.plan import Plan, Stats
     from ._runtime.runtime import Runtime, features, stats
     from ._runtime.timeline import timeline
+    from ._sort.order import argsort, sort
+    from ._sort.records import sort_by
+    from ._sort.search import searchsorted
+    from ._sort.unique import unique_all, unique_counts, unique_inverse, unique_values
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
+    from ._sparse_algebra.sddmm import sddmm
     from ._storage.chunk_shape import chunk_shape
     from ._storage.dask import dask_chunks, to_dask
     from ._storage.delete import delete
@@ -96,120 +104,24 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._tasks.map_blocks import map_blocks, map_tiles
 
 __all__ = [
-    "Array",
-    "BudgetError",
-    "CheckReport",
-    "ConvergenceError",
-    "Epochs",
-    "Error",
-    "Expression",
-    "FormatError",
-    "Graph",
-    "LeftoverWarning",
-    "NumericalError",
-    "Packed",
-    "PcaResult",
-    "Plan",
-    "Reduced",
-    "Region",
-    "RepairReport",
-    "Runtime",
-    "ShapeError",
-    "SingleCell",
-    "SparseArray",
-    "Stats",
-    "StorageError",
-    "__array_api_version__",
-    "__version__",
-    "arange",
-    "bincount",
-    "broadcast_to",
-    "calibrate",
-    "check",
-    "chunk_shape",
-    "compute",
-    "concat",
-    "convert",
-    "corrcoef",
-    "cov",
-    "create",
-    "cumulative_prod",
-    "cumulative_sum",
-    "dask_chunks",
-    "delete",
-    "diff",
-    "digitize",
-    "empty",
-    "empty_like",
-    "epochs",
-    "expand_dims",
-    "eye",
-    "features",
-    "flip",
-    "fold",
-    "from_blocks",
-    "from_function",
-    "from_numpy",
-    "full",
-    "full_like",
-    "graph",
-    "group_count",
-    "group_mean",
-    "group_sum",
-    "group_var",
-    "hermitian",
-    "histogram",
-    "isin",
-    "kernel_matrix",
-    "linspace",
-    "map_blocks",
-    "map_tiles",
-    "matmul",
-    "matrix_transpose",
-    "median",
-    "meshgrid",
-    "nonzero",
-    "ones",
-    "ones_like",
-    "open",
-    "open_pca",
-    "open_raw",
-    "pack",
-    "pca",
-    "percentile",
-    "planned",
-    "quantile",
-    "read",
-    "rechunk",
-    "reduce",
-    "repair",
-    "repeat",
-    "resume",
-    "roll",
-    "single_cell",
-    "squeeze",
-    "stack",
-    "stats",
-    "symmetric",
-    "take",
-    "take_along_axis",
-    "tensordot",
-    "tile",
-    "timeline",
-    "to_dask",
-    "transaction",
-    "transpose",
-    "triangular",
-    "tril",
-    "triu",
-    "unstack",
-    "update",
-    "vecdot",
-    "write",
-    "write_obsm",
-    "zeros",
+    "Array", "BudgetError", "CheckReport", "ConvergenceError", "Epochs", "Error", "Expression",
+    "FormatError", "Graph", "IllConditionedWarning", "LeftoverWarning", "NumericalError", "Packed",
+    "PcaResult", "Plan", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
+    "SparseArray", "Stats", "StorageError", "__array_api_version__", "__version__", "arange", "argsort",
+    "bincount", "broadcast_to", "calibrate", "check", "chunk_shape", "compute", "concat", "convert",
+    "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff",
+    "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye", "features", "flip", "fold",
+    "from_blocks", "from_coo", "from_function", "from_numpy", "full", "full_like", "graph",
+    "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram", "isin",
+    "kernel_matrix", "linspace", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
+    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack",
+    "pca", "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat",
+    "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "squeeze", "stack",
+    "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
+    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
     "zeros_like",
-]
+]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
 
@@ -234,6 +146,10 @@ def _load_along() -> dict[str, object]:
     from ._along.ranks import median, percentile, quantile
     from ._along.scans import cumulative_prod, cumulative_sum, diff
     from ._along.taking import nonzero, take, take_along_axis
+    from ._sort.order import argsort, sort
+    from ._sort.records import sort_by
+    from ._sort.search import searchsorted
+    from ._sort.unique import unique_all, unique_counts, unique_inverse, unique_values
 
     return locals()
 
@@ -264,11 +180,14 @@ def _load_matrices() -> dict[str, object]:
     import flagstone.linalg as linalg
     import flagstone.sparse as sparse
 
+    from ._edges.coo import from_coo
+    from ._edges.edges import open_edges
     from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
     from ._linalg.products import matrix_transpose, tensordot, vecdot
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
+    from ._sparse_algebra.sddmm import sddmm
 
     return locals()
 
@@ -380,6 +299,7 @@ def _operators() -> _dispatch.Dispatch:
     from ._output.attributes import dims_of
     from ._output.axis_names import names_of
     from ._output.column_names import columns_of
+    from ._sparse_algebra.elementwise import by_name
     from ._storage.attributes import Attributes, describe
     from ._storage.resize import resize
 
@@ -395,6 +315,7 @@ def _operators() -> _dispatch.Dispatch:
         assign=slicing.assign,
         compute=compute.compute,
         matmul=matmul,
+        sparse=by_name,
         resize=resize,
         placed=by_numpy_name,
         columns=columns_of,

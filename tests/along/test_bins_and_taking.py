@@ -137,7 +137,8 @@ def test_passes_are_planned(rng, tmp_path):
         (lambda A: fl.histogram(A, 0), "one at least is needed"),
         (lambda A: fl.histogram(A, [3, 1]), "they must increase"),
         (lambda A: fl.histogram(A * np.nan), "give range="),
-        (lambda A: fl.histogram(A, weights=A), "group_sum"),
+        (lambda A: fl.histogram(A, weights=A * 1j), "complex numbers were given"),
+        (lambda A: fl.histogram(A, weights=[1]), "weights are 1 and the elements"),
         (lambda A: fl.bincount(A), "integers are needed"),
         (lambda A: fl.bincount(fl.asarray([-1, 2])), "none may be below 0"),
         (lambda A: fl.bincount(fl.asarray([[1]])), "one dimension is needed"),
@@ -153,3 +154,52 @@ def test_passes_are_planned(rng, tmp_path):
 def test_bad_input_gets_a_sentence(call, sentence):
     with pytest.raises((TypeError, ValueError, IndexError), match=sentence):
         call(fl.asarray(np.ones((2, 3))))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("kind", ["memory", "npy", "zarr", "turned"])
+def test_weights_are_numpys(tmp_path, rng, kind, dtype):
+    x = rng.normal(size=(300, 70))
+    w = (rng.integers(0, 9, x.shape) * (0.37 if dtype[0] == "f" else 1)).astype(dtype)
+    X, W = (fl.from_numpy(one, chunks=(90, 16), path=tmp_path / f"{i}.zarr") for i, one in enumerate((x, w)))
+    if kind == "memory":
+        X, W = x, w
+    if kind == "npy":
+        np.save(tmp_path / "x.npy", np.asfortranarray(x))
+        X = fl.open(tmp_path / "x.npy")
+    if kind == "turned":
+        x, w, X, W = x.T, w.T, X.T, w.T
+    wide = w.astype("f8")  # NumPy adds float32 in float32; ours in float64, in another order than its float64
+    bound = x.size * np.finfo("f8").eps * np.abs(wide).sum()
+    for bins in (10, [-2, -0.5, 0, 3]):
+        wanted, edges = np.histogram(x, bins, weights=wide)
+        found, ours = fl.histogram(X, bins, weights=W)
+        assert found.dtype == w.dtype
+        np.testing.assert_array_equal(ours, edges)
+        rounded = np.finfo("f4").eps * np.abs(wanted) if dtype == "float32" else 0
+        assert (np.abs(found.astype("f8") - wanted) <= bound + rounded).all()
+    np.testing.assert_allclose(
+        fl.histogram(X, 5, density=True, weights=W)[0],
+        np.histogram(x, 5, density=True, weights=w)[0],
+        rtol=1e-6,
+    )
+    n = rng.integers(0, 12, 5000)
+    v = rng.integers(0, 9, 5000).astype(dtype)
+    wanted = np.bincount(n, v, minlength=20)
+    found = fl.bincount(fl.from_numpy(n, tmp_path / "n.zarr", chunks=(700,)), v, minlength=20)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)  # sums of whole numbers are exact
+
+
+def test_weighed_sums_have_the_same_bits_for_every_limit(tmp_path, rng):
+    x, w = rng.normal(size=(2, 400_000))
+    X, W = fl.from_numpy(x, tmp_path / "x.npy"), fl.from_numpy(w, tmp_path / "w.npy")
+    found = []
+    for workers, more in ((1, 1 << 30), (3, 1 << 30), (2, 40 << 20)):
+        with fl.Runtime(workers=workers):
+            found.append(fl.histogram(X, 50, (-3, 3), weights=W, memory=fl._core.resident_bytes() + more)[0])
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])
+    plan = fl.histogram.plan(X, 50, (-3, 3), weights=W)
+    fl.histogram(X, 50, (-3, 3), weights=W)
+    assert plan.bytes_read == fl.stats().bytes_read

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @examples(4 * EXAMPLES)
 @given(data=st.data())
 def test_products_of_matrices_and_vectors(data, folder):
-    """Both dtypes BLAS has; an operand in memory of another dtype is promoted as NumPy does."""
+    """The dtypes that BLAS has; an operand of another one is promoted as NumPy does."""
     m, k, n = (data.draw(st.integers(0, 6)) for _ in range(3))
     left, right = data.draw(st.booleans()), data.draw(st.booleans())
     shapes = ((k,) if left else (m, k)), ((k,) if right else (k, n))
@@ -57,12 +57,10 @@ def test_products_of_matrices_and_vectors(data, folder):
 
 
 def test_what_products_do_not_take_is_refused_in_a_sentence(folder):
-    ints = ours(np.ones((2, 2), "int32"), "zarr", folder)
+    half = ours(np.ones((2, 2), "float16"), "zarr", folder)
     small = ours(np.ones((2, 2), "float32"), "zarr", folder)
     for call, message in [
-        (lambda: ints @ ints, "int32; float32, float64, complex64 or complex128 is needed"),
-        (lambda: ints @ np.ones(2), "int32; float32"),
-        (lambda: small @ np.ones(2), "float32 and B is float64; one dtype is needed"),
+        (lambda: half @ half, "float16; float32, float64, complex64, complex128, integers or booleans"),
         (lambda: small @ np.ones(3, "float32"), r"A's columns must equal B's rows"),
         (
             lambda: fl.matmul(small, np.ones(2, "f4"), out=np.ones((2, 1), "f4")),

@@ -122,6 +122,9 @@ def test_not_by_normal_equations():
 def test_normal_equations_where_they_are_named():
     a, b = problem(3000, 9, 2, "complex128")
     mine, theirs = linalg.lstsq(a, b, method="normal", intercept=True), linalg.lstsq(a, b, intercept=True)
+    plan = linalg.lstsq.plan(a, b, method="normal")
+    width = a.shape[1] + (b.shape[1] if b.ndim > 1 else 1)
+    assert plan.flops <= 4 * len(a) * width**2  # a triangle of the Gram matrix: half of a product's
     near(mine.x, theirs.x, "float64", 1e5)
     near(mine.residuals, theirs.residuals, "float64", 1e5)
     near(mine.intercept, theirs.intercept, "float64", 1e5)

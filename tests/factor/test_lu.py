@@ -82,13 +82,67 @@ def test_factors_are_scipys(rng, dtype):
     assert solve_error(a, y, b) <= 25 * eps(dtype)
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 129, 515])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_triangles_apart(tmp_path, rng, n, dtype):
+    """L and U are those of lu_factor to the bit, with nothing in the other halves; p puts the rows back."""
+    a = random_matrix(rng, (n, n), dtype)
+    p, lower, upper = linalg.lu(stored(a, "npy", tmp_path / "a"))
+    packed, piv = linalg.lu_factor(a)
+    assert np.array_equal(np.asarray(lower), np.tril(np.asarray(packed), -1) + np.eye(n, dtype=dtype))
+    assert np.array_equal(np.asarray(upper), np.triu(np.asarray(packed)))
+    assert np.array_equal(np.argsort(p), unpacked(np.asarray(packed), piv)[0])
+    wide = np.result_type(dtype, np.float64)
+    left = np.asarray(lower).astype(wide)[p] @ np.asarray(upper).astype(wide)
+    assert norm1(a - left) <= 25 * eps(dtype) * n * norm1(a) if n else left.shape == (0, 0)
+
+
+def test_triangles_as_a_group_and_the_permutation_as_a_matrix(tmp_path, rng):
+    a = rng.standard_normal((520, 520))
+    given = linalg.lu(a, p_indices=False, out=tmp_path / "lu.zarr")
+    again = linalg.open_factor(tmp_path / "lu.zarr")
+    assert isinstance(again, linalg.LuResult)
+    for p, lower, upper in (given, again):
+        assert isinstance(p, fl.Array)
+        assert norm1(np.asarray(fl.matmul(p, fl.matmul(lower, upper))) - a) <= 25 * eps("f8") * 520 * norm1(a)
+    stored_chunks = [path for path in (tmp_path / "lu.zarr").rglob("*") if path.is_file()]
+    padded = 2 * 8 * 640**2
+    assert (
+        sum(path.stat().st_blocks for path in stored_chunks) * 512 < 0.7 * padded
+    )  # absent: chunks of zeros
+    assert fl.open(tmp_path / "lu.zarr" / "p").shape == (520,)
+    linalg.lu(a, out=tmp_path / "indices.zarr")
+    assert isinstance(linalg.open_factor(tmp_path / "indices.zarr").p, np.ndarray)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("trans", [0, 1, 2, "N", "T", "C"])
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_lu_solve_with_the_transpose(tmp_path, rng, dtype, trans, kind):
+    n = 515
+    a, b = random_matrix(rng, (n, n), dtype), random_matrix(rng, (n, 4), dtype)
+    factor = linalg.lu_factor(a, out=tmp_path / f"lu.{kind}")
+    op = {"N": a, "T": a.T, "C": a.conj().T}[trans if isinstance(trans, str) else "NTC"[trans]]
+    x = linalg.lu_solve(factor, stored(b, kind, tmp_path / "b"), trans)
+    assert solve_error(op, np.asarray(x), b) <= 25 * eps(dtype)
+    y = linalg.lu_solve(factor, b[:, 1].copy(), trans=trans)
+    assert solve_error(op, y, b[:, 1]) <= 25 * eps(dtype)
+
+
+def test_a_zero_pivot_stops_the_transposed_solve(rng):
+    a = rng.standard_normal((300, 300))
+    a[:, 200] = 0
+    with pytest.raises(fl.NumericalError, match="element 200 of its diagonal is zero"):
+        linalg.lu_solve(linalg.lu_factor(a), np.ones(300), trans=1)
+
+
 def test_the_same_bits_for_every_limit_and_number_of_workers(tmp_path, isolated, rng):
     np.save(tmp_path / "a.npy", rng.standard_normal((1800, 1800)))
     np.save(tmp_path / "b.npy", rng.standard_normal((1800, 600)))
     found = isolated("""
         import hashlib
         from tests.promises.test_limits import least_limit
-        a, b, result = fl.open("a.npy"), fl.open("b.npy"), []
+        a, b, result, others = fl.open("a.npy"), fl.open("b.npy"), [], []
         def digest(*arrays):
             return hashlib.blake2b(b"".join(np.asarray(x).tobytes() for x in arrays)).hexdigest()
         for workers in (1, 2):
@@ -100,9 +154,19 @@ def test_the_same_bits_for_every_limit_and_number_of_workers(tmp_path, isolated,
                 with fl.Runtime(workers=workers, memory=least_limit(work, workers) + more):
                     x = work()
                 result.append([digest(*factor), digest(x)])
+                if workers == 1 and more < 4 << 30:
+                    continue
+                work = lambda: fl.linalg.lu_solve(factor, b, trans=1, out="y.zarr")
+                with fl.Runtime(workers=workers, memory=least_limit(work, workers) + more):
+                    y = work()
+                work = lambda: fl.linalg.lu(a)
+                with fl.Runtime(workers=workers, memory=least_limit(work, workers) + more):
+                    apart = work()
+                others.append([digest(y), digest(*apart)])
+        result = [result, others]
     """)
-    assert len(found) == 6
-    assert len({tuple(one) for one in found}) == 1
+    assert [len(one) for one in found] == [6, 4]
+    assert all(len({tuple(one) for one in some}) == 1 for some in found)
 
 
 def test_singular_matrices(rng):
@@ -161,6 +225,8 @@ def test_inverses(tmp_path, rng, dtype, assume_a):
     ("call", "sentence"),
     [
         (lambda: linalg.lu_factor(np.ones((3, 2))), "lu_factor: the matrix is 3 x 2; a square one"),
+        (lambda: linalg.lu(np.ones((3, 2))), "lu: the matrix is 3 x 2; a square one"),
+        (lambda: linalg.lu_solve((np.eye(3), [0, 1, 2]), np.ones(3), 3), "trans is 3"),
         (lambda: linalg.lu_solve(np.eye(3), np.ones(3)), "a pair .lu, piv. is needed"),
         (lambda: linalg.lu_solve((np.eye(3), [0, 0, 2]), np.ones(3)), "piv must be 3 whole numbers"),
         (lambda: linalg.lu_solve((np.eye(3), [0, 1, 3]), np.ones(3)), "piv must be 3 whole numbers"),

@@ -157,3 +157,24 @@ def test_solve_takes_triangles(rng, lower):
 def test_empty():
     assert linalg.cho_solve(np.zeros((0, 0)), np.zeros((0, 2))).shape == (0, 2)
     assert linalg.solve(np.eye(3), np.zeros((3, 0)), assume_a="pos").shape == (3, 0)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])
+def test_whole_numbers_are_converted_where_they_are_loaded(tmp_path, rng, dtype):
+    """As NumPy factors them: in float64, of arrays on disk without a copy of them."""
+    values = np.tril(rng.integers(0, 2, (300, 300))) + 300 * np.eye(300, dtype=int)
+    values = (values % 100 + 27 * np.eye(300, dtype=int)).astype(dtype)
+    if dtype == "bool":
+        values = np.tril(np.ones((300, 300), bool))
+    a, b = fl.from_numpy(values, str(tmp_path / "a.zarr")), np.arange(600).reshape(300, 2) % 7
+    stored_b = fl.from_numpy(b, str(tmp_path / "b.zarr"))
+    wide = values.astype("f8")
+    x = linalg.solve(a, b)
+    assert x.dtype == np.float64
+    assert solve_error(wide, x, b.astype("f8")) <= 25 * eps("f8")
+    assert np.array_equal(np.asarray(linalg.solve(a, stored_b)), x)
+    assert np.array_equal(np.asarray(linalg.inv(a)), np.asarray(linalg.inv(wide)))
+    assert linalg.slogdet(a) == linalg.slogdet(wide)
+    assert linalg.cond(a) == linalg.cond(wide)
+    assert f"the matrix is {dtype}, converted" in linalg.solve.plan(a, b).note
+    assert solve_error(wide, linalg.solve(a, b, precision="mixed"), b.astype("f8")) <= 25 * eps("f8")

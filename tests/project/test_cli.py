@@ -100,6 +100,20 @@ def test_matmul(tmp_path, rng):
     assert numbers
 
 
+def test_eigsh_and_svd(tmp_path, rng):
+    a = rng.random((80, 80))
+    np.save(tmp_path / "a.npy", a + a.T)
+    told = json.loads(run("eigsh", "a.npy", "-k", "3", "--which", "BE", "--json", folder=tmp_path).stdout)
+    values = np.linalg.eigvalsh(a + a.T)
+    np.testing.assert_allclose(told["values"], values[[-1, 0, -2]], rtol=1e-6)
+    assert told["verified"]
+    shown = run("svd", "a.npy", "-k", "2", "-o", "s.zarr", folder=tmp_path).stdout
+    for word in ("residual", "Wrote s.zarr", "krylov-schur"):
+        assert word in shown
+    fails("svd", "a.npy", "-k", "2", "-o", "s.zarr", folder=tmp_path, words=["s.zarr", "--overwrite"])
+    assert "block" in run("eigsh", "a.npy", "--plan", folder=tmp_path).stdout
+
+
 def test_lstsq_and_qr(tmp_path, rng):
     a = rng.random((200, 3))
     np.save(tmp_path / "a.npy", a)
@@ -116,6 +130,39 @@ def test_lstsq_and_qr(tmp_path, rng):
     run("qr", "a.npy", "-o", "qr.zarr", folder=tmp_path)
     q, r = (np.asarray(fl.open(str(tmp_path / "qr.zarr" / name))) for name in "qr")
     np.testing.assert_allclose(q @ r, a, atol=1e-13)
+
+
+def test_factors_and_solves(tmp_path, rng):
+    a = rng.random((150, 150)) + 10 * np.eye(150)
+    np.save(tmp_path / "a.npy", a @ a.T)
+    np.save(tmp_path / "b.npy", a[:, :3])
+    np.save(tmp_path / "v.npy", a[:, 0])
+    logarithm = np.linalg.slogdet(a @ a.T)[1]
+    shown = run("cholesky", "a.npy", "-o", "l.zarr", folder=tmp_path).stdout
+    assert "log determinant" in shown
+    assert "condition at least" in shown
+    told = json.loads(run("cholesky", "a.npy", "-o", "u.npy", "--upper", "--json", folder=tmp_path).stdout)
+    assert told["log_determinant"] == pytest.approx(logarithm)
+    assert 1 <= told["condition_at_least"] <= np.linalg.cond(a @ a.T)
+    assert told["plan"]["flops"] == pytest.approx(told["stats"]["flops"])
+    np.testing.assert_allclose(np.load(tmp_path / "u.npy"), np.linalg.cholesky(a @ a.T).T, rtol=1e-10)
+    told = json.loads(run("lu", "a.npy", "-o", "lu.zarr", "--json", folder=tmp_path).stdout)
+    assert told["log_determinant"] == pytest.approx(logarithm)
+    assert fl.linalg.open_factor(tmp_path / "lu.zarr").L.shape == (150, 150)
+    run("solve", "a.npy", "b.npy", "-o", "x.npy", "--assume-a", "pos", folder=tmp_path)
+    np.testing.assert_allclose(a @ a.T @ np.load(tmp_path / "x.npy"), a[:, :3], rtol=1e-9)
+    run("solve", "a.npy", "v.npy", "-o", "v.zarr", folder=tmp_path)
+    assert fl.open(str(tmp_path / "v.zarr")).shape == (150,)
+    told = json.loads(
+        run("solve", "a.npy", "b.npy", "-o", "c.npy", "--rcond", "--json", folder=tmp_path).stdout
+    )
+    exact = np.linalg.cond(a @ a.T, 1)
+    assert exact / 3 <= told["condition"] <= exact * (1 + 1e-6)
+    shown = run("solve", "a.npy", "b.npy", "-o", "m.npy", "--precision", "mixed", folder=tmp_path).stdout
+    assert "refined from float32" in shown
+    assert "method" in run("solve", "a.npy", "b.npy", "-o", "y.npy", "--plan", folder=tmp_path).stdout
+    assert not (tmp_path / "y.npy").exists()
+    fails("solve", "a.npy", "b.npy", "-o", "x.npy", folder=tmp_path, words=["x.npy", "--overwrite"])
 
 
 @pytest.mark.parametrize("verb", ["matmul", "pca", "recipe single-cell"])
@@ -251,3 +298,10 @@ def test_demo_small(tmp_path):
     text = done.stdout.lower()
     for word in ("scikit-learn", "predicted", "actual", "residual", "cell types", ".png"):
         assert word in text, text
+
+
+def test_dates_are_no_operand(tmp_path):
+    np.save(tmp_path / "t.npy", np.arange("2000-01-01", "2000-02-01", dtype="M8[D]").reshape(1, -1))
+    for command in (("norm", "t.npy"), ("sort", "t.npy", "u.npy"), ("qr", "t.npy", "-o", "q.npy")):
+        fails(*command, folder=tmp_path, words=["t.npy' holds datetime64[D], and commands take numbers"])
+    assert "t.npy" in run("info", "t.npy", folder=tmp_path).stdout

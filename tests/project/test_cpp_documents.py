@@ -19,6 +19,7 @@ GIVEN = {
     "I have a C++ program": ("", ""),
     "Boxes, inside the limit": ("", "Array A, Array B, double* mine"),
     "Arrays written anew": ("", "Runtime& runtime, Array A, Array C, Index rows"),
+    "Sorts by a comparison of your own": ("", "Runtime& runtime, Index n, double* keys, float* values"),
     "Expressions in one pass": ("", "Runtime& runtime, Array A, Array B, Array weights, Array C, Array D"),
     "A task of your own": ("", "Array X, Index n"),
     "A function of every element, and a fold": (

@@ -120,6 +120,8 @@ import h5py
 with h5py.File("sst.nc", "w") as file:
     sst = file.create_dataset("analysed_sst", data=rng.integers(0, 900, (40, 50), dtype="i2"))
     sst.attrs.update({"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": np.int16(7)})
+with h5py.File("t.nc", "w") as file:
+    file.create_dataset("time", data=np.arange(300)).attrs["units"] = "days since 2020-01-01"
 import os
 import anndata, pandas, scipy.io
 names = [f"cell{i}" for i in range(40)]

@@ -105,3 +105,25 @@ def test_the_least_limit_follows_the_file(small_files, isolated):
     over = {name: over / 2**20 for name, (_, over) in told.items() if over > 0}
     assert not large, f"MiB above the process: {large}"
     assert not over, f"MiB over the least limit: {over}"
+
+
+def test_svmlight_names_one_limit_although_its_columns_are_unknown(tmp_path, isolated):
+    """4 MB of text: the first pass holds less than the writer of the second, asked for before both."""
+    matrix = sp.random(15_000, 900, 0.03, "csr", rng=1, dtype="f4")
+    fl.convert(fl.from_blocks([matrix], tmp_path / "s.zarr"), tmp_path / "s.svm")
+    told = isolated(
+        """
+        result, limit = [], 40 << 20
+        while len(result) < 4:
+            try:
+                fl.convert(path, "out.zarr", memory=limit)
+                result.append(list(fl.open("out.zarr").shape))
+                break
+            except fl.BudgetError as error:
+                limit = error.least
+                result.append(limit)
+        """,
+        path=str(tmp_path / "s.svm"),
+    )
+    assert len(told) == 2, told
+    assert told[1] == [15_000, 900]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import flagstone as fl
@@ -40,13 +41,18 @@ result = told() | {"digest": digest("c.zarr")}
 """
 
 
-@pytest.mark.parametrize("routine", ["update", "rank 2k", "product", "symmetric product", "standardised"])
+@pytest.mark.parametrize(
+    "routine", ["update", "rank 2k", "product", "symmetric product", "standardised", "stack"]
+)
 def test_resume_knows_what_was_begun(process, tmp_path, rng, routine):
     dtype = "complex128" if routine == "symmetric product" else "float64"
     n = 2600 if dtype == "complex128" else 4500
     fl.from_numpy((rng.standard_normal((n, 200)) + (1j if dtype[0] == "c" else 0)), tmp_path / "a.zarr")
     fl.from_numpy(rng.standard_normal((n, 200)), tmp_path / "b.zarr")
+    fl.from_numpy(rng.integers(-(2**62), 2**62, (5, 900, 200)), tmp_path / "stack.zarr")
+    fl.from_numpy(np.arange(200 * 900).reshape(200, 900), tmp_path / "whole.npy")
     call = {
+        "stack": 'fl.matmul(fl.open("stack.zarr"), fl.open("whole.npy"), out="c.zarr")',
         "update": 'fl.linalg.rank_k_update(A, alpha=0.5, uplo="lower", out="c.zarr", memory="200MiB")',
         "rank 2k": 'fl.linalg.rank_2k_update(A, fl.open("b.zarr"), out="c.zarr", memory="200MiB")',
         "product": 'fl.matmul(A, A.T, alpha=2, out="c.zarr", memory="200MiB")',

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import flagstone as fl
+from flagstone._machine import lookup
 from flagstone._machine import profile as machine
 from flagstone._output import codec_choice as codecs
 
@@ -35,7 +36,7 @@ def test_auto_is_never_behind_raw_nor_the_worst(tmp_path, shared_data, monkeypat
     values = kind(shared_data)
     rates = {**machine.default().rates, "read_bytes_per_second": rate, "write_bytes_per_second": rate}
     profile = machine.Profile("measured", "2026-01-01T00:00:00+00:00", machine.device_of(tmp_path), rates)
-    monkeypatch.setattr(machine, "lookup", lambda *_: profile)
+    monkeypatch.setattr(lookup, "lookup", lambda *_: profile)
     workers = 2
     with fl.Runtime(workers=workers):
         chosen = fl.from_numpy(values, tmp_path / "auto.zarr", codec="auto")

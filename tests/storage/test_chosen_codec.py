@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone._machine import lookup
 from flagstone._machine import profile as machine
 from tests.support.disk_bytes import inner, theirs
 
@@ -23,7 +24,7 @@ def disk(monkeypatch):
         profile = machine.Profile(
             "measured", "2026-01-01T00:00:00+00:00", machine.device_of(Path.cwd()), rates
         )
-        monkeypatch.setattr(machine, "lookup", lambda *_: profile)
+        monkeypatch.setattr(lookup, "lookup", lambda *_: profile)
 
     return become
 

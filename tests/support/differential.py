@@ -26,6 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
 import flagstone as fl
+from flagstone._array.handle import is_transposed
 from tests.expressions.test_elementwise import ALL, values
 from tests.expressions.test_reductions import REDUCTIONS, check_reduction
 from tests.support.processes import KINDS, acceptance, random_matrix, stored
@@ -269,6 +270,33 @@ def product(random: Random, folder: Path) -> Case:
     )
 
 
+def whole_product(random: Random, folder: Path) -> Case:
+    """Of integers or booleans, sometimes of two dtypes, sometimes of stacks: NumPy's bits."""
+    m, k, n = (int(10 ** random.uniform(0, 2.2)) for _ in range(3))
+    both = [one_of(random, [name for name in ALL if np.dtype(name).kind in "biu"]) for _ in range(2)]
+    if np.result_type(*both).kind == "f":  # int64 and uint64: another rounding
+        both[1] = both[0]
+    lead = tuple(int(i) for i in random.integers(1, 4, int(random.integers(0, 3))))
+    leads = [
+        tuple(1 if random.random() < 0.2 else i for i in lead)[int(random.random() < 0.2) :] for _ in both
+    ]
+    a, b = values(random, (*leads[0], m, k), both[0]), values(random, (*leads[1], k, n), both[1])
+    A, B = array(kept(random, a, folder, "a")), array(kept(random, b, folder, "b"))
+    if a.ndim > 2 and isinstance(A, fl.Array) and is_transposed(A):
+        A = fl.from_numpy(a)
+    if b.ndim > 2 and isinstance(B, fl.Array) and is_transposed(B):
+        B = fl.from_numpy(b)
+    wanted = np.matmul(a, b)
+    out = None if random.random() < 0.5 else str(folder / one_of(random, ["out.zarr", "out.npy"]))
+
+    def check(got: Any) -> None:
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(np.asarray(got), wanted)
+
+    text = f"matmul {a.shape} by {b.shape}, {both[0]} and {both[1]}"
+    return Case(text, lambda limit: fl.matmul(A, B, out=out, memory=limit), check)
+
+
 def restructuring(random: Random, folder: Path) -> Case:
     x = values(random, shape_of(random, int(random.integers(1, 4))), one_of(random, ALL))
     ours = array(kept(random, x, folder, "x"))
@@ -301,7 +329,7 @@ def loop(random: Random, folder: Path) -> Case:
     return Case(f"list of {x.shape}", call, check)
 
 
-FAMILIES = [*[expression] * 4, *[selection] * 2, assignment, product, restructuring, loop]
+FAMILIES = [*[expression] * 4, *[selection] * 2, assignment, product, whole_product, restructuring, loop]
 
 
 def families() -> list[Any]:

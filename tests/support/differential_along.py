@@ -115,6 +115,12 @@ def binning(random: Random, folder: Path) -> Case | None:
     if name == "bincount":
         x = random.integers(0, 50, shape_of(random, 1))
         ours = array(kept(random, x, folder, "x"))
+        if random.random() < 0.5:
+            w = random.integers(-9, 9, x.shape).astype(one_of(random, ["int8", "float32", "float64"]))
+            W, wanted = array(kept(random, w, folder, "w")), np.bincount(x, w)
+            return Case(
+                f"bincount {x.shape}, weights", lambda m: fl.bincount(ours, W, memory=m), exactly(wanted)
+            )
         return Case(f"bincount {x.shape}", lambda m: fl.bincount(ours, memory=m), exactly(np.bincount(x)))
     ours, x = drawn(random, folder, WIDE)
     if name == "nonzero":
@@ -153,6 +159,10 @@ def grouping(random: Random, folder: Path) -> Case | None:
     if x.shape[0] == 0:
         return None
     labels, groups = random.integers(-1, 7, x.shape[0]), 8
+    if x.ndim == 2 and 0 not in x.shape and random.random() < 0.5:
+        import scipy.sparse as sp
+
+        ours = fl.from_blocks([sp.csr_matrix(x)], str(folder / "s.zarr"))
     wanted = np.stack([x[labels == g].sum(0) for g in range(groups)])
     return Case(
         f"group_sum {x.shape} {x.dtype}",

@@ -113,6 +113,10 @@ def chain():
     return e, e.mean(1), e.var(0), e.argmax(), e.sum(), e.all(1)
 
 
+def of_pairs(found) -> str:
+    return fingerprint(found.w, found.residual, np.asarray(found.V))
+
+
 def of_sparse(a) -> str:
     return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
 
@@ -121,14 +125,18 @@ NAMES = [
     "matmul zarr",
     "matmul npy",
     "matmul complex",
+    "matmul int stack",
     "cholesky",
     "solve pos",
     "solve gen",
     "lu_factor",
+    "lu",
     "rank_k",
     "rank_k tall",
     "norms",
     "matmul kernel matrix",
+    "matmul sparse",
+    "matmul sparse left",
     "cholesky kernel matrix",
     "compute",
     "reductions",
@@ -136,6 +144,7 @@ NAMES = [
     "pca dense krylov",
     "pca sparse gram",
     "pca sparse krylov",
+    "eigsh passes",
     "sparse A @ X",
     "sparse A.T @ X",
     "import npz",
@@ -148,12 +157,29 @@ NAMES = [
     "transform",
     "rechunk",
     "transpose",
+    "sort",
+    "argsort",
+    "sort_by",
 ]
 PLANNED = [
     name
     for name in NAMES
     if name.startswith(
-        ("matmul", "rank_k", "cholesky", "solve", "lu", "pca", "compute", "rechunk", "qr", "lstsq")
+        (
+            "matmul",
+            "eigsh",
+            "rank_k",
+            "cholesky",
+            "solve",
+            "lu",
+            "pca",
+            "compute",
+            "rechunk",
+            "qr",
+            "lstsq",
+            "sort",
+            "argsort",
+        )
     )
 ]
 
@@ -166,11 +192,18 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("a.npy"), fl.open("b.npy")))
     if name == "matmul complex":
         return Routine(fl.matmul, (fl.open("z.npy"), fl.open("z.zarr").T.conj()), {"alpha": 1j})
+    if name == "matmul int stack":
+        whole = fl.open_raw("tall.npy", "int32", (100, 1000, 300), offset=128)  # the bits of floats
+        return Routine(fl.matmul, (whole, np.arange(12_000, dtype="int32").reshape(300, 40)))
     if name == "cholesky":
         return Routine(fl.linalg.cholesky, (fl.open("k.zarr"),), {"shift": 0.5}, of_array)
     if name == "lu_factor":
         return Routine(
             fl.linalg.lu_factor, (fl.open("k.zarr"),), bits=lambda f: fingerprint(np.asarray(f.lu), f.piv)
+        )
+    if name == "lu":
+        return Routine(
+            fl.linalg.lu, (fl.open("k.zarr"),), bits=lambda f: fingerprint(f.p, *map(np.asarray, (f.L, f.U)))
         )
     if name == "solve gen":
         return Routine(fl.linalg.solve, (fl.open("k.zarr"), fl.open("b.zarr")), bits=of_array)
@@ -198,6 +231,11 @@ def routine(name: str) -> Routine:
         return Routine(fl.rechunk, (fl.open("a.zarr"), (-1, 100)), bits=of_array)
     if name == "transpose":
         return Routine(fl.transpose, (fl.open("a.npy"),), bits=of_array)
+    if name in ("sort", "argsort", "sort_by"):
+        line = fl.open_raw("a.npy", "float32", 4500 * 4200, offset=128)
+        if name == "sort_by":
+            return Routine(fl.sort_by, ([line, line],), bits=lambda made: fingerprint(*map(np.asarray, made)))
+        return Routine(getattr(fl, name), (line,), bits=of_array)
     if name == "reductions":
         return Routine(fl.compute, chain(), bits=of_compute)
     if name.startswith("pca"):
@@ -213,8 +251,14 @@ def routine(name: str) -> Routine:
     if name == "lstsq":
         y = np.load("tall.npy", mmap_mode="r")[:, 0].copy()
         return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
+    if name == "eigsh passes":  # of a given number: what a plan counts
+        return Routine(fl.linalg.eigsh, (fl.open("k.zarr"), 24), {"passes": 4, "block": 8}, of_pairs)
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
+    if name == "matmul sparse":
+        return Routine(fl.matmul, (fl.open("cells.zarr"), fl.open("x.npy")))
+    if name == "matmul sparse left":
+        return Routine(fl.matmul, (fl.open("y.npy").T, fl.open("cells.zarr")))
     if name == "sparse A.T @ X":
         return Routine(lambda a, y: a.T @ y, (fl.open("cells.zarr"), np.load("y.npy")))
     if name == "import npz":

@@ -83,6 +83,7 @@ def put(kind: str, place: Path, contents: bytes) -> None:
 # Whole stores of every format -----------------------------------------------------------------------------
 
 DENSE = np.arange(42.0).reshape(6, 7)
+DATES = np.datetime64("2020-01-01", "s") + np.arange(42).reshape(6, 7)
 SPARSE = sp.random(40, 30, 0.1, "csr", random_state=1)
 
 
@@ -104,6 +105,12 @@ def compressed(path: str, columns: bool) -> None:
     group = zarr.open_group(path, mode="w", zarr_format=3, attributes={**about, "shape": list(matrix.shape)})
     for name in ("data", "indices", "indptr"):
         group.create_array(name, data=getattr(matrix, name))
+
+
+def zarr_dates(path: str) -> None:
+    import zarr
+
+    zarr.create_array(path, data=DATES, chunks=(4, 7), zarr_format=2)
 
 
 def epochs(path: str) -> None:
@@ -168,6 +175,8 @@ STORES: dict[str, Callable[[str], object]] = {
     "CSC group": lambda path: compressed(path, True),
     "epochs": epochs,
     "npy": lambda path: np.save(path, DENSE),
+    "npy, dates": lambda path: np.save(path, DATES),
+    "Zarr v2, dates": zarr_dates,
     "npz": scipy_npz,
     "npz, dense": lambda path: np.savez(path, a=DENSE),
     "HDF5": lambda path: fl.convert(fl.from_numpy(DENSE), path),
@@ -188,7 +197,8 @@ STORES: dict[str, Callable[[str], object]] = {
 }
 SUFFIXES = {
     "NetCDF": ".nc", "Zarr in a zip": ".zip", "HDF5, 10x": ".h5", "10x folder": "", "Parquet folder": "",
-    "npy": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5", "HDF5, AnnData": ".h5ad",
+    "npy": ".npy", "npy, dates": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5",
+    "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
     "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
 }  # fmt: skip
@@ -207,6 +217,9 @@ def read(path: str, **options: object) -> None:
     if isinstance(opened, fl.SparseArray):
         opened.to_scipy()
         opened.sum(0)
+    elif opened.dtype.kind == "M":
+        opened.max()
+        return
     else:
         np.asarray(opened)
         float(opened.sum())

@@ -107,6 +107,19 @@ void bind_along(nb::module_& m) {
       pass.keep(std::move(scheme));
     }};
   });
+  // The second visited value are the weights; without bins those of the integers 0, 1, ...
+  m.def(
+      "weigh_bins_job",
+      [](const Pass& given, int value, int weights, const Bins* bins, const Array& out) {
+        Pass pass = visiting(given, value);
+        pass.visit.values.push_back(weights);
+        return Job{[=, made = bins ? bins->bins : nullptr](Graph& graph) {
+          elementwise::Scheme scheme;
+          along::weigh_bins(graph, pass, made, out, scheme);
+          pass.keep(std::move(scheme));
+        }};
+      },
+      nb::arg("given"), nb::arg("value"), nb::arg("weights"), nb::arg("bins").none(), nb::arg("out"));
   m.def("bin_index_job", [](const Pass& given, int value, const Bins& bins, const Array& out) {
     return Job{[=, pass = visiting(given, value)](Graph& graph) {
       elementwise::Scheme scheme;

@@ -6,7 +6,8 @@
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/factor/cholesky.hpp"
-#include "flagstone/algorithms/factor/lu.hpp"
+#include "flagstone/algorithms/factor/lu_transposed.hpp"
+#include "flagstone/algorithms/factor/lu_triangles.hpp"
 #include "flagstone/algorithms/factor/solve.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 
@@ -19,12 +20,25 @@ Job cholesky_job(const linalg::Operand& a, const linalg::Operand& factor, double
 }
 
 Job substitute_job(const std::string& who, const std::vector<linalg::TriangularOperand>& factors,
-                   const linalg::Operand& b, const Array& x) {
-  return {[=](Graph& graph) { linalg::substitute(graph, who.c_str(), factors, b, x); }};
+                   const linalg::Operand& b, const Array& x, const std::optional<Array>& diagonal,
+                   std::optional<Index> identity) {
+  return {[=](Graph& graph) {
+    linalg::substitute(graph, who.c_str(), factors, b, x, diagonal ? &*diagonal : nullptr, identity);
+  }};
 }
 
-Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
-  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x); }};
+Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
+                       const std::optional<Array>& diagonal) {
+  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x, diagonal ? &*diagonal : nullptr); }};
+}
+
+Job factor_and_solve_job(const linalg::Operand& a, const Array& factor, double shift, const linalg::Operand& b,
+                         const Array& x, const std::optional<Array>& diagonal,
+                         const std::shared_ptr<Checkpoint>& checkpoint) {
+  return {[=](Graph& graph) {
+    linalg::factor_and_solve(graph, a, {factor}, {.shift = shift, .checkpoint = checkpoint}, b, x,
+                             diagonal ? &*diagonal : nullptr);
+  }};
 }
 
 Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor, const Array& pivots) {
@@ -33,14 +47,26 @@ Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor
   }};
 }
 
-Job lu_solve_job(const Array& factor, const Array& pivots, const linalg::Operand& b, const Array& x) {
+Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, const Array& pivots) {
+  return {[=](Graph& graph) { linalg::lu_triangles(graph, "lu", a, l, u, pivots); }};
+}
+
+Job lu_solve_job(const Array& factor, const Array& pivots, int trans, const linalg::Operand& b, const Array& x,
+                 const std::optional<Array>& diagonal) {
   return {[=](Graph& graph) {
-    linalg::lu_solve(graph, "lu_solve", {factor, linalg::lu_tile(b.rows())}, pivots, linalg::RowOrder::lapack, b, x);
+    const Array* kept = diagonal ? &*diagonal : nullptr;
+    const linalg::LuColumns columns(factor, linalg::lu_tile(b.rows()));
+    const auto rows = linalg::RowOrder::lapack;
+    if (trans == 0)
+      linalg::lu_solve(graph, "lu_solve", columns, pivots, rows, b, x, kept);
+    else
+      linalg::lu_solve_transposed(graph, "lu_solve", columns, pivots, rows, trans == 2, b, x, kept);
   }};
 }
 
-Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x) {
-  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x); }};
+Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
+                      const std::optional<Array>& diagonal) {
+  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x, diagonal ? &*diagonal : nullptr); }};
 }
 
 }  // namespace
@@ -65,15 +91,21 @@ void bind_factor(nb::module_& m) {
         linalg::check_substitute(who.c_str(), t, b, nullptr);
       },
       nb::arg("who"), nb::arg("t"), nb::arg("b"));
-  m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"));
+  m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"),
+        nb::arg("diagonal").none(), nb::arg("identity") = nb::none());
   m.def(
       "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
       nb::arg("who"), nb::arg("a"));
   m.def("lu_tile", &linalg::lu_tile, nb::arg("n"));
   m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"));
-  m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("b"), nb::arg("x"));
-  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
-  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"));
+  m.def("factor_and_solve_job", &factor_and_solve_job, nb::arg("a"), nb::arg("factor"), nb::arg("shift"), nb::arg("b"),
+        nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
+  m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"));
+  m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"), nb::arg("b"),
+        nb::arg("x"), nb::arg("diagonal").none());
+  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none());
+  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"),
+        nb::arg("diagonal").none());
 }
 
 }  // namespace flagstone::python

@@ -35,7 +35,7 @@ void bind_matmul(nb::module_& m) {
   m.def(
       "check_matmul",
       [](const linalg::Operand& a, const linalg::Operand& b, const std::optional<Array>& c) {
-        linalg::check_matmul(a, b, c ? &*c : nullptr);
+        return linalg::check_matmul(a, b, c ? &*c : nullptr);
       },
       nb::arg("a"), nb::arg("b"), nb::arg("c").none());
   m.def("output_chunks", [](Index rows, Index cols, const std::string& dtype) {

@@ -21,13 +21,13 @@ struct QrJob : Job {
 };
 
 QrJob qr_job(const Operand& a, const std::optional<Operand>& q, const Operand& r,
-             const std::shared_ptr<Checkpoint>& checkpoint) {
+             const std::shared_ptr<Checkpoint>& checkpoint, bool saved) {
   QrJob job;
   job.build = [=, order = job.order](Graph& graph) {
     if (q)
-      linalg::qr(graph, a, *q, r, {.order = order, .checkpoint = checkpoint});
+      linalg::qr(graph, a, *q, r, {.order = order, .checkpoint = checkpoint, .saved = saved});
     else
-      linalg::qr_r(graph, a, r, {.order = order, .checkpoint = checkpoint});
+      linalg::qr_r(graph, a, r, {.order = order, .checkpoint = checkpoint, .saved = saved});
   };
   return job;
 }
@@ -57,7 +57,8 @@ Job apply_q_job(const std::pair<Index, Index>& shape, const Array& v, const Arra
 void bind_qr(nb::module_& m) {
   nb::class_<QrJob, Job>(m, "QrJob").def_prop_ro("order", [](const QrJob& job) { return *job.order; });
   m.def("check_qr", &linalg::check_qr);
-  m.def("qr_job", &qr_job, nb::arg("a"), nb::arg("q").none(), nb::arg("r"), nb::arg("checkpoint") = nb::none());
+  m.def("qr_job", &qr_job, nb::arg("a"), nb::arg("q").none(), nb::arg("r"), nb::arg("checkpoint") = nb::none(),
+        nb::arg("saved") = false);
   m.def("qr_factor_job", &qr_factor_job, nb::arg("a"), nb::arg("v"), nb::arg("t"), nb::arg("r"),
         nb::arg("triangle").none());
   m.def("apply_q_job", &apply_q_job);

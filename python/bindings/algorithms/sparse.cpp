@@ -1,5 +1,6 @@
 // Products with a streamed CSR matrix.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,6 +9,7 @@
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/pca/sparse_statistics.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/sparse/csrmm.hpp"
 #include "flagstone/algorithms/sparse/folds.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 
@@ -41,6 +43,16 @@ template <Product product>
 Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, const Array& y) {
   return {[=, a = sparse::read_once(a)](Graph& graph) {
     product(graph, a, x, shift ? &*shift : nullptr, y);
+    graph.barrier();
+  }};
+}
+
+Job csrmm_job(const CsrOperand& a, bool transposed, const linalg::Operand& x, const std::optional<Array>& y_in,
+              const linalg::Operand& y, double alpha, double beta, const std::shared_ptr<Checkpoint>& checkpoint,
+              const std::shared_ptr<sparse::CsrmmNotes>& notes) {
+  return {[=](Graph& graph) {
+    const sparse::CsrmmOptions options{transposed, alpha, beta, checkpoint, notes};
+    sparse::csrmm(graph, a, x, y_in ? &*y_in : nullptr, y, options);
     graph.barrier();
   }};
 }
@@ -102,8 +114,16 @@ void bind_sparse(nb::module_& m) {
       graph.barrier();
     }};
   });
+  nb::class_<sparse::CsrmmNotes>(m, "CsrmmNotes")
+      .def(nb::init<>())
+      .def_ro("reads", &sparse::CsrmmNotes::reads)
+      .def_prop_ro("text", &sparse::CsrmmNotes::text);
+  m.def("csrmm_chunks", [](const CsrOperand& a, bool transposed, Index cols, const std::string& dtype) {
+    return sparse::csrmm_chunks(a, transposed, cols, dtype_from_name(dtype));
+  });
+  m.def("csrmm_job", &csrmm_job, nb::arg("a"), nb::arg("transposed"), nb::arg("x"), nb::arg("y_in").none(),
+        nb::arg("y"), nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint").none(), nb::arg("notes").none());
   bind_product<sparse::multiply>(m, "csr_multiply_job");
-  bind_product<sparse::multiply_transposed>(m, "csr_multiply_transposed_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");
 }
 

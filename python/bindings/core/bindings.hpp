@@ -60,6 +60,7 @@ void bind_elementwise(nb::module_& m);
 void bind_along(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_restructure(nb::module_& m);
+void bind_sort(nb::module_& m);
 void bind_matmul(nb::module_& m);
 void bind_factor(nb::module_& m);
 void bind_qr(nb::module_& m);
@@ -67,5 +68,6 @@ void bind_rank_k(nb::module_& m);
 void bind_tasks(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);
+void bind_eigsh(nb::module_& m);
 
 }  // namespace flagstone::python

@@ -14,7 +14,7 @@ from .._array.array import shape_text
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._expression.compute import chunks_for, compute
-from .._expression.expression import Expression
+from .._expression.expression import Expression, cast
 from .._expression.reductions import reduce
 from .._output.place import Place
 from .._runtime.call import Call
@@ -32,25 +32,43 @@ _SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
 
 class _Counts(Small):
-    """How many elements lie in each bin; without edges how often 0, 1, ... stand there."""
+    """How many elements lie in each bin; without edges how often 0, 1, ... stand there; or their weights."""
 
-    def __init__(self, call: Call, given: Expression, bins: int, edges: NDArray[np.float64] | None) -> None:
+    def __init__(
+        self, call: Call, given: Expression, bins: int, edges: NDArray[np.float64] | None,
+        weights: Expression | None = None,
+    ) -> None:  # fmt: skip
         self.edges = edges
-        super().__init__(call, given, ((bins,), np.int64), ((bins,), np.int64), None)
+        made = ((bins,), np.int64 if weights is None else np.float64)
+        super().__init__(call, given, made, made, None, also=weights)
 
     def job(self, at: At) -> _core.Job:
         """Return the counting as a job."""
         target = at(self.numbers)
         built, value = self.looking()
-        if self.edges is None:
+        bins = None if self.edges is None else _core.Bins(self.edges, _NO_WHOLE, False, False, False)
+        if self.also is not None:
+            return _core.weigh_bins_job(built, value, self.second, bins, target)
+        if bins is None:
             return _core.count_integers_job(built, value, target)
-        return _core.count_bins_job(
-            built, value, _core.Bins(self.edges, _NO_WHOLE, False, False, False), target
-        )
+        return _core.count_bins_job(built, value, bins, target)
 
     def finish(self, numbers: NDArray[Any]) -> Any:
         """Return them."""
         return numbers
+
+
+def _weights(call: Call, given: Any, of: Expression) -> Expression | None:
+    """Return weights as float64, one for each element."""
+    if given is None:
+        return None
+    weights = given_value(call.who, off_the_map(call, given), "biuf")
+    if weights.shape != of.shape:
+        raise ShapeError(
+            f"{call.who}: weights are {shape_text(weights.shape)} and the elements {shape_text(of.shape)}; "
+            "one an element is needed."
+        )
+    return weights
 
 
 class _Ends:
@@ -86,8 +104,18 @@ def after(first: Any, then: Any) -> Any:
 class _Histogram:
     """A histogram whose edges may have to be found by a pass of their own."""
 
-    def __init__(self, call: Call, given: Expression, bins: Any, between: Any, density: bool) -> None:
+    def __init__(
+        self,
+        call: Call,
+        given: Expression,
+        bins: Any,
+        between: Any,
+        density: bool,
+        weights: Expression | None,
+    ) -> None:
         self.call, self.given, self.bins, self.between, self.density = call, given, bins, between, density
+        self.weights = weights
+        self.dtype = np.dtype(np.int64) if weights is None else weights.dtype
         who = call.who
         if isinstance(bins, str):
             raise TypeError(f"{who}: bins is {bins!r}; a number of bins or their edges are needed.")
@@ -129,7 +157,8 @@ class _Histogram:
     def counts(self, edges: NDArray[Any] | None) -> _Counts:
         """Return the call that counts."""
         double = np.linspace(0.0, 1.0, self.number + 1) if edges is None else edges.astype(np.float64)
-        return _Counts(self.call, self.given, self.number, double)
+        weights = None if self.weights is None else cast(self.weights, np.float64)
+        return _Counts(self.call, self.given, self.number, double, weights)
 
     def plan(self) -> Plan:
         """Count the pass that counts, and the one before it."""
@@ -143,9 +172,9 @@ class _Histogram:
         """Do it."""
         self.counts(None).check()
         edges = self.edges()
-        number = np.zeros(self.number, np.int64)
+        number = np.zeros(self.number, self.dtype)
         if self.given.size:
-            number = self.counts(edges).run()
+            number = self.counts(edges).run().astype(self.dtype, copy=False)
             if self.searched:
                 remember(self.call.runtime, after(self.first, stats()))
         if not self.density:
@@ -170,14 +199,15 @@ def histogram(
         From where to where; default: from the smallest to the largest element, which takes a read more.
     density : bool
         Divide by width and number, so that the integral is 1.
-    weights : optional
-        Not taken.
+    weights : Array, Expression or ndarray, optional
+        What each element counts, of the same shape; real numbers, added in float64.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
     Returns
     -------
     counts, edges : ndarray
+        Counts in int64, or of the dtype of the weights.
 
     Raises
     ------
@@ -187,38 +217,41 @@ def histogram(
     Notes
     -----
     One read, two without `range` and edges. Edges and counts are NumPy's: ``edges[i] <= x < edges[i + 1]``,
-    compared in float64, the last edge in the last bin.
+    compared in float64, the last edge in the last bin. Weights come in the same read, and are added in an
+    order that neither the limit nor the workers change.
     """
-    if weights is not None:
-        raise TypeError("histogram: weights are not taken; group_sum(weights, bin of each) adds them up.")
     call = Call("histogram", memory)
-    return _Histogram(
-        call, given_value("histogram", off_the_map(call, a), "biuf"), bins, range, bool(density)
-    )
+    given = given_value("histogram", off_the_map(call, a), "biuf")
+    return _Histogram(call, given, bins, range, bool(density), _weights(call, weights, given))
 
 
 class _BinCount:
     """How often each whole number stands there; the largest is looked for first."""
 
-    def __init__(self, call: Call, given: Expression, minlength: int) -> None:
+    def __init__(self, call: Call, given: Expression, minlength: int, weights: Expression | None) -> None:
         self.call, self.given, self.minlength = call, given, minlength
+        self.weights = None if weights is None else cast(weights, np.float64)
+
+    def counts(self, number: int) -> _Counts:
+        """Return the call that counts so many numbers."""
+        return _Counts(self.call, self.given, max(number, self.minlength), None, self.weights)
 
     def plan(self) -> Plan:
         """Count the pass before, and the one that counts, into as many numbers as are known."""
-        counted = _Counts(self.call, self.given, max(1, self.minlength), None).plan()
+        counted = self.counts(1).plan()
         both: Plan = after(_ends(self.given, self.call).plan(), counted)
         return both
 
     def run(self) -> Any:
         """Do it."""
         if self.given.size == 0:
-            return np.zeros(self.minlength, np.int64)
-        _Counts(self.call, self.given, max(1, self.minlength), None).check()
+            return np.zeros(self.minlength, np.int64 if self.weights is None else np.float64)
+        self.counts(1).check()
         low, high = _ends(self.given, self.call).run()
         first = stats()
         if low < 0:
             raise ValueError(f"bincount: {low} is among the elements; none may be below 0.")
-        numbers = _Counts(self.call, self.given, max(int(high) + 1, self.minlength), None).run()
+        numbers = self.counts(int(high) + 1).run()
         remember(self.call.runtime, after(first, stats()))
         return numbers
 
@@ -233,8 +266,8 @@ def bincount(
     ----------
     x : Array, Expression or ndarray
         One dimension of integers, none below 0.
-    weights : optional
-        Not taken.
+    weights : Array, Expression or ndarray, optional
+        What each number counts, of the same shape; real numbers, added in float64.
     minlength : int
         How many counts there are at least.
     memory : int or str, optional
@@ -243,7 +276,7 @@ def bincount(
     Returns
     -------
     ndarray
-        int64.
+        int64; float64 with weights.
 
     Raises
     ------
@@ -254,15 +287,13 @@ def bincount(
     -----
     Two reads: the largest number, then the counts.
     """
-    if weights is not None:
-        raise TypeError("bincount: weights are not taken; fl.group_sum(weights, x) adds them up.")
     call = Call("bincount", memory)
     given = given_value("bincount", off_the_map(call, x), "iub")
     if given.ndim != 1:
         raise ShapeError(f"bincount: the array is {shape_text(given.shape)}; one dimension is needed.")
     if minlength < 0:
         raise ValueError(f"bincount: minlength is {minlength}; 0 or more is needed.")
-    return _BinCount(call, given, int(minlength))
+    return _BinCount(call, given, int(minlength), _weights(call, weights, given))
 
 
 class _Places(Look):

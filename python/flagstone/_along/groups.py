@@ -18,7 +18,9 @@ from .._expression.compute import deliver
 from .._expression.expression import Expression, cast
 from .._runtime.call import Call
 from .._runtime.routine import At, Prepared, routine
+from .._sparse.array import SparseArray
 from .looks import Finished, Small, given_value
+from .sparse_groups import SparseGroups
 
 __all__ = ["group_count", "group_mean", "group_sum", "group_var"]
 
@@ -123,6 +125,10 @@ def _by_group(
 ) -> Prepared[Any]:
     who = f"group_{name}"
     call = Call(who, memory)
+    if isinstance(a, SparseArray):
+        checked = _labels(who, labels, a.shape[0])
+        counts = _counts(checked, _number(who, checked, groups))
+        return SparseGroups(call, a, checked, counts, name, out, ddof)
     given = given_value(who, off_the_map(call, a), "biuf")
     if given.ndim == 0:
         raise ShapeError(f"{who}: the array has no dimensions; rows are needed.")
@@ -142,7 +148,7 @@ def group_sum(
 
     Parameters
     ----------
-    A : Array, Expression or ndarray
+    A : Array, Expression, ndarray or SparseArray
         Rows along the first dimension; real numbers.
     labels : array of int
         The group of each row; below 0: none.
@@ -169,7 +175,8 @@ def group_sum(
     -----
     Reads A once, whatever the number of groups; a flop an element. Sums of float64 are compensated, narrower
     floats are added in float64. At most 8 tables of sums, of 64 MiB altogether unless one is larger, are
-    filled in turn and joined in a fixed order: neither the limit nor the workers change bits.
+    filled in turn and joined in a fixed order: neither the limit nor the workers change bits. Of a sparse
+    matrix stored values are added in float64 (integers: 64 bits) in the order of rows, on one processor.
     """
     return _by_group("sum", A, labels, groups, out, memory)
 
@@ -232,7 +239,9 @@ def group_var(
 
     Notes
     -----
-    One read of A; 5 flops an element: Welford's update in float64, tables joined by Chan's formula.
+    One read of A; 5 flops an element: Welford's update in float64, tables joined by Chan's formula. Of a
+    sparse matrix squares less the square of sums, in NumPy's longdouble: where the mean is m standard
+    deviations, m squared times as much rounding (of longdouble) as the result has of its own.
     """
     return _by_group("var", A, labels, groups, out, memory, one_ddof("group_var", ddof, correction))
 

@@ -30,20 +30,26 @@ def given_value(who: str, given: Any, kinds: str = "biufc") -> Expression:
 
 
 class Look(Routine[Any]):
-    """One lazy value that a job of the core looks at, tile by tile."""
+    """One lazy value that a job of the core looks at, tile by tile; with `also`, of its shape, two."""
 
-    def __init__(self, call: Call, given: Expression) -> None:
-        self.given = given
+    second: int  #: which value of the pass `also` is
+
+    def __init__(self, call: Call, given: Expression, also: Expression | None = None) -> None:
+        self.given, self.also = given, also
         super().__init__(call)
-        paths = [leaf.payload.path for leaf in leaves(given) if isinstance(leaf.payload, Array)]
-        call.on(*paths)
+        call.on(*(leaf.payload.path for leaf in self._leaves() if isinstance(leaf.payload, Array)))
+
+    def _leaves(self) -> list[Expression]:
+        return [*leaves(self.given), *(leaves(self.also) if self.also is not None else ())]
 
     def looking(self) -> tuple[_core.Pass, int]:
         """Return the pass over the value's operands, and which of its values it is."""
-        for leaf in leaves(self.given):
+        for leaf in self._leaves():
             if isinstance(leaf.payload, Array):
                 leaf.payload.flush()
-        program, operands, values = lower([self.given], self.call)
+        both = [self.given] if self.also is None else [self.given, self.also]
+        program, operands, values = lower(both, self.call)
+        self.second = values[-1]
         prepare(self.call.runtime.scratch)
         built = _core.Pass(program, [0] * self.given.ndim, list(self.given.shape))
         for array, transposed in operands:
@@ -66,13 +72,13 @@ class Small(Look):
 
     def __init__(
         self, call: Call, given: Expression, made: tuple[tuple[int, ...], Any],
-        result: tuple[tuple[int, ...], Any], out: Any, more: int = 0,
+        result: tuple[tuple[int, ...], Any], out: Any, more: int = 0, also: Expression | None = None,
     ) -> None:  # fmt: skip
         """`made`, `result`: shape and dtype of what the job writes, and of what the caller gets.
 
         `more`: bytes of ordinary memory beside what the job writes, for making the result of it.
         """
-        super().__init__(call, given)
+        super().__init__(call, given, also)
         check_out(call.who, out, result[0], np.dtype(result[1]))
         self.out, self.more = out, more
         self.numbers = Place(call, made[0], np.dtype(made[1]), IN_MEMORY, None)

@@ -39,6 +39,7 @@ class Dispatch(NamedTuple):
     assign: Callable[[Any, Key, Any], None]  #: stores an expression into a part of an Array
     compute: Callable[[Any], Any]
     matmul: Matmul
+    sparse: Callable[[str], Callable[..., Any]]  #: what makes sparse matrices of sparse ones, by name
     resize: Callable[[Any, Any, Any], None]
     placed: Callable[[str], Callable[..., Any] | None]  #: NumPy's functions that put arrays together, by name
     columns: Callable[[Any], list[str | None] | None]

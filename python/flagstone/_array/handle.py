@@ -106,8 +106,11 @@ class Operand:
         return cls(given, _core.memory_array(values), transposed, conjugated, values)
 
     @classmethod
-    def matrix(cls, call: Call, given: Any, name: str) -> Operand:
-        """Make it of a matrix for BLAS: one in memory that lies otherwise is packed, inside the limit."""
+    def matrix(cls, call: Call, given: Any, name: str, *, stacks: bool = False) -> Operand:
+        """Make it of a matrix for BLAS: one in memory that lies otherwise is packed, inside the limit.
+
+        `stacks`: there may be dimensions before the two of a matrix.
+        """
         if isinstance(given, Array):
             given.flush()
         else:
@@ -118,7 +121,7 @@ class Operand:
                     "NumPy matrix of numbers that can be stored is needed."
                 )
         operand = cls.plain(call, given, name)
-        if len(operand.core.shape) != 2:
+        if len(operand.core.shape) != 2 and not (stacks and len(operand.core.shape) > 2):
             raise ShapeError(
                 f"{call.who}: {name} has {len(operand.core.shape)} dimensions "
                 f"({shape_text(tuple(operand.core.shape))}); "

@@ -11,7 +11,20 @@ import click
 from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
-from . import demo, dense, models, resumed, routines, simulate, stored, summaries, upkeep
+from . import (
+    demo,
+    dense,
+    factors,
+    models,
+    resumed,
+    routines,
+    simulate,
+    sorting,
+    spectra,
+    stored,
+    summaries,
+    upkeep,
+)
 
 __all__ = ["main"]
 
@@ -31,10 +44,16 @@ for command in (
     routines.matmul,
     dense.lstsq,
     dense.qr,
+    factors.cholesky,
+    factors.lu,
+    factors.solve,
     routines.rechunk,
+    sorting.sort,
     routines.pca,
     summaries.norm,
     summaries.cov,
+    spectra.eigsh,
+    spectra.svd,
     routines.recipe,
     models.gp,
     resumed.resume_command,

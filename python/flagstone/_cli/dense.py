@@ -7,24 +7,15 @@ from typing import Any
 import click
 import numpy as np
 
-from .._array.array import Array
-from .._errors.classes import ShapeError
 from .._factor.lstsq import LstsqResult
 from .._factor.lstsq import lstsq as run_lstsq
 from .._factor.qr import qr as run_qr
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
-from .options import bar, command_runtime, common_options, open_operand, print_json
+from .options import bar, command_runtime, common_options, dense_matrix, print_json
 from .routines import check_new
 
 _MOST_SHOWN = 20  # coefficients of one right-hand side
-
-
-def _matrix(who: str, path: str) -> Array:
-    opened = open_operand(path, None, True)
-    if not isinstance(opened, Array):
-        raise ShapeError(f"{who}: '{path}' is sparse; the command takes dense matrices.")
-    return opened
 
 
 @click.command()
@@ -51,8 +42,8 @@ def lstsq(
             f"{ridge!r}; numbers with commas are needed.", param_hint="--ridge"
         ) from None
     with command_runtime(memory, scratch_directory, as_json) as runtime:
-        scales = None if weights is None else np.asarray(_matrix("lstsq", weights))
-        operands = _matrix("lstsq", a), _matrix("lstsq", b)
+        scales = None if weights is None else np.asarray(dense_matrix("lstsq", weights))
+        operands = dense_matrix("lstsq", a), dense_matrix("lstsq", b)
         options: dict[str, Any] = {
             "ridge": values, "intercept": intercept, "weights": scales, "rcond": rcond
         }  # fmt: skip
@@ -126,7 +117,7 @@ def qr(
     """Write Q and R of A, R alone, or the reflectors."""
     check_new("qr", out, overwrite or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
-        operand = _matrix("qr", a)
+        operand = dense_matrix("qr", a)
         plan = run_qr.plan(operand, mode=mode, out=out)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))

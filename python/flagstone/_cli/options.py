@@ -11,6 +11,9 @@ from typing import Any
 import click
 
 from .. import _core
+from .._array.array import Array
+from .._errors.classes import FormatError, ShapeError
+from .._expression.times import TimeArray
 from .._formats.open import open_path
 from .._runtime.arguments import memory_bytes, quota_bytes
 from .._runtime.plan import Plan, format_seconds
@@ -93,6 +96,12 @@ def bar(runtime: Runtime, label: str, plan: Plan | None, quiet: bool, start: flo
 def open_operand(path: str, key: str | None, quiet: bool) -> Any:
     """Open an operand and say when it had to be imported first."""
     opened = open_path(path, key)
+    if isinstance(opened, TimeArray):
+        who = click.get_current_context().info_name
+        raise FormatError(
+            f"{who}: '{path}' holds {opened.dtype}, and commands take numbers; in Python fl.open(...).stored "
+            "has them."
+        )
     if opened.import_seconds and not quiet:
         nbytes = opened.stored_bytes if isinstance(opened, SparseArray) else opened.nbytes
         click.echo(
@@ -100,6 +109,14 @@ def open_operand(path: str, key: str | None, quiet: bool) -> Any:
             f"({_core.format_bytes(nbytes)} there); it is kept until 'flagstone scratch "
             "--clear'."
         )
+    return opened
+
+
+def dense_matrix(who: str, path: str) -> Array:
+    """Open an operand that must be dense."""
+    opened = open_operand(path, None, True)
+    if not isinstance(opened, Array):
+        raise ShapeError(f"{who}: '{path}' is sparse; the command takes dense matrices.")
     return opened
 
 

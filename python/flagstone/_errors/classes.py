@@ -11,6 +11,7 @@ __all__ = [
     "ConvergenceError",
     "Error",
     "FormatError",
+    "IllConditionedWarning",
     "NumericalError",
     "ShapeError",
     "StorageError",
@@ -43,6 +44,12 @@ class BudgetError(Error, MemoryError):
     def __init__(self, message: str, least: int = 0) -> None:
         super().__init__(message)
         self.least = least
+
+
+class IllConditionedWarning(UserWarning):
+    """A solution may have no correct digit: the condition of the matrix is beyond 1 / eps of its dtype."""
+
+    __module__ = "flagstone"
 
 
 class StorageError(Error, OSError):
@@ -118,6 +125,14 @@ class NumericalError(Error, np.linalg.LinAlgError):
 
 
 class ConvergenceError(NumericalError):
-    """An iteration did not reach its tolerance."""
+    """An iteration did not reach its tolerance.
+
+    Attributes
+    ----------
+    partial : object
+        What was reached, as the routine returns it; None where there is nothing.
+    """
 
     __module__ = "flagstone"
+
+    partial: Any = None

@@ -26,7 +26,7 @@ from .classes import (
     StorageError,
 )
 
-__all__ = ["key_text", "path_text", "storage_error", "warn_once", "with_advice", "writing"]
+__all__ = ["key_text", "path_text", "storage_error", "warn_caller", "warn_once", "with_advice", "writing"]
 
 
 _BY_ERRNO = {
@@ -143,10 +143,15 @@ def warn_once(text: str) -> None:
     if text in _said:
         return
     _said.add(text)
+    warn_caller(text, UserWarning)
+
+
+def warn_caller(text: str, category: type[Warning]) -> None:
+    """Warn whoever called the package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, UserWarning, stacklevel=level)
+    warnings.warn(text, category, stacklevel=level)
 
 
 def _translate(kind: str, message: str, detail: Any) -> Error:

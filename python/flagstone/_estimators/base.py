@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._runtime.plan import Plan, Stats
 from .._runtime.runtime import Runtime, current, named_quota
 
-__all__ = ["Estimator", "NotFittedError", "Regressor", "together"]
+__all__ = ["Estimator", "NotFittedError", "Regressor"]
 
 Self = TypeVar("Self", bound="Estimator")
-Costs = TypeVar("Costs", Plan, Stats)
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -199,19 +196,3 @@ def r_squared(y: NDArray[Any], predicted: NDArray[Any], weights: NDArray[Any]) -
     whole = (weights[:, None] * (y - mean) ** 2).sum(axis=0)
     constant = np.where(left == 0, 1.0, 0.0)
     return np.where(whole > 0, 1 - left / np.where(whole > 0, whole, 1), constant)
-
-
-_ADDED = (
-    "bytes_read", "bytes_written", "flops", "seconds", "tasks", "worker_busy_seconds", "worker_idle_seconds",
-    "ring_busy_seconds", "ring_idle_seconds",
-)  # fmt: skip
-_MOST = ("peak_memory", "least_memory", "scratch_bytes", "peak_budget")
-
-
-def together(what: str, parts: Sequence[Costs]) -> Costs:
-    """Return the plan, or the statistics, of calls that are made one after the other."""
-    told: dict[str, Any] = {"what": what}
-    names = {field.name for field in fields(parts[0])}
-    told.update({name: sum(getattr(one, name) for one in parts) for name in _ADDED if name in names})
-    told.update({name: max(getattr(one, name) for one in parts) for name in _MOST if name in names})
-    return replace(max(parts, key=lambda one: one.flops), **told)

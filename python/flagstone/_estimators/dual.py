@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
-from .._factor.cholesky import cholesky
+from .._factor.cholesky import CholeskySolve
+from .._factor.inverse import inv_diagonal
 from .._factor.solve import cho_solve, solve_triangular
 from .._linalg.matmul import matmul
 from .._resume.identity import identity
 from .._runtime.call import Call
-from .._runtime.plan import Plan, Stats
+from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import least_of
 from .._runtime.runtime import current, remember, stats
-from .base import Estimator, together
+from .base import Estimator
 
 __all__ = ["Factor", "Factorization", "times", "times_least", "times_plan"]
 
@@ -69,19 +70,8 @@ class Factor:
         Call(who).check_least(max([needed, *more]))
 
     def inverse_diagonal(self) -> NDArray[Any]:
-        """Return the diagonal of (K + alpha I)⁻¹: squared lengths of the columns of L⁻¹, block by block.
-
-        n³ flops; reads the factor once for each block, and stores nothing.
-        """
-        n = self.array.shape[0]
-        found = np.empty(n)
-        block = self._block(n, n)
-        for start in range(0, n, block):
-            sides = np.zeros((n, min(block, n - start)))
-            sides[start : start + block][np.diag_indices(sides.shape[1])] = 1
-            solved = np.asarray(solve_triangular(self.array, sides, lower=True))
-            found[start : start + block] = np.einsum("ij,ij->j", solved, solved)
-        return found
+        """Return the diagonal of (K + alpha I)⁻¹."""
+        return np.asarray(inv_diagonal(self.array, factor=self.array))
 
     @staticmethod
     def _block(rows: int, n: int) -> int:
@@ -115,17 +105,17 @@ class Factorization:
     def plan(self) -> Plan:
         """Count it."""
         with self.model._runtime():
-            first = cholesky.plan(self.matrix, shift=self.shift, out=self.out)
-            return together(self.what, [first, cho_solve.plan(self._planned(), self.sides)])
+            return together(self.what, [self._call(self.out).plan()])
+
+    def _call(self, out: str | None) -> CholeskySolve:
+        call = Call(type(self.model).__name__)
+        return CholeskySolve(call, self.matrix, self.shift, self.sides, out)
 
     def check(self, *more: int) -> None:
         """Refuse, once and before the first, a limit in which a call, or what takes `more`, has no room."""
         call = Call(type(self.model).__name__)
         n, columns = self.sides.shape
-        needed = [
-            least_of(cholesky, self.matrix, shift=self.shift, out=self.out),
-            least_of(cho_solve, self._planned(), self.sides),
-        ]
+        needed = [self._call(self.out).least(), least_of(cho_solve, self._planned(), self.sides)]
         call.check_least(max(*needed, *more) + 4 * 8 * n * max(1, columns))
 
     def _planned(self) -> Array:
@@ -141,14 +131,12 @@ class Factorization:
     def run(self, out: str | None = None, finished: str | None = None) -> Factor:
         """Do it; the factor goes to a path, or to scratch, or lies `finished` where a killed fit left it."""
         if finished is None:
-            lower = cholesky(self.matrix, shift=self.shift, out=out)
-            first = stats()
+            lower, solution, diagonal = self._call(out).run()
+            factor = Factor(lower, solution, float(np.log(diagonal).sum()))
         else:
-            lower, first = Array(open_core(finished, "r")), None
-        solution = np.asarray(cho_solve(lower, self.sides))
-        factor = Factor(lower, solution)
-        both = [stats()] if first is None else [first, stats()]
-        factor.done = together(self.what + ("" if first else ", gone on"), both)
+            lower = Array(open_core(finished, "r"))
+            factor = Factor(lower, np.asarray(cho_solve(lower, self.sides)))
+        factor.done = together(self.what + ("" if finished is None else ", gone on"), [stats()])
         self.tell(factor)
         return factor
 

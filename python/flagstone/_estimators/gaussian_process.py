@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from .._array.array import Array
 from .._resume.openers import told_values
 from .._runtime.call import Call
-from .._runtime.plan import Plan
+from .._runtime.plan import Plan, together
 from .._runtime.routine import least_of, planned_by
 from .._storage.rechunk import rechunk
-from .base import Regressor, together
+from .base import Regressor
 from .dual import Factor, Factorization, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf
 from .model_file import MODELS, ModelFile, member, model_file
@@ -140,8 +140,8 @@ class GaussianProcessRegressor(Regressor):
 
         Notes
         -----
-        n³/3 flops and n² / 2 evaluations of the kernel; writes 4 n² bytes, and reads them again for the
-        second half of the solution.
+        n³/3 flops and n² / 2 evaluations of the kernel; writes 4 n² bytes, and reads them once for the second
+        half of the solution: the first runs with the factorization.
         """
         who, checked, values = self._prepared(X, y)
         length, noise = self.length_scale, float(self.alpha)
@@ -273,12 +273,11 @@ class GaussianProcessRegressor(Regressor):
 
         Notes
         -----
-        α_i / (K⁻¹)_ii and 1 / √(K⁻¹)_ii (Rasmussen and Williams 2006, 5.12; with a constant Dubrule 1983). n³
-        flops, and a read of the factor for as many points as fit beside it.
+        α_i / (K⁻¹)_ii and 1 / √(K⁻¹)_ii (Rasmussen and Williams 2006, 5.12; a constant: Dubrule 1983). The
+        cost of `flagstone.linalg.inv_diagonal` of a factor.
         """
         self._fitted()
         with self._runtime():
-            self._factor.check(type(self).__name__, len(self.alpha_))
             diagonal = self._factor.inverse_diagonal()
             Call(type(self).__name__, light=True).tidy()
         if self.mean:

@@ -200,6 +200,10 @@ class _Compute:
         answers = [answer() for answer in self.answers]
         return answers[0] if len(answers) == 1 else tuple(answers)
 
+    def least(self, beside: int = 0) -> int:
+        """Return the least limit, of one pass after the other."""
+        return max((int(item.least(beside)) for item in self.passes), default=0)
+
     def plan(self) -> Plan:
         if len(self.passes) != 1:
             raise Error(

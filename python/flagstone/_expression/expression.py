@@ -119,6 +119,9 @@ def as_expression(given: Any, who: str) -> Expression:
     if isinstance(given, (str, bytes)) or not isinstance(
         given, (np.ndarray, np.generic, list, tuple, int, float, complex)
     ):
+        refusal = getattr(given, "_flagstone_refusal", None)  # of dates: they know what they have
+        if refusal is not None:
+            raise TypeError(f"{who}: {refusal}")
         raise TypeError(
             f"{who}: {type(given).__name__} was given; an Array, a NumPy array or a number is needed."
         )

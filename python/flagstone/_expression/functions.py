@@ -11,6 +11,8 @@ import numpy as np
 
 from .._array.dispatch import dispatch
 from .._array.elementwise import one_ddof
+from .._array.requests import shape_text
+from .._errors.classes import ShapeError
 from . import expression
 from .expression import Expression, as_expression, cast, from_ufunc, part
 from .names import NAMES
@@ -212,9 +214,14 @@ def _size(a: Any, axis: Any = None) -> int:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    """Return what np.dot does of numbers, vectors and matrices."""
+    """Return what np.dot does of numbers, vectors, matrices, and a stack with a matrix or a vector."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         return from_ufunc(np.multiply, (a, b))
+    if np.ndim(a) > 1 and np.ndim(b) > 2:
+        raise ShapeError(
+            f"dot: b is a stack of {shape_text(np.shape(b)[:-2])} matrices, and every row of a would meet "
+            "each of them; flagstone.matmul multiplies stacks matrix by matrix."
+        )
     return dispatch().matmul(a, b)
 
 

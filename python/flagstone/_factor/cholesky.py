@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import shape_text
@@ -13,13 +14,14 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._linalg.operands import as_factored
-from .._output.place import Place
+from .._output.place import IN_MEMORY, Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .diagonal import FactorDiagonal
 
-__all__ = ["cholesky", "cholesky_call", "cholesky_flops"]
+__all__ = ["CholeskySolve", "cholesky", "cholesky_call", "cholesky_flops"]
 
 
 def cholesky_flops(n: int, dtype: np.dtype[Any]) -> float:
@@ -68,6 +70,34 @@ class _Cholesky(Routine[Any]):
 
     def effort(self) -> tuple[float, float]:
         return cholesky_flops(self.n, self.dtype), self.place.nbytes
+
+
+class CholeskySolve(_Cholesky):
+    """One factorization with right-hand sides in memory, whose forward half runs with it.
+
+    Returns the lower factor, the solution and the factor's diagonal. What is left of it when it was killed is
+    what `cholesky` leaves.
+    """
+
+    def __init__(self, call: Call, x: Any, shift: float, b: NDArray[Any], out: Any) -> None:
+        super().__init__(call, x, False, shift, out)
+        self.b = Operand.matrix(call, b, "b")
+        tile = (_core.factor_tile(self.n, self.dtype.name), _core.right_tile(b.shape[1]))
+        self.solved = Place(call, b.shape, self.dtype, IN_MEMORY, tile)
+        self.diagonal = FactorDiagonal(self.n, self.dtype, True)
+        self.places = [self.place, self.solved]
+
+    def job(self, at: At) -> _core.Job:
+        """Return the job."""
+        factor, x = at(self.place), at(self.solved)
+        return _core.factor_and_solve_job(
+            self.a.factor, factor, self.shift, self.b.factor, x, self.diagonal.core, self.place.checkpoint
+        )
+
+    def result(self, job: Any) -> tuple[Any, NDArray[Any], NDArray[Any]]:
+        """Return all three."""
+        self.diagonal.warn(self.call.who)
+        return self.place.close(), self.solved.close(), self.diagonal.values
 
 
 def cholesky_call(call: Call, x: Any, out: Any) -> Routine[Any]:

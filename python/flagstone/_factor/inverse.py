@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import Array
+from .. import _core
+from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
 from .._lazy.creation import eye
 from .._linalg.operands import dimensions
 from .._runtime.call import Call
-from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, Routine, routine
+from .._runtime.plan import Plan, Stats, together
+from .._runtime.routine import At, Prepared, Routine, routine
+from .._runtime.runtime import current, remember, stats
 from .cholesky import cholesky_call
 from .lu import LuFactor, lu_call
-from .solve import solver
+from .systems import Solve, matrix, solver, triangle
 
-__all__ = ["Slogdet", "det", "inv", "slogdet"]
+__all__ = ["Slogdet", "det", "inv", "inv_diagonal", "slogdet"]
+
+_SHARE = 8  # columns of L⁻¹ take this part of the limit at most
 
 
 class Slogdet(NamedTuple):
@@ -210,3 +215,122 @@ def inv(
         raise ShapeError(f"inv: the matrix has {dimensions(given)} dimensions; 2 are needed.")
     dtype = np.result_type(given.dtype, np.float32 if given.dtype.kind in "fc" else np.float64)
     return solver(Call("inv", memory), given, eye(given.shape[0], dtype=dtype), assume_a, out)
+
+
+class _Columns(Solve):
+    """Some columns of L⁻¹, from their first row that is not zero."""
+
+    def __init__(self, call: Call, factor: Any, start: int, sides: NDArray[Any]) -> None:
+        given = matrix(call, factor)
+        super().__init__(call, given, [triangle(given, True, 0)], sides, None, warns=False)
+        self.start = start
+
+    def job(self, at: At) -> _core.Job:
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.substitute_job(self.call.who, self.factors, b, x, None, self.start)
+
+
+class _InverseDiagonal:
+    """The checked arguments of one diagonal of an inverse."""
+
+    def __init__(self, call: Call, a: Any, factor: Any) -> None:
+        self.call, self.factor = call, factor
+        self.routine: Routine[Any] | None = None
+        given = matrix(call, a if factor is None else factor)
+        if factor is None:
+            self.routine = cholesky_call(call, a, None)
+        self.n, self.dtype = given.shape[0], given.dtype
+        tile = _core.factor_tile(self.n, self.dtype.name)
+        self.planned: Any = factor
+        if factor is None:
+            self.planned = Array(_core.planned_array([self.n, self.n], self.dtype.name, [tile, tile]))
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"{self.call.who} {shape_text((self.n, self.n))}, {self.dtype}"
+
+    def _blocks(self) -> Iterator[tuple[int, int]]:
+        """Give columns at a time: whole column tiles, so that bits do not follow from the limit."""
+        tile = _core.right_tile(self.n)
+        fits = self.call.memory // (_SHARE * self.dtype.itemsize * max(1, self.n)) // tile
+        width = int(max(1, fits)) * tile
+        while width > tile and self._need(width) > self.call.memory:
+            width = width // 2 // tile * tile
+        yield from ((start, min(width, self.n - start)) for start in range(0, self.n, width))
+
+    def _solve(self, factor: Any, start: int, sides: NDArray[Any]) -> Routine[Any]:
+        return _Columns(Call(self.call.who, self.call.memory), factor, start, sides)
+
+    def least(self, beside: int = 0) -> int:
+        """Return the least limit."""
+        solve = self._need(next(self._blocks(), (0, 0))[1], beside)
+        return max([solve, *([] if self.routine is None else [self.routine.least(beside)])])
+
+    def _need(self, width: int, beside: int = 0) -> int:
+        sides = np.empty((self.n, min(width, self.n)), self.dtype)
+        return self._solve(self.planned, 0, sides).least(sides.nbytes + beside)
+
+    def plan(self) -> Plan:
+        """Count it."""
+        plans = [] if self.routine is None else [self.routine.plan()]
+        for start, width in self._blocks():
+            plans.append(self._solve(self.planned, start, np.empty((self.n, width), self.dtype)).plan())
+        return together(self.what, plans)
+
+    def run(self) -> NDArray[Any]:
+        """Do it."""
+        self.call.check_least(self.least())
+        done: list[Stats] = []
+        factor = self.factor
+        if self.routine is not None:
+            factor = self.routine.run()
+            done.append(stats())
+        found = np.zeros(self.n, self.dtype.type(0).real.dtype)
+        for start, width in self._blocks():
+            sides = np.zeros((self.n, width), self.dtype)
+            sides[start + np.arange(width), np.arange(width)] = 1
+            columns = self._solve(factor, start, sides).run()
+            done.append(stats())
+            for i in range(width):  # what lies above was not written
+                column = np.ascontiguousarray(columns[start + i :, i])
+                found[start + i] = np.vdot(column, column).real
+        if done:
+            remember(current(), together(self.what, done))
+        return found
+
+
+@routine
+def inv_diagonal(a: Any, /, *, factor: Any = None, memory: int | str | None = None) -> Prepared[NDArray[Any]]:
+    """Return the diagonal of the inverse of a positive definite matrix, inside a memory limit.
+
+    Parameters
+    ----------
+    a : Array, Expression or ndarray, n x n
+        Hermitian and positive definite; its lower triangle is read.
+    factor : Array, optional
+        What `cholesky` made of a (the lower factor), so that it is not made again; `a` is not looked at.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    ndarray of n real numbers
+        Of a covariance the precisions, of normal equations the variances of coefficients.
+
+    Raises
+    ------
+    NumericalError
+        `a` is not positive definite, or has NaN or Inf.
+    ShapeError
+        `a` is not square, or of another dtype.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    Squared lengths of the columns of L⁻¹, of which as many at a time as fit into an eighth of the limit;
+    nothing is stored. n³/3 flops beside those of `cholesky` (complex: four times as many), since a column
+    begins at its diagonal. Reads what is left of the factor for each group of columns.
+    """
+    return _InverseDiagonal(Call("inv_diagonal", memory), a, factor)

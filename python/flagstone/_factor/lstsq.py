@@ -20,6 +20,7 @@ from .._output.place import IN_MEMORY, Place, check_out
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._scratch.scratch import prepare
 from .qr import matrix_operand
 from .reflectors import QrFactor, apply_q, reflectors_place
 from .triangle import Triangle, from_gram, rank_of, spectral_fit
@@ -154,6 +155,8 @@ class _Lstsq(Routine[LstsqResult]):
         rows = self.width if self.method == "normal" else min(self.m, self.width)
         self.place = Place(self.call, (rows, self.width), self.dtype, IN_MEMORY, (self.width, self.width))
         self.places = [self.place]
+        if self.method == "normal":
+            prepare(self.call.runtime.scratch)  # sums of groups of rows may be kept there
 
     @property
     def what(self) -> str:
@@ -169,7 +172,8 @@ class _Lstsq(Routine[LstsqResult]):
         if self.method == "normal":
             x = self.joined
             adjoint = _core.Operand(x.core, not x.transposed, not x.conjugated)
-            return _core.matmul_job(adjoint, self.operand, None, made, 1, 0)
+            options = _core.RankKOptions(1, 0, True, "both")
+            return _core.rank_k_job(adjoint, None, None, made, options, None, _core.RankKNotes())
         return _core.qr_job(self.operand, None, _core.Operand(made, False, False))
 
     def how(self, job: Any) -> How:

@@ -8,17 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, shape_text
+from .._array.array import Array, open_core, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
-from .._expression.operand import lazy_operand
+from .._expression.expression import as_expression
+from .._expression.operand import as_array, lazy_operand
 from .._linalg.operands import as_factored
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .diagonal import FactorDiagonal
+from .parts import Part, PartsPlace
 from .right import Right
 
-__all__ = ["LuFactor", "lu_call", "lu_factor", "lu_flops", "lu_solve"]
+__all__ = ["TRANS", "LuFactor", "LuResult", "LuSolve", "lu", "lu_call", "lu_factor", "lu_flops", "lu_solve"]
+
+#: What is solved with: the matrix, its transpose, its adjoint.
+TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 class LuFactor(NamedTuple):
@@ -34,6 +40,25 @@ class LuFactor(NamedTuple):
 
     lu: Array
     piv: NDArray[np.int64]
+
+
+class LuResult(NamedTuple):
+    """What `lu` returns: a = L[p] U, or a = P L U.
+
+    Attributes
+    ----------
+    p : ndarray of int64, or Array
+        Which row of L U each row of the matrix is; with ``p_indices=False`` the matrix P, which is computed
+        where it is loaded and stored nowhere.
+    L : Array
+        Unit lower triangular.
+    U : Array
+        Upper triangular.
+    """
+
+    p: Any
+    L: Array
+    U: Array
 
 
 def lu_flops(n: int, dtype: np.dtype[Any]) -> float:
@@ -79,10 +104,75 @@ def lu_call(call: Call, a: Any, out: Any) -> Routine[LuFactor]:
     return _LuFactor(call, a, out)
 
 
-class _LuSolve(Routine[Any]):
+class _Lu(Routine[LuResult]):
+    """The checked arguments of one factorization whose triangles are arrays of their own."""
+
+    def __init__(self, call: Call, a: Any, p_indices: bool, out: Any) -> None:
+        self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
+        _core.check_lu(call.who, self.a.factor)
+        self.p_indices = p_indices
+        n, self.dtype = self.a.shape[0], self.a.dtype
+        tile = (_core.lu_tile(n), _core.lu_tile(n))
+        parts = [Part(name, (n, n), tile, [f"{name}_0", f"{name}_1"]) for name in "lu"]
+        parts.append(Part("p", (n,), (max(n, 1),), ["p_0"], "int64"))
+        about = {"flagstone": {"routine": "lu", "lu": {"p_indices": bool(p_indices)}}}
+        self.place = PartsPlace(call, out, parts, self.dtype, about)
+        self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
+        super().__init__(call, [self.place, self.pivots])
+        call.on(*self.a.paths)
+        call.outputs = 2
+
+    @property
+    def what(self) -> str:
+        return f"lu {shape_text(self.a.shape)}, {self.dtype}"
+
+    def how(self, job: Any) -> How:
+        return How("left-looking slabs")
+
+    def job(self, at: At) -> _core.Job:
+        made: Any = at(self.place)
+        return _core.lu_triangles_job(self.a.factor, made[0], made[1], at(self.pivots))
+
+    def result(self, job: Any) -> LuResult:
+        rows = np.argsort(exchanged(self.pivots.close()))
+        self.call.engine.write_boxes(self.place.cores[2], [([0], rows)], 1 << 20)
+        lower, upper, _ = self.place.close()
+        return _result(self.call, lower, upper, rows, self.p_indices)
+
+
+def _result(call: Call, lower: Array, upper: Array, rows: NDArray[np.int64], p_indices: bool) -> LuResult:
+    if p_indices:
+        return LuResult(rows, lower, upper)
+    chosen = as_expression(rows[:, None], "lu") == np.arange(len(rows))[None, :]
+    return LuResult(as_array(call, chosen.astype(lower.dtype)), lower, upper)
+
+
+def opened_lu(path: str, told: dict[str, Any]) -> LuResult:
+    """Open what ``lu(a, out=path)`` left."""
+    lower, upper, rows = (Array(open_core(f"{path}/{name}", "r"), "r") for name in "lup")
+    return _result(Call("open_factor", light=True), lower, upper, np.asarray(rows), bool(told["p_indices"]))
+
+
+def exchanged(piv: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which row of the matrix each row of L U is, once its rows were exchanged."""
+    rows = np.arange(len(piv))
+    for i in np.flatnonzero(piv != rows):
+        j = piv[i]
+        rows[i], rows[j] = rows[j], rows[i]
+    return rows
+
+
+class LuSolve(Routine[Any]):
     """The checked arguments of one solve with a factor that is there."""
 
-    def __init__(self, call: Call, factor: Any, b: Any, out: Any) -> None:
+    def __init__(
+        self, call: Call, factor: Any, b: Any, trans: int | str, out: Any, warns: bool = True
+    ) -> None:
+        """`warns`: whether of a condition that the diagonal of U tells."""
+        self.warns = warns
+        if trans not in TRANS:
+            raise ShapeError(f"{call.who}: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
+        self.trans = TRANS[trans]
         try:
             lu, piv = factor
         except (TypeError, ValueError):
@@ -95,23 +185,36 @@ class _LuSolve(Routine[Any]):
             call.who, _core.TriangularOperand(self.lu.factor, True, True), self.right.b.factor
         )
         self.pivots = checked_pivots(call, piv, self.lu.shape[0])
+        self.diagonal = FactorDiagonal(self.lu.shape[0], self.lu.dtype, False)
         super().__init__(call, [self.right.place])
         call.on(*self.lu.paths, *self.right.b.paths)
         call.outputs = 0 if self.right.place.in_memory else 1
 
     @property
     def what(self) -> str:
+        """What plans and statistics call it."""
         by = f"{shape_text(self.lu.shape)} by {shape_text(self.right.b.shape)}"
         return f"{self.call.who} {by}, {self.lu.dtype}"
 
     def how(self, job: Any) -> How:
+        """Say how the job does it."""
         return How("substitution", 2)
 
     def job(self, at: At) -> _core.Job:
+        """Return the job that writes each place where `at` says."""
         pivots = _core.memory_array(self.pivots)
-        return _core.lu_solve_job(self.lu.core, pivots, self.right.b.factor, at(self.right.place))
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.lu_solve_job(self.lu.core, pivots, self.trans, b, x, self.diagonal.core)
+
+    @property
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the results take."""
+        return super().beside + self.diagonal.values.nbytes
 
     def result(self, job: Any) -> Any:
+        """Publish the result and return what the caller gets."""
+        if self.warns:
+            self.diagonal.warn(self.call.who)
         return self.right.solution(super().result(job))
 
 
@@ -125,6 +228,49 @@ def checked_pivots(call: Call, piv: Any, n: int) -> NDArray[np.int64]:
             "as lu_factor returned it."
         )
     return np.ascontiguousarray(pivots, np.int64)
+
+
+@routine
+def lu(
+    a: Any, /, *, p_indices: bool = True, out: Any = None, memory: int | str | None = None
+) -> Prepared[LuResult]:
+    """Return p, L and U of a square matrix, with LAPACK's partial pivoting, inside a memory limit.
+
+    Parameters
+    ----------
+    a : Array, Expression or ndarray, n x n
+        float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
+    p_indices : bool
+        Return which row of L U each row of `a` is, n numbers, as SciPy does with the same word; else the
+        matrix P, as an Array of which nothing is stored.
+    out : path, optional
+        A Zarr group for p, L and U, which `open_factor` opens again; replaced at once and whole. Default:
+        scratch.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    LuResult
+        Named tuple ``(p, L, U)`` with ``a = L[p] @ U``. Chunks of zeros are absent. A zero pivot is no error:
+        U has a zero on its diagonal.
+
+    Raises
+    ------
+    NumericalError
+        `a` has NaN or Inf; ``error.index`` is the order of the leading minor that has it.
+    ShapeError
+        `a` is not square, or of another dtype.
+    BudgetError
+        The limit is too small; names the least that works: two columns of tiles, 1,024 n elements at most.
+
+    Notes
+    -----
+    The flops and bytes of `lu_factor`: the pass that brings L's rows into their final order takes L and U
+    apart. To solve with, `lu_factor` is the one; to get at L and U of its result without a copy,
+    `flagstone.triangular`.
+    """
+    return _Lu(Call("lu", memory), a, p_indices, out)
 
 
 @routine
@@ -166,7 +312,13 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
 
 @routine
 def lu_solve(
-    lu_and_piv: Any, b: Any, /, *, out: Any = None, memory: int | str | None = None
+    lu_and_piv: Any,
+    b: Any,
+    /,
+    trans: int | str = 0,
+    *,
+    out: Any = None,
+    memory: int | str | None = None,
 ) -> Prepared[Any]:
     """Return x with a x = b, given what `lu_factor` made of a, inside a memory limit.
 
@@ -176,6 +328,8 @@ def lu_solve(
         What `lu_factor` (or SciPy's) returned.
     b : Array, Expression or ndarray, n or n x m
         Right-hand sides.
+    trans : {0, 1, 2, "N", "T", "C"}
+        Solve a x = b, aᵀ x = b or aᴴ x = b.
     out : path, Array or ndarray, optional
         Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
     memory : int or str, optional
@@ -200,4 +354,4 @@ def lu_solve(
     2 n² m flops (complex: four times as many). Reads the factor, of which L's half twice, for every group of
     columns of x that fits into half of the limit, b once; writes s n m.
     """
-    return _LuSolve(Call("lu_solve", memory), lu_and_piv, b, out)
+    return LuSolve(Call("lu_solve", memory), lu_and_piv, b, trans, out)

@@ -35,10 +35,12 @@ class Part:
     shape: Sequence[int]
     chunks: Sequence[int]
     dims: Sequence[str]
+    dtype: str = ""  #: that of the group where it is empty
 
     def nbytes(self, dtype: np.dtype[Any]) -> int:
         """Bytes of it."""
-        return int(np.prod(self.shape, dtype=object)) * dtype.itemsize
+        item = np.dtype(self.dtype).itemsize if self.dtype else dtype.itemsize
+        return int(np.prod(self.shape, dtype=object)) * item
 
 
 class PartsPlace(PathPlace):
@@ -71,7 +73,8 @@ class PartsPlace(PathPlace):
         if self.nameless:
             self.call.scratch_bytes["result"] = self.nbytes
         return [
-            _core.planned_array(list(part.shape), self.dtype.name, list(part.chunks)) for part in self.parts
+            _core.planned_array(list(part.shape), part.dtype or self.dtype.name, list(part.chunks))
+            for part in self.parts
         ]
 
     def open(self, stack: contextlib.ExitStack) -> Any:
@@ -88,8 +91,8 @@ class PartsPlace(PathPlace):
         _core.write_group(self.directory, json.dumps(self.about))
         self.cores = [
             _core.create_zarr(
-                f"{self.directory}/{part.name}", list(part.shape), self.dtype.name, list(part.chunks),
-                dimension_names=list(part.dims),
+                f"{self.directory}/{part.name}", list(part.shape), part.dtype or self.dtype.name,
+                list(part.chunks), dimension_names=list(part.dims),
             )
             for part in self.parts
         ]  # fmt: skip

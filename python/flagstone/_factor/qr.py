@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
-from .._errors.classes import ShapeError
+from .._errors.classes import FormatError, ShapeError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.place import Place
@@ -19,10 +20,11 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .lu import LuResult, opened_lu
 from .parts import Part, PartsPlace
-from .reflectors import QrFactor, opened, reflectors_place
+from .reflectors import QrFactor, opened_qr, reflectors_place
 
-__all__ = ["QrResult", "lq", "matrix_operand", "qr"]
+__all__ = ["QrResult", "lq", "matrix_operand", "open_factor", "qr"]
 
 _MODES = ("reduced", "complete", "r", "raw")
 
@@ -110,7 +112,10 @@ class _Qr(Routine[Any]):
             return _core.qr_factor_job(self.a, v, t, r, None)
         of = [_core.Operand(one, self.left, self.left) for one in ([made] if self.mode == "r" else made)]
         checkpoint = self.place.checkpoint  # once the place is open
-        return _core.qr_job(self.a, None if self.mode == "r" else of[0], of[-1], checkpoint)
+        q = None if self.mode == "r" else of[0]
+        # A plan has no checkpoint, and is to move what the run does.
+        saved = not self.place.nameless and _core.worth_a_record(_core.nominal_seconds(*self.effort()))
+        return _core.qr_job(self.a, q, of[-1], checkpoint, saved)
 
     def arguments(self) -> dict[str, Any]:
         return {"x": self.x.identity, "mode": self.mode}
@@ -232,8 +237,8 @@ def _lq_again(path: str, told: dict[str, Any]) -> Again:
     return _again(lq, path, told)
 
 
-def open_factor(path: str | os.PathLike[str]) -> QrFactor:
-    """Open a factor that ``qr(x, mode="raw", out=path)`` left.
+def open_factor(path: str | os.PathLike[str]) -> QrFactor | LuResult:
+    """Open a factor that ``qr(x, mode="raw", out=path)`` or ``lu(a, out=path)`` left.
 
     Parameters
     ----------
@@ -242,11 +247,23 @@ def open_factor(path: str | os.PathLike[str]) -> QrFactor:
 
     Returns
     -------
-    QrFactor
+    QrFactor or LuResult
         As it was returned then.
+
+    Raises
+    ------
+    FormatError
+        The group holds no factor.
 
     Notes
     -----
-    Reads the metadata of three arrays.
+    Reads the metadata of three arrays, and of an LU the n numbers of p.
     """
-    return opened(os.fspath(path))
+    where = os.fspath(path)
+    text, _, _ = _core.open_group(where)
+    about = json.loads(text).get("flagstone", {})
+    if "qr" in about:
+        return opened_qr(where, about["qr"])
+    if "lu" in about:
+        return opened_lu(where, about["lu"])
+    raise FormatError(f"open_factor: '{where}' holds no factor; give the path that was out= of qr or lu.")

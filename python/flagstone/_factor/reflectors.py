@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, open_core, shape_text
 from .._array.handle import Operand
-from .._errors.classes import FormatError, ShapeError
+from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
 from .._output.place import IN_MEMORY, Place
@@ -19,7 +18,7 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .parts import Part, PartsPlace
 
-__all__ = ["QrFactor", "apply_q", "opened", "reflectors_place"]
+__all__ = ["QrFactor", "apply_q", "opened_qr", "reflectors_place"]
 
 
 class QrFactor:
@@ -46,12 +45,8 @@ class QrFactor:
         return f"<flagstone.QrFactor {shape_text(self.shape)} {self.dtype}>"
 
 
-def opened(path: str) -> QrFactor:
+def opened_qr(path: str, about: dict[str, Any]) -> QrFactor:
     """Open a factor that was left at a path."""
-    text, _, _ = _core.open_group(path)
-    about = json.loads(text).get("flagstone", {}).get("qr")
-    if about is None:
-        raise FormatError(f"open_factor: '{path}' holds no factor; give the path that was out= of qr.")
     parts = [Array(open_core(f"{path}/{name}", "r"), "r") for name in ("v", "t", "r")]
     m, n = about["shape"]
     return QrFactor((m, n), bool(about["adjoint"]), *parts)

@@ -10,8 +10,8 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression
-from .._expression.operand import lazy_operand
+from .._expression.expression import Expression, as_expression, cast
+from .._expression.operand import as_array, lazy_operand
 from .._linalg.operands import dimensions
 from .._output.create import from_numpy
 from .._output.place import IN_MEMORY, Place
@@ -30,7 +30,7 @@ class Right:
 
     def __init__(self, call: Call, b: Any, out: Any, dtype: np.dtype[Any]) -> None:
         self.vector = dimensions(b) == 1
-        self.stored = isinstance(b, (Array, Expression))
+        self.stored = self.is_stored(b)
         if self.vector and not (out is None or isinstance(out, np.ndarray)):
             raise ShapeError(
                 f"{call.who}: b is a vector, whose solution is in memory; give out= an ndarray, or b as one "
@@ -52,6 +52,11 @@ class Right:
         self.place.chunks = tile
         self.place.reads = None if in_memory else self.b.reads
 
+    @staticmethod
+    def is_stored(b: Any) -> bool:
+        """Say whether right-hand sides are an Array, whose solution is one."""
+        return isinstance(b, (Array, Expression))
+
     def solution(self, result: Any) -> Any:
         """Return the solution as b was given."""
         if not self.vector:
@@ -62,11 +67,12 @@ class Right:
 
 
 def _matrix(call: Call, b: Any, dtype: np.dtype[Any]) -> Any:
-    """Return b as a matrix; in memory in the dtype of the solution, where NumPy would convert it so."""
+    """Return b as a matrix; whole numbers, and all in memory, in the solution's dtype where NumPy does so."""
     b = lazy_operand(call, b)
     if isinstance(b, Array):
         if b.ndim != 1:
-            return b
+            whole = b.dtype != dtype and b.dtype.kind in "biu" and np.result_type(b.dtype, dtype) == dtype
+            return as_array(call, cast(as_expression(b, call.who), dtype)) if whole else b
         call.room("the vector b", b.nbytes)
     values = np.asarray(unmasked(call.who, b))
     if values.ndim == 1:

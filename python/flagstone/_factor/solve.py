@@ -5,99 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .._array.array import shape_text
-from .._array.handle import Operand
 from .._errors.classes import ShapeError
-from .._expression.operand import lazy_operand
-from .._linalg.operands import as_factored
 from .._runtime.call import Call
-from .._runtime.routine import At, How, Prepared, Routine, routine
-from .cholesky import cholesky_flops
-from .lu import lu_flops
-from .right import Right
+from .._runtime.routine import Prepared, routine
+from .condition import Conditioned
+from .lu import TRANS
+from .refine import Mixed
+from .systems import Solve, matrix, solver, triangle
 
-__all__ = ["cho_solve", "solve", "solve_triangular", "solver"]
-
-_GENERAL = (
-    "gen", "general", "sym", "symmetric", "her", "hermitian", "diagonal", "tridiagonal", "banded",
-)  # fmt: skip
-_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
-
-
-class _Solve(Routine[Any]):
-    """The checked arguments of one solve with factors that are there."""
-
-    def __init__(self, call: Call, matrix: Operand, factors: Any, b: Any, out: Any) -> None:
-        self.matrix, self.factors = matrix, factors
-        self.right = Right(call, b, out, matrix.dtype)
-        _core.check_substitute(call.who, factors[0], self.right.b.factor)
-        super().__init__(call, [self.right.place])
-        call.on(*matrix.paths, *self.right.b.paths)
-        call.outputs = 0 if self.right.place.in_memory else 1
-
-    @property
-    def what(self) -> str:
-        by = f"{shape_text(self.matrix.shape)} by {shape_text(self.right.b.shape)}"
-        return f"{self.call.who} {by}, {self.matrix.dtype}"
-
-    def how(self, job: Any) -> How:
-        return How("substitution", len(self.factors))
-
-    def job(self, at: At) -> _core.Job:
-        return _core.substitute_job(self.call.who, self.factors, self.right.b.factor, at(self.right.place))
-
-    def result(self, job: Any) -> Any:
-        return self.right.solution(super().result(job))
-
-
-class _SolveDefinite(_Solve):
-    """The checked arguments of one solve that factors."""
-
-    def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
-        super().__init__(call, matrix, [_core.TriangularOperand(matrix.factor, True, False)], b, out)
-        call.scratch_bytes["factor"] = matrix.shape[0] ** 2 * matrix.dtype.itemsize
-
-    def how(self, job: Any) -> How:
-        return How("Cholesky")
-
-    def job(self, at: At) -> _core.Job:
-        return _core.solve_definite_job(self.matrix.factor, self.right.b.factor, at(self.right.place))
-
-    def effort(self) -> tuple[float, float]:
-        return cholesky_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
-
-
-class _SolveGeneral(_SolveDefinite):
-    """The checked arguments of one solve that factors what is only known to be square."""
-
-    def how(self, job: Any) -> How:
-        return How("LU")
-
-    def job(self, at: At) -> _core.Job:
-        return _core.solve_general_job(self.matrix.factor, self.right.b.factor, at(self.right.place))
-
-    def effort(self) -> tuple[float, float]:
-        return lu_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
-
-
-def _matrix(call: Call, a: Any) -> Operand:
-    return Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
-
-
-def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
-    """Return the checked call of the algorithm for what is known of `a`."""
-    if assume_a in ("lower triangular", "upper triangular"):
-        matrix = _matrix(call, a)
-        one = _core.TriangularOperand(matrix.factor, assume_a.startswith("lower"), False)
-        return _Solve(call, matrix, [one], b, out)
-    if assume_a in ("pos", "positive definite"):
-        return _SolveDefinite(call, _matrix(call, a), b, out)
-    if assume_a in _GENERAL:
-        return _SolveGeneral(call, _matrix(call, a), b, out)
-    raise ShapeError(
-        f"{call.who}: assume_a is {assume_a!r}; one of 'pos', 'lower triangular', 'upper triangular', "
-        f"{', '.join(map(repr, _GENERAL))} is needed."
-    )
+__all__ = ["cho_solve", "solve", "solve_triangular"]
 
 
 @routine
@@ -137,11 +53,11 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     """
     call = Call("cho_solve", memory)
     factor, lower = c if isinstance(c, tuple) else (c, True)
-    matrix = _matrix(call, factor)
-    first = _core.TriangularOperand(matrix.factor, bool(lower), False)
+    given = matrix(call, factor)
+    first = _core.TriangularOperand(given.factor, bool(lower), False)
     if not lower:  # a = Uᴴ U
         first = first.adjoint()
-    return _Solve(call, matrix, [first, first.adjoint()], b, out)
+    return Solve(call, given, [first, first.adjoint()], b, out)
 
 
 @routine
@@ -195,16 +111,10 @@ def solve_triangular(
     columns of x that fits into half of the limit, b once; writes s n m.
     """
     call = Call("solve_triangular", memory)
-    if trans not in _TRANS:
+    if trans not in TRANS:
         raise ShapeError(f"solve_triangular: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
-    matrix, how = _matrix(call, a), _TRANS[trans]
-    complex_, turned = matrix.dtype.kind == "c", how > 0
-    seen = _core.Operand(
-        matrix.core, matrix.transposed != turned, matrix.conjugated != (how == 2 and complex_)
-    )
-    return _Solve(
-        call, matrix, [_core.TriangularOperand(seen, bool(lower) != turned, bool(unit_diagonal))], b, out
-    )
+    given, how = matrix(call, a), TRANS[trans]
+    return Solve(call, given, [triangle(given, bool(lower), how, bool(unit_diagonal))], b, out)
 
 
 @routine
@@ -214,6 +124,8 @@ def solve(
     /,
     *,
     assume_a: str = "gen",
+    precision: str | None = None,
+    rcond: bool = False,
     out: Any = None,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
@@ -229,6 +141,13 @@ def solve(
         What is known of `a`, in SciPy's words. "pos": Hermitian and positive definite; its lower triangle is
         read. "lower triangular", "upper triangular": that triangle is read. "gen", "sym", "her", "diagonal",
         "tridiagonal", "banded": solved as general, by LU with partial pivoting.
+    precision : {None, "mixed"}
+        "mixed", of float64 and complex128, "gen" and "pos": factor in single precision, half the bytes and
+        the time, and refine the solution in double with the rule of LAPACK's dsgesv. Where that does not
+        converge in 30 steps, about beyond a condition of 1e7, double precision is factored after all;
+        ``stats().method`` and ``note`` tell what was done.
+    rcond : bool
+        Also return an estimate of 1 / (‖a‖₁ ‖a⁻¹‖₁), as `cond` makes it of the factor.
     out : path, Array or ndarray, optional
         Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
     memory : int or str, optional
@@ -236,8 +155,13 @@ def solve(
 
     Returns
     -------
-    ndarray or Array
+    ndarray or Array, or (x, rcond)
         The solution, of b's shape.
+
+    Warns
+    -----
+    IllConditionedWarning
+        The diagonal of the factor, or the estimate, says that the condition is beyond 1 / eps.
 
     Raises
     ------
@@ -251,8 +175,20 @@ def solve(
 
     Notes
     -----
-    "pos": n³/3 + 2 n² m flops (complex: four times as many) and the bytes of `cholesky` and `cho_solve`;
+    "pos": n³/3 + 2 n² m flops (complex: four times as many), the bytes of `cholesky` and half of those of
+    `cho_solve`, whose first half runs with the factorization (where b takes an eighth of the limit at most);
     "gen": 2 n³/3 + 2 n² m flops and the bytes of `lu_factor`, without its last pass, and `lu_solve`. The
-    factor lies in scratch, n² elements, where it does not fit into memory.
+    factor lies in scratch, n² elements, where it does not fit into memory. `rcond`: another read of `a`, and
+    some four reads of the factor, ten at most. "mixed": a read of `a` for the factor, one for its norm, one
+    with each refinement and in the end, usually three; b, x and residuals are held in memory.
     """
-    return solver(Call("solve", memory), a, b, assume_a, out)
+    call = Call("solve", memory)
+    if precision not in (None, "mixed"):
+        raise ShapeError(f"solve: precision is {precision!r}; 'mixed' or None is needed.")
+    if not isinstance(rcond, bool):
+        raise ShapeError(f"solve: rcond is {rcond!r}; True asks for an estimate, False for none.")
+    if precision is not None and rcond:
+        raise ShapeError("solve: rcond is of the factor in full precision; leave precision or rcond out.")
+    if precision is not None:
+        return Mixed(call, a, b, assume_a, out)
+    return Conditioned(call, a, b, assume_a, out) if rcond else solver(call, a, b, assume_a, out)

@@ -16,6 +16,7 @@ from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
 from .._errors.classes import FormatError
 from .._errors.messages import key_text, path_text, storage_error, writing
+from .._expression.times import TimeArray
 from .._output.column_names import columns_of
 from .._output.destination import in_group
 from .._output.place import PathPlace, Place
@@ -146,6 +147,11 @@ class _Conversion(Streaming[None]):
             raise FormatError(
                 f"convert: {key!r} of '{src}' holds texts or a category; fl.open gives its "
                 "values, and numbers are converted."
+            )
+        if isinstance(opened, TimeArray):
+            raise FormatError(
+                f"convert: '{src}' holds {opened.dtype}, which is not written here; convert its numbers, "
+                "fl.open(...).stored."
             )
         if self.format is not None and self.format.name == "SVMlight":
             self.options["labels"] = _labels(self.options.get("labels"), src, key)

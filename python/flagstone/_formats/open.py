@@ -15,6 +15,7 @@ from .._errors.messages import key_text, path_text, storage_error, warn_once
 from .._errors.regular import open_regular
 from .._expression.cf import packing_of
 from .._expression.expression import Expression
+from .._expression.times import TimeArray, cf_times, times_of
 from .._resume.registers import opener
 from .._sparse.array import SparseArray
 from . import tenx
@@ -48,7 +49,7 @@ def open_path(
     decode: bool | None,
     header: bool | Sequence[str] | None = None,
     delimiter: str | None = None,
-) -> Array | SparseArray | Expression: ...
+) -> Array | SparseArray | Expression | TimeArray: ...
 @opener("path")
 def open_path(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -59,7 +60,7 @@ def open_path(
     decode: bool | None = None,
     header: bool | Sequence[str] | None = None,
     delimiter: str | None = None,
-) -> Array | SparseArray | Expression:
+) -> Array | SparseArray | Expression | TimeArray:
     """Open an array or a sparse matrix; nothing is loaded.
 
     Parameters
@@ -86,7 +87,8 @@ def open_path(
         Of variables packed by the CF conventions (`scale_factor`, `add_offset`, `_FillValue`,
         `missing_value`, `_Unsigned`; netCDF 4, xarray): True gives the true values, lazily, with NaN for what
         is missing; False the stored numbers. By default the stored numbers too, and a warning, once for an
-        array. Nothing changes for what is not packed.
+        array. Nothing changes for what is not packed. True makes dates of "days since 2000-01-01" too.
+        NumPy's datetime64 and timedelta64 (`.npy`, Zarr) are int64 where it is False.
     header : bool or sequence of str, optional
         Of CSV: whether the first line names the columns, or their names where no line does. By default the
         first line is a header where text stands above numbers. `Array.columns` tells the names.
@@ -95,10 +97,11 @@ def open_path(
 
     Returns
     -------
-    Array, SparseArray or Expression
+    Array, SparseArray, Expression or TimeArray
         A CSC matrix is the transpose of a CSR one: products take it, `fl.convert` turns it round. An
-        Expression where `decode` had something to do. Texts and categories beside a matrix ("obs/leiden")
-        are an ndarray.
+        Expression where `decode` had something to do. A TimeArray of dates and durations has slices,
+        comparisons, `min`, `max` and `diff`, and `stored`, its numbers. Texts and categories beside a matrix
+        ("obs/leiden") are an ndarray.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f"open: mode is {mode!r}; choose 'r' or 'r+'.")
@@ -112,10 +115,15 @@ def open_path(
         )
     place = path_text("open", cast("str", path))
     opened = _opened(place, key_text("open", key), mode, verify, options)
+    where = os.path.abspath(f"{place}/{key}" if key else place)
+    times = None if decode is False else times_of(opened)
+    if times is None and decode:
+        times = cf_times(opened, where)
+    if times is not None:
+        return times
     packing = None if decode is False else packing_of(opened)
     if packing is None or not isinstance(opened, Array):
         return opened
-    where = os.path.abspath(f"{place}/{key}" if key else place)
     if decode:
         return packing.decode(opened, where)
     warn_once(

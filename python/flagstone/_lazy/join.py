@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._array.array import Array, shape_text
+from .._array.dispatch import dispatch
 from .._errors.classes import ShapeError
+from .._sparse.array import SparseArray
 from .mapped import Axis, axis_of, line, mapped, member
 
 __all__ = ["concat", "stack", "unstack"]
@@ -37,7 +39,8 @@ def concat(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> Array:
     Parameters
     ----------
     arrays : list of Array, Expression or ndarray
-        Files of any formats, memory and lazy expressions, mixed; equal extents but along `axis`.
+        Files of any formats, memory and lazy expressions, mixed; equal extents but along `axis`. Sparse
+        matrices are joined in scratch, in one that is written: `flagstone.sparse.concat`.
     axis : int, optional
         Along which they are joined; None: of arrays with one dimension alone.
     dtype : dtype, optional
@@ -59,6 +62,10 @@ def concat(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> Array:
     Moves no bytes and takes no flops. Reading moves what reading the members does: a box that lies in one
     member travels as it does there, one that crosses members is put together on arrival.
     """
+    if isinstance(arrays, Sequence) and any(isinstance(one, SparseArray) for one in arrays):
+        if axis is None:
+            raise ShapeError("concat: axis is None, which joins one dimension; of matrices give 0 or 1.")
+        return dispatch().sparse("concat")(arrays, axis)  # type: ignore[no-any-return]
     given = _given("concat", arrays, dtype)
     if axis is None:
         for one in given:

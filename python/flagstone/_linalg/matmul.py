@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .._array.array import Array, shape_text
-from .._array.handle import Operand, is_transposed
+from .._array.array import shape_text
+from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
@@ -21,7 +22,8 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
-from .._sparse.products import Product
+from .._sparse.csrmm import Csrmm
+from .._sparse_algebra.product import Kept, SparseProduct
 from .operands import Vectors, dimensions, promoted
 from .rank_k import RankK, with_its_adjoint
 
@@ -35,16 +37,14 @@ class _Matmul(Routine[Any]):
 
     def __init__(self, call: Call, a: Any, b: Any, out: Any, alpha: complex, beta: complex) -> None:
         a, b = (lazy_operand(call, one) for one in promoted(call, a, b))
-        self.a, self.b = Operand.matrix(call, a, "A"), Operand.matrix(call, b, "B")
+        self.a = Operand.matrix(call, a, "A", stacks=True)
+        self.b = Operand.matrix(call, b, "B", stacks=True)
         self.alpha, self.beta = complex(alpha), complex(beta)
-        _core.check_matmul(self.a.factor, self.b.factor, None)
-        self.shape, self.dtype = (self.a.shape[0], self.b.shape[1]), np.dtype(self.a.core.dtype)
-        if self.dtype.kind != "c" and (self.alpha.imag or self.beta.imag):
-            raise ShapeError(
-                f"matmul: alpha or beta is complex and the matrices are {self.dtype}; give real ones."
-            )
+        self.shape = tuple(_core.check_matmul(self.a.factor, self.b.factor, None))
+        self.dtype = np.dtype(self.a.core.dtype)
+        _check_scalars(self.dtype, self.alpha, self.beta)
         _check_out(out, beta)
-        chunks = _core.output_chunks(*self.shape, self.dtype.name)
+        chunks = _core.default_chunks(list(self.shape), self.dtype.name)
         self.place = Place(
             call, self.shape, self.dtype, out, chunks, called="product", advice="they must agree"
         )
@@ -81,8 +81,8 @@ class _Matmul(Routine[Any]):
         }  # fmt: skip
 
     def effort(self) -> tuple[float, float]:
-        (m, n), k = self.shape, self.a.shape[1]
-        return 2.0 * m * n * k * (4 if self.dtype.kind == "c" else 1), self.place.nbytes
+        flops = 2.0 * math.prod(self.shape) * self.a.shape[-1]
+        return flops * (4 if self.dtype.kind == "c" else 1), self.place.nbytes
 
 
 class _VectorProduct(_Matmul):
@@ -106,6 +106,16 @@ class _VectorProduct(_Matmul):
         return from_numpy(product.reshape(self.vectors.shape(product.shape)))
 
 
+def _check_scalars(dtype: np.dtype[Any], alpha: complex, beta: complex) -> None:
+    if dtype.kind != "c" and (alpha.imag or beta.imag):
+        raise ShapeError(f"matmul: alpha or beta is complex and the matrices are {dtype}; give real ones.")
+    most = {"b": 1, "i": 2**53, "u": 2**53}.get(dtype.kind)
+    for name, given in (("alpha", alpha.real), ("beta", beta.real)):
+        if most is not None and not (given.is_integer() and abs(given) <= most):
+            wanted = "0 or 1" if most == 1 else "a whole number"
+            raise ShapeError(f"matmul: {name} is {given:g} and the matrices are {dtype}; give {wanted}.")
+
+
 def _check_out(out: Any, beta: complex) -> None:
     if out is None and beta:
         raise ShapeError("matmul: beta needs an out= that holds C; give one or leave beta out.")
@@ -122,17 +132,6 @@ def _symmetric(call: Call, a: Any, b: Any, out: Any, alpha: complex) -> RankK | 
     return RankK(call, lazy_operand(call, a), alpha=alpha, hermitian=hermitian, out=out)
 
 
-def _sparse(a: SparseArray, b: Any, out: Any, alpha: complex, beta: complex, memory: Any) -> Product:
-    if isinstance(b, (Array, SparseArray)):
-        raise ShapeError(
-            "matmul: a sparse A is multiplied by a NumPy matrix in memory; load B (np.asarray) or its "
-            "columns in parts."
-        )
-    if alpha != 1 or beta != 0 or not (out is None or isinstance(out, np.ndarray)):
-        raise ShapeError("matmul: a sparse A takes alpha=1, beta=0 and out=None or an ndarray.")
-    return Product(a, b, "transposed" if is_transposed(a) else "plain", memory, out)
-
-
 @routine
 def matmul(
     A: Any,
@@ -142,38 +141,49 @@ def matmul(
     out: Any = None,
     alpha: complex = 1,
     beta: complex = 0,
+    threshold: float | None = None,
+    top: int | None = None,
+    mask: SparseArray | None = None,
+    complement: bool = False,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
-    """Return alpha A B + beta C, inside a memory limit.
+    """Return alpha A B + beta C, inside a memory limit; of stacks of matrices, for each of them.
 
     Parameters
     ----------
     A, B : Array, Expression or ndarray
-        Matrices of one dtype: float32, float64, complex64 or complex128; on disk or in memory, in any layout.
-        Lazy expressions are computed where they are loaded, tile by tile, and stored nowhere.
-        Transposed and conjugated views (``A.T``, ``A.conj()``) cost nothing. One in memory is converted
-        where NumPy would compute in the dtype of the other. One of them, or both, may be a vector: it is
-        loaded, the matrix is read once, and the result is an Array in memory. A `SparseArray` A takes an
-        ndarray B and returns an ndarray.
+        Matrices of any dtype but float16, on disk or in memory, in any layout; multiplied in NumPy's dtype
+        of both, to which the other one is converted where it is loaded. Products of integers are exact and
+        wrap as NumPy's, those of booleans are true where any pair is. More than two dimensions are stacks
+        of matrices, which broadcast. Lazy expressions are computed where they are loaded, tile by tile, and
+        stored nowhere. Transposed and conjugated views (``A.T``, ``A.conj()``) of matrices cost nothing.
+        One of them, or both, may be a vector: it is loaded, the matrix is read once, and the result is an
+        Array in memory. One of them may be a `SparseArray`, the other one then of any real dtype: float32
+        gives float32, all else float64, and where it lies in memory and no `out` is named the product is an
+        ndarray. Both may be sparse.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
         ``.npy``; what is there must be an array or a result). An existing Array, even an operand, gets a new
         version that is built aside and exchanged (a flat file: ``out[...] = A @ B``). Default: scratch; the
         result is deleted when the last handle on it dies, at the latest with the process.
     alpha, beta : number
-        beta needs an `out` that holds C.
+        beta needs an `out` that holds C. Whole numbers where the product is of integers, 0 or 1 of booleans.
+    threshold, top, mask, complement : float, int, SparseArray, bool, optional
+        Of a product of two sparse matrices, what of each finished row is stored: values at least that large;
+        so many of the largest (of equal ones those of lower columns); where the mask stores a value (where it
+        stores none). Neither takes magnitudes; masks go first, `top` last.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
     Returns
     -------
-    Array
+    Array or SparseArray
         The product (`out` itself where that was an Array or ndarray).
 
     Raises
     ------
     ShapeError
-        The matrices do not conform.
+        The matrices, or their stacks, do not conform.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 
@@ -182,13 +192,36 @@ def matmul(
     ``A @ A.T``, ``A.T @ A`` and ``A @ A.conj().T`` are recognised: half of the flops, exactly symmetric (see
     `flagstone.linalg.rank_k_update`).
 
-    2 m n k flops (complex: 8), and those of lazy operands as often as they are loaded. Reads about
+    Of a sparse A that stores P bytes, nnz values and has m x n elements, X with c columns: 2 nnz c flops.
+    Where n c numbers fit (of ``A.T @ X`` some sums of them): P + s c (m + n) bytes; else columns of X go in
+    blocks, and A is read for each; where not even a narrow one fits, or that moves more, X passes for each
+    panel of some two million values. The plan says which. The bits are the same: an element is one sum in the
+    order of A's columns (of ``A.T @ X`` of a panel's rows; panels are added in float64).
+
+    Of two sparse ones rows of A are multiplied a stretch at a time (Gustavson 1978): one read of A, and of B
+    where it fits, else of the rows that each stretch names; 2 flops for each pair of values that meet. Each
+    value is one sum over A's columns in their order. How many are stored the plan only bounds. 8 bytes a row
+    of B are held.
+
+    2 m n k flops for each matrix (complex: 8; of integers and booleans operations, not by BLAS: some 5 to 40
+    times fewer a second), and those of lazy operands as often as they are loaded. Reads about
     2 s^1.5 m n k / sqrt(memory) bytes for s-byte elements, at least each operand once (of a lazy one what its
     tiles are computed from), and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts
     exactly.
     """
+    kept = Kept(threshold, top, mask, complement)
+    if isinstance(A, SparseArray) and isinstance(B, SparseArray):
+        if alpha != 1 or beta:
+            raise ShapeError("matmul: the product of two sparse matrices takes alpha=1 and beta=0; scale A.")
+        return SparseProduct(Call("matmul", memory), A, B, kept, out)
+    if kept != Kept():
+        raise ShapeError(
+            "matmul: threshold, top, mask and complement are of a product of two sparse matrices."
+        )
     if isinstance(A, SparseArray):
-        return _sparse(A, B, out, alpha, beta, memory)
+        return Csrmm(Call("matmul", memory), A, B, out=out, alpha=alpha, beta=beta)
+    if isinstance(B, SparseArray):
+        return Csrmm(Call("matmul", memory), B, A, left=True, out=out, alpha=alpha, beta=beta)
     if not beta and (found := _symmetric(Call("matmul", memory), A, B, out, alpha)) is not None:
         return found
     kind = _VectorProduct if 1 in (dimensions(A), dimensions(B)) else _Matmul
@@ -199,6 +232,18 @@ def matmul(
 def _again(path: str, told: dict[str, Any]) -> Again:
     options = {"out": old_output(path, told), "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
     return matmul, (operand("A", told["a"]), operand("B", told["b"])), options
+
+
+@resumable("sparse product")
+def _sparse_again(path: str, told: dict[str, Any]) -> Again:
+    mask = None if told["mask"] is None else operand("mask", told["mask"])
+    kept = {
+        "threshold": told["threshold"],
+        "top": told["top"],
+        "mask": mask,
+        "complement": told["complement"],
+    }
+    return matmul, (operand("A", told["a"]), operand("B", told["b"])), {"out": path} | kept
 
 
 def _number(parts: list[float]) -> complex | float:

@@ -8,7 +8,7 @@ from .._expression import norms
 from .._expression.compute import compute
 from .._expression.reductions import Reduced
 from .._runtime.plan import Plan
-from .._runtime.routine import Prepared, routine
+from .._runtime.routine import Prepared, least_of, routine
 
 __all__ = ["matrix_norm", "vector_norm"]
 
@@ -18,6 +18,10 @@ class _Pending:
 
     def __init__(self, pending: Reduced, out: Any, memory: Any) -> None:
         self.pending, self.out, self.memory = pending, out, memory
+
+    def least(self, beside: int = 0) -> int:
+        """Return the least limit."""
+        return least_of(compute, self.pending, out=self.out, memory=self.memory)
 
     def plan(self) -> Plan:
         return compute.plan(self.pending, out=self.out, memory=self.memory)

@@ -12,14 +12,15 @@ from .._array.elementwise import Elementwise
 from .._array.handle import is_transposed, values_of
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression, cast
+from .._expression.expression import Expression, as_expression, cast
+from .._expression.operand import as_array
 from .._expression.reductions import Reduced
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 
 __all__ = ["Vectors", "as_factored", "dimensions", "promoted"]
 
-_MULTIPLIED = ("f4", "f8", "c8", "c16")  # what BLAS multiplies
+_MULTIPLIED = "fdFD?bhilqBHILQ"  # what BLAS multiplies, and what is exact
 
 
 def dimensions(given: Any) -> int:
@@ -27,32 +28,50 @@ def dimensions(given: Any) -> int:
     return int(given.ndim if hasattr(given, "ndim") else np.ndim(given))
 
 
+def _check_arrays(call: Call, a: Any, b: Any) -> None:
+    for name, given in (("A", a), ("B", b)):
+        if dimensions(given) == 0:
+            what = "a number" if _is_number(given) else type(given).__name__
+            raise ShapeError(
+                f"{call.who}: {name} is {what}; a matrix or a vector is needed (* multiplies by a number)."
+            )
+
+
+def _is_number(given: Any) -> bool:
+    return (given if hasattr(given, "dtype") else np.asarray(given)).dtype.kind in "biufc"
+
+
 def promoted(call: Call, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return both in NumPy's dtype of the two where only what is in memory or lazy has to be converted."""
+    """Return both in NumPy's dtype of the two: what is stored is converted where it is loaded."""
+    _check_arrays(call, a, b)
     a, b = (np.asarray(x) if isinstance(x, Reduced) else off_the_map(call, x) for x in (a, b))
-    if any(isinstance(x, Expression) for x in (a, b)):
-        a, b = _cast_lazily(a, b)
-    if isinstance(a, Elementwise) and isinstance(b, Elementwise):
-        return a, b
     pair: list[Any] = [x if isinstance(x, Elementwise) else np.asarray(unmasked(call.who, x)) for x in (a, b)]
     if any(x.dtype.kind not in "biufc" for x in pair):
         return a, b
     wanted = np.result_type(*(x.dtype for x in pair))
-    if wanted not in [np.dtype(one) for one in _MULTIPLIED]:
+    if wanted.char not in _MULTIPLIED:
         return a, b
-    if any(x.dtype != wanted for x in pair if not isinstance(x, np.ndarray)):
-        return a, b  # stored in another dtype: refused by name, where the shapes are
     for i, (name, x) in enumerate(zip("AB", pair, strict=True)):
-        if x.dtype != wanted:
+        if x.dtype == wanted:
+            continue
+        if isinstance(x, np.ndarray):
             call.room(f"{name} in {wanted}", x.size * wanted.itemsize)
             pair[i] = x.astype(wanted)
+        else:
+            pair[i] = cast(as_expression(x, call.who), wanted)
     return pair[0], pair[1]
 
 
 def as_factored(call: Call, given: Any) -> Any:
-    """Return an operand in memory in the dtype in which NumPy factors it: whole numbers as float64."""
+    """Return an operand in the dtype in which NumPy factors it: whole numbers as float64.
+
+    What is on disk, or computed, is converted where it is loaded.
+    """
     if isinstance(given, Array):
-        return given
+        if given.dtype.kind not in "biu" and given.dtype != np.float16:
+            return given
+        call.remark = f"the matrix is {given.dtype}, converted to float64 where it is loaded"
+        return as_array(call, cast(as_expression(given, call.who), np.dtype(np.float64)))
     values = np.asarray(unmasked(call.who, given))
     if values.dtype.kind not in "biu" and values.dtype != np.float16:
         return values
@@ -60,21 +79,11 @@ def as_factored(call: Call, given: Any) -> Any:
     return values.astype(np.float64)
 
 
-def _cast_lazily(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return both with expressions converted to NumPy's dtype of the two, where that is multiplied."""
-    if not all(hasattr(x, "dtype") and x.dtype.kind in "biufc" for x in (a, b)):
-        return a, b
-    wanted = np.result_type(a.dtype, b.dtype)
-    if wanted not in [np.dtype(one) for one in _MULTIPLIED]:
-        return a, b
-    a, b = (cast(x, wanted) if isinstance(x, Expression) else x for x in (a, b))
-    return a, b
-
-
 class Vectors:
     """Two operands of which at least one is a vector, as matrices: a row, a column."""
 
     def __init__(self, call: Call, a: Any, b: Any) -> None:
+        _check_arrays(call, a, b)
         self.left, self.right = dimensions(a) == 1, dimensions(b) == 1
         a = self._loaded(call, a, "A")[None, :] if self.left else a
         b = self._loaded(call, b, "B")[:, None] if self.right else b
@@ -88,20 +97,21 @@ class Vectors:
 
     def shape(self, of_product: tuple[int, ...]) -> tuple[int, ...]:
         """Return NumPy's shape of the product, without the dimensions that were added."""
-        m, n = of_product
-        return (*(() if self.left else (m,)), *(() if self.right else (n,)))
+        *lead, m, n = of_product
+        return (*lead, *(() if self.left else (m,)), *(() if self.right else (n,)))
 
     def matrix(self, out: Any, dtype: Any) -> NDArray[Any]:
         """Return where the product goes, as a matrix: `out`, or new memory that is not touched yet."""
-        m, n = self.a.shape[0], self.b.shape[1]
+        # one of them is a vector: the other one alone may be a stack
+        whole = (*self.a.shape[:-2], *self.b.shape[:-2], self.a.shape[-2], self.b.shape[-1])
         if out is None:
-            return np.empty((m, n), dtype)
+            return np.empty(whole, dtype)
         target = values_of(out) if isinstance(out, Array) and not is_transposed(out) else out
-        if not isinstance(target, np.ndarray) or target.shape != self.shape((m, n)):
+        if not isinstance(target, np.ndarray) or target.shape != self.shape(whole):
             given = shape_text(tuple(out.shape)) if hasattr(out, "shape") else type(out).__name__
-            shape = shape_text(self.shape((m, n))) or "a number"
+            shape = shape_text(self.shape(whole)) or "a number"
             raise ShapeError(
                 f"matmul: out is {given} and the product with a vector is {shape}; give an ndarray of that "
                 "shape, or leave out."
             )
-        return target.reshape(m, n)  # adds dimensions of 1: the same memory
+        return target.reshape(whole)  # adds dimensions of 1: the same memory

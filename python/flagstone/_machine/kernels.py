@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import _core
-from .profile import Load
+from .probe import Load
 
 __all__ = ["EDGES", "kernel_shares", "two_numbers"]
 

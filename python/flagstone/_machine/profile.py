@@ -1,9 +1,9 @@
 """Rates of this machine and of the disk that holds a directory: for plans alone, never for arithmetic.
 
-A profile is *measured* (``flagstone calibrate``), a *quick probe* of about two seconds (the first plan makes
-it), or the *default*. It is kept in the user's cache, one file for each device: machine, file system and
-number of the device. What makes it go: another processor or number of them; age (a week for a quick probe);
-and, for a quick probe, completed runs that took much longer or shorter than their plans (`learn`).
+A profile is *measured* (``flagstone calibrate``), a *quick probe* of about two seconds (`probe`; the first
+plan makes it), or the *default*. It is kept in the user's cache, one file for each device: machine, file
+system and number of the device. What makes it go: another processor or number of them; age (a week for a
+quick probe); and, for a quick probe, runs that took much longer or shorter than their plans (`lookup.learn`).
 """
 
 from __future__ import annotations
@@ -12,31 +12,27 @@ import datetime
 import json
 import math
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import _core
-from .._errors.classes import Error
 
 __all__ = [
-    "PROCESSOR_RATES", "Profile", "bounded", "cache_file", "default", "kept", "learn", "lookup", "probe",
-    "save", "tell_processor_rates",
+    "BOUNDS", "PROCESSOR_RATES", "RUNS", "Profile", "bounded", "cache_file", "default", "device_of", "kept",
+    "median", "now", "save",
 ]  # fmt: skip
 
-_MiB = 1 << 20
 _QUICK_AGE = datetime.timedelta(days=7)
-_LOADED_SECONDS = 600.0  # how long a probe that was taken under load is believed, by its process alone
-_FARTHEST = 4.0  # a run that is farther off than this was disturbed
-_OFF, _RUNS = 1.6, 3  # runs are off their plans by so much, so many times in the middle: probe again
-_FILE = 32 * _MiB
-_SHORT = 704, 0.03  # side of a tile, seconds of one measurement
+_OFF = 1.6  # runs are off their plans by so much in the middle of so many: probe again
+RUNS = 3
 
 #: What a rate may be; beyond it the probe was disturbed or the device is none that we know.
 BOUNDS: dict[str, tuple[float, float]] = {name: (low, high) for name, low, high in _core.rate_bounds()}
+
+#: Rates of a worker, by the names that plans have for them.
+PROCESSOR_RATES = ("flops_float32", "flops_float64", "memory_bytes_per_second", "decode_bytes_per_second")
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,8 @@ class Profile:
         Other programs took processor time while it was taken.
     ratios : list of float
         Actual ÷ planned seconds of the last runs planned with it.
+    probed : dict
+        The rates as the quick probe found them, once runs have corrected `rates`.
     """
 
     source: str
@@ -68,6 +66,7 @@ class Profile:
     found: dict[str, Any] = field(default_factory=dict)
     loaded: bool = False
     ratios: list[float] = field(default_factory=list)
+    probed: dict[str, float] = field(default_factory=dict)
 
     @property
     def core(self) -> _core.MachineProfile:
@@ -87,7 +86,7 @@ class Profile:
             text += ", ±50 % until a run corrects it"
         if self.loaded:
             text += ", taken under load"
-        if self._off():
+        if self.off():
             text += f"; runs take {median(self.ratios):.2g} x their plans, flagstone calibrate helps"
         return text
 
@@ -116,10 +115,11 @@ class Profile:
         """Return the fields as a dictionary that json can write."""
         return asdict(self)
 
-    def _off(self) -> bool:
-        if len(self.ratios) < _RUNS:
+    def off(self) -> bool:
+        """Say whether runs take much longer or shorter than their plans."""
+        if len(self.ratios) < RUNS:
             return False
-        return not 1 / _OFF < median(self.ratios[-_RUNS:]) < _OFF
+        return not 1 / _OFF < median(self.ratios[-RUNS:]) < _OFF
 
     def fresh(self) -> bool:
         """Say whether it still holds for this machine."""
@@ -129,7 +129,7 @@ class Profile:
         if self.source == "measured":
             return True
         age = datetime.datetime.now(datetime.timezone.utc) - datetime.datetime.fromisoformat(self.date)
-        return datetime.timedelta() <= age < _QUICK_AGE and not self._off()
+        return datetime.timedelta() <= age < _QUICK_AGE and not self.off()
 
 
 def bounded(rates: dict[str, float]) -> dict[str, float]:
@@ -160,6 +160,17 @@ def _quantity(name: str, value: float) -> str:
     if name.endswith("seconds"):
         return f"{value * 1e6:.3g} µs" if value < 1e-3 else f"{value * 1e3:.3g} ms"
     return _core.format_bytes(int(value)) if name.endswith("bytes") else f"{value:.3g}"
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median.
+
+    The import of `statistics` takes as long as a tenth of ours; np.median loads numpy.ma, a megabyte that the
+    probe's tight limit has no room for.
+    """
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 # Where it is kept -------------------------------------------------------------------------------------------
@@ -204,198 +215,6 @@ def save(directory: Path, profile: Profile) -> Path | None:
     return file
 
 
-# The quick probe --------------------------------------------------------------------------------------------
-
-
-def median(values: Iterable[float]) -> float:
-    """Return the median.
-
-    The import of `statistics` takes as long as a tenth of ours; np.median loads numpy.ma, a megabyte that the
-    probe's tight limit has no room for.
-    """
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def median_of(times: int, measure: Callable[[], float]) -> float:
-    """Return the median of several short measurements: one disturbance does not count."""
-    return median(measure() for _ in range(times))
-
-
-class Load:
-    """Notices that other programs took processor time: a busy thread got less than the clock passed."""
-
-    def __init__(self) -> None:
-        self.shares: list[float] = []  # of the clock, that measurements were let
-
-    def rate(self, measure: Callable[[], _core.Rate]) -> float:
-        """Return units per second of processor time: what a worker does when it is let.
-
-        Disturbances only slow down, and a hypervisor's are counted as our time: once 24 MB/s were found for
-        2 GB/s, by the median of three. So the best counts that was nearly reached twice.
-        """
-        rates = [measure() for _ in range(3)]
-        while len(rates) < 9:
-            second, best = sorted(one.busy for one in rates)[-2:]
-            if second > 0.9 * best:
-                break
-            rates.append(measure())
-        self.shares += [one.busy / one.elapsed for one in rates]
-        return sorted(one.busy for one in rates)[-2]
-
-    @property
-    def heavy(self) -> bool:
-        return median(self.shares) > 1.15
-
-
-def rate_of(moved: _core.Moved) -> float:
-    """Return bytes a second."""
-    return (moved.bytes_read + moved.bytes_written) / moved.seconds
-
-
-def mixed_penalty(moved: _core.Moved, read: float, write: float) -> float:
-    """Return the time of reads and writes at once ÷ the sum of their times alone."""
-    return moved.seconds / (moved.bytes_read / read + moved.bytes_written / write)
-
-
-def overhead(moved: _core.Moved, read: float) -> float:
-    """Return what one more request costs at depth, beyond its bytes."""
-    return max(
-        (moved.seconds - moved.bytes_read / read) / moved.requests, BOUNDS["request_overhead_seconds"][0]
-    )
-
-
-def _disk_rates(directory: Path, io: str) -> dict[str, float]:
-    disk = _core.DiskGauge(str(directory), _FILE, io)
-    writes = []
-    start = time.perf_counter()
-    while disk.filled < _FILE and (disk.filled < 2 * _FILE // 8 or time.perf_counter() - start < 1):
-        writes.append(rate_of(disk.fill(_FILE // 8)))
-    write = median(writes)
-    read = median_of(5, lambda: rate_of(disk.measure(1 * _MiB, 8, seconds=0.04)))
-    # Mixed requests write again what was written, which may be faster than a fill: compared with rewrites.
-    rewrite = median_of(3, lambda: rate_of(disk.measure(_MiB // 2, 8, write_share=1, seconds=0.05)))
-    mixed = [disk.measure(_MiB // 2, 8, write_share=0.5, seconds=0.05) for _ in range(3)]
-    strided = [disk.measure(8192, 32, stride=65536, seconds=0.03) for _ in range(3)]
-    return {
-        "read_bytes_per_second": read,
-        "write_bytes_per_second": write,
-        "request_seconds": disk.measure(4096, 1, random=True, seconds=0.03).request_seconds,
-        "request_overhead_seconds": median(overhead(moved, read) for moved in strided),
-        "mixed_penalty": median(mixed_penalty(moved, read, rewrite) for moved in mixed),
-        "sync_seconds": median_of(3, disk.sync),
-    }
-
-
-#: Rates of a worker, by the names that plans have for them.
-PROCESSOR_RATES = ("flops_float32", "flops_float64", "memory_bytes_per_second", "decode_bytes_per_second")
-
-
-def processor_rates(load: Load, workers: int, n: int, seconds: float) -> dict[str, float]:
-    """Return the rates of one worker while all are busy, on n x n tiles; 12 n^2 bytes each."""
-    narrow = n * 7 // 10 // 16 * 16
-    copied = 6 * n * n
-    return {
-        "flops_float32": load.rate(lambda: _core.gemm_rate("float32", n, workers, seconds)),
-        "flops_float64": load.rate(lambda: _core.gemm_rate("float64", narrow, workers, seconds)),
-        "memory_bytes_per_second": load.rate(lambda: _core.copy_rate(copied, workers, seconds)),
-        "decode_bytes_per_second": load.rate(lambda: _core.decode_rate(workers, seconds)),
-    }
-
-
-def probe(directory: Path, io: str = "auto") -> Profile:
-    """Take a quick profile: about two seconds, 32 MiB of disk, at most 8 MiB of memory.
-
-    The processors are measured by a process of its own with every worker at once, as jobs run: threads would
-    leave BLAS and malloc memory behind here that a tight limit has no room for. Where none can be started,
-    one worker is measured here.
-    """
-    load = Load()
-    rates = _rates_of_all_workers(load) or processor_rates(load, 1, *_SHORT)
-    rates = rates | _disk_rates(directory, io)
-    return Profile("quick probe", now(), device_of(directory), bounded(rates), loaded=load.heavy)
-
-
-def _rates_of_all_workers(load: Load) -> dict[str, float]:
-    """Return the rates that a process of its own finds, and give `load` its load; empty where it fails."""
-    import subprocess  # with what reading a profile does not need
-
-    code = "from flagstone._machine.profile import tell_processor_rates; tell_processor_rates()"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=True,
-        )  # fmt: skip
-        rates, load.shares = json.loads(done.stdout)
-        return {name: float(rates[name]) for name in PROCESSOR_RATES}
-    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
-        return {}
-
-
-def tell_processor_rates() -> None:
-    """Print, as JSON, the rates of a worker while all are busy, and how busy others were."""
-    load = Load()
-    rates = processor_rates(load, len(os.sched_getaffinity(0)), *_SHORT)
-    print(json.dumps([rates, load.shares]))
-
-
 def now() -> str:
     """Return the time in ISO 8601, UTC."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-# Which one a plan uses --------------------------------------------------------------------------------------
-
-_short_lived: dict[Path, tuple[float, Profile]] = {}
-
-
-def lookup(places: list[Path], io: str = "auto") -> Profile:
-    """Return the profile of a plan.
-
-    `places` are directories, the one that matters most first, scratch last. The first measured profile wins;
-    else the quick probe of scratch, which is taken now where there is none that still holds. Data directories
-    are never written to. A probe that was taken under load is not kept.
-    """
-    for place in places:
-        profile = kept(place)
-        if profile is not None and profile.source == "measured" and profile.fresh():
-            return profile
-    directory = places[-1]
-    profile = kept(directory)
-    if profile is not None and profile.fresh():
-        return profile
-    file = cache_file(directory)
-    taken, believed = _short_lived.get(file, (-math.inf, default()))
-    if time.monotonic() - taken < _LOADED_SECONDS and not believed._off():
-        return believed
-    try:
-        profile = probe(directory, io)
-    except (OSError, MemoryError, Error):
-        profile = default()  # a plan is worth having where scratch is full or may not be written
-    if profile.source == "default" or profile.loaded or save(directory, profile) is None:
-        _short_lived[file] = time.monotonic(), profile
-    return profile
-
-
-def learn(profile: Profile, directories: list[Path], ratio: float, shares: dict[str, float]) -> None:
-    """Keep actual ÷ planned seconds of a completed run with the profile that the plan used.
-
-    `shares`: of each rate in the planned time of what bounded the run. The rates of a quick probe are
-    corrected by them half way (in logarithms: the run may have been disturbed): a plan that was off by 2 is
-    off by 1.4 the next time. Three runs that are off by 1.6 in their middle make a quick probe stale; with a
-    measured one the plan says that calibrating would help.
-    """
-    profile.ratios.append(float(f"{ratio:.3g}"))
-    del profile.ratios[:-_RUNS]
-    if profile.source == "quick probe":
-        off = min(max(ratio, 1 / _FARTHEST), _FARTHEST)
-        corrected = {name: rate * off ** (-shares.get(name, 0) / 2) for name, rate in profile.rates.items()}
-        profile.rates.update(bounded(corrected))
-    if profile.source == "default":
-        return
-    for directory in directories:
-        stored = kept(directory)
-        if stored is not None and (stored.source, stored.date) == (profile.source, profile.date):
-            save(directory, profile)
-            return

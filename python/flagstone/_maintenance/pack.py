@@ -18,6 +18,7 @@ from .. import _core
 from .._errors.classes import Error, FormatError
 from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular
+from .._formats.zarr.groups import holds_times
 from .._output.codec_choice import check_codec, samples
 from .._output.place import PathPlace
 from .._output.replaceable import check_overwrite, exists
@@ -245,9 +246,10 @@ def _needed(place: str) -> int:
 
 
 def _opened(source: str) -> _core.Array | None:
-    """Return an array, or None where its type is not read here."""
+    """Return an array, or None where its type is not read here, or not written: dates and durations."""
     try:
-        return _core.open_zarr(source)
+        opened = _core.open_zarr(source)
+        return None if opened.dtype == "int64" and holds_times(source) else opened
     except (FormatError, Error) as error:
         if isinstance(error, OSError) or "damaged" in str(error):
             raise

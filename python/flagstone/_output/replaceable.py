@@ -49,6 +49,8 @@ def check_replaceable(who: str, out: Array) -> None:
 
 def check_path(who: str, path: str | os.PathLike[str]) -> None:
     """Refuse a path where something lies that is no array, no result and no empty directory."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{who}: out is {type(path).__name__}; a path is needed.")
     place = os.fspath(path)
     if not os.path.isdir(place):
         check_regular(who, place)

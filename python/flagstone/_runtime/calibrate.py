@@ -12,10 +12,11 @@ from typing import Any
 from .. import _core
 from .._errors.classes import Error
 from .._errors.messages import path_text, storage_error
-from .._machine import profile
+from .._machine import probe, profile
 from .._machine.kernels import kernel_shares
 from .._machine.machine import Machine
-from .._machine.profile import Profile, median, median_of, rate_of
+from .._machine.probe import median_of, rate_of
+from .._machine.profile import Profile, median
 from .._scratch import scratch
 from .runtime import current
 
@@ -86,7 +87,7 @@ class _Disk:
         step("writes, mixed, fsync")
         self.rewrite = self._median(_MiB, 8, write_share=1.0)
         mixed = [self._measure(_MiB, 16, write_share=0.5, seconds=_LONG) for _ in range(3)]
-        self.mixed = median(profile.mixed_penalty(one, self.read, self.rewrite) for one in mixed)
+        self.mixed = median(probe.mixed_penalty(one, self.read, self.rewrite) for one in mixed)
         self.mixed_rate = median(map(rate_of, mixed))
         self.sync = median_of(9, self.disk.sync)
 
@@ -119,7 +120,7 @@ class _Disk:
             "read_bytes_per_second": self.read,
             "write_bytes_per_second": self.write,
             "request_seconds": self.latency,
-            "request_overhead_seconds": profile.overhead(self.strided[8192], self.read),
+            "request_overhead_seconds": probe.overhead(self.strided[8192], self.read),
             "mixed_penalty": self.mixed,
             "sync_seconds": self.sync,
         }
@@ -197,11 +198,11 @@ def calibrate(
     directory = _directory(path)
     step = progress or (lambda _: None)
     runtime = current()
-    load = profile.Load()
+    load = probe.Load()
     workers = len(os.sched_getaffinity(0))
     disk = _Disk(directory, runtime.io, step)
     step("processors")
-    rates = profile.processor_rates(load, workers, _TILE, _LONG)
+    rates = probe.processor_rates(load, workers, _TILE, _LONG)
     encode = load.rate(lambda: _core.encode_rate(workers, _BRIEF))
     found = {**disk.found, "encode_bytes_per_second": encode}
     measured = rates | disk.rates

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import _core
 from .._errors.messages import storage_error
-from .._machine import profile
+from .._machine import lookup, profile
 from .._scratch import builds, quota, scratch
 from .arguments import memory_bytes
 from .pending_writes import flush_all
@@ -53,6 +53,7 @@ class Call:
         self.copies: dict[int, Any] = {}  # of operands that cannot be read where they are, by their id
         self.remark = ""  # about its operands, for its plan
         self._prepared_peak = 0
+        self._processor_seconds = 0.0  # that its runs got, of all processors
         self._need = 0  # what its job takes beside what is resident, where that was counted
         self.entry = 0  # resident bytes when it began; 0: nobody looked
         if not light:
@@ -78,7 +79,7 @@ class Call:
             self.engine.profile = self.profile.core
         elif self.profile is None:
             self.places = [*self.places, scratch.prepare(self.runtime.scratch)]
-            self.profile = profile.lookup(self.places, self.runtime.io)
+            self.profile = lookup.lookup(self.places, self.runtime.io)
             self.engine.profile = self.profile.core
         return self.profile
 
@@ -144,10 +145,12 @@ class Call:
         self.ready()
         self._prepared_peak = _core.peak_resident_bytes()  # the engine starts to measure anew
         _core.pages_of_job(True)
+        before = time.process_time()
         try:
             with shown(self.runtime.progress, self.who, lambda: self.engine.plan(job), self.memory) as hears:
                 return self.engine.run(job, hears, self.who, named_quota(self.runtime))
         finally:
+            self._processor_seconds += time.process_time() - before
             _core.pages_of_job(False)
 
     def ready(self) -> None:
@@ -237,7 +240,15 @@ class Call:
         same = (plan.what, plan.method, plan.memory) == (done.what, done.method, done.memory)
         if same and min(plan.seconds, done.seconds) > 0 and max(plan.seconds, done.seconds) > 1:
             per_pass = max(plan.passes, 1) / max(done.passes, 1)
-            profile.learn(rated, places, done.seconds / plan.seconds * per_pass, self._what_took(counted))
+            ratio = done.seconds * self._let(done) / plan.seconds * per_pass
+            lookup.learn(rated, places, ratio, self._what_took(counted))
+
+    def _let(self, done: Stats) -> float:
+        """Return the processor time that a run got ÷ what its busy workers asked for, at most 1.
+
+        Less where other programs ran too: their share of the seconds says nothing of this machine's rates.
+        """
+        return min(1.0, self._processor_seconds / max(done.worker_busy_seconds, 1e-9))
 
     def _what_took(self, counted: _core.Statistics) -> dict[str, float]:
         """Return the share of each rate in the time of what bounds a plan, the disk or the workers."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from .. import _core
 from .._html.table import html_table
 
-__all__ = ["Plan", "Stats", "comparison", "format_seconds"]
+__all__ = ["Costs", "Plan", "Stats", "comparison", "format_seconds", "together"]
 
 
 def format_seconds(seconds: float) -> str:
@@ -176,6 +177,24 @@ class Stats(_Costs):
 
     def __repr__(self) -> str:
         return f"<Stats: {self}>"
+
+
+Costs = TypeVar("Costs", Plan, Stats)
+
+_ADDED = (
+    "bytes_read", "bytes_written", "flops", "seconds", "tasks", "worker_busy_seconds", "worker_idle_seconds",
+    "ring_busy_seconds", "ring_idle_seconds",
+)  # fmt: skip
+_MOST = ("peak_memory", "least_memory", "scratch_bytes", "peak_budget")
+
+
+def together(what: str, parts: Sequence[Costs]) -> Costs:
+    """Return the plan, or the statistics, of calls that are made one after the other."""
+    told: dict[str, Any] = {"what": what}
+    names = {field.name for field in fields(parts[0])}
+    told.update({name: sum(getattr(one, name) for one in parts) for name in _ADDED if name in names})
+    told.update({name: max(getattr(one, name) for one in parts) for name in _MOST if name in names})
+    return replace(max(parts, key=lambda one: one.flops), **told)
 
 
 def comparison(plan: Plan, stats: Stats) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import STAGING, Array, shape_text
+from .._array.dispatch import dispatch
 from .._array.handle import stored_identity
 from .._array.linear_operator import LinearOperator
 from .._array.pickling import check_stamp, stamp
@@ -22,7 +23,9 @@ from .._resume.choices import as_text
 from .._resume.identity import identity
 from .._resume.registers import OPENERS, opener
 from .._runtime.call import Call
-from .products import Product
+from .algebra import SparseAlgebra
+from .csrmm import Csrmm
+from .products import GramProduct
 from .reductions import SparseReductions, stored_numbers
 from .row_blocks import row_blocks, rows_bytes, values_of_rows
 from .validation import check_columns, check_pointers
@@ -33,7 +36,7 @@ __all__ = ["SparseArray", "matrix_of"]
 Floats = NDArray[Any]
 
 
-class SparseArray(SparseReductions, LazySparse, LinearOperator):
+class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
     """A sparse matrix on disk, stored by rows (CSR) as one Zarr group that anndata and binsparse read.
 
     Made by `open` (Zarr group, SciPy `.npz`) and `from_blocks`. Products stream row panels: one read of the
@@ -59,6 +62,7 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         self._nnz: int | None = None  # of a view of rows, the same
         self._opened: tuple[str, tuple[Any, ...]] | None = None  # by which opener, if not by path
         self._derived: dict[Any, Any] = {}  # what was made of it for all its handles
+        self.ids: Any = None  #: of vertices as a file had them, where `open_edges` made them 0 … n−1
         self.import_seconds = import_seconds  #: what `open` spent on bringing a foreign file into scratch
 
     @property
@@ -279,20 +283,30 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
     # Products -----------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> Any:
-        """Return ``A X``, or ``Aᵀ X`` for a transpose, as an ndarray; `flagstone.matmul` takes a limit.
+        """Return ``A X``; `flagstone.matmul` takes a limit, an `out` and factors.
 
         Parameters
         ----------
-        other : ndarray, n x b or n
+        other : ndarray, Array, lazy expression or SparseArray, n x b or n
             float32 or float64, which is the precision of the product; sums over panels are float64.
+
+        Returns
+        -------
+        ndarray or Array
+            In memory where X is, else in scratch.
 
         Notes
         -----
-        Reads the matrix once (`stored_bytes`); 2 nnz b flops. X and the result are in memory.
+        Reads the matrix once (`stored_bytes`) where X or a block of its columns fits, else as
+        `flagstone.matmul` says; 2 nnz b flops. The product with a `SparseArray` is one, in scratch.
         """
-        if isinstance(other, (Array, SparseArray)):
-            return NotImplemented
-        return Product(self, other, "transposed" if self._transposed else "plain").run()
+        if isinstance(other, SparseArray):
+            return dispatch().matmul(self, other)
+        return Csrmm(Call("matmul"), self, other).run()
+
+    def __rmatmul__(self, other: Any) -> Any:
+        """Return ``X A``: see ``A @ X``."""
+        return Csrmm(Call("matmul"), self, other, left=True).run()
 
     def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
         """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops.
@@ -306,11 +320,11 @@ class SparseArray(SparseReductions, LazySparse, LinearOperator):
         """
         if self._transposed:
             raise ShapeError("gram: Aᵀ is stored by columns; A (Aᵀ X) is two products, A @ (A.T @ X).")
-        return Product(self, x, "gram", memory).run()
+        return GramProduct(self, x, memory).run()
 
     def _multiply(self, x: Floats, adjoint: bool) -> Floats:
         a = self.T if adjoint else self
-        return Product(a, x, "transposed" if a._transposed else "plain").run()
+        return np.asarray(Csrmm(Call("matmul"), a, x).run())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by path: the receiver opens the same matrix, and hears when it went away or was replaced."""

@@ -26,7 +26,7 @@ from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .validation import check_extents
 
-__all__ = ["CsrBuilder", "from_blocks", "value_dtype"]
+__all__ = ["CsrBuilder", "from_blocks", "value_dtype", "writer_bytes"]
 
 
 def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -73,6 +73,13 @@ _TAILS = 25 << 20  # what the last chunks take, which are packed as whole ones h
 _CHUNK = 1 << 19  # entries of one chunk: buffers of the writer are as long
 
 
+def writer_bytes(cols: int, dtype: np.dtype[Any], entries: int = _CHUNK) -> int:
+    """Return what a writer of at most so many entries holds; 0 columns where nobody knows them yet."""
+    held = _core.CsrWriter.memory_bytes(cols, dtype.name)
+    held = max(min(held, _TAILS), held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK)
+    return held + 64 * max(cols, 0)
+
+
 class CsrBuilder:
     """A sparse matrix being written aside from row blocks; appears whole with `publish()`, or not at all."""
 
@@ -97,11 +104,9 @@ class CsrBuilder:
         """
         self.path, self.rows = path, 0
         self._call, self._dtype = call, dtype
-        held = _core.CsrWriter.memory_bytes(cols, dtype.name)
-        held = max(min(held, _TAILS), held * min(_CHUNK, max(entries, 1 << 12)) // _CHUNK)
-        self.bytes = held + 64 * max(cols, 0)  #: that the writer holds once its chunks are full
-        state = held + 64 * max(cols, 0) if record.text else 0  # as bytes, copied twice on their way
-        call.room("the writer", held + 64 * max(cols, 0) + beside + state)
+        self.bytes = writer_bytes(cols, dtype, entries)  #: that the writer holds once its chunks are full
+        state = self.bytes if record.text else 0  # as bytes, copied twice on their way
+        call.room("the writer", self.bytes + beside + state)
         self._output: _core.Output | None = output or record.output(path, replace, 0)
         self.checkpoint = record.checkpoint
         self._writer: _core.CsrWriter | None = self._begin(record, cols, narrow)

@@ -1,8 +1,8 @@
-"""One product of a streamed sparse matrix with vectors in memory."""
+"""Aᵀ (A X) of a streamed sparse matrix with vectors in memory."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,28 +16,19 @@ from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 
-__all__ = ["Product"]
+__all__ = ["GramProduct"]
 
 Floats = NDArray[Any]
 
 _SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
 
-class Product(Routine[Floats]):
-    """One product of a streamed sparse matrix with a block of vectors in memory: run it or plan it."""
+class GramProduct(Routine[Floats]):
+    """Aᵀ (A X) with one read of A: run it or plan it."""
 
-    _JOBS: ClassVar = {
-        "plain": _core.csr_multiply_job,
-        "transposed": _core.csr_multiply_transposed_job,
-        "gram": _core.csr_gram_job,
-    }
-
-    def __init__(
-        self, a: Any, x: Floats, kind: str, memory: int | str | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(Call("matmul" if kind != "gram" else "gram", memory))
-        self.a, self.kind, self.out = a, kind, out
+    def __init__(self, a: Any, x: Floats, memory: int | str | None = None) -> None:
+        super().__init__(Call("gram", memory))
+        self.a = a
         self.call.on(a.path)
         if isinstance(x, Elementwise) and x.nbytes > _SMALL:  # a lazy one is computed into memory
             self.call.room("X", x.nbytes)
@@ -54,11 +45,9 @@ class Product(Routine[Floats]):
             raise ShapeError(f"{self.call.who}: X is {given.dtype}; float32 or float64 is needed.")
         self.dtype = np.dtype(np.float32 if given.dtype == np.float32 else np.float64)
         self.x = np.ascontiguousarray(columns, self.dtype)
-        rows = a.shape[0] if kind != "gram" else inner
+        self.shape = (inner, self.x.shape[1])
         # Sums over panels are kept in float64 whatever the precision of the products.
-        kept = self.dtype if kind == "plain" else np.dtype(np.float64)
-        self.shape, self.kept = (rows, self.x.shape[1]), kept
-        self.places.append(Place(self.call, self.shape, kept, IN_MEMORY, ()))
+        self.places.append(Place(self.call, self.shape, np.dtype(np.float64), IN_MEMORY, ()))
 
     @property
     def what(self) -> str:
@@ -72,12 +61,12 @@ class Product(Routine[Floats]):
     def job(self, at: At) -> _core.Job:
         """Return the job that adds up the product."""
         (place,) = self.places
-        return self._JOBS[self.kind](self.a.operand(), _core.memory_array(self.x), None, at(place))
+        return _core.csr_gram_job(self.a.operand(), _core.memory_array(self.x), None, at(place))
 
     def run(self) -> Floats:
         """Stream the matrix and return the product."""
         if 0 in self.shape or not self.x.size:  # there is nothing to add up
-            return self._given(np.zeros(self.shape, self.kept))
+            return self._given(np.zeros(self.shape, np.float64))
         return super().run()
 
     def result(self, job: Any) -> Floats:
@@ -85,8 +74,4 @@ class Product(Routine[Floats]):
         return self._given(super().result(job))
 
     def _given(self, y: Floats) -> Floats:
-        result = (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)
-        if self.out is None:
-            return result
-        self.out[...] = result
-        return self.out
+        return (y[:, 0] if self._vector else y).astype(self.dtype, copy=False)

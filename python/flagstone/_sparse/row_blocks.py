@@ -18,7 +18,7 @@ from .validation import check_columns, check_pointers
 if TYPE_CHECKING:
     from .array import SparseArray
 
-__all__ = ["row_blocks", "rows_bytes", "values_of_rows"]
+__all__ = ["lengths_of_rows", "row_blocks", "rows_bytes", "values_of_rows"]
 
 
 _LEAST = 1 << 15  # entries at a time
@@ -92,6 +92,19 @@ def values_of_rows(call: Call, matrix: SparseArray) -> int:
             pointers[-1] - pointers[0] if seen is None else (pointers[seen + 1] - pointers[seen]).sum()
         )
     return count
+
+
+def lengths_of_rows(call: Call, matrix: SparseArray) -> NDArray[np.int64]:
+    """Return how many values each row that is seen stores, those of columns that are left out included.
+
+    Reads the pointers and holds 8 bytes a row, twice while they are looked at.
+    """
+    step = call.share("pointers", 40, _most(matrix), fixed=_unpacked(matrix), least=_LEAST)
+    found = np.zeros(matrix._seen_rows, np.int64)
+    for row, _, pointers, seen in _windows(call, matrix, 0, step):
+        lengths = np.diff(pointers) if seen is None else pointers[seen + 1] - pointers[seen]
+        found[row : row + len(lengths)] = lengths
+    return found
 
 
 def row_blocks(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from .._array.array import shape_text
+from .._array.dispatch import dispatch
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .index import Chosen, as_slice, chosen, keys_of, whole, within
@@ -146,10 +147,13 @@ class LazySparse:
 
         Parameters
         ----------
-        other : number or array_like
-            One factor for all, n (1 x n) factors of columns, or m x 1 factors of rows: ``A * other``. The
+        other : number, array_like or SparseArray
+            One factor for all, n (1 x n) factors of columns, or m x 1 factors of rows: ``A * other``. Of a
+            sparse matrix the products of elements are written into scratch: `flagstone.sparse.multiply`. The
             product of matrices is ``A @ other``.
         """
+        if isinstance(other, LazySparse):
+            return dispatch().sparse("multiply")(self, other)
         return self * other
 
     def astype(self, dtype: Any) -> Any:
@@ -239,6 +243,12 @@ class LazySparse:
     def _only_element(self) -> Any:
         raise NotImplementedError
 
+    def __matmul__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+    def __rmatmul__(self, other: Any) -> Any:
+        raise NotImplementedError
+
     def _transformed(self, base: _core.CsrOperand) -> _core.CsrOperand:
         transform = _core.CsrTransform()
         for kind, what in self._steps:
@@ -317,7 +327,7 @@ class LazySparse:
             kind = type(other).__name__ if given is None else f"{type(other).__name__} of {values.dtype}"
             raise TypeError(
                 f"{who}: the other operand is {kind}; a number, {cols} factors of columns or {rows} x 1 "
-                "factors of rows are needed (to_scipy() has the rest)."
+                "factors of rows are needed (A.multiply(B) is of two matrices)."
             )
         if values.ndim and values.shape not in ((cols,), (1, cols), (rows, 1)):
             raise ShapeError(
@@ -354,13 +364,16 @@ class LazySparse:
         """Return the lazy view of ``np.log1p(A)``, ``A * v``, ``ndarray / ...``; refuse what would load."""
         if method == "__call__" and not options:
             if ufunc is np.matmul:
-                return NotImplemented
+                left = inputs[0] is self
+                return self.__matmul__(inputs[1]) if left else self.__rmatmul__(inputs[0])
             if len(inputs) == 1 and ufunc.__name__ in _MAPS:
                 return self.map(ufunc.__name__)
             if ufunc is np.multiply:
                 return self.__mul__(inputs[1] if inputs[0] is self else inputs[0])
             if ufunc is np.true_divide and inputs[0] is self:
                 return self.__truediv__(inputs[1])
+            if ufunc in (np.add, np.subtract) and all(isinstance(one, LazySparse) for one in inputs):
+                return inputs[0] + inputs[1] if ufunc is np.add else inputs[0] - inputs[1]
         raise TypeError(
             f"numpy.{ufunc.__name__}: not possible on a SparseArray without loading it; call "
             "to_scipy() first."

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from .._errors.classes import ShapeError
 from .._errors.messages import path_text
-from .._machine import profile
+from .._machine import lookup
 from .._runtime.runtime import current
 from .._scratch import scratch
 
@@ -102,5 +102,5 @@ def chunk_shape(
 def _busy(path: str | os.PathLike[str] | None, unit: int) -> int:
     """Bytes under way when the disk is busy, in whole units."""
     places = [] if path is None else [Path(path_text("chunk_shape", path)).absolute()]
-    rates = profile.lookup([*places, scratch.prepare(current().scratch)], current().io).rates
+    rates = lookup.lookup([*places, scratch.prepare(current().scratch)], current().io).rates
     return unit * max(1, math.ceil(rates["read_bytes_per_second"] * rates["request_seconds"] / unit))

@@ -309,7 +309,9 @@ std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const
                                     const std::function<void(const Statistics&)>& heartbeat) {
   const PlanMemory given_back;
   const MachineProfile instant = at_once();
-  Simulator simulator(impl_->options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
+  RuntimeOptions options = impl_->options;
+  options.chains = false;
+  Simulator simulator(options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
   simulator.keep_idle(kept_by_the_least);
   simulator.run(builder);
   return align_up(resident.value_or(resident_bytes()) + reserve() + simulator.least_capacity() + allowed_drift, MiB);

@@ -39,7 +39,7 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
   builder(*this);
-  drain();
+  write_all(true);
 }
 
 void Simulator::at(double time, std::function<void()> happen) { queue_.push({time, events_++, std::move(happen)}); }
@@ -116,16 +116,16 @@ void Simulator::rate_kernels(TaskSpec& task) const {
 /// In program order: a task comes after who wrote what it touches, and after who read what it writes.
 void Simulator::follow_chains(const TaskSpec& task, double seconds) {
   double end = 0;
-  std::vector<std::pair<Chain*, bool>> touched;
+  touched_.clear();
   for (const Access& access : task.accesses) {
     if (access.mode == Mode::scratch) continue;
     Chain& chain = chains_[access.region.array.id()][access.region.box.start];
     const bool modifies = access.mode != Mode::read;
     end = std::max(end, modifies ? std::max(chain.written, chain.read) : chain.written);
-    touched.emplace_back(&chain, modifies);
+    touched_.emplace_back(&chain, modifies);
   }
   end += seconds;
-  for (const auto& [chain, modifies] : touched)
+  for (const auto& [chain, modifies] : touched_)
     modifies ? (chain->written = end, chain->read = 0) : chain->read = std::max(chain->read, end);
   stats_.chain_seconds = std::max(stats_.chain_seconds, end);
 }
@@ -239,9 +239,9 @@ void Simulator::barrier() {
   advance_until([this] { return scheduler_.idle(); });
 }
 
-void Simulator::drain() {
+void Simulator::write_all(bool end) {
   barrier();
-  scheduler_.store_kept();
+  scheduler_.store_kept(end);
   advance_until([this] { return scheduler_.drained(); });
 }
 

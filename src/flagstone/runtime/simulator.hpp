@@ -4,8 +4,8 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <map>
 #include <queue>
+#include <unordered_map>
 
 #include "flagstone/runtime/graph/reduction.hpp"
 #include "flagstone/runtime/scheduler/running_graph.hpp"
@@ -31,7 +31,7 @@ class Simulator final : public RunningGraph, private Machine {
   TaskId add(TaskSpec task) override;
   void await(std::vector<Access> accesses, const std::function<void(std::span<const Tile>)>& body) override;
   void barrier() override;
-  void drain() override;
+  void drain() override { write_all(false); }
   Array allocate(const Shape& shape, Dtype dtype) override;
   Charge charge(std::uint64_t bytes) override;
   bool planning() const override { return true; }
@@ -55,6 +55,7 @@ class Simulator final : public RunningGraph, private Machine {
   void store(TileState& tile, Transfer transfer) override;
 
   TaskState& add_one(TaskSpec task, bool host);
+  void write_all(bool end);
   void spill(const std::shared_ptr<const ArrayStore>& store, std::uint64_t bytes);
   void at(double time, std::function<void()> happen);
   /// What of a transfer its time depends on.
@@ -94,7 +95,16 @@ class Simulator final : public RunningGraph, private Machine {
   struct Chain {
     double written = 0, read = 0;
   };
-  std::map<const void*, std::map<Shape, Chain>> chains_;  // by array and where the box begins
+  struct Begin {
+    std::size_t operator()(const Shape& start) const noexcept {
+      std::uint64_t hash = 0;
+      for (const Index at : start)
+        hash = (hash ^ static_cast<std::uint64_t>(at)) * 0x9E3779B97F4A7C15u, hash ^= hash >> 32;
+      return hash;
+    }
+  };
+  std::unordered_map<const void*, std::unordered_map<Shape, Chain, Begin>> chains_;  // by array, where the box begins
+  std::vector<std::pair<Chain*, bool>> touched_;                                     // by a task, and whether changed
 };
 
 }  // namespace flagstone

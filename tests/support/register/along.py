@@ -1,4 +1,4 @@
-"""Along an axis, by group, in order, by bin, by index; random arrays."""
+"""Along an axis, by group, in order, by bin, by index; sorts; random arrays."""
 
 from __future__ import annotations
 
@@ -33,6 +33,14 @@ def groups(name):
     return lambda: getattr(fl, f"group_{name}")(a, labels)
 
 
+@entry("rows of sparse matrices by group", variants=("sum", "mean", "var", "sum csc"))
+def sparse_groups(case):
+    name, *stored = case.split()
+    s = fl.open("csc.npz" if stored else "s.zarr")
+    labels = np.arange(s.shape[0]) % 30 - 1
+    return lambda: getattr(fl, f"group_{name}")(s, labels)
+
+
 @entry("group_count", "group_count")
 def counts():
     labels = np.arange(100_000) % 300
@@ -59,13 +67,16 @@ def medians(name):
     "histogram.plan",
     "bincount",
     "bincount.plan",
-    variants=("bins", "edges", "bincount"),
+    variants=("bins", "edges", "bincount", "weights", "bincount weights"),
 )
 def histogram(name):
-    if name == "bincount":
+    if name.startswith("bincount"):
         whole = fl.open_raw("ints.npy", "int32", SIDE * SIDE, offset=128)
-        return lambda: fl.bincount(whole)
+        weights = fl.open_raw("a.npy", "float32", SIDE * SIDE, offset=128) if "weights" in name else None
+        return lambda: fl.bincount(whole, weights)
     a = fl.open("a.npy")
+    if name == "weights":
+        return lambda: fl.histogram(a, 20, weights=fl.open("a.zarr"))
     return lambda: fl.histogram(a, 20 if name == "bins" else [-1, 0, 2])
 
 
@@ -122,3 +133,64 @@ def masked(kind):
         z[z > 0.5] = 0
 
     return assign
+
+
+LATE = "the sort runs before the stretches of what is sorted"
+
+
+def line():
+    return fl.open_raw("ints.npy", "int32", SIDE * SIDE, offset=128)
+
+
+@entry(
+    "sorts",
+    *("sort", "argsort", "sort.plan", "argsort.plan"),
+    variants=("sort line", "argsort line", "sort lines", "argsort lines"),
+)
+def sorts(case):
+    name, what = case.split()
+    a = line() if what == "line" else fl.open("a.npy")
+    return lambda: getattr(fl, name)(a, out="sorted.zarr")
+
+
+@entry("sort_by", "sort_by", "sort_by.plan")
+def records():
+    a = line()
+    return lambda: fl.sort_by([a, a], 1)
+
+
+@entry(
+    "unique values",
+    "unique_{}",
+    variants=("values", "counts", "inverse", "all"),
+    refused_late=LATE,
+)
+def unique(name):
+    a = line()
+    return lambda: getattr(fl, f"unique_{name}")(a)
+
+
+@entry("searchsorted", "searchsorted", refused_late="stretches are as long as the limit lets them be")
+def search():
+    a = line()
+    return lambda: fl.searchsorted([-5, 0, 7], a)
+
+
+@entry("entries in any order", "from_coo", variants=("memory", "disk", "blocks"), refused_late=LATE)
+def entries(kind):
+    rng = np.random.default_rng(4)
+    rows, columns = rng.integers(0, 3000, (2, 200_000))
+    if kind == "disk":
+        both = [fl.from_numpy(one) for one in (rows, columns)]
+        return lambda: fl.from_coo(tuple(both))
+    if kind == "blocks":
+        return lambda: fl.from_coo(
+            (rows[i : i + 9999], columns[i : i + 9999]) for i in range(0, 200_000, 9999)
+        )
+    return lambda: fl.from_coo((rows, columns, columns))
+
+
+@entry("lists of edges", "open_edges", variants=("keep", "dense"), refused_late=LATE)
+def edges(ids):
+    np.save("edges.npy", np.random.default_rng(5).integers(0, 3000, (200_000, 2)))
+    return lambda: fl.open_edges("edges.npy", ids=ids)

@@ -26,7 +26,7 @@ def prepare(folder: Path) -> None:
     a = rng.standard_normal((SIDE, SIDE), dtype="float32")
     np.save(folder / "a.npy", a)
     np.save(folder / "f.npy", np.asfortranarray(a))
-    np.save(folder / "definite.npy", a / 100 + 4 * np.eye(SIDE, dtype="f4"))  # by its lower triangle
+    np.save(folder / "definite.npy", (a + a.T) / 200 + 4 * np.eye(SIDE, dtype="f4"))
     fl.from_numpy(a, str(folder / "a.zarr"))
     fl.from_numpy(a.round(1), str(folder / "packed.zarr"), codec="zstd:1")
     small = fl.create(str(folder / "small.zarr"), a.shape, "float32", chunks=(64, 64))

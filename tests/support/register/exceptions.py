@@ -11,8 +11,12 @@ EXCEPTIONS = {
     **{
         f"linalg.{name}": "a function by another name" for name in ("matrix_transpose", "tensordot", "vecdot")
     },
+    "ConvergenceError.partial": "what a routine with an entry had reached",
     "linalg.*.plan": "a plan of what has an entry: it counts and touches nothing",
-    **{f"linalg.{kind}.*": FIELDS for kind in ("LstsqResult", "QrFactor", "QrResult")},
+    **{
+        f"linalg.{kind}.*": FIELDS
+        for kind in ("EigshResult", "LstsqResult", "LuResult", "QrFactor", "QrResult", "SvdsResult")
+    },
     **{
         f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
         for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 import flagstone as fl
 from flagstone._runtime.runtime import current
@@ -14,7 +15,10 @@ from .entry import entry
 @entry(
     "matmul",
     "matmul",
-    variants=("npy", "zarr", "transposed", "complex", "memory", "memmap", "out.npy", "packed"),
+    variants=(
+        *("npy", "zarr", "transposed", "complex", "memory", "memmap", "out.npy", "packed"),
+        *("int", "stack", "mixed"),
+    ),
 )
 def matmul(kind):
     a = fl.open("a.zarr" if kind != "npy" else "a.npy")
@@ -29,12 +33,19 @@ def matmul(kind):
         b = np.load("a.npy", mmap_mode="r")
     if kind == "packed":
         b = fl.open("packed.zarr")
+    if kind in ("int", "mixed"):
+        b = fl.open("ints.npy")
+    if kind == "int":
+        a = b
+    if kind == "stack":
+        a = fl.stack([a, b])
     out = "product.npy" if kind == "out.npy" else "product.zarr"
     return lambda: fl.matmul(a, b, out=out)
 
 
 @entry("factorizations", "linalg.{}", variants=(
     *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+    "lu", "cond", "inv_diagonal",
 ))  # fmt: skip
 def factorizations(name):
     k = fl.open("definite.npy")
@@ -43,6 +54,9 @@ def factorizations(name):
         "cholesky": lambda: fl.linalg.cholesky(k, out="factor.zarr"),
         "solve": lambda: fl.linalg.solve(k, b),
         "lu_factor": lambda: fl.linalg.lu_factor(k, out="lu.npy"),
+        "inv_diagonal": lambda: fl.linalg.inv_diagonal(k),
+        "cond": lambda: fl.linalg.cond(k, assume_a="pos"),
+        "lu": lambda: fl.linalg.lu(k, out="lu.zarr"),
         "lu_solve": lambda: fl.linalg.lu_solve((k, np.arange(SIDE)), b),
         "inv": lambda: fl.linalg.inv(k, out="inverse.zarr", assume_a="pos"),
         "det": lambda: fl.linalg.det(k),
@@ -52,8 +66,18 @@ def factorizations(name):
     }[name]
 
 
+@entry("solves that do more", "linalg.solve", variants=("mixed", "rcond"))
+def solves(kind):
+    k = fl.open("definite.npy")
+    b = np.ones((SIDE, 2), "f8" if kind == "mixed" else "f4")
+    if kind == "mixed":
+        return lambda: fl.linalg.solve(k.astype("f8"), b, precision="mixed")
+    return lambda: fl.linalg.solve(k, b, assume_a="pos", rcond=True)
+
+
 @entry("plans of linalg", "linalg.{}.plan", variants=(
     *("cholesky", "solve", "cho_solve", "solve_triangular", "lu_factor", "lu_solve", "inv", "det", "slogdet"),
+    "lu", "cond", "inv_diagonal",
 ))  # fmt: skip
 def plans_of_linalg(name):
     k, b = fl.open("definite.npy"), np.ones((SIDE, 8), "f4")
@@ -129,6 +153,22 @@ def pca(kind):
         x = np.load("tall.npy")
     method = kind.split()[-1] if kind.endswith(("gram", "krylov")) else "auto"
     return lambda: fl.pca(x, 4, method=method, tol=0.1, out="components.zarr").scores
+
+
+@entry("eigsh", "linalg.eigsh", "linalg.eigsh.plan", variants=("dense", "operator", "plan"))
+def eigsh(kind):
+    k = fl.open("definite.npy")
+    if kind == "operator":  # it calls the library, inside the limit
+        k = LinearOperator(k.shape, matmat=k.matmat, matvec=k.matvec, dtype="f4")
+    call = fl.linalg.eigsh.plan if kind == "plan" else fl.linalg.eigsh
+    return lambda: call(k, 4, passes=3, **({} if kind == "plan" else {"out": "pairs.zarr"}))
+
+
+@entry("svds", "linalg.svds", "linalg.svds.plan", variants=("tall", "sparse", "turned"))
+def svds(kind):
+    a = fl.open("tall.npy" if kind == "tall" else "s.zarr")
+    a = a.T if kind == "turned" else a
+    return lambda: fl.linalg.svds(a, 4, passes=3, out="triplets.zarr")
 
 
 # stays: packing buffers of NumPy's BLAS, which grow with the rows of a block.

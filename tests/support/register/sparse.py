@@ -27,6 +27,19 @@ def products(name):
     return lambda: getattr(s, name)(x)
 
 
+@entry("sparse products on disk", "SparseArray.__rmatmul__", variants=("plain", "transposed", "left", "beta"))
+def products_on_disk(how):
+    s = matrix()
+    x = fl.from_numpy(np.ones((COUNTS[1], 40), "f4"), "csrmm-x.zarr", overwrite=True)
+    z = fl.from_numpy(np.ones((COUNTS[0], 40), "f4"), "csrmm-z.zarr", overwrite=True)
+    return {
+        "plain": lambda: fl.matmul(s, x, out="csrmm.zarr"),
+        "transposed": lambda: fl.matmul(s.T, z, out="csrmm.npy"),
+        "left": lambda: fl.matmul(x.T, s.T, out="csrmm-left.zarr"),
+        "beta": lambda: fl.matmul(s, x, out=fl.open("csrmm-z.zarr", mode="r+"), alpha=2, beta=0.5),
+    }[how]
+
+
 @entry("A @ X of sparse", variants=("s.npz", "csc.npz", "s.h5ad", "A.T"))
 def product(name):
     s = matrix("s.zarr" if name == "A.T" else name)
@@ -149,3 +162,55 @@ def from_blocks(kind):
     given = [whole[i : i + 4000] for i in range(0, 24_000, 4000)]  # before: what makes them is the caller's
     blocks = [b.tocsc() if kind == "csc" else b[:1000].toarray() if kind == "dense" else b for b in given]
     return lambda: fl.from_blocks(iter(blocks), "blocks.zarr", overwrite=True)
+
+
+ALGEBRA = ("add", "subtract", "multiply", "tril", "triu", "above", "concat")
+
+
+def made(name):
+    """A call of flagstone.sparse, its operands and where the result goes."""
+    s = matrix()
+    given = {"concat": ([s, s],), "above": (s, 1.0), "tril": (s, 5), "triu": (s, -5)}.get(name, (s, s * 2))
+    return getattr(fl.sparse, name), given
+
+
+@entry("sparse matrices of sparse ones", "sparse.{}", variants=ALGEBRA)
+def algebra(name):
+    function, given = made(name)
+    return lambda: function(*given, out="algebra.zarr")
+
+
+@entry("plans of sparse matrices of sparse ones", "sparse.{}.plan", variants=ALGEBRA)
+def plans_of_algebra(name):
+    function, given = made(name)
+    return lambda: function.plan(*given)
+
+
+@entry("sparse operators", "SparseArray.{}", variants=(
+    *("__add__", "__sub__", "above", "conj", "diagonal", "H", "norm", "tril", "triu"),
+))  # fmt: skip
+def operators(name):
+    s = matrix()
+    if name in ("conj", "H"):
+        return lambda: np.asarray((s.conj() if name == "conj" else s.H).sum(0))
+    return lambda: getattr(s, name)(*({"__add__": (s,), "__sub__": (s,), "above": (1.0,)}.get(name, ())))
+
+
+@entry("products of sparse matrices", variants=("plain", "threshold", "top", "mask"))
+def sparse_products(how):
+    s = matrix()
+    a, b = s[:4000, :1000], s[:1000, :900]
+    kept = {"threshold": {"threshold": 3.0}, "top": {"top": 5}, "mask": {"mask": s[4000:8000, :900]}}.get(
+        how, {}
+    )
+    return lambda: fl.matmul(a, b, out="sparse-product.zarr", **kept)
+
+
+@entry("sddmm", "sddmm", "sddmm.plan", variants=("run", "plan"))
+def sampled(how):
+    s = matrix()
+    x = fl.from_numpy(np.ones((COUNTS[0], 20), "f4"), "sddmm-x.zarr", overwrite=True)
+    y = fl.from_numpy(np.ones((COUNTS[1], 20), "f4"), "sddmm-y.zarr", overwrite=True)
+    if how == "plan":
+        return lambda: fl.sddmm.plan(s, x, y)
+    return lambda: fl.sddmm(s, x, y, out="sddmm.zarr")

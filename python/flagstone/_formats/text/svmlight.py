@@ -24,7 +24,7 @@ from ..._runtime.call import Call
 from ..._runtime.streaming import STEP, Reported
 from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray
-from ..._sparse.builder import CsrBuilder
+from ..._sparse.builder import CsrBuilder, writer_bytes
 from ..._sparse.row_blocks import row_blocks
 from ..._sparse.to_csr import to_csr
 from ..._storage.import_cache import cached
@@ -121,6 +121,9 @@ def import_to(
     """Write the matrix of an SVMlight file to `target` as a CSR group (float64), or its labels."""
     if key == LABELS:
         return _labels(call, path, target, replace)
+    most, dtype = _most_values(path), np.dtype(np.float64)
+    # What the second pass needs but for its columns, which the first one counts: one limit is named, not two.
+    call.room("the writer", writer_bytes(0, dtype, most) * (2 if record.text else 1) + 64 * most)
     output: _core.Output | None = record.output(target, replace, 0)
     checkpoint = record.checkpoint
     extent = _extent(call, path, checkpoint)
@@ -131,9 +134,8 @@ def import_to(
         sync_folder(os.path.dirname(output.directory))
         checkpoint.save(0.4, notes)
     shift = 0 if extent["smallest"] == 0 else 1  # as scikit-learn decides
-    most = _most_values(path)
     builder = CsrBuilder(
-        call, target, extent["largest"] + 1 - shift, np.dtype(np.float64), replace,
+        call, target, extent["largest"] + 1 - shift, dtype, replace,
         beside=64 * most, entries=most, narrow=narrow, record=record, output=output,
     )  # fmt: skip
     output = None  # the builder's: it goes with that

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ... import _core
 from ..._array.array import Array, open_array, shape_text
 from ..._array.handle import opened_by
@@ -15,11 +17,12 @@ from ..._errors.classes import Error, FormatError
 from ..._errors.messages import storage_error
 from ..._errors.regular import open_regular
 from ..._expression.cf import ATTRIBUTES, note_packing
+from ..._expression.times import note_times, times_of
 from ..._resume.registers import opener
 from ..._runtime.metadata_room import metadata_room
 from ..._sparse.array import SparseArray, matrix_of
 
-__all__ = ["about", "attributes", "compressed", "listing", "open_directory"]
+__all__ = ["about", "attributes", "compressed", "holds_times", "listing", "open_directory"]
 
 _DIMENSIONS = "_ARRAY_DIMENSIONS"  # xarray's names of dimensions in Zarr v2
 _MOST_TEXT = 64 << 20  # bytes of metadata that are looked through for attributes
@@ -143,7 +146,43 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
 
 
 def _array(place: str, mode: str) -> Array:
-    return note_packing(open_array(place, mode), _cf_attributes(place))
+    opened = note_packing(open_array(place, mode), _cf_attributes(place))
+    if opened.dtype != np.int64 or (times := _times(place)) is None:
+        return opened
+    if mode != "r":
+        raise storage_error(
+            f"open: '{place}' holds {times}, which is read and not written here; use mode='r'.",
+            errno.EROFS, place,
+        )  # fmt: skip
+    return note_times(opened, times)
+
+
+def holds_times(place: str) -> bool:
+    """Say whether a Zarr array counts dates or durations, as NumPy's dtypes of them do."""
+    return _times(place) is not None
+
+
+def _times(place: str) -> np.dtype[Any] | None:
+    """Return NumPy's dtype of dates or durations, where the metadata of an array of int64 name one."""
+    version = 3 if os.path.isfile(f"{place}/zarr.json") else 2
+    try:
+        with open_regular("open", f"{place}/zarr.json" if version == 3 else f"{place}/.zarray") as file:
+            text = file.read(_MOST_TEXT + 1)
+        if len(text) > _MOST_TEXT or (b"data_type" in text and b"numpy." not in text):
+            return None  # the usual case costs no parsing
+        root = json.loads(text)
+        if version == 2:
+            found = np.dtype(root["dtype"])
+        elif isinstance(root["data_type"], dict):
+            about = root["data_type"]["configuration"]
+            kind = "M" if root["data_type"]["name"] == "numpy.datetime64" else "m"
+            unit = "" if about["unit"] == "generic" else f"[{about.get('scale_factor', 1)}{about['unit']}]"
+            found = np.dtype(f"{kind}8{unit}")
+        else:
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found.newbyteorder("=") if found.kind in "mM" else None
 
 
 def _cf_attributes(place: str) -> dict[str, Any]:
@@ -227,7 +266,8 @@ def about(opened: Array | SparseArray) -> dict[str, Any]:
         return {
             name: f"{parts[name].dtype}, {', '.join(map(str, f.values()))}" for name, f in facts.items() if f
         }
-    return _codecs(opened.path or "")
+    facts, times = _codecs(opened.path or ""), times_of(opened)
+    return facts if times is None else {"holds": str(times.dtype), **facts}
 
 
 def _codecs(place: str) -> dict[str, Any]:

@@ -12,6 +12,11 @@ namespace flagstone::along {
 /// ...
 void count_bins(Graph& graph, elementwise::Pass pass, std::shared_ptr<const kernel::Bins> bins, const Array& out,
                 elementwise::Scheme& scheme);
+/// out (float64, in memory) := the sums of the pass's second visited value, float64, over the elements of the first in
+/// each bin. Boxes are dealt out to tables whose number is a function of the bins, and tables are added in order:
+/// neither the limit nor the workers change bits.
+void weigh_bins(Graph& graph, elementwise::Pass pass, std::shared_ptr<const kernel::Bins> bins, const Array& out,
+                elementwise::Scheme& scheme);
 /// out, of the pass's shape := the place of each element among the edges (kernel::bin_index).
 void bin_index(Graph& graph, elementwise::Pass pass, std::shared_ptr<const kernel::Bins> bins, const Array& out,
                elementwise::Scheme& scheme);

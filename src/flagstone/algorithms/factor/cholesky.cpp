@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flagstone/algorithms/factor/lower_block.hpp"
+#include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -33,11 +34,22 @@ void finish_above(const Tiled& l, FinishedTiles& finished) {
     for (Index i = 0; i < j; ++i) finished.finish(l(i, j).region.box);
 }
 
-BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype) {
+/// What column k of the factor, where it lies in the block, takes from right-hand sides.
+void forward(Graph& graph, const Tiled& L, const Tiled& Y, const LowerBlock& block, Index k, const Array* diagonal) {
+  const Index first = k * L(0, 0).rows();
+  const Region copied = diagonal ? Region{*diagonal, {{first}, {L(k, k).rows()}}} : Region{};
+  for (Index c = 0; c < Y.cols(); ++c)
+    for (Index i = std::max(k, block.row); i < block.row_end(); ++i)
+      i == k ? trsm(graph, Side::left, lower(L(k, k)), 1.0, Y(k, c), {who, first, first},
+                    diagonal && c == 0 ? &copied : nullptr)
+             : gemm(graph, -1, L(i, k), Y(k, c), 1, Y(i, c));
+}
+
+BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, std::uint64_t beside) {
   const double elements = static_cast<double>(b) * static_cast<double>(b);
   const double flops = 2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1);
-  return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops, graph.budget(),
-                            graph.workers());
+  return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops,
+                            graph.budget() - std::min(beside, graph.budget()), graph.workers());
 }
 
 }  // namespace
@@ -68,14 +80,20 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   Stages stages(graph, options.checkpoint);
   FinishedTiles finished = stages.tiles(l.array, {b, b});
   finish_above(L, finished);
-  const BlockExtent extent = block_extent(graph, L.rows(), b, l.array.dtype());
+  const Index sides = options.forward ? options.forward->shape()[1] : 0, width = right_tile(sides);
+  const auto beside = static_cast<std::uint64_t>(a.rows() * sides) * size_of(l.array.dtype());
+  const BlockExtent extent = block_extent(graph, L.rows(), b, l.array.dtype(), beside);
+  const Cut across{sides, width, width};
+  const Tiled B(options.right.value_or(l), cut, across), Y({options.forward.value_or(l.array)}, cut, across);
+  for (Index i = 0; i < Y.rows(); ++i)
+    for (Index c = 0; c < Y.cols(); ++c) take(graph, Part::all, B(i, c), 0, Y(i, c), {});
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
     const auto open = block.tiles([&](Index i, Index j) { return !finished.holds(L(i, j).region.box); });
     for (const auto& [i, j] : open)
       take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j), {who, i * b, j * b});
-    for (Index k = 0; k < block.col_end() && !open.empty(); ++k) {
+    for (Index k = 0; k < block.col_end() && (!open.empty() || options.forward); ++k) {
       for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
         if (j != k) continue;
         i == k ? potrf(graph, L(k, k), {who, k * b, k * b})
@@ -83,6 +101,7 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
         finished.finish(L(i, k).region.box);
       }
       if (k >= block.col) finished.offer();
+      if (k >= block.col) forward(graph, L, Y, block, k, options.diagonal ? &*options.diagonal : nullptr);
       for (const auto& [i, j] : open)  // what it takes from the columns to its right
         if (j > k)
           i == j ? herk(graph, -1, L(i, k), 1, L(i, i)) : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, L(i, j));

@@ -1,6 +1,7 @@
 #pragma once
 // A = L Lᴴ, any size, inside the budget.
 #include <memory>
+#include <optional>
 
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/runtime.hpp"
@@ -12,6 +13,11 @@ struct CholeskyOptions {
   double shift = 0;  // added to the diagonal of A on the way
   /// Where finished tiles are noted; what a dead process finished is not computed again.
   std::shared_ptr<Checkpoint> checkpoint;
+  /// Right-hand sides B whose forward half runs with the factorization, while its tiles are in memory: `forward`, which
+  /// stays in memory with the block, becomes L⁻¹ B, and `diagonal`, where there is one, that of L. To the bit what
+  /// substitute() makes of the factor: n² m flops (complex: four times), no byte of it read for them.
+  std::optional<Operand> right;
+  std::optional<Array> forward, diagonal;
 };
 
 /// ShapeError unless A is square and of a dtype that is factored.

@@ -81,12 +81,12 @@ Array array_of(std::vector<Complex>& values, Index rows, Index cols) {
   return memory_array(reinterpret_cast<std::byte*>(values.data()), {rows, cols}, Dtype::complex128, {});
 }
 
-void run(int workers, const std::function<void(Graph&)>& build) {
+void run(int workers, const std::function<void(Graph&)>& build, std::uint64_t budget = 64 * MiB) {
   RuntimeOptions options;
   options.workers = workers;
   options.scratch = std::filesystem::temp_directory_path();
   const auto ring = make_ring();
-  Executor(*ring, options, {options.scratch, "test", {}}, 64 * MiB, {}).run(build);
+  Executor(*ring, options, {options.scratch, "test", {}}, budget, {}).run(build);
 }
 
 TEST(Cholesky, FactorsEitherTriangleAndSolves) {
@@ -147,6 +147,37 @@ TEST(SolveDefinite, HasTheBitsOfItsTwoParts) {
     substitute(graph, "test", {{{l}}, adjoint({{l}})}, {array_of(parts.b, n, 3)}, array_of(parts.x, n, 3));
   });
   EXPECT_EQ(test.x, parts.x);
+}
+
+TEST(SolveDefinite, ItsForwardHalfOnTheWayHasTheSameBitsUnderEveryBudgetAndCopiesTheDiagonal) {
+  Case expected = make(false);
+  run(1, [&](Graph& graph) {
+    const Array l = array_of(expected.l, n, n);
+    cholesky(graph, {array_of(expected.a, n, n)}, {l}, {.shift = 0.5});
+    substitute(graph, "test", {{{l}}, adjoint({{l}})}, {array_of(expected.b, n, 3)}, array_of(expected.x, n, 3));
+  });
+  // Blocks of one tile; and right-hand sides that take more than an eighth, which come after the factorization.
+  for (const std::uint64_t budget : {6 * MiB, 16 * MiB, 64 * MiB}) {
+    for (const bool beside : {false, true}) {
+      Case test = make(false);
+      std::vector<Complex> diagonal(n);
+      const Array l = array_of(test.l, n, n), b = array_of(test.b, n, 3), x = array_of(test.x, n, 3);
+      const Array kept = memory_array(reinterpret_cast<std::byte*>(diagonal.data()), {n}, Dtype::complex128, {});
+      run(
+          2,
+          [&](Graph& graph) {
+            const Array a = array_of(test.a, n, n);
+            if (!beside) return factor_and_solve(graph, {a}, {l}, {.shift = 0.5}, {b}, x, &kept);
+            cholesky(graph, {a}, {l}, {.shift = 0.5});
+            substitute(graph, "test", {{{l}}}, {b}, x, &kept);
+            substitute(graph, "test", {adjoint({{l}})}, {x}, x);
+          },
+          budget);
+      EXPECT_EQ(test.l, expected.l);
+      EXPECT_EQ(test.x, expected.x);
+      for (Index i = 0; i < n; ++i) ASSERT_EQ(diagonal[i], test.l[i * n + i]);
+    }
+  }
 }
 
 }  // namespace

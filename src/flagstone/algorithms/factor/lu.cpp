@@ -8,7 +8,6 @@
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
-#include "flagstone/kernel/factor/getrf.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -39,22 +38,14 @@ struct Panel {
     task.cost.flops += made.flops;
     task.calls.push_back(std::move(made));
   }
-  /// C -= A B for parts of tiles, where there is anything of C; so many rows at once as BLAS packs within the reserve.
+  /// C -= A B for parts of tiles, where there is anything of C.
   void subtract(const TilePart& a, const TilePart& b, const TilePart& c) {
-    const Index m = c.part.shape[0], n = c.part.shape[1], k = b.part.shape[0];
-    const auto rows = [](TilePart part, Index first, Index last) {
-      part.part.start[0] += first, part.part.shape[0] = last - first;
-      return part;
-    };
-    for (Index first = 0; first < m; first += kernel::tall_rows) {
-      const Index last = std::min(first + kernel::tall_rows, m);
-      call(call::gemm(dtype, -1.0, rows(a, first, last), b, 1.0, rows(c, first, last)),
-           2.0 * static_cast<double>(last - first) * static_cast<double>(n) * static_cast<double>(k));
-    }
+    const double m = static_cast<double>(c.part.shape[0]), n = static_cast<double>(c.part.shape[1]);
+    if (m > 0) call(call::gemm(dtype, -1.0, a, b, 1.0, c), 2.0 * m * n * static_cast<double>(b.part.shape[0]));
   }
-  void solve(Uplo uplo, bool unit, TilePart a, TilePart b, call::Place place = {}) {
+  void solve(Uplo uplo, bool unit, TilePart a, TilePart b, call::Place place = {}, std::optional<TilePart> to = {}) {
     const double order = static_cast<double>(b.part.shape[0]), n = static_cast<double>(b.part.shape[1]);
-    call(call::trsm(dtype, Side::left, uplo, unit, 1.0, std::move(a), std::move(b), std::move(place)),
+    call(call::trsm(dtype, Side::left, uplo, unit, 1.0, std::move(a), std::move(b), std::move(place), std::move(to)),
          order * order * n);
   }
   void add(Graph& graph) {
@@ -118,12 +109,14 @@ void forward(Graph& graph, const LuColumns& f, const Array& pivots, RowOrder ord
   task.add(graph);
 }
 
-void back(Graph& graph, const char* who, const LuColumns& f, Index k, const Region& x) {
+void back(Graph& graph, const char* who, const LuColumns& f, Index k, const Region& x, const Array* kept) {
   const Index first = f.first(k), w = f.width(k), width = x.box.shape[1];
   Panel task("back", x.array.dtype());
   const auto diagonal = task.touch(read(f.lower(k))), changed = task.touch(update(x));
   const TilePart y{changed, false, false, rows_of(first, first + w, width)};
-  task.solve(Uplo::upper, false, {diagonal, false, false, rows_of(0, w, w)}, y, {who, first, first});
+  std::optional<TilePart> to;
+  if (kept) to = TilePart{task.touch(write({*kept, {{first}, {w}}}))};
+  task.solve(Uplo::upper, false, {diagonal, false, false, rows_of(0, w, w)}, y, {who, first, first}, to);
   if (k > 0)
     task.subtract({task.touch(read(f.upper(k))), false, false, rows_of(0, first, w)}, y,
                   {changed, false, false, rows_of(0, first, width)});
@@ -138,11 +131,11 @@ Index together(const Graph& graph, std::uint64_t bytes, Index beside, Index most
 
 }  // namespace
 
-LuColumns::LuColumns(const Array& whole, Index tile) : n_(whole.shape()[0]), tile_(tile) {
+LuColumns::LuColumns(const Array& lower, const Array& upper, Index tile) : n_(lower.shape()[0]), tile_(tile) {
   for (Index first = 0; first < n_; first += tile) {
     const Index width = std::min(tile, n_ - first);
-    upper_.push_back({whole, {{0, first}, {first, width}}});
-    lower_.push_back({whole, {{first, first}, {n_ - first, width}}});
+    upper_.push_back({upper, {{0, first}, {first, width}}});
+    lower_.push_back({lower, {{first, first}, {n_ - first, width}}});
   }
 }
 
@@ -198,7 +191,7 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& f, con
 }
 
 void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows, const Operand& b,
-              const Array& x) {
+              const Array& x, const Array* diagonal) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
   const Index group = together(graph, 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype()), 1, tiles);
@@ -214,17 +207,18 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
     for (Index k = 0; k < f.count(); ++k)
       for (const Region& column : columns) forward(graph, f, pivots, rows, k, column);
     for (Index k = f.count() - 1; k >= 0; --k)
-      for (const Region& column : columns) back(graph, who, f, k, column);
+      for (const Region& column : columns)
+        back(graph, who, f, k, column, begin == 0 && &column == &columns.front() ? diagonal : nullptr);
   }
   graph.trust_order(false);
 }
 
-void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x) {
+void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal) {
   const Index n = a.rows();
   const Array pivots = graph.allocate({n}, Dtype::int64);
   const LuColumns factor(graph, n, a.array.dtype(), lu_tile(n));
   lu(graph, "solve", a, factor, pivots, RowOrder::interleaved);
-  lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x);
+  lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x, diagonal);
 }
 
 }  // namespace flagstone::linalg

@@ -11,7 +11,9 @@ namespace flagstone::linalg {
 class LuColumns {
  public:
   /// Boxes of one array: L below the diagonal, U on and above it.
-  LuColumns(const Array& whole, Index tile);
+  LuColumns(const Array& whole, Index tile) : LuColumns(whole, whole, tile) {}
+  /// What lies above the diagonal tiles is in `upper`, the rest in `lower`.
+  LuColumns(const Array& lower, const Array& upper, Index tile);
   /// Each box a nameless array of the run's scratch.
   LuColumns(Graph& graph, Index n, Dtype dtype, Index tile);
 
@@ -43,10 +45,10 @@ Index lu_tile(Index n);
 void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor, const Array& pivots, RowOrder rows);
 /// X := A⁻¹ B with such a factor. PivotError with the first zero on the diagonal of U.
 /// Cost: 2 n² m flops (complex: four times); the factor is read once for every group of columns of X that fits, L's
-/// diagonal tiles and what is below them twice.
+/// diagonal tiles and what is below them twice. `diagonal`: where that of U is copied to as it passes.
 void lu_solve(Graph& graph, const char* who, const LuColumns& factor, const Array& pivots, RowOrder rows,
-              const Operand& b, const Array& x);
+              const Operand& b, const Array& x, const Array* diagonal = nullptr);
 /// Both, with a factor that is kept in scratch alone.
-void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x);
+void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal = nullptr);
 
 }  // namespace flagstone::linalg

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <random>
 
+#include "flagstone/algorithms/factor/lu_transposed.hpp"
+#include "flagstone/algorithms/factor/lu_triangles.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/pivot_error.hpp"
 #include "flagstone/runtime/executor/executor.hpp"
@@ -106,6 +108,45 @@ TEST(Lu, SolvesInEitherRowOrderWithTheSameBitsForEveryBudget) {
     lu_solve(graph, "test", factor, pivots, RowOrder::lapack, {array_of(b, n, m)}, array_of(x, n, m));
   });
   EXPECT_LE(residual(a, x, b), 0x1p-52);
+}
+
+TEST(Lu, SolvesWithTheTransposeInEitherRowOrder) {
+  auto a = random(n * n, 6), b = random(n * m, 7);
+  auto seen = a;
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < n; ++j) seen[i * n + j] = a[j * n + i];
+  for (const RowOrder order : {RowOrder::lapack, RowOrder::interleaved})
+    for (const std::uint64_t budget : {3 * MiB, 64 * MiB}) {
+      std::vector<double> values(n * n), x(n * m), diagonal(n);
+      std::vector<std::int64_t> rows(n);
+      const Array pivots = pivots_of(rows);
+      const Array kept = memory_array(reinterpret_cast<std::byte*>(diagonal.data()), {n}, Dtype::float64, {});
+      const LuColumns factor(array_of(values, n, n), lu_tile(n));
+      run(budget, [&](Graph& graph) {
+        lu(graph, "test", {array_of(a, n, n)}, factor, pivots, order);
+        lu_solve_transposed(graph, "test", factor, pivots, order, false, {array_of(b, n, m)}, array_of(x, n, m), &kept);
+      });
+      EXPECT_LE(residual(seen, x, b), 0x1p-52);
+      for (Index i = 0; i < n; ++i) ASSERT_EQ(diagonal[i], values[i * n + i]);
+    }
+}
+
+TEST(Lu, ItsTrianglesApartAreThoseTogether) {
+  auto a = random(n * n, 8);
+  std::vector<double> values(n * n), lower(n * n, 0), upper(n * n, 0);
+  std::vector<std::int64_t> rows(n), again(n);
+  run(3 * MiB, [&](Graph& graph) {
+    lu(graph, "test", {array_of(a, n, n)}, {array_of(values, n, n), lu_tile(n)}, pivots_of(rows), RowOrder::lapack);
+  });
+  run(3 * MiB, [&](Graph& graph) {
+    lu_triangles(graph, "test", {array_of(a, n, n)}, array_of(lower, n, n), array_of(upper, n, n), pivots_of(again));
+  });
+  EXPECT_EQ(rows, again);
+  for (Index i = 0; i < n; ++i)
+    for (Index j = 0; j < n; ++j) {
+      ASSERT_EQ(lower[i * n + j], i == j ? 1 : i > j ? values[i * n + j] : 0) << i << ", " << j;
+      ASSERT_EQ(upper[i * n + j], i <= j ? values[i * n + j] : 0) << i << ", " << j;
+    }
 }
 
 TEST(Lu, AZeroPivotStopsSolvesAlone) {

@@ -10,7 +10,6 @@
 namespace flagstone::linalg {
 namespace {
 
-constexpr Index opportunities = 8;    // to save progress, at least
 constexpr Index chains_a_worker = 3;  // one computes, one has arrived, one is on its way
 
 std::uint64_t tile_bytes(const QrTree& tree) {
@@ -18,13 +17,11 @@ std::uint64_t tile_bytes(const QrTree& tree) {
 }
 
 /// In scratch; where progress is saved, in files beside it.
-Reflectors temporaries(Graph& graph, Stages& stages, const QrTree& tree) {
+Reflectors temporaries(Stages& stages, const QrTree& tree) {
   if (tree.panels == 0) return {};
   const auto shapes = reflector_shapes(tree);
   const auto make = [&](const char* name, std::size_t i) {
-    const auto& [shape, tile] = shapes[i];
-    return stages.saving() ? stages.array_between(name, shape, tree.dtype, tile, {}, false)
-                           : graph.temporary(shape, tree.dtype, tile);
+    return stages.temporary(name, shapes[i].first, tree.dtype, shapes[i].second);
   };
   return {make("v", 0), make("t", 1), make("r", 2)};
 }
@@ -61,8 +58,8 @@ class FinishedColumns {
 
 /// What becomes of the reflectors.
 struct Keeping {
-  bool last_panel = false;             // its are needed too
-  bool held = false, dropped = false;  // as QrTasks
+  bool last_panel = false;  // its are needed too
+  bool dropped = false;     // as QrTasks
 };
 
 /// The loops of a factorization, over the tasks of steps.
@@ -70,7 +67,7 @@ class Factorization {
  public:
   Factorization(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& a, Keeping keeping, QrOrder order)
       : tree_(tree),
-        tasks_(graph, tree, f, keeping.held, keeping.dropped),
+        tasks_(graph, tree, f, keeping.dropped),
         a_(a),
         kept_(keeping.last_panel),
         order_(order),
@@ -81,8 +78,8 @@ class Factorization {
     for (Index from = finished.first(); from < tree_.col_tiles; from += order_.slab) {
       const Index end = std::min(tree_.col_tiles, from + order_.slab);
       for (Index k = 0; k < std::min(from, tree_.panels); ++k) update(k, from, end);
-      inside(from, end);
-      finished.finish(from, end);
+      inside(from, end, [&](Index k) { finished.finish(k, k + 1); });
+      finished.finish(std::clamp(tree_.panels, from, end), end);
     }
   }
 
@@ -112,7 +109,7 @@ class Factorization {
   void streamed() {
     for (Index from = 0; from < tree_.panels; from += order_.slab) {
       const Index end = std::min(tree_.panels, from + order_.slab);
-      inside(from, end);
+      inside(from, end, [](Index) {});
       for (Index j = end; j < tree_.col_tiles; j += order_.slab) {
         const Index last = std::min(tree_.col_tiles, j + order_.slab);
         if (tree_.groups == 1)
@@ -129,12 +126,14 @@ class Factorization {
       for (Index j = from; j < end; ++j) tasks_.apply(a_, j, k, step, true);
   }
 
-  /// Right-looking among columns that stay in memory.
-  void inside(Index from, Index end) {
+  /// Right-looking among columns that stay in memory; done(k): column k is as it will stay.
+  template <class Done>
+  void inside(Index from, Index end, Done done) {
     for (Index k = from; k < std::min(end, tree_.panels); ++k) {
       const bool kept = kept_ || k + 1 < tree_.col_tiles;
       for (const QrTree::Step& step : tree_.steps(k, beside_)) tasks_.factor(a_, k, step, kept);
       update(k, k + 1, end);
+      done(k);
     }
   }
 
@@ -163,13 +162,13 @@ void begin(Graph& graph, const QrTree& tree, Index slab) {
 /// R of one column of tiles.
 void factorize_tall(Graph& graph, Stages& stages, const QrTree& tree, const Operand& a, const Operand& r,
                     const QrOrder& order) {
-  Reflectors f = temporaries(graph, stages, tree), merged = f;
+  Reflectors f = temporaries(stages, tree), merged = f;
   merged.r = graph.temporary(f.r.shape(), tree.dtype, {tree.cols, tree.cols});
   Columns columns(tree, f.v, tree.n, a);
-  QrTasks merging(graph, tree, merged, true, !stages.saving());
+  QrTasks merging(graph, tree, merged, !stages.saving());
   FinishedTiles groups = stages.tiles(f.r, {tree.cols, tree.cols}, "r");
   begin(graph, tree, 1);
-  Factorization(graph, tree, f, columns, {.held = true}, order).tall(groups, f.r, merging);
+  Factorization(graph, tree, f, columns, {}, order).tall(groups, f.r, merging);
   merging.store_triangle(columns, 0, r);
   graph.trust_order(false);
 }
@@ -180,22 +179,19 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
   const QrTree tree(a.rows(), a.cols(), a.array.dtype());
   if (tree.panels == 0) return;
   QrOrder order = choose_order(tree, graph.budget(), graph.workers());
-  if (stages.saving() && !order.streamed)  // what lies in memory is read there: more slabs cost nothing
-    order.slab = std::min(order.slab, ceil_div(tree.col_tiles, opportunities));
   if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
   if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
-  const Reflectors f = kept ? *kept : temporaries(graph, stages, tree);
+  const Reflectors f = kept ? *kept : temporaries(stages, tree);
   Columns columns(tree, f.v, tree.n, a);
-  const bool fits = !outputs && order.slab >= tree.col_tiles, once = !outputs && !stages.saving();
-  columns.hold(fits);
+  const bool once = !outputs && !stages.saving() && !options.saved;
   FinishedColumns finished(stages, tree, f);
   begin(graph, tree, order.slab);
   const Index first = finished.first();
   columns.there(0, first);
   if (first > 0) order.streamed = false;
-  Factorization factorization(graph, tree, f, columns, {kept != nullptr, fits, once && !kept}, order);
+  Factorization factorization(graph, tree, f, columns, {kept != nullptr, once && !kept}, order);
   order.streamed ? factorization.streamed() : factorization.left_looking(finished);
-  QrTasks storing(graph, tree, f, false, once);
+  QrTasks storing(graph, tree, f, once);
   if (r)
     for (Index k = 0; k < tree.panels; ++k) storing.store_triangle(columns, k, *r);
   graph.trust_order(false);
@@ -211,7 +207,7 @@ Index columns_beside(Graph& graph, const QrTree& tree) {
 /// Applies panels to C, slab by slab, and stores it.
 void apply_all(Graph& graph, const QrTree& tree, const Reflectors& f, Columns& c, bool adjoint, bool from_identity,
                bool dropped, const Operand& out) {
-  QrTasks tasks(graph, tree, f, false, dropped);
+  QrTasks tasks(graph, tree, f, dropped);
   const Index slab = columns_beside(graph, tree), beside = chains_a_worker * graph.workers();
   begin(graph, tree, std::min(slab, c.tiles()));
   for (Index from = 0; from < c.tiles(); from += slab) {
@@ -289,9 +285,9 @@ void form_q(Graph& graph, const QrTree& tree, const Reflectors& f, bool dropped,
 void qr(Graph& graph, const Operand& a, const Operand& q, const Operand& r, const QrOptions& options) {
   const QrTree tree(a.rows(), a.cols(), a.array.dtype());
   Stages stages(graph, options.checkpoint);
-  const Reflectors f = temporaries(graph, stages, tree);
+  const Reflectors f = temporaries(stages, tree);
   factorize(graph, stages, a, &f, false, &r, options);
-  form_q(graph, tree, f, !stages.saving(), q);
+  form_q(graph, tree, f, !stages.saving() && !options.saved, q);
 }
 
 }  // namespace flagstone::linalg

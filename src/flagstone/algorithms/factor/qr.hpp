@@ -27,6 +27,7 @@ struct QrOptions {
   /// Where progress is saved: groups of a tall matrix, slabs of others; not within the streamed order, whose tiles go
   /// on changing.
   std::shared_ptr<Checkpoint> checkpoint;
+  bool saved = false;  // the run saves its progress: for plans, which have no checkpoint
 };
 
 /// r := R of A (m x n), min(m, n) x n; nothing is written where R is not (its lower part). One read of A where n is at

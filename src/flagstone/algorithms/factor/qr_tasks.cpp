@@ -54,9 +54,7 @@ std::uint32_t Columns::change(TaskSpec& task, Index i, Index j, bool last) {
   const auto place = static_cast<std::size_t>(i * tiles() + j);
   const bool there = there_[place];
   Access access = there ? flagstone::update(region(i, j)) : flagstone::write(region(i, j));
-  const std::uint32_t made = touch(task, last    ? flagstone::last(std::move(access))
-                                         : held_ ? flagstone::again(std::move(access))
-                                                 : std::move(access));
+  const std::uint32_t made = touch(task, last ? flagstone::last(std::move(access)) : std::move(access));
   if (there) return made;
   there_[place] = true;
   const Index row = i * tree_.rows, col = j * width_;
@@ -117,15 +115,14 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
   const Index w = tree_.width(k), h = tree_.height(step.tile), ib = tree_.ib;
   const auto n = static_cast<double>(w);
   TaskSpec task;
-  const auto held = [&](Access access) { return touch(task, held_ ? flagstone::again(access) : access); };
-  const auto of = [&](Access access) { return kept ? held(access) : touch(task, flagstone::last(access)); };
+  const auto of = [&](Access access) { return touch(task, kept ? std::move(access) : flagstone::last(access)); };
   call::QrOptions options{.ib = ib, .triangle = step.kind == Step::merge};
   options.work = touch(task, scratch(kernel::qr_work_bytes(tree_.dtype, ib, w)));
   const Index slot = step.kind == Step::merge ? merge_slot(step.tile) : step.tile;
   const std::uint32_t factors = of(flagstone::write(t(slot, k)));
   const Region top = r(tree_.group_of(step.top), k);
   if (step.kind == Step::head) {
-    const std::uint32_t v = a.change(task, step.tile, k, !kept), triangle = held(flagstone::write(top));
+    const std::uint32_t v = a.change(task, step.tile, k, !kept), triangle = touch(task, flagstone::write(top));
     task.calls.push_back(
         call::geqrt(tree_.dtype, options, part(factors, std::min(ib, h), std::min(h, w)), part(v, h, w)));
     finish(task, "geqrt", tree_.dtype, 2 * n * n * (static_cast<double>(h) - n / 3));
@@ -133,7 +130,7 @@ void QrTasks::factor(Columns& a, Index k, const QrTree::Step& step, bool kept) {
     task.calls.push_back(
         call::take(tree_.dtype, kernel::Part::upper, part(v, rows, w), 0, part(triangle, rows, w), {who, 0, 0}));
   } else {
-    const std::uint32_t triangle = held(flagstone::update(top));
+    const std::uint32_t triangle = touch(task, flagstone::update(top));
     const bool merge = step.kind == Step::merge;
     const std::uint32_t v =
         merge ? of(flagstone::update(r(tree_.group_of(step.tile), k))) : a.change(task, step.tile, k, !kept);
@@ -180,7 +177,7 @@ void QrTasks::copy_triangle(const Array& from, Index q) {
   task.name = "copy";
   Access triangle = flagstone::read({from, r(q, 0).box});
   const std::uint32_t source = touch(task, dropped_ ? flagstone::last(std::move(triangle)) : std::move(triangle)),
-                      to = touch(task, flagstone::again(flagstone::write(r(q, 0))));
+                      to = touch(task, flagstone::write(r(q, 0)));
   task.calls.push_back(call::copy(tree_.dtype, {source}, {to}));
   task.cost.bytes_touched = 2.0 * static_cast<double>(tree_.n * tree_.cols) * size_of(tree_.dtype);
   graph_.add(std::move(task));

@@ -24,8 +24,6 @@ class Columns {
   Region region(Index i, Index j) const;
   /// Touches tile (i, j) for a task that changes it; the first one brings it in. Returns the access.
   std::uint32_t change(TaskSpec& task, Index i, Index j, bool last = false);
-  /// Tiles are written only where their room is needed.
-  void hold(bool held) { held_ = held; }
   /// Columns [from, end) are there.
   void there(Index from, Index end);
   /// to := op(this), tile by tile of columns [from, end).
@@ -37,17 +35,15 @@ class Columns {
   Index cols_, width_;
   std::optional<Operand> source_;
   Index box_rows_ = 1, box_cols_ = 1;
-  bool held_ = false;
   std::vector<bool> there_;
 };
 
 /// Adds the tasks of steps.
 class QrTasks {
  public:
-  /// `held`: what is made is written only where its room is needed; `dropped`: reflectors are needed no more when the
-  /// last column of tiles has seen them.
-  QrTasks(Graph& graph, const QrTree& tree, Reflectors reflectors, bool held, bool dropped)
-      : graph_(graph), tree_(tree), f_(std::move(reflectors)), held_(held), dropped_(dropped) {}
+  /// `dropped`: reflectors are needed no more when the last column of tiles has seen them.
+  QrTasks(Graph& graph, const QrTree& tree, Reflectors reflectors, bool dropped)
+      : graph_(graph), tree_(tree), f_(std::move(reflectors)), dropped_(dropped) {}
 
   /// One step of panel k of `a`, whose tiles become its reflectors; not `kept`: nobody applies them.
   void factor(Columns& a, Index k, const QrTree::Step& step, bool kept);
@@ -66,7 +62,7 @@ class QrTasks {
   Graph& graph_;
   const QrTree& tree_;
   Reflectors f_;
-  bool held_, dropped_;
+  bool dropped_;
 };
 
 }  // namespace flagstone::linalg

@@ -1,15 +1,27 @@
 #include "flagstone/algorithms/factor/solve.hpp"
 
-#include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 
 namespace flagstone::linalg {
 
-void solve_definite(Graph& graph, const Operand& a, const Operand& b, const Array& x) {
+void factor_and_solve(Graph& graph, const Operand& a, const Operand& l, CholeskyOptions options, const Operand& b,
+                      const Array& x, const Array* diagonal) {
+  check_substitute("solve", {l}, b, &x);
+  // Beside the block of the factorization, which shrinks for it, as long as that costs less than a sweep.
+  const auto bytes = static_cast<std::uint64_t>(count(x.shape())) * size_of(x.dtype());
+  if (bytes > graph.budget() / 8) {
+    cholesky(graph, a, l, options);
+    return substitute(graph, "solve", {{l}, adjoint({l})}, b, x, diagonal);
+  }
+  options.right = b, options.forward = x;
+  if (diagonal) options.diagonal = *diagonal;
+  cholesky(graph, a, l, options);
+  substitute(graph, "solve", {adjoint({l})}, {x}, x);
+}
+
+void solve_definite(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal) {
   const Index n = a.rows(), edge = factor_tile(n, a.array.dtype());
-  const Operand l{graph.temporary({n, n}, a.array.dtype(), {edge, edge})};
-  cholesky(graph, a, l, {});
-  substitute(graph, "solve", {{l}, adjoint({l})}, b, x);
+  factor_and_solve(graph, a, {graph.temporary({n, n}, a.array.dtype(), {edge, edge})}, {}, b, x, diagonal);
 }
 
 }  // namespace flagstone::linalg

@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/factor/substitute.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
@@ -12,16 +13,20 @@ namespace flagstone::linalg {
 namespace {
 
 /// T⁻¹ applied to columns [first, last) of tiles: column by column of T, so that all rows go on side by side.
+/// `above(c)`: tiles of column c that are zero.
 void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperand& how, const Tiled& X, Index first,
-           Index last) {
+           Index last, const Array* kept, const std::function<Index(Index)>& above) {
   const Index n = T.rows();
-  for (Index step = 0; step < n; ++step) {
+  for (Index step = above(first); step < n; ++step) {
     const Index k = how.lower ? step : n - 1 - step;
     const TriangularTile diagonal{T(k, k), how.lower ? Uplo::lower : Uplo::upper, how.unit};
-    for (Index c = first; c < last; ++c) trsm(graph, Side::left, diagonal, 1.0, X(k, c), {who, k * T(0, 0).rows(), 0});
+    const Index at = k * T(0, 0).rows();
+    const Region copied = kept ? Region{*kept, {{at}, {diagonal.tile.rows()}}} : Region{};
+    for (Index c = first; c < last && above(c) <= step; ++c)
+      trsm(graph, Side::left, diagonal, 1.0, X(k, c), {who, at, 0}, kept && c == first ? &copied : nullptr);
     for (Index left = step + 1; left < n; ++left) {
       const Index i = how.lower ? left : n - 1 - left;
-      for (Index c = first; c < last; ++c) gemm(graph, -1.0, T(i, k), X(k, c), 1.0, X(i, c));
+      for (Index c = first; c < last && above(c) <= step; ++c) gemm(graph, -1.0, T(i, k), X(k, c), 1.0, X(i, c));
     }
   }
 }
@@ -73,22 +78,27 @@ void check_substitute(const char* who, const TriangularOperand& t, const Operand
 }
 
 void substitute(Graph& graph, const char* who, const std::vector<TriangularOperand>& factors, const Operand& b,
-                const Array& x) {
+                const Array& x, const Array* diagonal, std::optional<Index> identity) {
   for (const TriangularOperand& factor : factors) check_substitute(who, factor, b, &x);
+  if (identity && (factors.size() != 1 || !factors[0].lower))
+    throw ShapeError(std::string(who) + ": columns of the identity are for one lower factor alone.");
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index n = b.rows(), edge = factor_tile(n, x.dtype()), width = right_tile(b.cols());
   const Cut rows{n, edge, edge}, cols{b.cols(), width, width};
   const Tiled B(b, rows, cols), X({x}, rows, cols);
   const auto column_bytes = static_cast<std::uint64_t>(n * width) * size_of(x.dtype());
   const Index together = columns_together(graph, X, column_bytes);
+  const auto above = [&](Index c) { return identity ? (*identity + c * width) / edge : Index{0}; };
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * X.rows() * together + 64));
   for (Index first = 0; first < X.cols(); first += together) {
     const Index last = std::min(first + together, X.cols());
     for (Index i = 0; i < X.rows(); ++i)
-      for (Index c = first; c < last; ++c) take(graph, Part::all, B(i, c), 0, X(i, c), {});
+      for (Index c = first; c < last && above(c) <= i; ++c)
+        if (b.array.id() != x.id()) take(graph, Part::all, B(i, c), 0, X(i, c), {});
     for (const TriangularOperand& factor : factors)
-      sweep(graph, who, Tiled(factor.matrix, rows, rows), factor, X, first, last);
+      sweep(graph, who, Tiled(factor.matrix, rows, rows), factor, X, first, last,
+            first == 0 && &factor == &factors.front() ? diagonal : nullptr, above);
   }
   graph.trust_order(false);
 }

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/dense/integer.hpp"
 #include "flagstone/kernel/dense/mirror.hpp"
 
 namespace flagstone::call {
@@ -10,17 +12,67 @@ namespace {
 
 kernel::Op op_of(const TilePart& part) { return {part.transpose, part.conjugate}; }
 
+/// The matrix of a stack that meets the one of C's at `place`; the last dimensions of both are the same ones.
+Tile matrix_of(const Tile& stack, const Shape& place) {
+  const std::size_t lead = stack.shape.size() - 2;
+  Tile matrix = stack;
+  for (std::size_t d = 0; d < lead; ++d)
+    if (stack.shape[d] > 1) matrix.data += place[place.size() - lead + d] * stack.strides[d];
+  matrix.shape.erase(matrix.shape.begin(), matrix.shape.begin() + static_cast<std::ptrdiff_t>(lead));
+  matrix.strides.erase(matrix.strides.begin(), matrix.strides.begin() + static_cast<std::ptrdiff_t>(lead));
+  return matrix;
+}
+
+/// One product, or one of each matrix of a stack.
+template <class Gemm>
+void each_product(const Tile& a, const Tile& b, const Tile& c, Gemm&& gemm) {
+  if (c.shape.size() == 2) return gemm(a, b, c);
+  const Shape lead(c.shape.begin(), c.shape.end() - 2), first(lead.size(), 0);
+  if (count(c.shape) == 0) return;
+  Shape place = first;
+  do gemm(matrix_of(a, place), matrix_of(b, place), matrix_of(c, place));
+  while (advance(place, first, lead));
+}
+
 void run_gemm(const Call& call, std::span<const Tile> tiles) {
   const auto parts = call.operands();
   std::byte* const scratch = parts.size() > 3 ? tiles[parts[3].access].data : nullptr;
-  kernel::gemm(call.alpha, operand(call, 0, tiles), op_of(parts[0]), operand(call, 1, tiles), op_of(parts[1]),
-               call.beta, operand(call, 2, tiles), scratch);
+  each_product(operand(call, 0, tiles), operand(call, 1, tiles), operand(call, 2, tiles),
+               [&](const Tile& a, const Tile& b, const Tile& c) {
+                 kernel::gemm(call.alpha, a, op_of(parts[0]), b, op_of(parts[1]), call.beta, c, scratch);
+               });
+}
+
+std::int64_t whole_number(std::complex<double> value) { return static_cast<std::int64_t>(value.real()); }
+
+void run_integer_gemm(const Call& call, std::span<const Tile> tiles) {
+  const auto parts = call.operands();
+  each_product(operand(call, 0, tiles), operand(call, 1, tiles), operand(call, 2, tiles),
+               [&](const Tile& a, const Tile& b, const Tile& c) {
+                 kernel::integer_gemm(whole_number(call.alpha), a, parts[0].transpose, b, parts[1].transpose,
+                                      whole_number(call.beta), c);
+               });
+}
+
+/// A product without depth.
+template <class Gemm>
+void scale(const Tile& stack, Gemm&& gemm) {
+  each_product({nullptr, stack.dtype, {1, 0}, {1, 1}, 0}, {nullptr, stack.dtype, {0, 1}, {1, 1}, 0}, stack,
+               [&](Tile a, Tile b, const Tile& c) {
+                 a.shape[0] = c.shape[0], b.shape[1] = c.shape[1];
+                 gemm(a, b, c);
+               });
 }
 
 void run_scale(const Call& call, std::span<const Tile> tiles) {
-  const Tile c = operand(call, 0, tiles);
-  const Tile a{nullptr, c.dtype, {c.shape[0], 0}, {1, 1}, 0}, b{nullptr, c.dtype, {0, c.shape[1]}, {1, 1}, 0};
-  kernel::gemm(1.0, a, {}, b, {}, call.beta, c, nullptr);
+  scale(operand(call, 0, tiles),
+        [&](const Tile& a, const Tile& b, const Tile& c) { kernel::gemm(1.0, a, {}, b, {}, call.beta, c, nullptr); });
+}
+
+void run_integer_scale(const Call& call, std::span<const Tile> tiles) {
+  scale(operand(call, 0, tiles), [&](const Tile& a, const Tile& b, const Tile& c) {
+    kernel::integer_gemm(1, a, false, b, false, whole_number(call.beta), c);
+  });
 }
 
 void run_convert(const Call& call, std::span<const Tile> tiles) {
@@ -37,9 +89,13 @@ void run_mirror(const Call& call, std::span<const Tile> tiles) {
 }
 
 constexpr auto blas_dtypes = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+constexpr auto integer_dtypes = {Dtype::boolean, Dtype::int8,   Dtype::int16,  Dtype::int32, Dtype::int64,
+                                 Dtype::uint8,   Dtype::uint16, Dtype::uint32, Dtype::uint64};
 constexpr auto real_dtypes = {Dtype::float32, Dtype::float64};
 const bool entered = host_kernels().enter(Kernel::gemm, blas_dtypes, run_gemm) &&
                      host_kernels().enter(Kernel::scale, blas_dtypes, run_scale) &&
+                     host_kernels().enter(Kernel::gemm, integer_dtypes, run_integer_gemm) &&
+                     host_kernels().enter(Kernel::scale, integer_dtypes, run_integer_scale) &&
                      host_kernels().enter(Kernel::convert, real_dtypes, run_convert) &&
                      host_kernels().enter(Kernel::mirror, blas_dtypes, run_mirror);
 

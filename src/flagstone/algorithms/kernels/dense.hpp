@@ -8,7 +8,9 @@
 namespace flagstone::call {
 
 /// C := alpha op(A) op(B) + beta C; beta == 0 overwrites C. `scratch`: the access with room for conjugated copies
-/// (kernel::gemm_scratch), where one is needed. Cost: 2 m n k flops, four times that where complex; said by the caller.
+/// (kernel::gemm_scratch), where one is needed. Whole numbers wrap, booleans are or and and; alpha and beta are whole
+/// then. Parts of more than two dimensions are stacks, C's with all of their matrices, the others with as many or one
+/// along each dimension. Cost: 2 m n k flops each, four times that where complex; said by the caller.
 Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::complex<double> beta, TilePart c,
           std::optional<std::uint32_t> scratch = {});
 /// C := beta C: a product without depth.

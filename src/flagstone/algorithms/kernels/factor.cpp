@@ -66,9 +66,16 @@ void refuse_zero_pivot(const Place& place, const Tile& a) {
   }
 }
 
+void copy_diagonal(const Tile& a, const Tile& to) {
+  const auto item = static_cast<Index>(size_of(a.dtype));
+  for (Index i = 0; i < to.shape[0]; ++i)
+    std::copy_n(a.data + i * (a.strides[0] + a.strides[1]), item, to.data + i * to.strides[0]);
+}
+
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
   const Form& form = call.value_as<Form>();
   if (!form.place.who.empty() && !form.unit) refuse_zero_pivot(form.place, operand(call, 0, tiles));
+  if (call.operands().size() > 2) copy_diagonal(operand(call, 0, tiles), operand(call, 2, tiles));
   const Op op = op_of(call.operands()[0]);
   const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;
   kernel::trsm(form.side, {stored, op, form.unit}, call.alpha, operand(call, 0, tiles), turned_operand(call, 1, tiles));
@@ -127,9 +134,10 @@ Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePar
   return made;
 }
 
-Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b,
-          Place place) {
-  Call made(Kernel::trsm, dtype, {std::move(a), std::move(b)});
+Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alpha, TilePart a, TilePart b, Place place,
+          std::optional<TilePart> diagonal) {
+  Call made = diagonal ? Call(Kernel::trsm, dtype, {std::move(a), std::move(b), std::move(*diagonal)})
+                       : Call(Kernel::trsm, dtype, {std::move(a), std::move(b)});
   auto form = std::make_shared<Form>();
   form->side = side, form->uplo = uplo, form->unit = unit, form->place = std::move(place);
   made.alpha = alpha, made.value = std::move(form);

@@ -22,9 +22,9 @@ Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart 
 Call herk(Dtype dtype, kernel::Uplo uplo, double alpha, TilePart a, double beta, TilePart c,
           std::optional<std::uint32_t> scratch = {});
 /// B := alpha op(A)⁻¹ B or alpha B op(A)⁻¹. `uplo`: the triangle of op(A). Where the place names somebody it throws
-/// PivotError for a zero on the diagonal of A.
+/// PivotError for a zero on the diagonal of A. `diagonal`: where that is copied to, a vector of A's dtype.
 Call trsm(Dtype dtype, kernel::Side side, kernel::Uplo uplo, bool unit, std::complex<double> alpha, TilePart a,
-          TilePart b, Place place = {});
+          TilePart b, Place place = {}, std::optional<TilePart> diagonal = {});
 /// The named triangle of A := its Cholesky factor. Run, it throws PivotError with the order of the leading minor
 /// that is not positive, where it is not; place: of the tile on the diagonal.
 Call potrf(Dtype dtype, kernel::Uplo uplo, TilePart a, Place place);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -117,6 +118,9 @@ void EveryKernel::check_products(Dtype dtype) {
           tiles_.emplace_back(Dtype::uint8, Shape{1, 16 * (m + n) * depth + 4096}, 0);
           const auto room = static_cast<std::uint32_t>(scratch_);
           check(call::gemm(dtype, 3.0, a, b, beta, c, room), [&](std::vector<Owned>& t) {
+            if (is_integer(dtype))
+              return reference::integer_gemm(3, at(a, t), transpose_a, at(b, t), transpose_b,
+                                             static_cast<std::int64_t>(beta), at(c, t));
             reference::gemm(3.0, at(a, t), transpose_a, conjugate, at(b, t), transpose_b, conjugate, beta, at(c, t));
           });
         }
@@ -230,6 +234,16 @@ void EveryKernel::check_take(Dtype dtype) {
                          i < j ? 0 : reference::get(at(from, t), transpose, true, i, j) + (i == j ? 5.0 : 0.0));
     });
   }
+  {  // in place, with ones
+    tiles_.clear();
+    const TilePart both = part(dtype, {m, m});
+    check(call::take(dtype, kernel::Part::unit_lower, both, 0, both, {}), [&](std::vector<Owned>& t) {
+      for (Index i = 0; i < m; ++i)
+        for (Index j = i; j < m; ++j) reference::set(at(both, t), i, j, i == j ? 1 : 0);
+    });
+  }
+  tiles_.clear();
+  part(dtype, {m, m}), part(dtype, {m, m});
   reference::set(tiles_[0].tile, offset + 2, offset + 4, std::numeric_limits<double>::infinity());
   std::vector<Tile> given{tiles_[0].tile, tiles_[1].tile};
   try {
@@ -285,6 +299,15 @@ void EveryKernel::check_trsm(Dtype dtype) {
     const auto uplo = adjoint ? kernel::Uplo::upper : kernel::Uplo::lower;
     check(call::trsm(dtype, kernel::Side::left, uplo, false, 2.0, a, b),
           [&](std::vector<Owned>& t) { reference::solve(!adjoint, false, 2.0, at(a, t), adjoint, adjoint, at(b, t)); });
+    const auto kept = static_cast<std::uint32_t>(tiles_.size());
+    tiles_.emplace_back(dtype, Shape{m}, 0);
+    check(call::trsm(dtype, kernel::Side::left, uplo, false, 2.0, a, b, {}, TilePart{kept}),
+          [&](std::vector<Owned>& t) {
+            reference::solve(!adjoint, false, 2.0, at(a, t), adjoint, adjoint, at(b, t));
+            for (Index i = 0; i < m; ++i)
+              std::memcpy(t[kept].tile.data + i * static_cast<Index>(size_of(dtype)),
+                          at(a, t).data + i * (at(a, t).strides[0] + at(a, t).strides[1]), size_of(dtype));
+          });
   }
 }
 
@@ -397,6 +420,10 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     case Kernel::scale: {
       const TilePart c = part(dtype, {m, n});
       return check(call::scale(dtype, 3.0, c), [&](std::vector<Owned>& t) {
+        if (is_integer(dtype)) {
+          const Tile nothing{nullptr, dtype, {m, 0}, {1, 1}, 0}, row{nullptr, dtype, {0, n}, {1, 1}, 0};
+          return reference::integer_gemm(1, nothing, false, row, false, 3, at(c, t));
+        }
         each(at(c, t), [&](Index i, Index j) { reference::set(at(c, t), i, j, 3.0 * reference::get(at(c, t), i, j)); });
       });
     }
@@ -451,7 +478,7 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryKernel, testing::ValuesIn(entries()),
 
 TEST(KernelTable, SaysWhatItHasNot) {
   std::vector<Tile> none(3);
-  EXPECT_THROW(host_kernels().run(call::gemm(Dtype::int8, 1.0, {0}, {1}, 0.0, {2}), none), Error);
+  EXPECT_THROW(host_kernels().run(call::gemm(Dtype::float16, 1.0, {0}, {1}, 0.0, {2}), none), Error);
   EXPECT_THROW(host_kernels().enter(Kernel::gemm, {Dtype::float32}, nullptr), Error);
 }
 

@@ -4,11 +4,13 @@
 #include <array>
 
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
+#include "flagstone/algorithms/linalg/stack.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/partial_tiles.hpp"
+#include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -29,18 +31,23 @@ Shape stored(const Operand& x, Index rows, Index cols) { return x.transpose ? Sh
 
 }  // namespace
 
-void check_matmul(const Operand& a, const Operand& b, const Array* c) {
-  const auto two_d = [](const Array& array, const char* name) {
-    if (array.ndim() != 2)
-      throw ShapeError(std::string("matmul: ") + name + " has " + std::to_string(array.ndim()) +
-                       " dimensions; two are needed.");
-    const Dtype t = array.dtype();
-    if (t != Dtype::float32 && t != Dtype::float64 && !is_complex(t))
+Shape check_matmul(const Operand& a, const Operand& b, const Array* c) {
+  const auto matrices = [](const Operand& x, const char* name) {
+    const std::size_t ndim = x.array.ndim();
+    if (ndim < 2)
+      throw ShapeError(std::string("matmul: ") + name + " has " + std::to_string(ndim) +
+                       " dimensions; two are needed, or more of a stack of matrices.");
+    if (ndim > 2 && x.transpose)
+      throw ShapeError(std::string("matmul: ") + name + " is the view of " + std::to_string(ndim) +
+                       " dimensions that reverses all of them; a stack is taken as it is stored, so store it in "
+                       "another order (flagstone.transpose).");
+    const Dtype t = x.array.dtype();
+    if (t == Dtype::float16)
       throw ShapeError(std::string("matmul: ") + name + " is " + std::string(name_of(t)) +
-                       "; float32, float64, complex64 or complex128 is needed.");
+                       "; float32, float64, complex64, complex128, integers or booleans are needed.");
   };
-  two_d(a.array, "A");
-  two_d(b.array, "B");
+  matrices(a, "A");
+  matrices(b, "B");
   if (a.cols() != b.rows())
     throw ShapeError("matmul: A is " + shape_text(a.rows(), a.cols()) + " and B is " + shape_text(b.rows(), b.cols()) +
                      "; A's columns must equal B's rows (" + std::to_string(a.cols()) + ", " +
@@ -51,18 +58,23 @@ void check_matmul(const Operand& a, const Operand& b, const Array* c) {
                        std::string(name_of(other.dtype())) + "; one dtype is needed, convert one of them.");
   };
   same_dtype(b.array, "B");
-  if (!c) return;
-  two_d(*c, "C");
+  Shape product = lead_of_product(a, b);
+  product.push_back(a.rows()), product.push_back(b.cols());
+  if (!c) return product;
   same_dtype(*c, "C");
-  if (c->shape()[0] != a.rows() || c->shape()[1] != b.cols())
-    throw ShapeError("matmul: the product is " + shape_text(a.rows(), b.cols()) + " and C is " +
-                     shape_text(c->shape()[0], c->shape()[1]) + "; they must be equal.");
+  if (c->shape() != product)
+    throw ShapeError("matmul: the product is " + to_string(product) + " and C is " + to_string(c->shape()) +
+                     "; they must be equal.");
+  if (product.size() > 2 && order_of(*c) != 'C')
+    throw ShapeError("matmul: C is a stack of matrices stored in another order than by rows; store it by rows.");
+  return product;
 }
 
 void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in, const Array& c_out,
             const MatmulOptions& options) {
   check_matmul(a, b, &c_out);
   if (c_in) check_matmul(a, b, c_in);
+  if (c_out.ndim() > 2) return matmul_stacks(graph, a, b, c_in, c_out, options);
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const ProductTile tile = product_tile(a, b, c_out);  // the bits: shapes, dtype and layouts alone
   Stages stages(graph, options.checkpoint);

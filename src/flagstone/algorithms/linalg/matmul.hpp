@@ -25,11 +25,12 @@ struct MatmulOptions {
   std::shared_ptr<MatmulNotes> notes;  // where somebody wants them
 };
 
-/// Shape and dtype of the product; ShapeError says who does not conform.
-void check_matmul(const Operand& a, const Operand& b, const Array* c);
+/// Shape of the product; ShapeError says who does not conform.
+Shape check_matmul(const Operand& a, const Operand& b, const Array* c);
 /// Adds the tasks of one product to `graph`. `c_in` (null when beta == 0) may be any array, `c_out` is written whole
 /// and must not overlap a, b or c_in. The arithmetic (tile boundaries, k-step) depends on shapes, dtype and layouts
-/// only; the superblock (order) also on graph.budget().
+/// only; the superblock (order) also on graph.budget(). Float and complex dtypes; whole numbers, which wrap; booleans.
+/// Stacks of matrices broadcast along the dimensions before the last two.
 /// A lazy operand that is read several times is kept in scratch where that costs less than computing it again.
 /// Cost: 2mnk flops (8mnk complex); reads s(mnk/c_cols + mnk/c_rows) + compulsory, writes s mn, for superblocks of
 /// c_rows x c_cols ~ sqrt(budget / s) (Smith, Lowery, Langou, van de Geijn, arXiv 1702.02017).

@@ -19,13 +19,18 @@ enum class Run { blocks, along_depth, along_outer, memory };
 
 bool is_flat(const Array& array) { return !array.in_memory() && takes_any_box(array); }
 
+/// Of the last two dimensions, which are those of a matrix.
+Index extent(const Array& array, int d) { return array.shape()[array.ndim() - 2 + static_cast<std::size_t>(d)]; }
+Index chunk(const Array& array, int d) { return array.chunks()[array.ndim() - 2 + static_cast<std::size_t>(d)]; }
+
 /// Is the stored last dimension contiguous (C order)? A row of a Fortran-order file is many runs.
 bool rows_are_runs(const Array& array) {
-  const Shape& shape = array.shape();
-  return array.store().run_bytes({1, shape[1]}) >= static_cast<std::size_t>(shape[1]) * size_of(array.dtype());
+  Shape row(array.ndim(), 1);
+  row.back() = extent(array, 1);
+  return array.store().run_bytes(row) >= static_cast<std::size_t>(row.back()) * size_of(array.dtype());
 }
 
-/// `outer` is the stored dimension that the product keeps (0 or 1).
+/// `outer` is the dimension of a stored matrix that the product keeps (0 or 1).
 Run run_of(const Array& array, int outer) {
   if (array.in_memory()) return Run::memory;
   if (!reads_any_box(array)) return Run::blocks;
@@ -37,7 +42,7 @@ Run run_of(const Array& array, int outer) {
 /// each of its rows with its neighbours; such pages pass through the page cache one after the other, and are read
 /// first.
 bool rows_share_pages(const Array& c) {
-  const std::size_t row = static_cast<std::size_t>(c.shape()[1]) * size_of(c.dtype());
+  const std::size_t row = static_cast<std::size_t>(extent(c, 1)) * size_of(c.dtype());
   return !c.in_memory() && is_flat(c) && row % page_bytes != 0 && rows_are_runs(c);
 }
 
@@ -88,12 +93,13 @@ double stream_seconds(const Stream& stream, Index outer, Index depth, Index time
 
 }  // namespace
 
-ProductTile product_tile(const Operand& a, const Operand& b, const Array& c) {
+ProductTile product_tile(const Operand& a, const Operand& b, const Array& c, Index together) {
   // Two workers with single-threaded BLAS reach the two-threaded rate from 2048² (float32) on; elsewhere 16 MiB a tile.
-  const Index edge = c.dtype() == Dtype::float32 ? 2048 : 1024;
-  const Index m = c.shape()[0], n = c.shape()[1], k = a.cols();
+  Index edge = size_of(c.dtype()) <= 4 ? 2048 : 1024;
+  for (Index most = 1; most < together && edge > 32; most *= 4) edge /= 2;
+  const Index m = extent(c, 0), n = extent(c, 1), k = a.cols();
   ProductTile tile;
-  const auto unit = [&](int d) { return c.in_memory() || is_flat(c) ? Index{1} : c.chunks()[d]; };
+  const auto unit = [&](int d) { return c.in_memory() || is_flat(c) ? Index{1} : chunk(c, d); };
   tile.rows = fit(edge, unit(0), m);
   tile.cols = fit(edge, unit(1), n);
   if (n > edge && rows_share_pages(c)) {  // whole rows: 512 of them keep BLAS at its rate
@@ -104,7 +110,7 @@ ProductTile product_tile(const Operand& a, const Operand& b, const Array& c) {
   // Depth: whole chunks of the operands, half an edge where rows are read as runs (thinner panels fit more budgets).
   Index step = 1;
   for (const auto& [operand, inner] : {std::pair{&a, 1 - outer_of_a(a)}, std::pair{&b, 1 - outer_of_b(b)}})
-    if (run_of(operand->array, 1 - inner) == Run::blocks) step = std::max(step, operand->array.chunks()[inner]);
+    if (run_of(operand->array, 1 - inner) == Run::blocks) step = std::max(step, chunk(operand->array, inner));
   const bool flat = step == 1;
   tile.depth = fit(flat ? edge / 4 : edge / 2, step, std::max<Index>(k, 1));
   return tile;
@@ -125,18 +131,20 @@ namespace {
 
 /// Of all superblocks, or of square ones.
 Superblock choose(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile, std::uint64_t budget,
-                  int workers, bool square) {
-  const Index m = c.shape()[0], n = c.shape()[1], k = std::max<Index>(a.cols(), 1);
+                  int workers, bool square, const Matrices& each) {
+  const Index m = extent(c, 0), n = extent(c, 1), k = std::max<Index>(a.cols(), 1);
   const auto item = static_cast<double>(size_of(c.dtype()));
-  const Stream stream_a{run_of(a.array, outer_of_a(a)), tile.rows, tile.depth, m, k, item};
-  const Stream stream_b{run_of(b.array, outer_of_b(b)), tile.cols, tile.depth, n, k, item};
+  const auto count_a = static_cast<double>(each.a), count_b = static_cast<double>(each.b);
+  const Stream stream_a{run_of(a.array, outer_of_a(a)), tile.rows, tile.depth, m, k, item * count_a};
+  const Stream stream_b{run_of(b.array, outer_of_b(b)), tile.cols, tile.depth, n, k, item * count_b};
   const double compute = 2.0 * m * n * static_cast<double>(k) / worker_flops_per_second;
   Superblock best;
   double least = std::numeric_limits<double>::infinity();
   const Index rows = ceil_div(m, tile.rows), cols = ceil_div(n, tile.cols), steps = ceil_div(k, tile.depth);
   for (Index pi = 1; pi <= rows; ++pi) {
     for (Index pj = square ? pi : 1; pj <= (square ? pi : cols); ++pj) {
-      const double c_bytes = c.in_memory() ? 0 : item * static_cast<double>(pi * tile.rows) * (pj * tile.cols);
+      const double of_c = item * static_cast<double>(each.c);
+      const double c_bytes = c.in_memory() ? 0 : of_c * static_cast<double>(pi * tile.rows) * (pj * tile.cols);
       if (pi * pj > 1 && c_bytes > static_cast<double>(budget)) break;
       for (Index strip = 1; strip <= std::min<Index>(steps, 64); strip *= 2) {
         Superblock made{pi, pj};
@@ -161,13 +169,13 @@ Superblock choose(const Operand& a, const Operand& b, const Array& c, const Prod
 }  // namespace
 
 Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
-                             std::uint64_t budget, int workers) {
-  return choose(a, b, c, tile, budget, workers, false);
+                             std::uint64_t budget, int workers, const Matrices& each) {
+  return choose(a, b, c, tile, budget, workers, false, each);
 }
 
 Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
                                     std::uint64_t budget, int workers) {
-  return choose(a, b, c, tile, budget, workers, true);
+  return choose(a, b, c, tile, budget, workers, true, {});
 }
 
 }  // namespace flagstone::linalg

@@ -11,8 +11,14 @@ namespace flagstone::linalg {
 struct ProductTile {
   Index rows = 0, cols = 0, depth = 0;
 };
-/// Never a function of the budget, the workers or rates: the bits depend on it.
-ProductTile product_tile(const Operand& a, const Operand& b, const Array& c);
+/// Never a function of the budget, the workers or rates: the bits depend on it. `together`: of a stack, the matrices
+/// that one task multiplies.
+ProductTile product_tile(const Operand& a, const Operand& b, const Array& c, Index together = 1);
+
+/// The matrices of each that a task of a stack touches.
+struct Matrices {
+  Index a = 1, b = 1, c = 1;
+};
 
 /// C tiles kept together, and the extents of the boxes in which the operands are read (multiples of the tile's).
 struct Superblock {
@@ -31,7 +37,7 @@ ProductTile symmetric_tile(const Operand& a, const Operand& b, const Array& c);
 
 /// The superblock with the least estimated seconds whose working set fits `budget`; the smallest one when none fits.
 Superblock choose_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
-                             std::uint64_t budget, int workers);
+                             std::uint64_t budget, int workers, const Matrices& each = {});
 /// The same among square ones, for a product of which one triangle is computed: both operands come in the same boxes.
 Superblock choose_square_superblock(const Operand& a, const Operand& b, const Array& c, const ProductTile& tile,
                                     std::uint64_t budget, int workers);

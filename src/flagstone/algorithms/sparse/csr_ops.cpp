@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "flagstone/algorithms/sparse/gathered_rows.hpp"
-#include "flagstone/algorithms/sparse/panel_reader.hpp"
+#include "flagstone/algorithms/sparse/panel_task.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -24,194 +24,23 @@ struct Product {
   Array sum;    // n x b float64: Z
   std::optional<Array> shift;
 
-  Dtype real() const { return (x ? x : given).dtype(); }
   Index width() const { return (x ? x : given).shape()[1]; }
-};
-
-/// Where the parts of a task's scratch memory begin.
-struct Parts {
-  std::size_t x, rows, partial, shift, sums, reader, bytes;
-};
-
-/// One panel of one product, as the value of a call.
-class PanelTask final : public CallValue {
- public:
-  PanelTask(const CsrOperand& a, const CsrPanelRange& panel, const Product& product);
-  /// `kept`: where its rows of T go, a box of no fewer rows; empty: to their place in Product::kept.
-  TaskSpec spec(std::shared_ptr<PanelTask> self, const Region& kept);
-  const PanelReader& reader() const { return reader_; }
-  void run(std::span<const Tile> tiles) const;
-
- private:
-  Kernel kernel() const {
-    if (product_.given) return Kernel::csr_multiply_transposed;
-    return product_.sum ? Kernel::csr_gram : Kernel::csr_multiply;
-  }
-  Tile load_x(std::span<const Tile> tiles, std::byte* memory) const;
-  Tile load_rows(std::span<const Tile> tiles, std::byte* memory) const;
-  Tile kept_rows(std::span<const Tile> tiles) const;
-  Tile start_sum(std::span<const Tile> tiles, std::byte* memory) const;
-  Parts parts() const;
-  Cost cost() const;
-
-  bool padded() const { return padded_ != width_; }
-  bool keeps_rows() const { return product_.kept || product_.given; }
-  /// T stands in scratch where the tile that it comes from or goes to is not as the kernels need it.
-  bool rows_aside() const { return keeps_rows() && (padded() || (product_.kept && product_.kept.dtype() != real_)); }
-  /// float32 sums stay inside one panel; float64 ones may go straight into the reduction's private tile.
-  bool sums_aside() const { return product_.sum && (padded() || real_ == Dtype::float32); }
-
-  Product product_;
-  PanelReader reader_;
-  Dtype real_;
-  Index n_, width_;
-  Index padded_;  // columns that the kernels see
-  int x_ = -1, given_ = -1, kept_ = -1, sum_ = -1, shift_ = -1, scratch_ = -1;
+  PanelProduct of(const PanelReader& panel, const Region& kept_rows) const;
 };
 
 Box rows_of(const Array& array, const PanelReader& panel) {
   return {{panel.row(), 0}, {panel.rows(), array.shape()[1]}};
 }
 
-Tile block(std::byte* data, Dtype dtype, Index rows, Index width) {
-  const auto item = static_cast<Index>(size_of(dtype));
-  return {data, dtype, {rows, width}, {width * item, item}, static_cast<std::size_t>(rows * width * item)};
-}
-
-Tile columns_of(const Tile& tile, Index width) { return subtile(tile, {{0, 0}, {tile.shape[0], width}}); }
-
-PanelTask::PanelTask(const CsrOperand& a, const CsrPanelRange& panel, const Product& product)
-    : product_(product),
-      reader_(a, panel, product.real(), false),
-      real_(product.real()),
-      n_(a.matrix.cols),
-      width_(product.width()),
-      padded_(width_) {
-  // Whole vectors of 64 bytes are worth a copy of X where the panel has more values than X has rows: 50 columns take
-  // 13 ns a value as they are, 7 ns as 64.
-  const Index lanes = 64 / static_cast<Index>(size_of(real_));
-  if (width_ > lanes / 4 && reader_.nnz() > n_) padded_ = ceil_div(width_, lanes) * lanes;
-}
-
-TaskSpec PanelTask::spec(std::shared_ptr<PanelTask> self, const Region& kept) {
-  TaskSpec task;
-  task.name = product_.name;
-  auto& accesses = task.accesses;
-  reader_.access(accesses);
-  const auto add = [&](int& place, Access access) {
-    place = static_cast<int>(accesses.size());
-    accesses.push_back(std::move(access));
-  };
-  if (product_.x) add(x_, read({product_.x, whole(product_.x.shape())}));
-  if (product_.given) add(given_, read({product_.given, rows_of(product_.given, reader_)}));
-  if (product_.shift) add(shift_, read({*product_.shift, whole(product_.shift->shape())}));
-  if (product_.kept)
-    add(kept_, kept.array ? again(write(kept)) : write({product_.kept, rows_of(product_.kept, reader_)}));
-  if (product_.sum) add(sum_, reduce({product_.sum, whole(product_.sum.shape())}));
-  add(scratch_, scratch(parts().bytes));
-  task.cost = cost();
-  Call& call = task.calls.emplace_back(kernel(), real_, std::initializer_list<TilePart>{});
-  call.flops = task.cost.flops;
-  call.value = std::move(self);
-  return task;
-}
-
-Parts PanelTask::parts() const {
-  const auto row_bytes = static_cast<std::size_t>(padded_) * size_of(real_);
-  Parts parts{};
-  std::size_t end = 0;
-  const auto place = [&](std::size_t bytes) { return std::exchange(end, align_up(end + bytes, 64)); };
-  parts.x = place(product_.x && padded() ? static_cast<std::size_t>(n_) * row_bytes : 0);
-  parts.rows = place(rows_aside() ? static_cast<std::size_t>(reader_.rows()) * row_bytes : 0);
-  parts.partial = place(sums_aside() ? static_cast<std::size_t>(n_) * row_bytes : 0);
-  parts.shift = place(static_cast<std::size_t>(padded_) * sizeof(double));
-  parts.sums = place(static_cast<std::size_t>(padded_) * sizeof(double));
-  parts.reader = place(reader_.scratch_bytes());
-  parts.bytes = end;
-  return parts;
-}
-
-/// X as the kernels read it: columns beyond the width are zero.
-Tile PanelTask::load_x(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!product_.x) return {};
-  if (!padded()) return tiles[x_];
-  const Tile x = block(memory, real_, n_, padded_);
-  std::memset(x.data, 0, x.bytes);
-  copy(tiles[x_], columns_of(x, width_));
-  return x;
-}
-
-Tile PanelTask::load_rows(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!keeps_rows()) return {};
-  if (!rows_aside()) return product_.given ? tiles[given_] : kept_rows(tiles);
-  const Tile t = block(memory, real_, reader_.rows(), padded_);
-  if (product_.given) {
-    std::memset(t.data, 0, t.bytes);
-    copy(tiles[given_], columns_of(t, width_));
-  }
-  return t;
-}
-
-/// Of the tile that T goes to, the rows that are this panel's.
-Tile PanelTask::kept_rows(std::span<const Tile> tiles) const {
-  return subtile(tiles[kept_], {{0, 0}, {reader_.rows(), width_}});
-}
-
-Tile PanelTask::start_sum(std::span<const Tile> tiles, std::byte* memory) const {
-  if (!product_.sum) return {};
-  if (!sums_aside()) return tiles[sum_];
-  const Tile partial = block(memory, real_, n_, padded_);
-  std::memset(partial.data, 0, partial.bytes);
-  return partial;
-}
-
-void PanelTask::run(std::span<const Tile> tiles) const {
-  const Parts at = parts();
-  std::byte* memory = tiles[scratch_].data;
-  const Tile x = load_x(tiles, memory + at.x), t = load_rows(tiles, memory + at.rows);
-  const Tile partial = start_sum(tiles, memory + at.partial);
-  const double* mu = product_.shift ? tiles[shift_].as<const double>() : nullptr;
-  auto* shift_row = mu && product_.x ? reinterpret_cast<double*>(memory + at.shift) : nullptr;
-  auto* sums = reinterpret_cast<double*>(memory + at.sums);
-  if (shift_row) kernel::shift_row(mu, x, shift_row);
-  std::fill(sums, sums + padded_, 0.0);
-  double* wanted_sums = mu ? sums : nullptr;
-
-  reader_.stream(tiles, memory + at.reader, [&](Index row, const kernel::CsrRows& rows) {
-    const Tile part = t.data ? subtile(t, {{row, 0}, {rows.rows, padded_}}) : Tile{};
-    if (product_.given)
-      kernel::csr_multiply_transposed(rows, part, partial, wanted_sums);
-    else if (product_.sum)
-      kernel::csr_gram(rows, x, shift_row, part, partial, wanted_sums);
-    else
-      kernel::csr_multiply(rows, x, shift_row, part);
-  });
-
-  if (product_.kept && rows_aside()) kernel::convert(columns_of(t, width_), nullptr, kept_rows(tiles));
-  if (product_.sum) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
-}
-
-void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().run(tiles); }
-
-const bool entered =
-    host_kernels().enter(Kernel::csr_multiply, {Dtype::float32, Dtype::float64}, run_panel) &&
-    host_kernels().enter(Kernel::csr_multiply_transposed, {Dtype::float32, Dtype::float64}, run_panel) &&
-    host_kernels().enter(Kernel::csr_gram, {Dtype::float32, Dtype::float64}, run_panel);
-
-Cost PanelTask::cost() const {
-  const double nnz = static_cast<double>(reader_.nnz()), b = static_cast<double>(width_);
-  const double item = static_cast<double>(size_of(real_));
-  const double lanes = static_cast<double>(padded_) * item / 4;  // float32 columns' worth
-  // Beside the flops at BLAS's rate, which the rows do not reach.
-  double seconds = reader_.convert_seconds();
-  if (product_.x) seconds += nnz * (0.4e-9 + 0.019e-9 * lanes);
-  if (product_.sum) {
-    seconds += nnz * (0.6e-9 + 0.023e-9 * lanes);
-    seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
-  }
-  const int products = (product_.x ? 1 : 0) + (product_.sum ? 1 : 0);
-  return {2 * products * nnz * b, seconds * reference_bytes_per_second, real_ == Dtype::float64,
-          reader_.decoded_bytes()};
+/// What it is for one panel. `kept_rows`: where its rows of T go, a box of no fewer rows; empty: to their place.
+PanelProduct Product::of(const PanelReader& panel, const Region& kept_rows) const {
+  PanelProduct one{name};
+  one.shift = shift;
+  if (x) one.x = read({x, whole(x.shape())});
+  if (given) one.given = read({given, rows_of(given, panel)});
+  if (kept) one.kept = kept_rows.array ? again(write(kept_rows)) : write({kept, rows_of(kept, panel)});
+  if (sum) one.sum = reduce({sum, whole(sum.shape())});
+  return one;
 }
 
 void check_block(const char* who, const char* name, const Array& array, Index rows, Index width, Dtype dtype) {
@@ -249,9 +78,10 @@ void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array*
   std::optional<GatheredRows> gathered;
   if (product.kept && !writes_whole_chunks(a, product.kept)) gathered.emplace(graph, a, product.kept);
   for (const CsrPanelRange& panel : a.panels) {
-    auto task = std::make_shared<PanelTask>(a, panel, product);
-    graph.add(task->spec(task, gathered ? gathered->next() : Region{}));
-    if (gathered) gathered->add(task->reader().row(), task->reader().rows());
+    const PanelReader rows(a, panel, (product.x ? product.x : product.given).dtype(), false);
+    auto task = std::make_shared<PanelTask>(a, panel, product.of(rows, gathered ? gathered->next() : Region{}));
+    graph.add(task->spec(task));
+    if (gathered) gathered->add(rows.row(), rows.rows());
   }
 }
 
@@ -280,7 +110,8 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
           stream_of(matrix.indptr),
           nullptr,
           nullptr,
-          matrix};
+          matrix,
+          std::nullopt};
 }
 
 CsrOperand read_once(CsrOperand a) {
@@ -290,7 +121,7 @@ CsrOperand read_once(CsrOperand a) {
 
 CsrOperand chosen(CsrOperand a, RowChoice rows) {
   const Index all = a.matrix.rows;
-  if (a.rows || a.transform) throw ShapeError("csr: rows are chosen once, of the matrix as it is stored.");
+  if (a.rows || a.transform || a.between) throw ShapeError("csr: rows are chosen once, of the matrix as it is stored.");
   if (rows.before(all) != rows.count())
     throw ShapeError("csr: a chosen row lies outside the " + std::to_string(all) + " rows of " + a.matrix.path + ".");
   a.matrix.rows = rows.count();
@@ -307,13 +138,24 @@ CsrOperand chosen(CsrOperand a, RowChoice rows) {
   return a;
 }
 
+CsrOperand columns_between(CsrOperand a, Index first, Index last) {
+  if (first < 0 || first > last || last > a.matrix.cols)
+    throw ShapeError("csr: columns " + std::to_string(first) + " to " + std::to_string(last) + " were asked for and " +
+                     a.matrix.path + " has " + std::to_string(a.matrix.cols) + " columns.");
+  const Index before = a.between ? a.between->first : 0;
+  a.between = ColumnRange{before + first, before + last};
+  a.matrix.cols = last - first;
+  return a;
+}
+
 std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a) {
+  if (a.between) return std::nullopt;
   if (a.transform && !a.transform->place.empty()) return std::nullopt;
   return csr_statistics(a.stored);
 }
 
 std::optional<CsrStatistics> known_statistics(const CsrOperand& a) {
-  if (a.rows || a.transform) return std::nullopt;
+  if (a.rows || a.transform || a.between) return std::nullopt;
   return csr_statistics(a.stored);
 }
 
@@ -327,7 +169,6 @@ CsrOperand transformed(CsrOperand a, Transform transform) {
       throw ShapeError("csr: " + std::to_string(step.factors.size()) + " factors were given and the matrix is " +
                        to_string({a.matrix.rows, a.matrix.cols}) + "; give one for each row or column.");
   }
-  transform.stored_cols = a.matrix.cols;
   if (transform.dtype) a.matrix.given = transform.dtype;
   if (!transform.place.empty()) {
     if (transform.place.size() != cols) throw ShapeError("csr: the selection does not name every column.");

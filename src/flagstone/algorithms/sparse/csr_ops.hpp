@@ -23,6 +23,7 @@ struct CsrOperand {
   std::shared_ptr<const RowChoice> rows;       // null: all
   std::shared_ptr<const Transform> transform;  // null: the values as they are stored
   CsrMatrix stored;                            // as it lies on disk
+  std::optional<ColumnRange> between;          // of the columns that stay; empty: all
   Index panel_rows() const { return panels.empty() ? 1 : panels[0].row_end - panels[0].row; }
 };
 CsrOperand prepare(const CsrMatrix& matrix);
@@ -34,6 +35,8 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
 /// Some rows of a matrix that is seen as it is stored. Panels stay those of the stored matrix; those without a chosen
 /// row are not read. ShapeError where rows lie outside.
 CsrOperand chosen(CsrOperand a, RowChoice rows);
+/// Columns [first, last) of what is seen, from 0 again: every panel is read, and what lies beside them is dropped.
+CsrOperand columns_between(CsrOperand a, Index first, Index last);
 /// What ingest learned of the matrix on disk, for costs; nothing where columns are left out.
 std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a);
 /// What ingest learned of the matrix as it is seen: nothing where rows are chosen, or values change.

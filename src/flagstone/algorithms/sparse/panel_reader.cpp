@@ -101,9 +101,10 @@ PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype 
       rows_(a.rows ? a.rows->count_in(panel.row, panel.row_end) : panel.row_end - panel.row),
       nnz_(a.rows ? share_of_values(panel, rows_) : panel.last - panel.first),
       cols_(a.matrix.cols),
-      stored_cols_(a.transform ? a.transform->stored_cols : cols_),
+      stored_cols_(a.stored.cols),
       chosen_(a.rows),
       transform_(a.transform),
+      between_(a.between),
       real_(real),
       column_(kernel::column_dtype_for(stored_cols_)),
       whole_(whole),
@@ -136,6 +137,10 @@ std::size_t PanelReader::staging_bytes() const {
 
 std::size_t PanelReader::workspace_bytes() const {
   return values_.packed() || columns_.packed() || pointers_.packed() ? kernel::decode_workspace : 0;
+}
+
+double PanelReader::share_of_columns() const {
+  return between_ ? static_cast<double>(cols_) / static_cast<double>(std::max<Index>(1, stored_cols_)) : 1.0;
 }
 
 double PanelReader::decoded_bytes() const {
@@ -284,7 +289,7 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
     const Index came = load_elements(tiles, at, decoded, end, held, next);
     if (chosen_) next = each_kept(at, decoded, end, next, [](Index, Index) {});
     Index count = came;
-    if (transform_) {
+    if (transform_ || between_) {
       while (at.ends[open + 1] <= passed) ++open;
       const Stretch stretch{count,
                             at.values + static_cast<std::size_t>(held) * size_of(real_),
@@ -295,7 +300,7 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
                             at.ends,
                             open,
                             row_};
-      count = apply(*transform_, stretch, stayed, at.kept, at.staging);
+      count = apply(transform_.get(), between_, stretch, stayed, at.kept, at.staging);
       stayed += count;
     }
     held += count;

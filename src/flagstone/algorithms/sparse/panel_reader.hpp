@@ -61,6 +61,8 @@ class PanelReader {
   Index rows() const { return rows_; }
   Index nnz() const { return nnz_; }
   Dtype real() const { return real_; }
+  /// Of columns between two (CsrOperand::between), which share they are of all.
+  double share_of_columns() const;
   /// For the planner: unpacked bytes that come from the codec, and seconds of copying and converting on one core.
   double decoded_bytes() const;
   double convert_seconds() const;
@@ -75,7 +77,7 @@ class PanelReader {
   };
   std::size_t staging_bytes() const;
   std::size_t workspace_bytes() const;
-  bool selects() const { return transform_ && !transform_->place.empty(); }
+  bool selects() const { return between_ || (transform_ && !transform_->place.empty()); }
   Index stored_rows() const { return panel_.row_end - panel_.row; }
   Index stored_values() const { return panel_.last - panel_.first; }
   void load_pointers(std::span<const Tile> tiles, const Places& at) const;
@@ -92,6 +94,7 @@ class PanelReader {
   Index cols_, stored_cols_;
   std::shared_ptr<const RowChoice> chosen_;
   std::shared_ptr<const Transform> transform_;
+  std::optional<ColumnRange> between_;
   Dtype real_, column_;
   bool whole_;
   Index capacity_;  // elements decoded at a time, the beginning of an unfinished row included

@@ -65,15 +65,15 @@ void change(const Transform::Step& step, const Stretch& s) {
     each([](Real value) { return value != 0 ? 1 : 0; });
 }
 
-template <class Real, class Column>
-Index select(const Transform& transform, const Stretch& s, Index before, Index* kept) {
+template <class Real, class Column, class Place>
+Index select(Place place_of, const Stretch& s, Index before, Index* kept) {
   Real* values = reinterpret_cast<Real*>(s.values);
   Column* columns = reinterpret_cast<Column*>(s.columns);
   Index stay = 0, at = 0;
   for (Index row = s.row;; ++row) {
     const Index end = std::min(s.pointers[row + 1] - s.first, s.count);
     for (; at < end; ++at) {
-      const Index place = transform.place[columns[at]];
+      const Index place = place_of(columns[at]);
       values[stay] = values[at];
       columns[stay] = static_cast<Column>(place);
       stay += place >= 0;
@@ -87,8 +87,11 @@ Index select(const Transform& transform, const Stretch& s, Index before, Index* 
 
 }  // namespace
 
-Index apply(const Transform& transform, const Stretch& s, Index before, Index* kept, std::byte* scratch) {
-  for (const auto& step : transform.steps) {
+Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& s, Index before,
+            Index* kept, std::byte* scratch) {
+  static const Transform none;
+  const std::vector<Index>& place = transform ? transform->place : none.place;
+  for (const auto& step : transform ? transform->steps : none.steps) {
     if (step.kind == Transform::Step::Kind::map) {
       kernel::map_values(step.verb, s.real, s.values, s.count, scratch);
       std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.real));
@@ -100,11 +103,18 @@ Index apply(const Transform& transform, const Stretch& s, Index before, Index* k
       scale<double>(step, s);
     }
   }
-  if (transform.place.empty()) return s.count;
+  if (place.empty() && !between) return s.count;
   return visit_column(s.column, [&](auto sample) {
     using Column = decltype(sample);
-    return s.real == Dtype::float32 ? select<float, Column>(transform, s, before, kept)
-                                    : select<double, Column>(transform, s, before, kept);
+    const auto chosen = [&](auto place_of) {
+      return s.real == Dtype::float32 ? select<float, Column>(place_of, s, before, kept)
+                                      : select<double, Column>(place_of, s, before, kept);
+    };
+    if (!between) return chosen([&](Column column) { return place[column]; });
+    const auto [first, last] = *between;
+    const auto inside = [=](Index at) { return at >= first && at < last ? at - first : Index{-1}; };
+    if (place.empty()) return chosen([&](Column column) { return inside(static_cast<Index>(column)); });
+    return chosen([&](Column column) { return inside(place[column]); });
   });
 }
 

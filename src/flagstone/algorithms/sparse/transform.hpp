@@ -27,7 +27,6 @@ struct Transform {
   };
   std::vector<Step> steps;
   std::vector<Index> place;    // of each stored column among those that stay, or -1; empty: all stay
-  Index stored_cols = 0;       // of the matrix as it lies on disk
   std::optional<Dtype> dtype;  // what the values count as; empty: as stored
 };
 
@@ -44,8 +43,15 @@ struct Stretch {
   Index first_row;        // the number of the first of them in the matrix
 };
 
-/// Applies the steps in place and drops columns that do not stay. `kept`: for each row of the panel that ends in this
-/// stretch, its end in values that stay (kept[row + 1] := ...), counting from `before`. Returns how many stay.
-Index apply(const Transform& transform, const Stretch& stretch, Index before, Index* kept, std::byte* scratch);
+/// Columns [first, last) of those that stay; they count from 0 again.
+struct ColumnRange {
+  Index first = 0, last = 0;
+};
+
+/// Applies the steps in place (null: none) and drops columns that do not stay, or lie outside `between`. `kept`: for
+/// each row of the panel that ends in this stretch, its end in values that stay (kept[row + 1] := ...), counting from
+/// `before`. Returns how many stay.
+Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& stretch, Index before,
+            Index* kept, std::byte* scratch);
 
 }  // namespace flagstone::sparse

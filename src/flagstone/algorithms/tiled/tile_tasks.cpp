@@ -1,5 +1,6 @@
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "flagstone/algorithms/kernels/dense.hpp"
@@ -8,9 +9,15 @@
 namespace flagstone::linalg {
 namespace {
 
+/// Of a stack, the matrices of a tile.
+double matrices(const MatrixTile& x) {
+  return static_cast<double>(count(x.used.shape)) / std::max(1.0, static_cast<double>(x.rows() * x.cols()));
+}
+
 /// Whether tiles lie column by column (or may: where it makes no difference).
 bool by_columns(const Array& x) {
   if (count(x.shape()) == 0) return false;
+  if (x.ndim() != 2) return false;  // what lies otherwise is copied
   if (order_of(x) != 'C') return true;
   if (x.in_memory()) return x.store().memory_strides()[0] <= x.store().memory_strides()[1];
   if (x.chunks() != x.shape()) return false;  // tiles of chunks are put together by rows
@@ -19,10 +26,15 @@ bool by_columns(const Array& x) {
 
 /// Elements of the conjugated copy that BLAS needs of a tile, or 0: it conjugates only what it transposes too, and seen
 /// by rows, as C is, a tile that lies by columns is transposed already; and so is all the rest where C lies by columns.
+/// Of stacks for one matrix: they are multiplied one after the other.
 std::size_t conjugated(const MatrixTile& x, const Array& c) {
-  const bool copied = x.op.conjugate && (!x.op.transpose || by_columns(x.array()) || order_of(c) != 'C');
+  const bool strided = x.array().ndim() > 2 && order_of(x.array()) != 'C';  // no dimension of its matrices is a run
+  const bool copied = strided || (x.op.conjugate && (!x.op.transpose || by_columns(x.array()) || order_of(c) != 'C'));
   return copied ? static_cast<std::size_t>(x.rows() * x.cols()) : 0;
 }
+
+/// What an operation on whole numbers takes longer than one of BLAS, as bytes that could pass meanwhile.
+double whole_number_bytes(Dtype dtype) { return size_of(dtype) < 4 ? 0.2 : size_of(dtype) == 4 ? 0.4 : 1.3; }
 
 TilePart part(std::uint32_t access, const MatrixTile& x) { return {access, x.op.transpose, x.op.conjugate, x.used}; }
 
@@ -61,8 +73,9 @@ void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const M
   const std::uint32_t result = touch(changed(c_in || beta == 0.0 ? write(c.region) : update(c.region), c));
   const std::size_t copies = conjugated(a, c.array()) + conjugated(b, c.array());
   if (copies) room = touch(scratch(copies * size_of(dtype) + 4096));
-  const double flops = 2.0 * c.rows() * c.cols() * static_cast<double>(a.cols());
+  const double flops = 2.0 * matrices(c) * c.rows() * c.cols() * static_cast<double>(a.cols());
   task.cost = {is_complex(dtype) ? 4 * flops : flops, 0, real_part_of(dtype) == Dtype::float64};
+  if (is_integer(dtype)) task.cost.bytes_touched = flops * whole_number_bytes(dtype);
   if (old) task.calls.push_back(call::copy(dtype, {*old}, {result}));
   task.calls.push_back(has_depth ? call::gemm(dtype, alpha, part(0, a), part(1, b), beta, {result}, room)
                                  : call::scale(dtype, beta, {result}));
@@ -139,10 +152,13 @@ void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to) {
 }
 
 void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
-          call::Place place) {
+          call::Place place, const Region* diagonal) {
   const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
-  add(graph, "trsm", {read(a.tile.region), update(b.region)}, n * elements,
-      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b), std::move(place)), 1);
+  std::vector<Access> accesses{read(a.tile.region), update(b.region)};
+  std::optional<TilePart> to;
+  if (diagonal) accesses.push_back(write(*diagonal)), to = TilePart{2};
+  add(graph, "trsm", std::move(accesses), n * elements,
+      call::trsm(b.array().dtype(), side, a.uplo, a.unit, alpha, part(0, a.tile), part(1, b), std::move(place), to), 1);
 }
 
 void potrf(Graph& graph, const MatrixTile& a, call::Place place) {

@@ -8,8 +8,9 @@
 namespace flagstone::linalg {
 
 /// C := alpha A B + beta C_in. Without `c_in` it is C itself: updated, or written only where beta is 0. Of `c_in` C's
-/// own box is read. What is changed may be transposed, but not conjugated. Cost: 2 rows cols depth flops (four times as
-/// many complex ones).
+/// own box is read. What is changed may be transposed, but not conjugated. Tiles of stacks: each matrix of C's with its
+/// own of A's and B's, or with the one that there is. Cost: 2 rows cols depth flops each (four times as many complex
+/// ones).
 void gemm(Graph& graph, std::complex<double> alpha, const MatrixTile& a, const MatrixTile& b, std::complex<double> beta,
           const MatrixTile& c, const Array* c_in = nullptr);
 
@@ -40,9 +41,10 @@ void copy(Graph& graph, const Region& from, const MatrixTile& to);
 /// To := To + From, of which nothing is needed afterwards.
 void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to);
 /// B := alpha A⁻¹ B (left) or alpha B A⁻¹ (right). Cost: rows² cols or rows cols² flops (complex: four times).
-/// PivotError with the place of a zero on A's diagonal, counted from `place`, where that names somebody.
+/// PivotError with the place of a zero on A's diagonal, counted from `place`, where that names somebody. A's diagonal,
+/// as it is stored, is copied to `diagonal`, where that is given.
 void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
-          call::Place place = {});
+          call::Place place = {}, const Region* diagonal = nullptr);
 /// The lower triangle of A := L with L Lᴴ = A. Cost: n³/3 flops (complex: four times). PivotError with the order
 /// of the leading minor that is not positive.
 void potrf(Graph& graph, const MatrixTile& a, call::Place place);

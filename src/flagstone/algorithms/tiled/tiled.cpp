@@ -34,8 +34,15 @@ MatrixTile adjoint(MatrixTile x) {
 MatrixTile Tiled::operator()(Index i, Index j) const {
   Span first = span_of(rows_, i), second = span_of(cols_, j);
   if (x_.transpose) std::swap(first, second);
-  return {{x_.array, {{first.box_start, second.box_start}, {first.box_extent, second.box_extent}}},
-          {{first.offset, second.offset}, {first.extent, second.extent}},
+  const auto in_stack = [](Shape lead, Index one, Index other) {
+    lead.push_back(one), lead.push_back(other);
+    return lead;
+  };
+  return {{x_.array,
+           {in_stack(lead_.start, first.box_start, second.box_start),
+            in_stack(lead_.shape, first.box_extent, second.box_extent)}},
+          {in_stack(Shape(lead_.start.size(), 0), first.offset, second.offset),
+           in_stack(lead_.shape, first.extent, second.extent)},
           {x_.transpose, x_.conjugate}};
 }
 

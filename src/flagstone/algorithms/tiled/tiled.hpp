@@ -15,15 +15,15 @@ struct Cut {
   Index tiles() const { return ceil_div(extent, tile); }
 };
 
-/// A tile of op(X), rows x cols, as a task names it.
+/// A tile of op(X), rows x cols, as a task names it; of a stack a tile of each of some matrices.
 struct MatrixTile {
   Region region;  // stored: the box that is read
   Box used;       // of that box, stored too: the tile
   kernel::Op op;
   bool again = false;  // what is changed: a task that is yet to be added changes it too, so it is not written behind
 
-  Index rows() const { return used.shape[op.transpose ? 1 : 0]; }
-  Index cols() const { return used.shape[op.transpose ? 0 : 1]; }
+  Index rows() const { return used.shape[used.shape.size() - (op.transpose ? 1 : 2)]; }
+  Index cols() const { return used.shape[used.shape.size() - (op.transpose ? 2 : 1)]; }
   const Array& array() const { return region.array; }
 };
 
@@ -34,7 +34,9 @@ MatrixTile adjoint(MatrixTile x);
 
 class Tiled {
  public:
-  Tiled(Operand x, Cut rows, Cut cols) : x_(std::move(x)), rows_(rows), cols_(cols) {}
+  /// `lead`: of a stack, which of its matrices, as a box of the dimensions before the last two.
+  Tiled(Operand x, Cut rows, Cut cols, Box lead = {})
+      : x_(std::move(x)), rows_(rows), cols_(cols), lead_(std::move(lead)) {}
 
   /// Of tiles; an empty inner dimension has none, and tile 0 of it is empty.
   Index rows() const { return rows_.tiles(); }
@@ -46,6 +48,7 @@ class Tiled {
  private:
   Operand x_;
   Cut rows_, cols_;
+  Box lead_;
 };
 
 }  // namespace flagstone::linalg

@@ -60,29 +60,71 @@ bool even(const std::vector<double>& edges) {
   return true;
 }
 
+/// Finds the bin of a number; -1: outside of all.
+struct BinFinder {
+  explicit BinFinder(const std::vector<double>& edges)
+      : edges(edges),
+        first(edges.front()),
+        last(edges.back()),
+        n(static_cast<std::int64_t>(edges.size()) - 1),
+        guess(even(edges)),
+        factor(static_cast<double>(n) / (last - first)) {}
+  std::int64_t operator()(double x) const {
+    if (!(x >= first && x <= last)) return -1;
+    if (!guess) return std::min(before(edges, false, x), n) - 1;
+    std::int64_t bin = std::min(static_cast<std::int64_t>((x - first) * factor), n - 1);
+    while (bin > 0 && x < edges[static_cast<std::size_t>(bin)]) --bin;
+    while (bin < n - 1 && x >= edges[static_cast<std::size_t>(bin) + 1]) ++bin;
+    return bin;
+  }
+  const std::vector<double>& edges;
+  double first, last;
+  std::int64_t n;
+  bool guess;
+  double factor;
+};
+
+/// f(element, weight) in C order.
+template <class T, class F>
+void for_each_weighed(const Tile& values, const Tile& weights, F f) {
+  if (count(values.shape) == 0) return;
+  const std::size_t ndim = values.shape.size();
+  Shape at(ndim, 0);
+  do {
+    const std::byte *value = values.data, *weight = weights.data;
+    for (std::size_t d = 0; d < ndim; ++d) value += at[d] * values.strides[d], weight += at[d] * weights.strides[d];
+    f(*reinterpret_cast<const T*>(value), *reinterpret_cast<const double*>(weight));
+  } while (advance(at, values.shape));
+}
+
 }  // namespace
 
 void count_bins(const Bins& bins, const Tile& values, std::int64_t* counts) {
-  const std::vector<double>& edges = bins.edges;
-  const double first = edges.front(), last = edges.back();
-  const auto n = static_cast<std::int64_t>(edges.size()) - 1;
-  const bool guess = even(edges);
-  const double factor = static_cast<double>(n) / (last - first);
+  const BinFinder find(bins.edges);
   visit_real_type(values.dtype, [&](auto sample) {
     using T = decltype(sample);
     for_each_value<T>(values, [&](T value) {
-      const double x = number(value);
-      if (!(x >= first && x <= last)) return;
-      std::int64_t bin;
-      if (guess) {
-        bin = std::min(static_cast<std::int64_t>((x - first) * factor), n - 1);
-        while (bin > 0 && x < edges[static_cast<std::size_t>(bin)]) --bin;
-        while (bin < n - 1 && x >= edges[static_cast<std::size_t>(bin) + 1]) ++bin;
-      } else {
-        bin = std::min(before(edges, false, x), n) - 1;
-      }
-      ++counts[bin];
+      const std::int64_t bin = find(number(value));
+      if (bin >= 0) ++counts[bin];
     });
+  });
+}
+
+void weigh_bins(const Bins* bins, const Tile& values, const Tile& weights, double* sums) {
+  visit_real_type(values.dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if (bins) {
+      const BinFinder find(bins->edges);
+      for_each_weighed<T>(values, weights, [&](T value, double weight) {
+        const std::int64_t bin = find(number(value));
+        if (bin >= 0) sums[bin] += weight;
+      });
+    } else if constexpr (std::is_integral_v<T>) {
+      for_each_weighed<T>(values, weights,
+                          [&](T value, double weight) { sums[static_cast<std::size_t>(value)] += weight; });
+    } else if constexpr (std::is_same_v<T, Truth>) {
+      for_each_weighed<T>(values, weights, [&](T value, double weight) { sums[std::uint8_t(value)] += weight; });
+    }
   });
 }
 

@@ -19,6 +19,9 @@ struct Bins {
 /// counts[b] := those plus the elements in bin b: edges[b] <= x < edges[b + 1], of the last bin its upper edge too.
 /// Edges that stand equally far apart are found by a division and looked at.
 void count_bins(const Bins& bins, const Tile& values, std::int64_t* counts);
+/// sums[b] := those plus the weights (float64, of the same shape) of the elements in bin b; `bins` null: of the
+/// integers b. One addition an element, in the order of the tile.
+void weigh_bins(const Bins* bins, const Tile& values, const Tile& weights, double* sums);
 /// counts[x] := those plus the elements x, of integers in [0, n).
 void count_integers(const Tile& values, std::int64_t* counts);
 /// to := for each element how many edges lie before it. int64; booleans: whether it is one of them.

@@ -1,5 +1,6 @@
 #include "flagstone/kernel/dense/blas3.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <mutex>
@@ -34,6 +35,17 @@ Operand plan_operand(const Tile& t, Op op, bool row_major) {
   Operand packed{nullptr, 0, op.transpose ? CblasTrans : CblasNoTrans, true};
   packed.ld = std::max<Index>(1, row_major ? t.shape[1] : t.shape[0]);
   return packed;
+}
+
+/// BLAS packs as much of an operand as the result is long in its outer dimension (24 MiB for 5,120 of float64 and up);
+/// the reserve that is held for it was measured with results of this length. A multiple of every kernel's step: bits
+/// are those of one call.
+constexpr Index longest_result = 2048;
+
+/// Rows `first` and following of an operand that is not transposed; its columns else.
+const void* from(const Operand& operand, Index first, std::size_t item) {
+  const Index step = operand.op == CblasNoTrans ? operand.ld : 1;
+  return static_cast<const std::byte*>(operand.data) + first * step * static_cast<Index>(item);
 }
 
 std::size_t operand_bytes(const Tile& t) {
@@ -130,26 +142,39 @@ void gemm(std::complex<double> alpha, const Tile& a, Op op_a, const Tile& b, Op 
   pack(a, op_a, row_major, left, scratch);
   pack(b, op_b, row_major, right, scratch);
   const BlasLayout layout = blas_layout(c);
-  const auto im = static_cast<int>(m), in = static_cast<int>(n), ik = static_cast<int>(k);
+  const std::size_t item = size_of(c.dtype);
+  auto im = static_cast<int>(m), in = static_cast<int>(n);
+  const auto ik = static_cast<int>(k);
   const auto lda = static_cast<int>(left.ld), ldb = static_cast<int>(right.ld);
   const auto ldc = static_cast<int>(row_major ? layout.row_ld : layout.column_ld);
+  const void *a_data = left.data, *b_data = right.data;
+  std::byte* c_data = c.data;
   const auto real_gemm = [&]<class T>(auto* blas_gemm, T) {
-    blas_gemm(order, left.op, right.op, im, in, ik, static_cast<T>(alpha.real()), static_cast<const T*>(left.data), lda,
-              static_cast<const T*>(right.data), ldb, static_cast<T>(beta.real()), c.as<T>(), ldc);
+    blas_gemm(order, left.op, right.op, im, in, ik, static_cast<T>(alpha.real()), static_cast<const T*>(a_data), lda,
+              static_cast<const T*>(b_data), ldb, static_cast<T>(beta.real()), reinterpret_cast<T*>(c_data), ldc);
   };
   const auto complex_gemm = [&]<class T>(auto* blas_gemm, T) {
     const T factor(alpha), keep(beta);
-    blas_gemm(order, left.op, right.op, im, in, ik, &factor, left.data, lda, right.data, ldb, &keep, c.data, ldc);
+    blas_gemm(order, left.op, right.op, im, in, ik, &factor, a_data, lda, b_data, ldb, &keep, c_data, ldc);
   };
-  switch (c.dtype) {
-    case Dtype::float32:
-      return real_gemm(blas::sgemm, float{});
-    case Dtype::float64:
-      return real_gemm(blas::dgemm, double{});
-    case Dtype::complex64:
-      return complex_gemm(blas::cgemm, std::complex<float>{});
-    default:
-      return complex_gemm(blas::zgemm, std::complex<double>{});
+  const Index length = row_major ? m : n;
+  for (Index first = 0; first < length; first += longest_result) {
+    (row_major ? im : in) = static_cast<int>(std::min(longest_result, length - first));
+    (row_major ? a_data : b_data) = from(row_major ? left : right, first, item);
+    c_data = c.data + first * ldc * static_cast<Index>(item);
+    switch (c.dtype) {
+      case Dtype::float32:
+        real_gemm(blas::sgemm, float{});
+        break;
+      case Dtype::float64:
+        real_gemm(blas::dgemm, double{});
+        break;
+      case Dtype::complex64:
+        complex_gemm(blas::cgemm, std::complex<float>{});
+        break;
+      default:
+        complex_gemm(blas::zgemm, std::complex<double>{});
+    }
   }
 }
 

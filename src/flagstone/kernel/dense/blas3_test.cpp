@@ -6,7 +6,9 @@
 #include <memory>
 #include <random>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
 namespace flagstone::kernel {
@@ -212,6 +214,41 @@ TEST(Blas, ScopesOfThreadsThatOverlapEndWhereTheFirstBegan) {
   EXPECT_EQ(blas_threads(), 1);
   second.reset();
   EXPECT_EQ(blas_threads(), before);
+}
+
+/// BLAS packs as much of an operand as the result is long: what is reserved for that was measured with tiles.
+TEST(GemmOfALongResult, NeedsNoMoreMemoryThanATile) {
+  constexpr Index m = 3 * 2048 + 5, n = 24, k = 256;
+  std::mt19937 random(4);
+  for (const bool by_rows : {true, false})
+    for (const bool transposed : {false, true}) {
+      const Op op{transposed, false};
+      Owned a = transposed ? make(k, m, Dtype::float64, true, 3, random) : make(m, k, Dtype::float64, true, 3, random);
+      Owned b = make(k, n, Dtype::float64, true, 0, random), c = make(m, n, Dtype::float64, true, 2, random);
+      const auto product = [&](Index length) {
+        const Tile part = transposed ? Tile{a.tile.data, a.tile.dtype, {k, length}, a.tile.strides, 0}
+                                     : Tile{a.tile.data, a.tile.dtype, {length, k}, a.tile.strides, 0};
+        const Tile made{c.tile.data, c.tile.dtype, {length, n}, c.tile.strides, 0};
+        // The length is the outer dimension of a result by rows; of one by columns that of the transposed product.
+        if (by_rows) return gemm(1.0, part, op, b.tile, {}, 0.0, made, nullptr);
+        const auto turned = [](Tile t) {
+          return std::swap(t.shape[0], t.shape[1]), std::swap(t.strides[0], t.strides[1]), t;
+        };
+        gemm(1.0, turned(b.tile), {}, turned(part), op, 0.0, turned(made), nullptr);
+      };
+      product(2048);
+      const std::uint64_t before = resident_bytes();
+      product(m);
+      EXPECT_LE(resident_bytes(), before + 2 * MiB);
+      for (const Index i : {Index{0}, Index{2047}, Index{2048}, Index{5000}, m - 1}) {
+        Wide sum = 0;
+        for (Index l = 0; l < k; ++l)
+          sum += reference::get(a.tile, transposed ? l : i, transposed ? i : l) * reference::get(b.tile, l, n - 1);
+        EXPECT_NEAR(reference::get(c.tile, i, n - 1).real(), sum.real(),
+                    static_cast<double>(k) * 0x1p-52 * 4 * static_cast<double>(k))
+            << i;
+      }
+    }
 }
 
 }  // namespace

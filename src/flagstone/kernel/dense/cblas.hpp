@@ -43,6 +43,7 @@ inline constexpr auto* dnrm2 = &FLAGSTONE_SYMBOL(cblas_dnrm2);
 // The plain ones allocate their workspace; the _work ones take it, so that it can be charged to a limit.
 inline constexpr auto* dsyevd = &FLAGSTONE_SYMBOL(LAPACKE_dsyevd);
 inline constexpr auto* dsyevd_work = &FLAGSTONE_SYMBOL(LAPACKE_dsyevd_work);
+inline constexpr auto* zheevd_work = &FLAGSTONE_SYMBOL(LAPACKE_zheevd_work);
 inline constexpr auto* dsyevr = &FLAGSTONE_SYMBOL(LAPACKE_dsyevr);
 inline constexpr auto* dsyevr_work = &FLAGSTONE_SYMBOL(LAPACKE_dsyevr_work);
 inline constexpr auto* dgeqrf = &FLAGSTONE_SYMBOL(LAPACKE_dgeqrf);

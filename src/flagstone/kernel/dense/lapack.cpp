@@ -72,6 +72,24 @@ std::size_t symmetric_eigen_bytes(Index n) {
   return static_cast<std::size_t>(8 * (1 + 6 * n + 2 * n * n) + 4 * (3 + 5 * n));
 }
 
+int hermitian_eigen(Index n, std::complex<double>* a, double* values) {
+  if (n == 0) return 0;
+  const auto in = static_cast<int>(n);
+  const auto numbers = static_cast<std::size_t>(2 * n + n * n), reals = static_cast<std::size_t>(1 + 5 * n + 2 * n * n);
+  const Buffer work(16 * numbers), real_work(8 * reals);
+  std::vector<int> iwork(static_cast<std::size_t>(3 + 5 * n));
+  const int info =
+      blas::zheevd_work(columns, 'V', 'U', in, a, in, values, reinterpret_cast<std::complex<double>*>(work.data()),
+                        static_cast<int>(numbers), reinterpret_cast<double*>(real_work.data()), static_cast<int>(reals),
+                        iwork.data(), static_cast<int>(iwork.size()));
+  for (Index i = 0; i < n * n; ++i) a[i] = std::conj(a[i]);  // LAPACK saw the transpose, which is the conjugate
+  return info;
+}
+
+std::size_t hermitian_eigen_bytes(Index n) {
+  return static_cast<std::size_t>(16 * (2 * n + n * n) + 8 * (1 + 5 * n + 2 * n * n) + 4 * (3 + 5 * n));
+}
+
 int qr(Index n, Index b, double* w, double* r) {
   if (b == 0) return 0;
   std::vector<double> again(static_cast<std::size_t>(b * b));

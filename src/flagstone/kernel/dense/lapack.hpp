@@ -1,5 +1,6 @@
 #pragma once
 // The small dense factorizations that eigensolvers need, in float64. They return LAPACK's info: 0 is success.
+#include <complex>
 #include <cstddef>
 
 #include "flagstone/base/dtype.hpp"
@@ -11,6 +12,11 @@ namespace flagstone::kernel {
 int symmetric_eigen(Index n, double* a, double* values);
 /// Bytes that symmetric_eigen takes besides `a` and `values`.
 std::size_t symmetric_eigen_bytes(Index n);
+
+/// The same of a Hermitian matrix: the eigenvector of value j is ROW j (not its conjugate). Flops: about 36 n³.
+int hermitian_eigen(Index n, std::complex<double>* a, double* values);
+/// Bytes that hermitian_eigen takes besides `a` and `values`.
+std::size_t hermitian_eigen_bytes(Index n);
 
 /// w (n x b, C order, n >= b) is overwritten with orthonormal columns V, and r (b x b, C order) is upper triangular
 /// with w = V r. Two rounds of Cholesky QR on columns scaled to length one (Fukaya, Nakatsukasa, Yanagisawa, Yamamoto

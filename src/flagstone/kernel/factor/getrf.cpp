@@ -28,21 +28,28 @@ int by_columns(const Tile& tile, std::int64_t* pivots) {
               col = tile.strides[1] / static_cast<Index>(sizeof(T));
   T* const a = tile.as<T>();
   int info = 0;
-  for (Index j = 0; j < n; ++j) {
-    Index best = j;
-    for (Index i = j + 1; i < m; ++i)
-      if (weight(a[i * row + j * col]) > weight(a[best * row + j * col])) best = i;
+  // The largest of a column is found while the column before is eliminated: one look at the rows for each, not two.
+  Index best = 0, next = 0;
+  const auto look = [&](Index i, Index j, Index& largest) {
+    if (weight(a[i * row + j * col]) > weight(a[largest * row + j * col])) largest = i;
+  };
+  for (Index i = 1; i < m; ++i) look(i, 0, best);
+  for (Index j = 0; j < n; ++j, best = next) {
     pivots[j] = best;
     const T pivot = a[best * row + j * col];
     if (pivot == T{}) {
       if (info == 0) info = static_cast<int>(j) + 1;
-      continue;  // the whole column is zero: there is nothing to eliminate
+      next = j + 1;  // the whole column is zero: there is nothing to eliminate
+      for (Index i = j + 2; i < m && j + 1 < n; ++i) look(i, j + 1, next);
+      continue;
     }
     for (Index k = 0; k < n && best != j; ++k) std::swap(a[j * row + k * col], a[best * row + k * col]);
+    next = j + 1;
     for (Index i = j + 1; i < m; ++i) {
       T* const at = a + i * row;
       const T factor = at[j * col] /= pivot;
       for (Index k = j + 1; k < n; ++k) at[k * col] -= factor * a[j * row + k * col];
+      if (j + 1 < n && i > j + 1) look(i, j + 1, next);
     }
   }
   return info;
@@ -61,10 +68,7 @@ int factor(const Tile& a, std::int64_t* pivots) {
   const int info = factor(left, first.data());
   laswp(none, right, 0, 0, first);
   trsm(Side::left, {Uplo::lower, {}, true}, 1.0, rows(left, 0, half), rows(right, 0, half));
-  for (Index at = half; at < m; at += tall_rows) {
-    const Index end = std::min(at + tall_rows, m);
-    gemm(-1.0, rows(left, at, end), {}, rows(right, 0, half), {}, 1.0, rows(right, at, end), nullptr);
-  }
+  gemm(-1.0, rows(left, half, m), {}, rows(right, 0, half), {}, 1.0, rows(right, half, m), nullptr);
   const int later = factor(rows(right, half, m), second.data());
   for (std::int64_t& pivot : second) pivot += half;
   laswp(none, left, 0, half, second);

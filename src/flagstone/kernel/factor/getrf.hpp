@@ -7,10 +7,6 @@
 
 namespace flagstone::kernel {
 
-/// Rows of C that a product with a tall A takes at once: BLAS packs as much of it as C is high, and what it packs is
-/// part of a reserve that was measured for tiles of about this height.
-inline constexpr Index tall_rows = 1024;
-
 /// P A = L U in place for an m x n tile, m >= n: LAPACK's pivots, the largest |Re| + |Im| of the column from the
 /// diagonal down, the first of equal ones. pivots[j]: with which row, counted from 0, row j was exchanged. Returns
 /// LAPACK's info: 0, or the first column, from 1, whose pivot is zero; the factorization goes on. Recursive by columns

@@ -27,7 +27,7 @@ struct Rows {
 
 Rows rows_of(Part part, const ColumnView& view, Index j) {
   if (part == Part::all) return {0, view.rows};
-  const bool lower = (part == Part::lower) != view.turned;
+  const bool lower = (part != Part::upper) != view.turned;
   return lower ? Rows{std::min<Index>(j, view.rows), view.rows} : Rows{0, std::min<Index>(j + 1, view.rows)};
 }
 
@@ -40,7 +40,7 @@ std::optional<Element> take(Part part, const Tile& from, Op op, double shift, co
   if (source.shape != to.shape || from.dtype != to.dtype)
     throw ShapeError("take: " + to_string(source.shape) + " " + std::string(name_of(from.dtype)) + " was given for " +
                      to_string(to.shape) + " " + std::string(name_of(to.dtype)) + "; they must agree.");
-  rearrange(source, to);
+  if (source.data != to.data) rearrange(source, to);
   return visit_blas_type(to.dtype, [&]<class T>(T) -> std::optional<Element> {
     using Real = decltype(std::real(T{}));
     constexpr Index parts = sizeof(T) / sizeof(Real);
@@ -53,7 +53,7 @@ std::optional<Element> take(Part part, const Tile& from, Op op, double shift, co
       if constexpr (parts == 2)
         if (op.conjugate)
           for (Index i = first; i < last; ++i) column[i] = std::conj(column[i]);
-      if (j < view.rows) column[j] += static_cast<Real>(shift);
+      if (j < view.rows) column[j] = part == Part::unit_lower ? T{1} : column[j] + static_cast<Real>(shift);
       Real* const run = reinterpret_cast<Real*>(column + first);
       if (found || all_finite(run, parts * (last - first))) continue;
       Index i = 0;

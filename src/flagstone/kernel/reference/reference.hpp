@@ -32,6 +32,32 @@ inline void set(const Tile& t, Index i, Index j, Wide value) {
   });
 }
 
+/// The bytes of an integer, as they are stored.
+inline std::uint64_t get_integer(const Tile& t, Index i, Index j) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, t.data + i * t.strides[0] + j * t.strides[1], size_of(t.dtype));
+  return value;
+}
+
+/// C := alpha op(A) op(B) + beta C of whole numbers, modulo 2^bits; of booleans, or of ands.
+inline void integer_gemm(std::int64_t alpha, const Tile& a, bool transpose_a, const Tile& b, bool transpose_b,
+                         std::int64_t beta, const Tile& c) {
+  for (Index i = 0; i < c.shape[0]; ++i)
+    for (Index j = 0; j < c.shape[1]; ++j) {
+      std::uint64_t sum = 0;
+      bool any = beta != 0 && get_integer(c, i, j) != 0;
+      for (Index k = 0; k < a.shape[transpose_a ? 0 : 1]; ++k) {
+        const std::uint64_t x = transpose_a ? get_integer(a, k, i) : get_integer(a, i, k),
+                            y = transpose_b ? get_integer(b, j, k) : get_integer(b, k, j);
+        sum += x * y;
+        any = any || (alpha != 0 && x != 0 && y != 0);
+      }
+      sum = static_cast<std::uint64_t>(alpha) * sum + static_cast<std::uint64_t>(beta) * get_integer(c, i, j);
+      if (c.dtype == Dtype::boolean) sum = any;
+      std::memcpy(c.data + i * c.strides[0] + j * c.strides[1], &sum, size_of(c.dtype));
+    }
+}
+
 /// C := alpha op(A) op(B) + beta C.
 inline void gemm(Wide alpha, const Tile& a, bool transpose_a, bool conjugate_a, const Tile& b, bool transpose_b,
                  bool conjugate_b, Wide beta, const Tile& c) {

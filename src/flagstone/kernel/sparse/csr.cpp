@@ -37,11 +37,11 @@ Index leading(const char* who, const Tile& t, Index rows, Index width, Dtype dty
   return t.strides[0] / item;
 }
 
-void run(const CsrRows& a, Dtype dtype, SparseJob job) {
+void run(const CsrRows& a, Dtype dtype, SparseJob job, bool ordered = false) {
   if (a.rows == 0 || job.width == 0) return;
   const int column = a.column_dtype == Dtype::uint16 ? 0 : a.column_dtype == Dtype::uint32 ? 1 : 2;
   job.rows = a.rows, job.cols = a.cols, job.pointers = a.pointers, job.values = a.values, job.columns = a.columns;
-  table().at[dtype == Dtype::float64][column](job);
+  (ordered ? table().ordered : table().at)[dtype == Dtype::float64][column](job);
 }
 
 template <class From, class To>
@@ -114,6 +114,15 @@ void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, cons
   job.t = t.data, job.ldt = leading("csr_multiply", t, a.rows, job.width, t.dtype);
   job.shift = shift_row;
   run(a, t.dtype, job);
+}
+
+void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, const Tile& t) {
+  SparseJob job{};
+  job.width = x.shape[1];
+  job.x = x.data, job.ldx = leading("csr_multiply", x, a.cols, job.width, t.dtype);
+  job.t = t.data, job.ldt = leading("csr_multiply", t, a.rows, job.width, t.dtype);
+  job.accumulate = accumulate;
+  run(a, t.dtype, job, true);
 }
 
 void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums) {

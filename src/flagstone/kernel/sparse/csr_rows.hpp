@@ -20,11 +20,13 @@ struct SparseJob {
   const double* shift;  // null: none
   double* sums;         // null: not needed
   std::int64_t width;
+  bool accumulate;  // T goes on from what it holds
 };
 using SparseFunction = void (*)(const SparseJob&);
-/// [float32, float64][uint16, uint32, uint64 columns]
+/// [float32, float64][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the stored order, whatever
+/// the width of the block is.
 struct SparseTable {
-  SparseFunction at[2][3];
+  SparseFunction at[2][3], ordered[2][3];
 };
 extern const SparseTable sparse_avx512, sparse_avx2, sparse_baseline;
 
@@ -59,9 +61,10 @@ class ColumnBlock {
 
   /// t += value * X[column, :] for the values from p on, up to `last` or the first column that is not below `limit`;
   /// returns where it stopped. Sums stay in registers; with fewer vectors than hide the multiplier's latency, several
-  /// values go side by side.
+  /// values go side by side, unless their order is asked for.
+  template <bool ordered>
   std::int64_t gather(std::int64_t p, std::int64_t last, std::uint64_t limit, V* t) const {
-    constexpr int ways = count >= 4 ? 1 : count == 1 ? 4 : 2;
+    constexpr int ways = ordered || count >= 4 ? 1 : count == 1 ? 4 : 2;
     V sum[ways][count] = {};
     for (int k = 0; k < count; ++k) sum[0][k] = t[k];
     for (; p + ways <= last && columns_[p + ways - 1] < limit; p += ways) {
@@ -121,7 +124,7 @@ inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
 
 /// Groups of rows pass over X, then over Y, strip by strip of columns. Every value is used once and in the stored order
 /// in each pass, sorted or not: a row goes on where its last strip ended.
-template <class Real, class Column, class V, int count>
+template <class Real, class Column, class V, int count, bool ordered>
 void rows_block(const SparseJob& job, std::int64_t at) {
   constexpr std::int64_t group = 512;
   using Block = ColumnBlock<Real, Column, V, count>;
@@ -139,11 +142,13 @@ void rows_block(const SparseJob& job, std::int64_t at) {
       for (std::int64_t i = 0; i < rows; ++i) {
         cursor[i] = pointers[i] - base;
         for (int k = 0; k < Block::width; ++k)
-          reinterpret_cast<Real*>(t[i])[k] = job.shift ? static_cast<Real>(-job.shift[at + k]) : 0;
+          reinterpret_cast<Real*>(t[i])[k] = job.accumulate ? kept[i * job.ldt + k]
+                                             : job.shift    ? static_cast<Real>(-job.shift[at + k])
+                                                            : 0;
       }
       for (std::uint64_t limit = strip;; limit += strip) {
         for (std::int64_t i = 0; i < rows; ++i)
-          cursor[i] = block.gather(cursor[i], pointers[i + 1] - base, limit, t[i]);
+          cursor[i] = block.template gather<ordered>(cursor[i], pointers[i + 1] - base, limit, t[i]);
         if (limit >= cols) break;
       }
     }
@@ -166,7 +171,7 @@ void rows_block(const SparseJob& job, std::int64_t at) {
 }
 
 /// Blocks of 256, 128 and 64 bytes, then what remains in vectors of 16 bytes and single elements.
-template <class Real, class Column>
+template <class Real, class Column, bool ordered>
 void rows_all(const SparseJob& job) {
   constexpr int bytes = FLAGSTONE_VECTOR_BYTES;
   using Wide = typename Vector<Real, bytes>::type;
@@ -175,21 +180,33 @@ void rows_all(const SparseJob& job) {
   constexpr int most = bytes == 16 ? 8 : 256 / bytes;  // more would spill from 16 registers
   std::int64_t at = 0;
   const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) rows_block<Real, Column, Wide, most>(job, at);
-  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) rows_block<Real, Column, Wide, most / 2>(job, at);
+  for (; left() >= most * lanes; at += most * lanes) rows_block<Real, Column, Wide, most, ordered>(job, at);
+  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) rows_block<Real, Column, Wide, most / 2, ordered>(job, at);
   if constexpr (most >= 4)
-    for (; left() >= most / 4 * lanes; at += most / 4 * lanes) rows_block<Real, Column, Wide, most / 4>(job, at);
-  if (left() >= 3 * narrow) rows_block<Real, Column, Narrow, 3>(job, at), at += 3 * narrow;
-  if (left() >= 2 * narrow) rows_block<Real, Column, Narrow, 2>(job, at), at += 2 * narrow;
-  if (left() >= narrow) rows_block<Real, Column, Narrow, 1>(job, at), at += narrow;
-  if (left() == 3) rows_block<Real, Column, Real, 3>(job, at), at += 3;
-  if (left() == 2) rows_block<Real, Column, Real, 2>(job, at), at += 2;
-  if (left() == 1) rows_block<Real, Column, Real, 1>(job, at);
+    for (; left() >= most / 4 * lanes; at += most / 4 * lanes)
+      rows_block<Real, Column, Wide, most / 4, ordered>(job, at);
+  if (left() >= 3 * narrow) rows_block<Real, Column, Narrow, 3, ordered>(job, at), at += 3 * narrow;
+  if (left() >= 2 * narrow) rows_block<Real, Column, Narrow, 2, ordered>(job, at), at += 2 * narrow;
+  if (left() >= narrow) rows_block<Real, Column, Narrow, 1, ordered>(job, at), at += narrow;
+  if (left() == 3) rows_block<Real, Column, Real, 3, ordered>(job, at), at += 3;
+  if (left() == 2) rows_block<Real, Column, Real, 2, ordered>(job, at), at += 2;
+  if (left() == 1) rows_block<Real, Column, Real, 1, ordered>(job, at);
 }
 
+template <class Real, bool ordered>
+constexpr SparseFunction of_columns[3] = {rows_all<Real, std::uint16_t, ordered>,
+                                          rows_all<Real, std::uint32_t, ordered>,
+                                          rows_all<Real, std::uint64_t, ordered>};
+
 constexpr SparseTable make_table() {
-  return {{{rows_all<float, std::uint16_t>, rows_all<float, std::uint32_t>, rows_all<float, std::uint64_t>},
-           {rows_all<double, std::uint16_t>, rows_all<double, std::uint32_t>, rows_all<double, std::uint64_t>}}};
+  SparseTable table{};
+  for (int column = 0; column < 3; ++column) {
+    table.at[0][column] = of_columns<float, false>[column];
+    table.at[1][column] = of_columns<double, false>[column];
+    table.ordered[0][column] = of_columns<float, true>[column];
+    table.ordered[1][column] = of_columns<double, true>[column];
+  }
+  return table;
 }
 
 }  // namespace

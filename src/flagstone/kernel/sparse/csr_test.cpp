@@ -272,5 +272,46 @@ TEST(Sparse, ColumnsOfEveryDtypeAreCheckedAndUnpacked) {
   check_columns<std::int64_t>(Dtype::int64, 0, {}, -1);
 }
 
+/// Every width gives a column the bits that it has alone, and so does a product that goes on where another one ended.
+template <class Real>
+void check_ordered() {
+  Sample<Real, std::uint16_t> s(90, 300, 0.2);
+  const Block<Real> x(300, 85, 3, true);
+  const auto product = [&](Index first, Index width) {
+    Block<Real> t(90, width, 0, false), part(300, width, 0, false);
+    for (Index j = 0; j < 300; ++j)
+      for (Index k = 0; k < width; ++k) part.memory[j * width + k] = x.memory[j * x.ld + first + k];
+    csr_multiply_ordered(s.panel(), part.tile(), false, t.tile());
+    return t;
+  };
+  const Block<Real> all = product(0, 85);
+  for (const Index width : {1, 2, 3, 5, 16, 40, 64})
+    for (Index first = 0; first + width <= 85; first += 20) {
+      const Block<Real> some = product(first, width);
+      for (Index i = 0; i < 90; ++i)
+        for (Index k = 0; k < width; ++k)
+          ASSERT_EQ(some.memory[i * width + k], all.memory[i * all.ld + first + k]) << width << " " << first;
+    }
+  // Columns below and from 128 on, one after the other.
+  Block<Real> halves(90, 85, 0, false);
+  for (const bool second : {false, true}) {
+    Sample<Real, std::uint16_t> part(0, 300, 0);
+    for (Index i = 0; i < 90; ++i) {
+      for (Index p = s.pointers[i] - 1000; p < s.pointers[i + 1] - 1000; ++p)
+        if ((s.columns[p] >= 128) == second) part.columns.push_back(s.columns[p]), part.values.push_back(s.values[p]);
+      part.pointers.push_back(1000 + static_cast<Index>(part.columns.size()));
+    }
+    part.rows = 90;
+    Block<Real> given = x;
+    csr_multiply_ordered(part.panel(), given.tile(), second, halves.tile());
+  }
+  EXPECT_EQ(halves.memory, all.memory);
+}
+
+TEST(Csr, OrderedProductsHaveTheSameBitsForEveryWidthAndCut) {
+  check_ordered<float>();
+  check_ordered<double>();
+}
+
 }  // namespace
 }  // namespace flagstone::kernel

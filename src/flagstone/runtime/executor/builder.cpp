@@ -61,7 +61,7 @@ BuilderThread::BuilderThread(RunState& run, const TransferQueue& transfers, cons
 void BuilderThread::run(const std::function<void(Graph&)>& builder) {
   try {
     builder(*this);
-    drain();
+    write_all(true);
   } catch (...) {
     Lock lock(run_.mutex);
     run_.fail(std::current_exception());
@@ -167,10 +167,10 @@ void BuilderThread::barrier() {
   run_.throw_if_failed();
 }
 
-void BuilderThread::drain() {
+void BuilderThread::write_all(bool end) {
   barrier();
   Lock lock(run_.mutex);
-  run_.scheduler.store_kept();
+  run_.scheduler.store_kept(end);
   run_.advance(lock);
   wait_until(lock, [&] { return run_.error || run_.scheduler.drained(); });
   run_.throw_if_failed();

@@ -106,8 +106,8 @@ class Graph {
   /// An in-memory array charged to the budget, zeroed; in a planned run only charged (no memory behind it).
   virtual Array allocate(const Shape& shape, Dtype dtype) = 0;
   virtual Charge charge(std::uint64_t bytes) = 0;
-  /// Tiles that go to a nameless file of the run's scratch where their room is needed; before the first one does, the
-  /// file's bytes are promised under the quota (temporary_array).
+  /// Tiles that go to a nameless file of the run's scratch where their room is needed, and else never: nobody reads
+  /// them after the run. Before the first one goes, the file's bytes are promised under the quota (temporary_array).
   virtual Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) = 0;
   /// Tasks added from now on start in program order as far as dependencies allow: for algorithms that chose their order
   /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.

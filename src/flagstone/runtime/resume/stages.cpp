@@ -2,7 +2,6 @@
 
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/runtime/resume/partial_tiles.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 
@@ -54,13 +53,22 @@ PartialTiles Stages::tiles(const Array& out, const Shape& tile, Index inner, Ind
   return {*this, out, tile, inner, step};
 }
 
+Array Stages::kept(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile, Written written) const {
+  std::vector<std::uint8_t> tiles;
+  if (checkpoint_->has(name)) tiles = checkpoint_->load<std::uint8_t>(name);
+  return kept_array(shape, dtype, tile, checkpoint_->directory() + "/" + name, tiles, written);
+}
+
 Array Stages::array_between(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile,
                             const ScratchSpace& scratch, bool anew) {
   if (!checkpoint_) return temporary_array(shape, dtype, tile, scratch);
   if (anew) checkpoint_->forget(name);
-  std::vector<std::uint8_t> tiles;
-  if (checkpoint_->has(name)) tiles = checkpoint_->load<std::uint8_t>(name);
-  return kept_array(shape, dtype, tile, checkpoint_->directory() + "/" + name, tiles);
+  return kept(name, shape, dtype, tile, Written::always);
+}
+
+Array Stages::temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile) {
+  if (!checkpoint_) return graph_.temporary(shape, dtype, tile);
+  return kept(name, shape, dtype, tile, Written::with_checkpoints);
 }
 
 void Stages::offer(std::optional<double> done) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/output/checkpoint.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 
@@ -121,6 +122,10 @@ class Stages {
   Array array_between(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile,
                       const ScratchSpace& scratch, bool anew);
 
+  /// Graph::temporary; where something is saved, in a file beside the checkpoint, with what a dead process wrote of it:
+  /// its tiles() have the same name, and it is written where room is needed or a save speaks of it.
+  Array temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile);
+
   /// Where a checkpoint is due: waits until everything added so far is computed and written, syncs the outputs, saves.
   /// `done`: of all the work; as the tiles say where it is not given.
   void offer(std::optional<double> done = {});
@@ -130,6 +135,7 @@ class Stages {
  private:
   friend class FinishedTiles;
   friend class PartialTiles;
+  Array kept(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile, Written written) const;
   struct State {
     std::string name;
     std::function<void(StateParts&)> list;

@@ -1,6 +1,6 @@
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
 
-#include "flagstone/base/bytes.hpp"
+#include <sys/mman.h>
 
 namespace flagstone {
 namespace {
@@ -17,15 +17,25 @@ void BufferPool::destroy(PooledBuffer buffer) {
   if (buffer.registered >= 0) ring_.unregister_buffer(buffer.registered);
 }
 
-bool BufferPool::holds(std::size_t bytes) const { return kept_.contains(align_up(bytes)); }
+/// The shortest that is long enough, and not so long that a later tile would miss its pages.
+BufferPool::Kept::const_iterator BufferPool::find(std::size_t bytes) const {
+  const auto found = kept_.lower_bound(bytes);
+  return found != kept_.end() && found->first <= bytes + bytes / 3 ? found : kept_.end();
+}
 
 PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
   bytes = align_up(bytes);
-  auto found = kept_.find(bytes);
+  const auto found = find(bytes);
   if (found == kept_.end()) return {Buffer(bytes), -1};
-  PooledBuffer taken = std::move(found->second);
-  kept_bytes_ -= bytes;
-  kept_.erase(found);
+  PooledBuffer taken = std::move(kept_.extract(found).mapped());
+  const std::size_t size = taken.buffer.size();
+  kept_bytes_ -= size;
+  if (size > bytes) {
+    // What is registered is pinned: requests would go to pages that are mapped no more.
+    if (taken.registered >= 0) ring_.unregister_buffer(std::exchange(taken.registered, -1));
+    ::madvise(taken.data() + bytes, size - bytes, MADV_DONTNEED);
+    return taken;
+  }
   if (for_io && bytes >= least_registered && taken.registered < 0)
     taken.registered = ring_.register_buffer(taken.data(), bytes);
   return taken;

@@ -81,7 +81,9 @@ void TileState::view(Tile& tile) const {
 
 bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
   if (a->queued_at != b->queued_at) return a->queued_at < b->queued_at;
-  if (a->dirty != b->dirty) return a->dirty;  // at equal distance the clean one is the later, so it goes first
+  // At equal distance the clean one is the later, so it goes first. As they were queued: an order must not change while
+  // tiles lie in it, and a tile that is being stored is clean before it leaves.
+  if (a->queued_dirty != b->queued_dirty) return a->queued_dirty;
   return a->number < b->number;
 }
 
@@ -92,6 +94,7 @@ TileState& Cache::tile(const Region& region, bool read, bool written) {
   if (!owner) {
     owner = std::make_unique<ArrayState>();
     owner->number = ++named_;
+    owner->when = when_written(region.array);
     join_file(*owner, region.array);
     look_through(region.array);
   }
@@ -160,6 +163,7 @@ TileState& Cache::make(ArrayState& owner, const Region& region) {
   tile.box = region.box;
   tile.owner = &owner;
   tile.number = ++named_;
+  tile.when = owner.when;
   const Shape& extents = tile.box.shape;
   const bool cell = std::all_of(extents.begin(), extents.end(), [](Index extent) { return extent > 0; });
   if (owner.tiles.empty()) owner.grid.clear();
@@ -189,7 +193,7 @@ void Cache::measure(TileState& tile, bool read, bool written) {
   if (tile.where == TileState::Where::absent || tile.bytes == before) return;
   // It was resident for reading and is now to be written through staging.
   take(tile.bytes - before);
-  if (tile.open) open_bytes_ += tile.bytes - before;
+  if (tile.open) open_bytes_[static_cast<std::size_t>(tile.when)] += tile.bytes - before;
   if (tile.queued && tile.queued_at == idle) idle_clean_bytes_ += tile.bytes - before;
 }
 
@@ -255,10 +259,8 @@ void Cache::forget(TileState& tile) {
 void Cache::set_open(TileState& tile, bool open) {
   if (tile.open == open || tile.in_memory_array()) return;
   tile.open = open;
-  if (open)
-    open_bytes_ += tile.bytes;
-  else
-    open_bytes_ -= tile.bytes;
+  std::uint64_t& bytes = open_bytes_[static_cast<std::size_t>(tile.when)];
+  bytes = open ? bytes + tile.bytes : bytes - tile.bytes;
 }
 
 void Cache::dequeue(TileState& tile) {
@@ -268,7 +270,7 @@ void Cache::dequeue(TileState& tile) {
     tile.owner->idle.erase(tile.idle_place);
     idle_clean_bytes_ -= tile.bytes;
   } else {
-    by_next_use_.erase(&tile);
+    queue_of(tile).erase(&tile);
   }
 }
 
@@ -282,7 +284,8 @@ void Cache::requeue(TileState& tile) {
     idle_clean_bytes_ += tile.bytes;
   } else {
     tile.queued_at = tile.uses.empty() ? unknown : tile.uses.front().id + (tile.wanted == 0 ? unwanted : 0);
-    by_next_use_.insert(&tile);
+    tile.queued_dirty = tile.dirty && !tile.overwritten_next();
+    queue_of(tile).insert(&tile);
   }
 }
 
@@ -298,9 +301,10 @@ TileState* Cache::free_victim() const {
 }
 
 TileState* Cache::costly_victim(bool dirty_too) const {
-  for (auto it = by_next_use_.rbegin(); it != by_next_use_.rend(); ++it)
-    if (!(*it)->dirty || dirty_too || (*it)->overwritten_next()) return *it;
-  return nullptr;
+  TileState* clean = clean_.empty() ? nullptr : *clean_.rbegin();
+  if (!dirty_too || dirty_.empty()) return clean;
+  TileState* dirty = *dirty_.rbegin();
+  return !clean || Later()(clean, dirty) ? dirty : clean;
 }
 
 }  // namespace flagstone

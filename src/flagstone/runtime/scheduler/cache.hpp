@@ -14,6 +14,7 @@
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
 #include "flagstone/storage/array/file_extent.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 
@@ -62,8 +63,10 @@ struct TileState {
   bool again = false;    // since the last change: a task that is yet to be added needs it
   bool once = false;     // since the last change: no task that is yet to be added needs it
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
+  bool leaving = false;  // the write is for its room
   bool open = false;     // admitted for modification and not yet written back: a product in progress
   bool measured_read = false, measured_write = false;
+  Written when = Written::always;
   bool on_grid = false;  // of its array: it overlaps no other tile that is
   bool checked = false;  // known not to overlap another tile of its array or file
   int pins = 0;
@@ -77,13 +80,14 @@ struct TileState {
   TaskState* last_writer = nullptr;
   std::vector<TaskState*> readers;  // since last_writer
   // Place in the cache's orders of eviction (meaningful while resident and unpinned).
-  bool queued = false;
+  bool queued = false, queued_dirty = false;
   TaskId queued_at = 0;
   std::list<TileState*>::iterator idle_place;
 
   bool in_memory_array() const { return array.in_memory(); }
-  /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it.
-  bool settled() const { return dirty && changes == 0 && !again; }
+  /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it. What nobody needs
+  /// there waits until its room is needed.
+  bool settled() const { return dirty && changes == 0 && !again && when == Written::always; }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
   void view(Tile& tile) const;
@@ -103,6 +107,7 @@ struct ArrayState {
   std::unordered_map<const Box*, std::unique_ptr<TileState>, Hash, Equal> tiles;
   std::list<TileState*> idle;
   bool written = false;
+  Written when = Written::always;
   // Boxes of one grid, clipped at the array's edge, are disjoint: no need to compare them.
   Shape grid;                // of the first tile that could be on one
   std::size_t off_grid = 0;  // tiles that are not
@@ -153,7 +158,8 @@ class Cache {
   /// Bytes of tiles that free_victim would give, all together.
   std::uint64_t idle_clean_bytes() const { return idle_clean_bytes_; }
   /// Bytes of tiles that are open for modification.
-  std::uint64_t open_bytes() const { return open_bytes_; }
+  std::uint64_t open_bytes() const { return open_bytes_[0] + open_bytes_[1] + open_bytes_[2]; }
+  std::uint64_t open_bytes(Written when) const { return open_bytes_[static_cast<std::size_t>(when)]; }
   void set_open(TileState& tile, bool open);
 
   template <class F>
@@ -179,14 +185,17 @@ class Cache {
   void check_not_looked_at(const Array& written) const;
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
-  std::uint64_t idle_clean_bytes_ = 0, open_bytes_ = 0;
-  std::uint64_t named_ = 0;  // arrays and tiles so far
+  std::uint64_t idle_clean_bytes_ = 0;
+  std::uint64_t open_bytes_[3] = {};  // by when they are written
+  std::uint64_t named_ = 0;           // arrays and tiles so far
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, FileState> files_;  // by device and inode
   std::vector<TileState*> outdated_;
   std::unordered_set<const void*> lazy_;  // arrays that are computed where they are loaded
   std::vector<Array> looked_at_;          // what they are computed from
-  std::set<TileState*, Later> by_next_use_;
+  using ByNextUse = std::set<TileState*, Later>;
+  ByNextUse& queue_of(const TileState& tile) { return tile.queued_dirty ? dirty_ : clean_; }
+  ByNextUse clean_, dirty_;  // by next use; what the next task overwrites is as good as clean
 };
 
 }  // namespace flagstone

@@ -22,7 +22,7 @@ class RunningGraph : public Graph {
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
   Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) final {
-    return temporary_array(shape, dtype, tile, scratch_);
+    return temporary_array(shape, dtype, tile, scratch_, Written::for_room);
   }
 
  protected:

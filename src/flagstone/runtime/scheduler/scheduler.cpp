@@ -163,30 +163,45 @@ void Scheduler::set_startable(TaskState& task, bool startable) {
   }
 }
 
-/// Frees memory until `bytes` fit. Tiles without a known next use go first. A tile that is needed again goes only
-/// when the workers are about to run dry, for tasks in flight will release memory that costs nothing. Where order is
-/// trusted the next use is certain: then a clean tile leaves early if that is far off, else only when nothing runs.
+/// Which tile that is needed again leaves now, if any may. Tasks in flight will release memory that costs nothing: so
+/// only when the workers are about to run dry. Where order is trusted the next use is certain: then a clean tile leaves
+/// early if that is far off, else only when nothing runs; and the one that is needed last leaves, dirty or not, before
+/// the workers run dry, so that they do not wait for its store.
+TileState* Scheduler::victim(bool trusted, TaskId now) const {
+  const auto far_off = [&](const TileState& tile) {
+    return tile.uses.empty() || tile.uses.front().id > now + far_ahead;
+  };
+  if (quiet()) return cache_.costly_victim(true);
+  if (trusted && hungry())
+    if (TileState* last = cache_.costly_victim(true); last && far_off(*last)) return last;
+  TileState* clean = cache_.costly_victim(false);
+  if (!clean || (trusted ? !far_off(*clean) && admitted_ > 0 : !hungry())) return nullptr;
+  return clean;
+}
+
+/// Frees memory until `bytes` fit. Tiles without a known next use go first.
 Scheduler::Room Scheduler::make_room(std::uint64_t bytes, bool trusted, TaskId now) {
   while (cache_.free() < bytes) {
-    if (TileState* victim = cache_.free_victim()) {
-      drop(*victim);
+    if (TileState* idle = cache_.free_victim()) {
+      drop(*idle);
       continue;
     }
-    TileState* victim = cache_.costly_victim(quiet());
-    if (!victim) return Room::wait;
-    const bool far_off = trusted && !victim->dirty && victim->uses.front().id > now + far_ahead;
-    if (!far_off && (trusted ? admitted_ > 0 : !hungry())) return Room::wait;
-    evict(*victim);
-    if (victim->storing) return Room::wait;  // its memory comes back when the store has completed
+    if (cache_.free() + leaving_bytes_ >= bytes) return Room::wait;
+    TileState* leaves = victim(trusted, now);
+    if (!leaves) return Room::wait;
+    evict(*leaves);
   }
   return Room::enough;
 }
 
 void Scheduler::evict(TileState& tile) {
-  if (tile.dirty && !tile.overwritten_next())
+  if (tile.dirty && !tile.overwritten_next()) {
+    tile.leaving = true;  // its memory comes back when the store has completed
+    leaving_bytes_ += tile.bytes;
     store(tile);
-  else
+  } else {
     drop(tile);
+  }
 }
 
 void Scheduler::drop(TileState& tile) {
@@ -214,6 +229,15 @@ bool Scheduler::admit(TaskState& task) {
     ++held.tile->pins;  // so that making room does not take them
     cache_.requeue(*held.tile);
   }
+  const auto wait = [&] {
+    for (auto& held : task.held) {
+      --held.tile->pins;
+      cache_.requeue(*held.tile);
+    }
+    return false;
+  };
+  // At first without staging: to list requests takes longer than to find that there is no room, which is the rule.
+  if (make_room(missing_bytes(task), task.trusted, task.id) == Room::wait) return wait();
   struct Planned {
     TileState* tile;
     Transfer transfer;
@@ -225,13 +249,7 @@ bool Scheduler::admit(TaskState& task) {
       loads.push_back({held.tile, in_pieces(held.tile->array.store().read(held.tile->box))});
       staging += align_up(loads.back().transfer.staging_bytes);
     }
-  if (make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) {
-    for (auto& held : task.held) {
-      --held.tile->pins;
-      cache_.requeue(*held.tile);
-    }
-    return false;
-  }
+  if (staging > 0 && make_room(missing_bytes(task) + staging, task.trusted, task.id) == Room::wait) return wait();
   set_startable(task, false);
   task.phase = TaskState::Phase::admitted;
   ++admitted_;
@@ -275,7 +293,7 @@ void Scheduler::pump() {
   while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
-      if (task->trusted) overtake(*task);
+      if (task->trusted && runnable_.size() < 2 * workers_) overtake(*task);
       break;
     }
     overtaking_ = 0;
@@ -347,20 +365,24 @@ void Scheduler::loaded(TileState& tile, std::uint64_t staging_bytes) {
 void Scheduler::stored(TileState& tile) {
   --in_flight_;
   tile.storing = false;
+  const bool leaving = std::exchange(tile.leaving, false);
+  if (leaving) leaving_bytes_ -= tile.bytes;
   if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
   arrived(tile);
   if (tile.settled())
     store(tile);
-  else if (tile.pins == 0 && tile.once && tile.uses.empty())
+  else if (tile.pins == 0 && (leaving || (tile.once && tile.uses.empty())))
     drop(tile);
   else
     cache_.requeue(tile);
 }
 
-void Scheduler::store_kept() {
-  cache_.for_each_tile([this](TileState& tile) {
+void Scheduler::store_kept(bool end) {
+  at_end_ = end;
+  cache_.for_each_tile([&](TileState& tile) {
     tile.again = false;
-    if (tile.settled() && !tile.storing) store(tile);
+    const bool spoken_of = tile.when == Written::with_checkpoints && tile.dirty && !end;
+    if ((tile.settled() || spoken_of) && !tile.storing) store(tile);
   });
 }
 

@@ -69,8 +69,9 @@ class Scheduler {
   void finished(TaskState& task);
   void loaded(TileState& tile, std::uint64_t staging_bytes);
   void stored(TileState& tile);
-  /// With no task left: stores what was kept for tasks that were yet to be added.
-  void store_kept();
+  /// With no task left: stores what was kept for tasks that were yet to be added; and what a checkpoint is to speak of,
+  /// unless this is the `end`.
+  void store_kept(bool end);
 
   /// Room for `bytes` outside the cache; false when it has to wait for running tasks; BudgetError when waiting
   /// cannot help. Freed through returns().
@@ -80,8 +81,11 @@ class Scheduler {
   void release_tiles() {
     cache_.for_each_tile([this](TileState& tile) { machine_.release(tile); });
   }
-  /// No tasks, nothing in flight, nothing dirty.
-  bool drained() const { return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes() == 0; }
+  /// No tasks, nothing in flight, nothing dirty that store_kept() stores.
+  bool drained() const {
+    return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes(Written::always) == 0 &&
+           (at_end_ || cache_.open_bytes(Written::with_checkpoints) == 0);
+  }
   bool idle() const { return tasks_.empty(); }
   std::size_t pending() const { return tasks_.size(); }
   /// Tasks that take() would give.
@@ -108,6 +112,7 @@ class Scheduler {
   int companions(const TaskState& task) const;
   TaskState* best_startable() const;
   Room make_room(std::uint64_t bytes, bool trusted, TaskId now);
+  TileState* victim(bool trusted, TaskId now) const;
   bool admit(TaskState& task);
   void overtake(TaskState& waiting);
   void evict(TileState& tile);
@@ -144,6 +149,8 @@ class Scheduler {
   std::vector<std::unique_ptr<TaskState>> spare_;  // finished ones, for the memory that their vectors hold
   std::uint64_t admitted_ = 0;                     // admitted or running
   std::uint64_t in_flight_ = 0;                    // loads and stores
+  std::uint64_t leaving_bytes_ = 0;                // of tiles that are stored for their room
+  bool at_end_ = false;                            // no more tasks will be added
   std::uint64_t loading_bytes_ = 0;
   std::uint64_t overtaking_ = 0;  // tasks that went past the one that waits for room
   std::uint64_t charged_ = 0, least_capacity_ = 0, most_idle_ = std::numeric_limits<std::uint64_t>::max();

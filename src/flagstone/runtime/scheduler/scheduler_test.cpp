@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "flagstone/storage/array/scratch_array.hpp"
 #include "flagstone/storage/chunk/planned_array.hpp"
 
 namespace flagstone {
@@ -83,8 +86,58 @@ TEST_F(SchedulerTest, KeepsForATaskThatIsYetToBeAdded) {
   Scheduler scheduler(10 * tile_bytes, machine_, 2);
   run(scheduler, add(scheduler, {again(write(tile(0)))}));
   EXPECT_TRUE(machine_.storing.empty());
-  scheduler.store_kept();
+  scheduler.store_kept(false);
   EXPECT_EQ(machine_.storing.size(), 1u);
+}
+
+/// What is stored for a checkpoint leaves the queue of dirty tiles: a tile that was left there would be dropped twice, or
+/// read when it is gone.
+TEST_F(SchedulerTest, WhatACheckpointStoredMayBeDropped) {
+  Scheduler scheduler(5 * tile_bytes, machine_, 1);
+  for (Index i = 0; i < 5; ++i) run(scheduler, add(scheduler, {again(write(tile(i)))}));
+  scheduler.store_kept(false);
+  ASSERT_EQ(machine_.storing.size(), 5u);
+  for (TileState* tile : std::exchange(machine_.storing, {})) scheduler.stored(*tile);
+  for (Index i = 5; i < 10; ++i) run(scheduler, add(scheduler, {again(write(tile(i)))}));
+  ASSERT_EQ(machine_.released.size(), 5u);
+  std::vector<Index> rows;
+  for (const auto& [id, row] : machine_.released) rows.push_back(row / edge);
+  std::ranges::sort(rows);
+  EXPECT_EQ(rows, (std::vector<Index>{0, 1, 2, 3, 4}));
+  scheduler.store_kept(false);
+  EXPECT_EQ(machine_.storing.size(), 5u);
+}
+
+/// Nobody reads it after the run: its room alone is a reason to write it, and then before the workers run dry.
+TEST_F(SchedulerTest, WritesATemporaryTileForItsRoomAlone) {
+  array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
+  Scheduler scheduler(3 * tile_bytes, machine_, 1);
+  const TaskState& made = add(scheduler, {write(tile(0))});
+  const TaskState& other = add(scheduler, {write(tile(1))});
+  const TaskState& reader = add(scheduler, {read(tile(0))});
+  for (int i = 0; i < 20; ++i) add(scheduler, {update(tile(1))});
+  add(scheduler, {read(tile(0))});
+  for (const TaskState* task : {&made, &other, &reader}) run(scheduler, *task);
+  EXPECT_TRUE(machine_.storing.empty());
+  scheduler.store_kept(false);
+  EXPECT_TRUE(machine_.storing.empty()) << "what is synced is not it";
+}
+
+TEST_F(SchedulerTest, TheTemporaryTileNeededLastLeavesWhileOthersRun) {
+  array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
+  Scheduler scheduler(2 * tile_bytes, machine_, 1);
+  run(scheduler, add(scheduler, {write(tile(0))}));
+  const TaskState& running = add(scheduler, {write(tile(1))});
+  const TaskState& next = add(scheduler, {write(tile(2))});
+  for (int i = 0; i < 20; ++i) add(scheduler, {update(tile(1)), update(tile(2))});
+  add(scheduler, {read(tile(0)), read(tile(1))});
+  pump(scheduler);
+  ASSERT_EQ(machine_.storing.size(), 1u) << "beside a task that runs";
+  EXPECT_EQ(machine_.storing[0]->box.start[0], 0);
+  ASSERT_EQ(scheduler.take(), &running);
+  scheduler.stored(*machine_.storing[0]);
+  pump(scheduler);
+  EXPECT_EQ(scheduler.take(), &next);
 }
 
 TEST_F(SchedulerTest, WhatLiesInMemoryGoesPastATaskThatWaitsForRoom) {

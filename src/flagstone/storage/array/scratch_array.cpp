@@ -20,7 +20,7 @@ namespace {
 class TemporaryStore final : public ArrayStore {
  public:
   /// `named`: where is the file itself, else the directory of a nameless one.
-  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string where, bool named,
+  TemporaryStore(Shape shape, Dtype dtype, Shape tile, std::string where, bool named, Written when = Written::always,
                  std::optional<ScratchSpace> space = {})
       : shape_(std::move(shape)),
         tile_(std::move(tile)),
@@ -28,6 +28,7 @@ class TemporaryStore final : public ArrayStore {
         slot_(align_up(static_cast<std::uint64_t>(count(tile_)) * item_)),
         where_(std::move(where)),
         named_(named),
+        when_(when),
         space_(std::move(space)) {
     written_.resize(static_cast<std::size_t>(count(grid_of(shape_, tile_))));
   }
@@ -86,6 +87,7 @@ class TemporaryStore final : public ArrayStore {
   }
 
   std::uint64_t scratch_bytes() const { return named_ ? 0 : bytes(); }
+  Written when() const { return when_; }
 
   std::size_t run_bytes(const Shape& box) const override {
     Shape part = box;
@@ -165,6 +167,7 @@ class TemporaryStore final : public ArrayStore {
   const std::uint64_t slot_;
   const std::string where_;
   const bool named_;
+  const Written when_;
   const std::optional<ScratchSpace> space_;
   mutable std::mutex mutex_;
   std::shared_ptr<File> file_;            // from the first write on
@@ -188,22 +191,30 @@ Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const s
   return Array(shape, dtype, box, std::make_shared<TemporaryStore>(shape, dtype, box, directory, false));
 }
 
-Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const ScratchSpace& space) {
+Array temporary_array(const Shape& shape, Dtype dtype, const Shape& box, const ScratchSpace& space, Written written) {
   check_tiles(shape, box);
-  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, space.directory, false, space);
+  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, space.directory, false, written, space);
   return Array(shape, dtype, box, std::move(store));
 }
 
+static const TemporaryStore* temporary_store(const Array& array) {
+  return array.in_memory() ? nullptr : dynamic_cast<const TemporaryStore*>(&array.store());
+}
+
 std::uint64_t scratch_bytes(const Array& array) {
-  if (array.in_memory()) return 0;
-  const auto* store = dynamic_cast<const TemporaryStore*>(&array.store());
+  const auto* store = temporary_store(array);
   return store ? store->scratch_bytes() : 0;
 }
 
+Written when_written(const Array& array) {
+  const auto* store = temporary_store(array);
+  return store ? store->when() : Written::always;
+}
+
 Array kept_array(const Shape& shape, Dtype dtype, const Shape& box, const std::string& path,
-                 const std::vector<std::uint8_t>& tiles) {
+                 const std::vector<std::uint8_t>& tiles, Written written) {
   check_tiles(shape, box);
-  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, path, true);
+  auto store = std::make_shared<TemporaryStore>(shape, dtype, box, path, true, written);
   store->adopt(tiles);
   return Array(shape, dtype, box, std::move(store));
 }

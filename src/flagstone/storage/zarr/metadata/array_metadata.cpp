@@ -24,6 +24,13 @@ void parse_keys(const Json& root, ArrayMetadata& metadata, const std::string& fi
   }
 }
 
+/// zarr-python's extension types of NumPy's datetime64 and timedelta64: int64 counts of a unit.
+bool counts_time(const Json& type) {
+  if (!type.is_object() || !type.contains("name") || !type["name"].is_string()) return false;
+  const auto name = type["name"].get<std::string>();
+  return name == "numpy.datetime64" || name == "numpy.timedelta64";
+}
+
 ArrayMetadata parse(const Json& root, const std::string& file) {
   ArrayMetadata metadata;
   if (member(root, "zarr_format", file) != 3) refuse(file, "only zarr_format 3 is read.");
@@ -34,9 +41,11 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
                "codecs", "attributes", "dimension_names", "storage_transformers"},
               file);
   metadata.shape = extents_in(root, "shape", 0, file);
-  if (!member(root, "data_type", file).is_string())
-    refuse(file, "data_type " + root["data_type"].dump() + " is not supported; use a plain number type.");
-  metadata.dtype = dtype_from_name(name_in(root, "data_type", file));
+  const Json type = member(root, "data_type", file);
+  const bool times = counts_time(type);
+  if (!type.is_string() && !times)
+    refuse(file, "data_type " + type.dump() + " is not supported; use a plain number type.");
+  metadata.dtype = times ? Dtype::int64 : dtype_from_name(name_in(root, "data_type", file));
   check_size(metadata.shape, metadata.dtype, "an array", file);
   const Json grid = member(root, "chunk_grid", file);
   if (name_in(grid, "name", file) != "regular") refuse(file, "only a regular chunk_grid is read.");
@@ -46,7 +55,8 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
   if (root.contains("storage_transformers") && !root["storage_transformers"].empty())
     refuse(file, "storage_transformers are not supported.");
   parse_keys(root, metadata, file);
-  metadata.fill = parse_fill(member(root, "fill_value", file), metadata.dtype, file);
+  const Json fill = member(root, "fill_value", file);
+  metadata.fill = parse_fill(times ? fill_of_times(fill) : fill, metadata.dtype, file);
   parse_codecs(member(root, "codecs", file), metadata, file);
   if (root.contains("attributes")) metadata.attributes = root["attributes"].dump();
   if (root.contains("dimension_names") && root["dimension_names"].is_array())

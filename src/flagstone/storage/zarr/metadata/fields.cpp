@@ -125,6 +125,11 @@ std::int64_t whole_number(const Json& value, Dtype dtype, const std::string& fil
 
 }  // namespace
 
+Json fill_of_times(const Json& value) {
+  const bool nat = value.is_string() && value.get<std::string>() == "NaT";
+  return nat ? Json(std::numeric_limits<std::int64_t>::min()) : value;
+}
+
 std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file) {
   std::vector<std::byte> fill(size_of(dtype));
   if (value.is_null()) return fill;

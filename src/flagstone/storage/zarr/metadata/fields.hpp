@@ -19,6 +19,8 @@ void check_known(const Json& root, std::initializer_list<std::string_view> known
 void check_size(const Shape& shape, Dtype dtype, const char* what, const std::string& file);
 /// One element; null is zero.
 std::vector<std::byte> parse_fill(const Json& value, Dtype dtype, const std::string& file);
+/// The fill value of counts of time as that of their int64: "NaT" is the least one.
+Json fill_of_times(const Json& value);
 /// The inverse, but for the payload of NaNs.
 Json fill_json(const std::vector<std::byte>& fill, Dtype dtype);
 /// Appends a step; refuses what this build cannot undo.

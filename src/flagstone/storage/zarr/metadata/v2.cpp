@@ -13,8 +13,8 @@ namespace {
 
 using namespace metadata_json;
 
-/// "<f4" as NumPy writes it: byte order, kind, bytes.
-void parse_dtype(const Json& root, ArrayMetadata& metadata, const std::string& file) {
+/// "<f4" as NumPy writes it: byte order, kind, bytes. Whether it counts time: datetime64, timedelta64.
+bool parse_dtype(const Json& root, ArrayMetadata& metadata, const std::string& file) {
   if (!member(root, "dtype", file).is_string())
     refuse(file, "dtype " + root["dtype"].dump() + " is a structure; plain numbers are read.");
   const std::string text = name_in(root, "dtype", file);
@@ -34,7 +34,12 @@ void parse_dtype(const Json& root, ArrayMetadata& metadata, const std::string& f
     if (!known(row.kind, row.digits)) continue;
     metadata.dtype = row.dtype;
     metadata.codec.big_endian = text[0] == '>' && size_of(row.dtype) > 1;
-    return;
+    return false;
+  }
+  if (text.size() > 3 && (text[1] == 'M' || text[1] == 'm') && text[2] == '8') {  // counts of the unit behind it
+    metadata.dtype = Dtype::int64;
+    metadata.codec.big_endian = text[0] == '>';
+    return true;
   }
   refuse(file, "dtype '" + text + "' is not supported; use a plain number type.");
 }
@@ -113,7 +118,7 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
   metadata.version = 2;
   if (member(root, "zarr_format", file) != 2) refuse(file, "a .zarray must say zarr_format 2.");
   metadata.shape = extents_in(root, "shape", 0, file);
-  parse_dtype(root, metadata, file);
+  const bool times = parse_dtype(root, metadata, file);
   check_size(metadata.shape, metadata.dtype, "an array", file);
   metadata.chunks = extents_in(root, "chunks", 1, file);
   if (metadata.chunks.size() != metadata.shape.size()) refuse(file, "shape and chunks differ in dimensions.");
@@ -128,7 +133,8 @@ ArrayMetadata parse(const Json& root, const std::string& file) {
     metadata.separator = separator[0];
   }
   metadata.fill_known = !member(root, "fill_value", file).is_null();
-  metadata.fill = parse_fill(number_in(member(root, "fill_value", file)), metadata.dtype, file);
+  const Json fill = number_in(member(root, "fill_value", file));
+  metadata.fill = parse_fill(times ? fill_of_times(fill) : fill, metadata.dtype, file);
   parse_codecs(root, metadata, file);
   return metadata;
 }

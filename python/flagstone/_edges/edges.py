@@ -1,0 +1,149 @@
+"""Lists of edges on disk, as sparse matrices."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import path_text, storage_error
+from .._errors.regular import check_regular
+from .._lazy.join import concat
+from .._runtime.call import Call
+from .._sort.stretches import Stretch, length_of, part
+from .._sort.unique import unique_inverse
+from .._sparse.array import SparseArray
+from .coo import built, check_duplicates
+from .spool import spooled
+from .text import Lines
+
+__all__ = ["open_edges"]
+
+_STEP = 1 << 17  # rows of a .npy file that are taken at a time
+
+
+def _of_npy(call: Call, path: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield the columns of a matrix of two or three columns."""
+    array = Array(_core.open_npy(path), "r")
+    if array.ndim != 2 or array.shape[1] not in (2, 3):
+        raise ShapeError(
+            f"{call.who}: '{path}' is {shape_text(array.shape)}; rows of two or three columns are needed."
+        )
+    if array.dtype.kind not in "iu":
+        raise FormatError(f"{call.who}: '{path}' is {array.dtype.name}; whole numbers are needed.")
+    for first in range(0, array.shape[0], _STEP):
+        rows = part(call, array, first, min(first + _STEP, array.shape[0]))
+        yield tuple(np.ascontiguousarray(rows[:, i]) for i in range(array.shape[1]))
+
+
+def _file(who: str, path: Any) -> str:
+    """Return the path of a file that is there."""
+    place = path_text(who, path)
+    if not os.path.exists(place):
+        raise storage_error(f"{who}: '{place}' does not exist.", errno.ENOENT, place)
+    if os.path.isdir(place):
+        raise FormatError(f"{who}: '{place}' is a directory; name a file of edges (fl.open opens arrays).")
+    check_regular(who, place)  # a pipe cannot be read twice
+    return place
+
+
+def _without_loops(blocks: Iterator[tuple[NDArray[Any], ...]]) -> Iterator[tuple[NDArray[Any], ...]]:
+    for block in blocks:
+        kept = block[0] != block[1]
+        yield tuple(one[kept] for one in block)
+
+
+def _dense(call: Call, columns: list[Any]) -> tuple[list[Any], Array]:
+    """Return rows and columns as numbers 0 … n−1 in the order of their ids, and the ids."""
+    number = columns[0].shape[0]
+    ids, inverse = unique_inverse(concat(columns[:2]), memory=call.memory)
+    call.begin()
+    step = length_of(call, max(1, number), 32)
+    made = []
+    for begin in (0, number):
+        half = Stretch(call, "ids", (number,), np.int64)
+        for first in range(begin, begin + number, step):
+            half.append(part(call, inverse, first, min(first + step, begin + number)))
+        made.append(half.close())
+    return [*made, *columns[2:]], ids
+
+
+def open_edges(
+    path: str | os.PathLike[str], *, duplicates: str = "sum", symmetric: bool = False, ids: str = "keep",
+    loops: bool = True, memory: int | str | None = None,
+) -> SparseArray:  # fmt: skip
+    """Open a list of edges as a sparse matrix, imported in fixed memory.
+
+    Parameters
+    ----------
+    path : path
+        Text, ``.gz`` too, of two ids a line, or of two ids and a value, with blanks, tabs or commas between
+        them; lines that begin with ``#`` or ``%`` are comments. UCI's docword (known by its three header
+        lines, counted from 1). ``.npy``: whole numbers, two or three columns.
+    duplicates : {"sum", "first", "error"}
+        As for `from_coo`. Without values every edge counts 1.
+    symmetric : bool
+        Every edge also the other way round, loops once.
+    ids : {"keep", "dense"}
+        As they are: the matrix is square, one more than the largest id. Or made 0 … n−1 in their order: the
+        old ones are ``A.ids``.
+    loops : bool
+        Keep edges from a vertex to itself.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    SparseArray
+        Canonical CSR in scratch, until the handle dies; ``A.ids`` is an Array where ids were made dense.
+
+    Raises
+    ------
+    FormatError
+        A line has another number of columns, or no number where one is needed: names line and column; an id
+        is negative, or so large that the disk does not hold pointers up to it; a docword file was cut; the
+        file is MatrixMarket, a directory, or named ``.gz`` and no gzip.
+    StorageError
+        The file does not exist, or may not be read.
+    ShapeError
+        A ``.npy`` file has not two or three columns.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    Reads the file once, writes its columns to scratch, then as `from_coo`. Dense ids: a sort of all ids with
+    their places and one of numbers back to these (`unique_inverse`); no table of ids is held in memory.
+    """
+    who = "open_edges"
+    call = Call(who, memory)
+    if ids not in ("keep", "dense"):
+        raise ValueError(f"{who}: ids is {ids!r}; choose 'keep' or 'dense'.")
+    check_duplicates(who, duplicates)
+    place = _file(who, path)
+    shape = None
+    if place.endswith(".npy"):
+        blocks: Any = _of_npy(call, place)
+    else:
+        lines = Lines(who, place)
+        blocks, shape = lines.blocks(), lines.shape
+    if shape is not None and (symmetric or ids == "dense" or not loops):
+        raise ShapeError(
+            f"{who}: '{place}' counts words of documents, which are no vertices of one kind; leave out "
+            "symmetric=, ids= and loops=."
+        )
+    columns = spooled(call, blocks if loops else _without_loops(blocks))
+    columns = columns or [np.empty(0, np.int64)] * 2
+    old = None
+    if ids == "dense" and columns[0].shape[0]:
+        columns, old = _dense(call, columns)
+    matrix = built(call, columns, None, shape, duplicates, symmetric, None, square=shape is None)
+    matrix.ids = old
+    return matrix

@@ -1,0 +1,108 @@
+"""Blocks of entries whose number nobody knows, kept in scratch as one long array a column."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
+from .._runtime.call import Call
+from .._scratch.scratch import Result
+
+__all__ = ["check_id", "check_ids", "columns_of", "spooled"]
+
+
+def columns_of(who: str, block: Any, number: int | None = None) -> list[Any]:
+    """Return (rows, columns) or (rows, columns, values) of one block, checked."""
+    called = "entries" if number is None else f"block {number}"
+    if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+        raise TypeError(
+            f"{who}: {called} is {type(block).__name__}; (rows, columns) or (rows, columns, values) is "
+            "needed."
+        )
+    columns = [one if isinstance(one, Array) else np.asarray(one) for one in block]
+    for name, one in zip(("rows", "columns", "values"), columns, strict=False):
+        if one.ndim != 1 or one.shape != columns[0].shape:
+            its = "" if name == "rows" else f" and its rows {_told(columns[0])}"
+            needed = "one dimension is" if name == "rows" else "one dimension and one length are"
+            raise ShapeError(f"{who}: the {name} of {called} are {_told(one)}{its}; {needed} needed.")
+        if name != "values" and one.dtype.kind not in "iu" and one.shape != (0,):
+            raise TypeError(f"{who}: the {name} of {called} are {one.dtype.name}; whole numbers are needed.")
+    return columns
+
+
+def _told(column: Any) -> str:
+    return shape_text(column.shape) if column.ndim else "one number"
+
+
+def check_id(who: str, largest: int, called: str) -> None:
+    """Refuse an id that int64 does not hold: it would become a negative one."""
+    if largest >= 1 << 63:
+        raise ShapeError(f"{who}: {called} has the id {largest}; ids below 2**63 are needed.")
+
+
+def check_ids(who: str, columns: Sequence[Any], called: str) -> None:
+    """Refuse, of ids in memory, those that int64 does not hold."""
+    for one in columns[:2]:
+        if isinstance(one, np.ndarray) and one.dtype == np.uint64 and len(one):
+            check_id(who, int(one.max()), called)
+
+
+def spooled(call: Call, blocks: Iterable[Any], dtype: np.dtype[Any] | None = None) -> list[Any]:
+    """Write the blocks down, column by column; ids as int64, values as `dtype` or as in the first block."""
+    places: list[Result] = []
+    files: list[Any] = []
+    dtypes: list[np.dtype[Any]] = []
+    length = 0
+    try:
+        for number, block in enumerate(blocks):
+            columns = columns_of(call.who, block, number)
+            if not files:
+                dtypes = [np.dtype(np.int64)] * 2
+                dtypes += [dtype or one.dtype.newbyteorder("=") for one in columns[2:]]
+                for _ in columns:
+                    places.append(call.result("entries", 0))
+                    files.append(open(places[-1].path, "wb"))  # noqa: SIM115
+            if len(columns) != len(files):
+                raise ShapeError(
+                    f"{call.who}: block {number} has {len(columns)} columns and the first {len(files)}; all "
+                    "need the same."
+                )
+            columns = [np.asarray(one) for one in columns]
+            check_ids(call.who, columns, f"block {number}")
+            if dtype is None and len(columns) == 3:
+                _check_values(call.who, columns[2], dtypes[2], number)
+            for file, column, kind in zip(files, columns, dtypes, strict=True):
+                file.write(np.ascontiguousarray(column, kind).data)
+            length += columns[0].shape[0]
+    finally:
+        for file in files:
+            file.close()
+    return [_opened(place, kind, length) for place, kind in zip(places, dtypes, strict=True)]
+
+
+def _check_values(who: str, values: NDArray[Any], kind: np.dtype[Any], number: int) -> None:
+    """Refuse values that the dtype of the first block would cut; those of float64 may lose digits."""
+    fit = not len(values) or np.can_cast(values.dtype, kind, "same_kind")
+    if fit and len(values) and kind.kind in "iu" and not np.can_cast(values.dtype, kind):
+        held = np.iinfo(kind)
+        fit = held.min <= int(values.min()) and int(values.max()) <= held.max
+    if not fit:
+        raise ShapeError(
+            f"{who}: the values of block {number} are {values.dtype.name} and do not fit into those of the "
+            f"first block, {kind.name}; give dtype={values.dtype.name!r}."
+        )
+
+
+def _opened(place: Result, dtype: np.dtype[Any], length: int) -> Any:
+    if length == 0 or not os.path.exists(place.path):
+        return np.empty(0, dtype)
+    made = Array(_core.open_raw(place.path, dtype.name, [length]), "r")
+    place.tie(made)
+    return made

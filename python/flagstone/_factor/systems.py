@@ -1,0 +1,138 @@
+"""Systems of linear equations as routines: with factors that are there, and by factoring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from .._array.array import shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._expression.operand import lazy_operand
+from .._linalg.operands import as_factored
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Routine
+from .cholesky import cholesky_flops
+from .diagonal import FactorDiagonal
+from .lu import lu_flops
+from .right import Right
+
+__all__ = ["Solve", "kind_of", "matrix", "solver", "triangle"]
+
+_GENERAL = (
+    "gen", "general", "sym", "symmetric", "her", "hermitian", "diagonal", "tridiagonal", "banded",
+)  # fmt: skip
+
+
+class Solve(Routine[Any]):
+    """The checked arguments of one solve with factors that are there."""
+
+    def __init__(
+        self, call: Call, matrix: Operand, factors: Any, b: Any, out: Any, warns: bool = True
+    ) -> None:
+        """`warns`: whether of a condition that the diagonal of the factor tells."""
+        self.matrix, self.factors, self.warns = matrix, factors, warns
+        self.right = Right(call, b, out, matrix.dtype)
+        self.diagonal = FactorDiagonal(matrix.shape[0], matrix.dtype, len(factors) == 2)
+        _core.check_substitute(call.who, factors[0], self.right.b.factor)
+        super().__init__(call, [self.right.place])
+        call.on(*matrix.paths, *self.right.b.paths)
+        call.outputs = 0 if self.right.place.in_memory else 1
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        by = f"{shape_text(self.matrix.shape)} by {shape_text(self.right.b.shape)}"
+        return f"{self.call.who} {by}, {self.matrix.dtype}"
+
+    def how(self, job: Any) -> How:
+        """Say how the job does it."""
+        return How("substitution", len(self.factors))
+
+    def job(self, at: At) -> _core.Job:
+        """Return the job that writes each place where `at` says."""
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.substitute_job(self.call.who, self.factors, b, x, self.diagonal.core)
+
+    @property
+    def beside(self) -> int:
+        """Bytes of ordinary memory that the results take."""
+        return super().beside + self.diagonal.values.nbytes
+
+    def result(self, job: Any) -> Any:
+        """Publish the result and return what the caller gets."""
+        if self.warns:
+            self.diagonal.warn(self.call.who)
+        return self.right.solution(super().result(job))
+
+
+class _SolveDefinite(Solve):
+    """The checked arguments of one solve that factors."""
+
+    def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
+        super().__init__(call, matrix, [_core.TriangularOperand(matrix.factor, True, False)], b, out)
+        self.diagonal.squared = True
+        call.scratch_bytes["factor"] = matrix.shape[0] ** 2 * matrix.dtype.itemsize
+
+    def how(self, job: Any) -> How:
+        return How("Cholesky")
+
+    def job(self, at: At) -> _core.Job:
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.solve_definite_job(self.matrix.factor, b, x, self.diagonal.core)
+
+    def effort(self) -> tuple[float, float]:
+        return cholesky_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
+
+
+class _SolveGeneral(_SolveDefinite):
+    """The checked arguments of one solve that factors what is only known to be square."""
+
+    def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
+        super().__init__(call, matrix, b, out)
+        self.diagonal.squared = False
+
+    def how(self, job: Any) -> How:
+        return How("LU")
+
+    def job(self, at: At) -> _core.Job:
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.solve_general_job(self.matrix.factor, b, x, self.diagonal.core)
+
+    def effort(self) -> tuple[float, float]:
+        return lu_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
+
+
+def matrix(call: Call, a: Any) -> Operand:
+    """Return a matrix as the core takes it."""
+    return Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
+
+
+def triangle(given: Operand, lower: bool, trans: int, unit: bool = False) -> _core.TriangularOperand:
+    """Return a triangle of a matrix, of its transpose (1) or its adjoint (2)."""
+    turned, conjugated = trans > 0, trans == 2 and given.dtype.kind == "c"
+    seen = _core.Operand(given.core, given.transposed != turned, given.conjugated != conjugated)
+    return _core.TriangularOperand(seen, lower != turned, unit)
+
+
+def kind_of(call: Call, assume_a: str) -> str:
+    """Return which algorithm SciPy's word for a matrix asks for: "pos", "lower", "upper" or "gen"."""
+    if assume_a in ("lower triangular", "upper triangular"):
+        return assume_a.split()[0]
+    if assume_a in ("pos", "positive definite"):
+        return "pos"
+    if assume_a in _GENERAL:
+        return "gen"
+    raise ShapeError(
+        f"{call.who}: assume_a is {assume_a!r}; one of 'pos', 'lower triangular', 'upper triangular', "
+        f"{', '.join(map(repr, _GENERAL))} is needed."
+    )
+
+
+def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
+    """Return the checked call of the algorithm for what is known of `a`."""
+    kind = kind_of(call, assume_a)
+    if kind in ("lower", "upper"):
+        given = matrix(call, a)
+        return Solve(call, given, [_core.TriangularOperand(given.factor, kind == "lower", False)], b, out)
+    return (_SolveDefinite if kind == "pos" else _SolveGeneral)(call, matrix(call, a), b, out)

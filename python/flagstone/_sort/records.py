@@ -1,0 +1,142 @@
+"""Several arrays of one length, sorted together by the first or by several of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._output.place import Place
+from .._output.replaceable import check_apart
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .order import check_flags, stored
+
+__all__ = ["Records", "sort_by"]
+
+_CHUNK = 4 << 20
+
+
+class Records(Routine[Any]):
+    """Elements of several arrays at one place, sorted as one.
+
+    `kept`: whether the elements of each are wanted, and behind them whether the places they come from are.
+    """
+
+    def __init__(
+        self, call: Call, given: Sequence[Any], keys: int, descending: bool, kept: Sequence[bool],
+        outs: Sequence[Any],
+    ) -> None:  # fmt: skip
+        super().__init__(call)
+        self.sources = [Operand.of(one) for one in given]
+        self.keys, self.descending = keys, descending
+        self.length = self.sources[0].shape[0]
+        dtypes = [*(np.dtype(one.dtype) for one in self.sources), np.dtype(np.int64)]
+        # One length of chunks for all, or a tile would be as long as their least common multiple.
+        widest = max(dtype.itemsize for dtype in dtypes)
+        chunks = [max(1, min(_CHUNK // widest, 1 << max(0, self.length - 1).bit_length()))]
+        self.targets: list[Place | None] = [
+            Place(call, (self.length,), dtype, out, chunks) if wanted else None
+            for dtype, wanted, out in zip(dtypes, kept, outs, strict=True)
+        ]
+        self.places = [place for place in self.targets if place is not None]
+        call.outputs = sum(not place.in_memory for place in self.targets if place is not None)
+        call.on(*(one.core.path for one in self.sources))
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        names = ", ".join(np.dtype(one.dtype).name for one in self.sources)
+        return f"{self.call.who} {self.length} records of {names}"
+
+    def how(self, job: Any) -> How:
+        """Say how they are sorted."""
+        return How("external sort" if job.runs > 1 else "in memory", job.passes, job.why)
+
+    def job(self, at: At) -> _core.Job:
+        """Return the sort as a job."""
+        targets = [None if place is None else at(place) for place in self.targets]
+        return _core.sort_by_job([one.core for one in self.sources], self.keys, self.descending, targets)
+
+    def result(self, job: Any) -> list[Any]:
+        """Publish what was wanted."""
+        return [place.close() for place in self.targets if place is not None]
+
+
+def _outs(who: str, out: Any, number: int) -> list[Any]:
+    if out is None:
+        return [None] * number
+    if isinstance(out, (str, os.PathLike, Array, np.ndarray)) or not isinstance(out, Sequence):
+        raise TypeError(f"{who}: out is {type(out).__name__}; a list with a place for each array is needed.")
+    if len(out) != number:
+        raise ShapeError(
+            f"{who}: out has {len(out)} places and there are {number} arrays; one each is needed."
+        )
+    check_apart(who, out)
+    return list(out)
+
+
+@routine
+def sort_by(
+    arrays: Sequence[Any], /, keys: int = 1, *, descending: bool = False, out: Sequence[Any] | None = None,
+    memory: int | str | None = None,
+) -> Prepared[list[Any]]:  # fmt: skip
+    """Sort several arrays of one length together, by the first or by several of them.
+
+    Parameters
+    ----------
+    arrays : sequence of Array, Expression or ndarray
+        Of one dimension and one length; of any dtypes. Lazy expressions are stored in scratch first.
+    keys : int
+        By how many of them, the first one first: ties by the next one, then by place.
+    descending : bool
+        The largest keys first; NaN stays last.
+    out : sequence of path, Array, ndarray or None, optional
+        Where each goes. Default: scratch.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call, as "4GiB".
+
+    Returns
+    -------
+    list of Array
+        As many as were given, of their dtypes.
+
+    Raises
+    ------
+    ShapeError
+        Lengths differ, there are more dimensions than one, or `out` does not agree or names a place twice.
+    ValueError
+        `keys` is not between 1 and the number of arrays.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    Reads and writes every array once, and where they do not fit into memory their records once more (`sort`
+    says when twice more). O(n log n) steps. Stable.
+    """
+    call = Call("sort_by", memory)
+    if isinstance(arrays, (Array, np.ndarray, str)) or not isinstance(arrays, Sequence):
+        raise TypeError(f"sort_by: arrays is {type(arrays).__name__}; a list of arrays is needed.")
+    if not arrays:
+        raise ShapeError("sort_by: arrays is empty; one array at least is needed.")
+    check_flags("sort_by", descending=descending)
+    if not isinstance(keys, (int, np.integer)) or not 1 <= keys <= len(arrays):
+        raise ValueError(
+            f"sort_by: keys is {keys!r}; between 1 and {len(arrays)}, the arrays given, is needed."
+        )
+    given = [stored(call, one) for one in arrays]
+    for number, one in enumerate(given):
+        if one.ndim != 1 or one.shape != given[0].shape:
+            raise ShapeError(
+                f"sort_by: array {number} is {shape_text(one.shape)} and the first "
+                f"{shape_text(given[0].shape)}; one dimension and one length are needed."
+            )
+    outs = _outs("sort_by", out, len(given))
+    return Records(call, given, int(keys), bool(descending), [True] * len(given) + [False], [*outs, None])

@@ -1,0 +1,144 @@
+"""What a SparseArray makes of itself and of others: sums, triangles, its diagonal, norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array.dispatch import dispatch
+from .._errors.classes import ShapeError
+from .._runtime.call import Call
+from .row_blocks import row_blocks, rows_bytes
+
+__all__ = ["SparseAlgebra"]
+
+_ENTRY = 24  # bytes that looking at an entry takes: its row, its column, whether they meet
+
+
+def _is_sparse(other: Any) -> bool:
+    return isinstance(other, SparseAlgebra)
+
+
+class SparseAlgebra:
+    """The part of `SparseArray` that makes other matrices.
+
+    Those are written, to `out` or into scratch, in fixed memory; `flagstone.sparse` has the same as functions
+    with plans.
+    """
+
+    shape: Any
+    dtype: Any
+    _transposed: bool
+
+    @property
+    def H(self) -> Any:
+        """The conjugate transpose: of real values the transpose, a view."""
+        return self.T  # type: ignore[attr-defined]
+
+    def conj(self) -> Any:
+        """Return the complex conjugate: of real values the matrix itself."""
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return self._with("add", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with("add", other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with("subtract", other)
+
+    def _with(self, verb: str, other: Any) -> Any:
+        if hasattr(other, "tocsr"):
+            raise TypeError(
+                f"{verb}: the other operand is a sparse matrix in memory ({type(other).__name__}); "
+                "fl.from_blocks([it]) makes a SparseArray of it."
+            )
+        return dispatch().sparse(verb)(self, other) if _is_sparse(other) else NotImplemented
+
+    def tril(self, k: int = 0, *, out: Any = None, memory: int | str | None = None) -> Any:
+        """Return the elements on and below the k-th diagonal: `flagstone.sparse.tril`."""
+        return dispatch().sparse("tril")(self, k, out=out, memory=memory)
+
+    def triu(self, k: int = 0, *, out: Any = None, memory: int | str | None = None) -> Any:
+        """Return the elements on and above the k-th diagonal: `flagstone.sparse.triu`."""
+        return dispatch().sparse("triu")(self, k, out=out, memory=memory)
+
+    def above(self, threshold: float, *, out: Any = None, memory: int | str | None = None) -> Any:
+        """Return the stored values that are more than `threshold`: `flagstone.sparse.above`."""
+        return dispatch().sparse("above")(self, threshold, out=out, memory=memory)
+
+    def diagonal(self, k: int = 0, *, memory: int | str | None = None) -> NDArray[Any]:
+        """Return the k-th diagonal, as an ndarray of the matrix's dtype.
+
+        Parameters
+        ----------
+        k : int
+            0: the main diagonal; above it positive.
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+
+        Raises
+        ------
+        ShapeError
+            There is no such diagonal.
+
+        Notes
+        -----
+        Reads the matrix once (`stored_bytes`); no flops.
+        """
+        m, n = self.shape
+        if not -m < k < n and 0 not in self.shape:
+            raise ShapeError(
+                f"diagonal: k is {k} and the matrix is {m} x {n}; between {1 - m} and {n - 1} is needed."
+            )
+        call = Call("diagonal", memory)
+        length = max(0, min(m + min(k, 0), n - max(k, 0)))
+        seen: Any = self
+        nbytes = length * self.dtype.itemsize
+        call.room("the diagonal and rows of the matrix", nbytes + rows_bytes(seen, _ENTRY))
+        offset = -k if self._transposed else k  # in what is stored
+        with call.measured(f"diagonal {m} x {n} sparse", "row blocks") as moved:
+            found = np.zeros(length, self.dtype)
+            for row, pointers, columns, values in row_blocks(call, seen, beside=_ENTRY):
+                rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
+                on = columns.astype(np.int64) == rows + offset
+                found[np.minimum(rows[on], columns[on])] = values[on]
+                del rows, on, columns, values  # before the memory is given back
+            moved.bytes_read = seen.stored_bytes
+        return found
+
+    def norm(self, ord: str | float | None = None, *, memory: int | str | None = None) -> float:
+        """Return a norm, as SciPy's `scipy.sparse.linalg.norm` does.
+
+        Parameters
+        ----------
+        ord : {"fro", 1, inf, "max"}, optional
+            Frobenius (the default); the largest sum of magnitudes of a column (1) or of a row (inf); the
+            largest magnitude ("max").
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+
+        Raises
+        ------
+        ShapeError
+            Another order: the 2-norm is the largest singular value.
+
+        Notes
+        -----
+        Reads the matrix once; sums are compensated, in float64. Values whose squares leave the range of
+        float64 give inf or 0 in the Frobenius norm.
+        """
+        seen: Any = self
+        if 0 in self.shape:
+            return 0.0
+        if ord in (None, "fro"):
+            return float(np.sqrt(float(seen.astype(np.float64).map("square").sum(memory=memory))))
+        if ord not in (1, np.inf, "max"):
+            raise ShapeError(f"norm: ord is {ord!r}; 'fro', 1, inf or 'max' is needed.")
+        magnitudes = abs(seen)
+        if ord == "max":
+            return float(magnitudes.max(memory=memory))
+        return float(np.max(np.asarray(magnitudes.sum(0 if ord == 1 else 1, memory=memory))))

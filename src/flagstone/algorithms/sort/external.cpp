@@ -1,0 +1,219 @@
+#include "flagstone/algorithms/sort/external.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flagstone/algorithms/sort/runs.hpp"
+#include "flagstone/base/bytes.hpp"
+
+namespace flagstone::sort {
+namespace {
+
+constexpr Index piece_bytes = 4 * MiB;  // of an input without stored units: a request of this size fills a disk
+
+/// The records of a task in memory: those that come, and where they are sorted.
+std::uint64_t memory_of(const kernel::RecordOrder& order, Index records) {
+  return align_up(static_cast<std::uint64_t>(records) * order.width(), 64) + order.work_bytes(records);
+}
+std::byte* work_in(const kernel::RecordOrder& order, std::byte* memory, Index records) {
+  return memory + align_up(static_cast<std::uint64_t>(records) * order.width(), 64);
+}
+
+/// What a task writes: elements of the outputs, or blocks of a run and the last record of each.
+struct Sink {
+  std::vector<LaneTile> elements;
+  struct Block {
+    std::uint32_t access = 0;
+    Index first = 0, records = 0;
+  };
+  std::vector<Block> blocks;
+  std::uint32_t lasts = 0;
+};
+
+class Builder {
+ public:
+  Builder(Graph& graph, const Job& job, const Scheme& scheme)
+      : graph_(graph), job_(job), scheme_(scheme), width_(job.order->width()) {}
+
+  void run() {
+    if (scheme_.runs == 1) {
+      TaskSpec task;
+      const Sink sink = to_outputs(task, 0, job_.records);
+      return form(std::move(task), sink, 0, job_.records);
+    }
+    auto runs = std::make_unique<Runs>(graph_, job_.records, width_, scheme_.block);
+    for (Index first = 0; first < job_.records; first += scheme_.run) {
+      const Index records = std::min(scheme_.run, job_.records - first);
+      TaskSpec task;
+      const Sink sink = to_run(task, *runs, runs->begin(records), 0, records);
+      form(std::move(task), sink, first, records);
+    }
+    while (static_cast<Index>(runs->all().size()) > scheme_.fan) {
+      auto longer = std::make_unique<Runs>(graph_, job_.records, width_, scheme_.block);
+      for (std::size_t r = 0; r < runs->all().size(); r += static_cast<std::size_t>(scheme_.fan)) {
+        const auto group = std::span(runs->all())
+                               .subspan(r)
+                               .first(std::min(static_cast<std::size_t>(scheme_.fan), runs->all().size() - r));
+        Index records = 0;
+        for (const Runs::Run& run : group) records += run.records;
+        const Runs::Run made = longer->begin(records);
+        const Index tile = std::max<Index>(1, scheme_.tile / scheme_.block) * scheme_.block;
+        merge(*runs, group, tile, [&, made](TaskSpec& task, Index first, Index number) {
+          return to_run(task, *longer, made, first, number);
+        });
+      }
+      graph_.barrier();  // the shorter ones, and what they take of scratch, are gone
+      runs = std::move(longer);
+    }
+    merge(*runs, runs->all(), scheme_.tile,
+          [&](TaskSpec& task, Index first, Index records) { return to_outputs(task, first, records); });
+  }
+
+ private:
+  /// Whole stored units of the outputs.
+  Sink to_outputs(TaskSpec& task, Index first, Index records) {
+    Sink sink;
+    for (Index at = 0; at < records; at += scheme_.unit)
+      for (std::size_t i = 0; i < job_.to.size(); ++i) {
+        const Index elements = std::min(scheme_.unit, records - at);
+        sink.elements.push_back({static_cast<std::uint32_t>(task.accesses.size()), i, at, elements, 0});
+        task.accesses.push_back(once(write({job_.to[i].array, job_.to[i].box(first + at, elements)})));
+      }
+    return sink;
+  }
+
+  Sink to_run(TaskSpec& task, const Runs& runs, const Runs::Run& run, Index first, Index records) {
+    Sink sink;
+    const Index begin = first / scheme_.block, number = ceil_div(records, scheme_.block);
+    for (Index b = 0; b < number; ++b) {
+      sink.blocks.push_back(
+          {static_cast<std::uint32_t>(task.accesses.size()), b * scheme_.block, runs.records_of(run, begin + b)});
+      task.accesses.push_back(again(write(runs.records(run, begin + b))));
+    }
+    sink.lasts = static_cast<std::uint32_t>(task.accesses.size());
+    task.accesses.push_back(write(runs.lasts(run, begin, number)));
+    return sink;
+  }
+
+  /// Reads elements [first, first + records), sorts them.
+  void form(TaskSpec task, const Sink& sink, Index first, Index records) {
+    std::vector<LaneTile> parts;
+    for (std::size_t i = 0; i < job_.from.size(); ++i) {
+      const Lane& lane = job_.from[i];
+      if (!lane.array) continue;
+      const Index origin = lane.start[lane.axis], unit = lane.unit();
+      const Index piece = unit > 0 ? unit : std::max<Index>(1, piece_bytes / static_cast<Index>(lane.item()));
+      for (Index at = first; at < first + records;) {
+        const Index end = std::min((at + origin) / piece * piece + piece - origin, first + records);
+        parts.push_back({static_cast<std::uint32_t>(task.accesses.size()), i, at - first, end - at, 0});
+        task.accesses.push_back(read({lane.array, lane.box(at, end - at)}));
+        at = end;
+      }
+    }
+    const auto memory = static_cast<std::uint32_t>(task.accesses.size());
+    task.accesses.push_back(scratch(memory_of(*job_.order, records)));
+    task.body = [=, order = job_.order, lanes = job_.from, to = job_.to](std::span<const Tile> tiles) {
+      std::byte* gathered = tiles[memory].data;
+      for (const Lane& lane : lanes)
+        if (!lane.array) number_records(lane, first, records, order->width(), gathered);
+      for (const LaneTile& part : parts) to_records(lanes, part, tiles, order->width(), gathered);
+      deliver(*order, to, sink, tiles, order->sort(gathered, records, work_in(*order, gathered, records)));
+    };
+    add("sort_run", std::move(task), records);
+  }
+
+  template <class Into>
+  void merge(const Runs& runs, std::span<const Runs::Run> group, Index tile, const Into& into) {
+    Parting parting(graph_, *job_.order, runs, group);
+    Index records = 0;
+    for (const Runs::Run& run : group) records += run.records;
+    std::vector<Index> at(group.size(), 0);
+    for (Index first = 0; first < records; first += tile) {
+      const Index number = std::min(tile, records - first);
+      const std::vector<Index> next = parting.at(first + number);
+      TaskSpec task;
+      const Sink sink = into(task, first, number);
+      merge_tile(std::move(task), sink, runs, group, at, next, number);
+      at = next;
+    }
+    graph_.barrier();  // the places, and what is charged for them, go with `parting`
+  }
+
+  void merge_tile(TaskSpec task, const Sink& sink, const Runs& runs, std::span<const Runs::Run> group,
+                  const std::vector<Index>& from, const std::vector<Index>& to, Index records) {
+    struct Part {
+      std::uint32_t access = 0;
+      Index skipped = 0, records = 0;
+    };
+    std::vector<Part> parts;
+    std::vector<Index> ends;
+    Index end = 0;
+    for (std::size_t r = 0; r < group.size(); ++r) {
+      for (Index place = from[r]; place < to[r];) {
+        const Index block = place / scheme_.block, behind = block * scheme_.block + runs.records_of(group[r], block);
+        const Index stop = std::min(behind, to[r]);
+        parts.push_back({static_cast<std::uint32_t>(task.accesses.size()), place % scheme_.block, stop - place});
+        const Access access = read(runs.records(group[r], block));
+        task.accesses.push_back(stop == behind ? last(access) : again(access));
+        place = stop;
+      }
+      if (from[r] < to[r]) ends.push_back(end += to[r] - from[r]);
+    }
+    const auto memory = static_cast<std::uint32_t>(task.accesses.size());
+    task.accesses.push_back(scratch(memory_of(*job_.order, records)));
+    // How runs part is known by then alone: a task takes what the worst would, so that a plan knows its memory.
+    const std::size_t most = static_cast<std::size_t>(records / scheme_.block) + 2 * group.size() + 1;
+    if (parts.size() < most)
+      task.accesses.push_back(scratch((most - parts.size()) * static_cast<std::size_t>(scheme_.block) * width_));
+    task.body = [=, order = job_.order, outputs = job_.to](std::span<const Tile> tiles) {
+      std::byte* gathered = tiles[memory].data;
+      std::byte* next = gathered;
+      const std::size_t width = order->width();
+      for (const Part& part : parts) {
+        const auto bytes = static_cast<std::size_t>(part.records) * width;
+        std::memcpy(next, tiles[part.access].data + static_cast<std::size_t>(part.skipped) * width, bytes);
+        next += bytes;
+      }
+      deliver(*order, outputs, sink, tiles, order->merge(gathered, ends, work_in(*order, gathered, records)));
+    };
+    add("sort_merge", std::move(task), records);
+  }
+
+  static void deliver(const kernel::RecordOrder& order, const std::vector<Lane>& to, const Sink& sink,
+                      std::span<const Tile> tiles, const std::byte* sorted) {
+    const std::size_t width = order.width();
+    for (const LaneTile& part : sink.elements) from_records(to, part, tiles, width, sorted);
+    std::byte* lasts = sink.blocks.empty() ? nullptr : tiles[sink.lasts].data;
+    for (const Sink::Block& block : sink.blocks) {
+      const std::byte* from = sorted + static_cast<std::size_t>(block.first) * width;
+      std::memcpy(tiles[block.access].data, from, static_cast<std::size_t>(block.records) * width);
+      std::memcpy(lasts, from + static_cast<std::size_t>(block.records - 1) * width, width);
+      lasts += width;
+    }
+  }
+
+  void add(const char* name, TaskSpec task, Index records) {
+    task.name = name;
+    task.cost.bytes_touched = sort_bytes * static_cast<double>(records) * static_cast<double>(width_);
+    graph_.add(std::move(task));
+  }
+
+  Graph& graph_;
+  const Job& job_;
+  const Scheme& scheme_;
+  std::size_t width_;
+};
+
+}  // namespace
+
+void run(Graph& graph, const Job& job, const Scheme& scheme) {
+  if (job.records == 0) return;
+  graph.trust_order(true);
+  // Each task names hundreds of blocks, and a task a worker and half of one more have room: further ones would only
+  // hold memory that nobody charges.
+  graph.look_ahead(2 * static_cast<std::size_t>(graph.workers()) + 2, true);
+  Builder(graph, job, scheme).run();
+  graph.trust_order(false);
+}
+
+}  // namespace flagstone::sort

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <numeric>
+
+#include "flagstone/algorithms/sort/external.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
+
+namespace flagstone::sort {
+namespace {
+
+constexpr std::uint64_t least_block = 32 * KiB, most_block = 1 * MiB;
+constexpr std::uint64_t flat_unit = 1 * MiB;  // of an output without stored units
+constexpr Index most_fan = 4096;
+constexpr Index blocks_of_run = 4;  // at least so many of each run lie under a tile of the merge
+
+Index unit_of(const Job& job) {
+  Index unit = 1, flat = 1;
+  for (const Lane& lane : job.to) {
+    flat = std::max(flat, static_cast<Index>(flat_unit / lane.item()));
+    if (lane.array.in_memory() || takes_any_box(lane.array)) continue;
+    const Index chunk = std::min(lane.array.chunks()[lane.axis], std::max<Index>(1, job.records));
+    const Index times = chunk / std::gcd(unit, chunk);
+    if (unit > job.records / times) return std::max<Index>(1, job.records);  // one unit, and no product that overflows
+    unit *= times;
+  }
+  return unit == 1 ? flat : ceil_div(std::max<Index>(1, std::min(flat, unit)), unit) * unit;
+}
+
+std::uint64_t bytes_in(const std::vector<Lane>& lanes) {
+  std::uint64_t bytes = 0;
+  for (const Lane& lane : lanes)
+    if (lane.array && !lane.array.in_memory()) bytes += lane.item();
+  return bytes;
+}
+
+}  // namespace
+
+Scheme choose(const Job& job, std::uint64_t budget, int workers) {
+  const Index n = std::max<Index>(1, job.records);
+  const auto width = static_cast<Index>(job.order->width());
+  const auto work = static_cast<Index>(job.order->work_bytes(1024)) / 1024;
+  const auto in = static_cast<Index>(bytes_in(job.from)), out = static_cast<Index>(bytes_in(job.to));
+  Scheme scheme;
+  scheme.unit = std::min(unit_of(job), n);
+  // A task a worker, and half of one on its way.
+  const auto share = static_cast<Index>(static_cast<double>(budget) * 0.85 / (workers + 0.5));
+  const Index in_run = in + 2 * width + work, in_tile = 3 * width + work + out;
+  const auto even = [&](Index most, Index unit) {  // of equal parts, as many as workers at least
+    const Index parts = std::max<Index>(ceil_div(n, most), n * width > static_cast<Index>(4 * MiB) ? workers : 1);
+    return std::max(unit, ceil_div(ceil_div(n, parts), unit) * unit);
+  };
+  scheme.tile = even(std::max(scheme.unit, share / in_tile / scheme.unit * scheme.unit), scheme.unit);
+  const Index least_run = std::max<Index>(1, static_cast<Index>(flat_unit) / width);
+  scheme.run = std::max(least_run, share / in_run);
+  const Index tile_bytes = scheme.tile * width;
+  scheme.fan = std::clamp<Index>(tile_bytes / (blocks_of_run * static_cast<Index>(least_block)), 2, most_fan);
+  const Index runs = std::min(ceil_div(n, scheme.run), scheme.fan);
+  const Index block = std::clamp<Index>(tile_bytes / (blocks_of_run * std::max<Index>(1, runs)),
+                                        static_cast<Index>(least_block), static_cast<Index>(most_block));
+  scheme.block = std::max<Index>(1, block / width);
+  scheme.run = even(std::max(scheme.block, scheme.run / scheme.block * scheme.block), scheme.block);
+  scheme.runs = ceil_div(n, scheme.run);
+  scheme.passes = scheme.runs > 1 ? 2 : 1;
+  for (Index left = scheme.runs; left > scheme.fan; left = ceil_div(left, scheme.fan)) ++scheme.passes;
+  return scheme;
+}
+
+std::string Scheme::why() const {
+  if (runs == 1) return "in memory";
+  std::string told = std::to_string(runs) + " sorted runs";
+  if (passes > 2) told += ", merged " + std::to_string(fan) + " at a time";
+  return told;
+}
+
+}  // namespace flagstone::sort

@@ -1,0 +1,50 @@
+#pragma once
+// Y := alpha op(A) op(X) + beta Y, A sparse and streamed; X and Y on disk or in memory, of any size.
+#include <memory>
+#include <string>
+
+#include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/tiled/operand.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
+
+namespace flagstone::sparse {
+
+/// How the vectors were cut when the graph was built: by then the budget is known.
+struct CsrmmNotes {
+  Index width = 0;   // columns of X and Y in a block
+  Index blocks = 1;  // of columns: A is read once for each
+  Index depth = 0;   // rows of X (of Y where A is transposed) that are held at a time
+  Index stretches = 1;
+  Index reads = 1;  // of A
+  std::string text() const;
+};
+
+struct CsrmmOptions {
+  bool transposed = false;  // op(A) = Aᵀ
+  double alpha = 1, beta = 0;
+  std::shared_ptr<Checkpoint> checkpoint;
+  std::shared_ptr<CsrmmNotes> notes;  // where somebody wants them
+};
+
+/// ShapeError says who does not conform.
+void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x, const linalg::Operand& y);
+
+/// X of any real dtype, Y float32 or float64: that is the precision of the products. `y_in` (null where beta is 0) has
+/// the shape of y's array and may be any array but it. Y's array is written by whole chunks, a chunk once.
+///
+/// An element of A X is one sum in Y's precision, in the order of A's stored columns; one of Aᵀ X is summed so within
+/// each panel of rows, and panels are added up in float64 in a fixed tree. Neither depends on the blocks below.
+///
+/// Cut by columns: blocks of w columns of X (N) or of float64 sums (T) are held, A is read once for each:
+/// ceil(c / w) P + s c (n + m) bytes. Cut by rows of X, where not even one block of columns has room, or where it moves
+/// fewer bytes: for each panel X passes in stretches of `depth` rows, P + panels s c n + s c m bytes, and the panel is
+/// decoded once for each. Of a transposed A stretches of columns are summed up, and A and X are read once for each.
+/// Memory: (w n s or the stretch's) + for each running task a panel as stored, a decoded step and its rows of Y.
+/// 2 nnz c flops.
+void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
+           const CsrmmOptions& options);
+
+/// The chunks of a new Y: rows of a panel (or a power of two of them), 256 columns at most, 4 MiB at most.
+Shape csrmm_chunks(const CsrOperand& a, bool transposed, Index cols, Dtype dtype);
+
+}  // namespace flagstone::sparse

@@ -1,0 +1,179 @@
+#include "flagstone/algorithms/sparse/csrmm_vectors.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+
+namespace flagstone::sparse {
+namespace {
+
+/// The same elements with rows and columns exchanged.
+Tile turned(Tile tile) {
+  std::swap(tile.shape[0], tile.shape[1]);
+  std::swap(tile.strides[0], tile.strides[1]);
+  return tile;
+}
+
+template <class From, class To>
+void combine(double alpha, const Tile& t, double beta, const Tile* old, const Tile& y) {
+  for (Index i = 0; i < y.shape[0]; ++i)
+    for (Index j = 0; j < y.shape[1]; ++j) {
+      From from;
+      std::memcpy(&from, t.data + i * t.strides[0] + j * t.strides[1], sizeof from);
+      double value = alpha * static_cast<double>(from);
+      if (old) {
+        To before;
+        std::memcpy(&before, old->data + i * old->strides[0] + j * old->strides[1], sizeof before);
+        value += beta * static_cast<double>(before);
+      }
+      const To to = static_cast<To>(value);
+      std::memcpy(y.data + i * y.strides[0] + j * y.strides[1], &to, sizeof to);
+    }
+}
+
+/// Y := alpha T + beta Y_in, each element formed in float64 and rounded once.
+void combine(double alpha, const Tile& t, double beta, const Tile* old, const Tile& y) {
+  if (t.dtype == Dtype::float32)
+    combine<float, float>(alpha, t, beta, old, y);
+  else if (y.dtype == Dtype::float32)
+    combine<double, float>(alpha, t, beta, old, y);
+  else
+    combine<double, double>(alpha, t, beta, old, y);
+}
+
+}  // namespace
+
+PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real)
+    : graph_(graph), x_(std::move(x)), real_(real) {
+  const auto item = static_cast<Index>(size_of(real));
+  direct_ = x_.array.in_memory() && !x_.transpose && x_.array.dtype() == real;
+  if (!direct_) return;
+  const Shape& strides = x_.array.store().memory_strides();
+  direct_ = (x_.cols() <= 1 || strides[1] == item) && strides[0] % item == 0 && strides[0] >= 0;
+}
+
+Index PackedVectors::padded(Index cols) const {
+  const Index lanes = 64 / static_cast<Index>(size_of(real_));
+  return direct_ || cols <= lanes / 4 ? cols : ceil_div(cols, lanes) * lanes;
+}
+
+double PackedVectors::staging_bytes() const {
+  const double all = static_cast<double>(count(x_.array.shape())) * static_cast<double>(size_of(x_.array.dtype()));
+  return direct_ ? 0 : std::min(all, static_cast<double>(24 * MiB));
+}
+
+/// Rows of X that are packed at a time: some MiB, by whole chunks.
+Index PackedVectors::step(Index cols) const {
+  const Index chunk = std::max<Index>(1, x_.array.in_memory() ? 1 : x_.array.chunks()[x_.transpose ? 1 : 0]);
+  const auto row = static_cast<Index>(size_of(x_.array.dtype())) * std::max<Index>(1, cols);
+  const Index most = std::max<Index>(1, static_cast<Index>(8 * MiB) / row);
+  return chunk >= most ? (chunk * row <= static_cast<Index>(32 * MiB) ? chunk : most) : most / chunk * chunk;
+}
+
+PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Index cols) {
+  if (direct_) return {{x_.array, {{row, col}, {rows, cols}}}, false};
+  const Index width = padded(cols);
+  const Array made = graph_.temporary({std::max<Index>(1, rows), width}, real_, {std::max<Index>(1, rows), width});
+  const Region region{made, whole(made.shape())};
+  const Index height = step(cols), first_end = (row / height + 1) * height;  // steps begin where chunks do
+  for (Index from = row; from < row + rows || from == row;) {
+    const Index to = std::min(row + rows, from == row ? first_end : from + height);
+    Box box = x_.transpose ? Box{{col, from}, {cols, to - from}} : Box{{from, col}, {to - from, cols}};
+    TaskSpec task;
+    task.name = "pack";
+    task.accesses = {again(from == row ? write(region) : update(region))};
+    if (rows > 0) task.accesses.push_back(read({x_.array, std::move(box)}));
+    task.body = [=, at = from - row, turn = x_.transpose](std::span<const flagstone::Tile> tiles) {
+      if (at == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
+      if (tiles.size() < 2) return;
+      const flagstone::Tile source = turn ? turned(tiles[1]) : tiles[1];
+      kernel::convert(source, nullptr, subtile(tiles[0], {{at, 0}, {source.shape[0], cols}}));
+    };
+    task.cost.bytes_touched = 2.0 * static_cast<double>((to - from) * width) * static_cast<double>(size_of(real_));
+    graph_.add(std::move(task));
+    if (rows == 0) break;
+    from = to;
+  }
+  return {region, true};
+}
+
+FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in, double alpha,
+                                 double beta, Index rows)
+    : graph_(graph), y_(std::move(y)), alpha_(alpha), beta_(beta) {
+  if (y_in) y_in_ = *y_in;
+  const std::size_t row = y_.transpose ? 1 : 0, column = 1 - row;
+  if (y_.array.in_memory()) {
+    stripe_ = std::max<Index>(1, rows);
+    return;
+  }
+  const Shape& chunks = y_.array.chunks();
+  const Index height = std::max<Index>(1, chunks[row]);
+  stripe_ = height * std::max<Index>(1, rows / height);
+  columns_ = std::max<Index>(1, std::min(chunks[column], y_.cols()));
+  finished_.emplace(stages, y_.array, y_.transpose ? Shape{columns_, stripe_} : Shape{stripe_, columns_});
+}
+
+Box FinishedVectors::stored(Index row, Index rows, Index col, Index cols) const {
+  return y_.transpose ? Box{{col, row}, {cols, rows}} : Box{{row, col}, {rows, cols}};
+}
+
+bool FinishedVectors::holds(Index row, Index rows, Index col, Index cols) const {
+  if (!finished_ || rows == 0) return false;
+  const Index first = row / stripe_ * stripe_, last = std::min(y_.rows(), ceil_div(row + rows, stripe_) * stripe_);
+  return finished_->holds(stored(first, last - first, col, cols));
+}
+
+Access FinishedVectors::direct(Index row, Index rows, Index col, Index width, Index cols) const {
+  const bool ends = (row + rows) % stripe_ == 0 || row + rows == y_.rows();
+  const bool aligned = y_.array.in_memory() || (row % stripe_ == 0 && ends);
+  if (!plain() || y_.transpose || width != cols || !aligned) return {};
+  return write({y_.array, {{row, col}, {rows, cols}}});
+}
+
+void FinishedVectors::finish(const Region& t, Index origin, Index row, Index rows, Index col, Index cols) {
+  const Index end = row + rows;
+  for (Index low = row; low < end;) {
+    // In memory each piece is a region of its own; on disk pieces of a stripe follow each other.
+    const Index stripe = y_.array.in_memory() ? low : low / stripe_ * stripe_;
+    const Index stripe_end = std::min(stripe + stripe_, y_.rows()), high = std::min(end, stripe_end);
+    const Box box = stored(stripe, stripe_end - stripe, col, cols);
+    if (t.array && !(finished_ && finished_->holds(box)))
+      add_piece(t, origin, stripe, low, high, col, cols, high == end);
+    open_ = finished_ && high < stripe_end;
+    if (finished_ && !open_) finished_->finish(box);
+    low = high;
+  }
+}
+
+void FinishedVectors::add_piece(const Region& t, Index origin, Index stripe, Index low, Index high, Index col,
+                                Index cols, bool last_one) {
+  const Index stripe_end = y_.array.in_memory() ? high : std::min(stripe + stripe_, y_.rows());
+  const Region to{y_.array, stored(stripe, stripe_end - stripe, col, cols)};
+  const Access into = low == stripe ? write(to) : update(to);
+  TaskSpec task;
+  task.name = "finish_rows";
+  task.accesses = {last_one ? last(read(t)) : read(t), high < stripe_end ? again(into) : into};
+  if (y_in_) task.accesses.push_back(read({*y_in_, stored(low, high - low, col, cols)}));
+  task.body = [=, turn = y_.transpose, alpha = alpha_, beta = beta_](std::span<const Tile> tiles) {
+    const Tile from = subtile(tiles[0], {{low - origin, 0}, {high - low, cols}});
+    const Tile all = turn ? turned(tiles[1]) : tiles[1];
+    const Tile part = subtile(all, {{low - stripe, 0}, {high - low, cols}});
+    const Tile old = tiles.size() > 2 ? (turn ? turned(tiles[2]) : tiles[2]) : Tile{};
+    if (alpha == 1 && !old.data && from.dtype == part.dtype)
+      copy(from, part);
+    else
+      combine(alpha, from, beta, old.data ? &old : nullptr, part);
+  };
+  task.cost.bytes_touched =
+      2.0 * static_cast<double>((high - low) * cols) * static_cast<double>(size_of(y_.array.dtype()));
+  task.priority = 1;  // frees a tile
+  graph_.add(std::move(task));
+}
+
+void FinishedVectors::offer() {
+  if (finished_ && !open_) finished_->offer();
+}
+
+}  // namespace flagstone::sparse

@@ -1,0 +1,173 @@
+"""Products of sparse matrices with dense ones, each on disk or in memory: values, bits, limits, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone import _core
+from tests.support.error_sentences import fails
+from tests.support.processes import fingerprint, random_csr
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory):
+    """700 x 300 in float64, an empty row and column, its SciPy twin."""
+    a = random_csr(700, 300, 0.06, 5).tolil()
+    a[17], a[:, 40] = 0, 0
+    a = a.tocsr()
+    return fl.from_blocks([a[:300], a[300:]], tmp_path_factory.mktemp("csrmm") / "a.zarr"), a
+
+
+def close(y, a, x, dtype):
+    """Elementwise: k eps of the sum of |a||x|, and a few."""
+    wanted = a @ x.astype("f8")
+    bound = 40 * np.finfo(dtype).eps * (abs(a) @ abs(x.astype("f8"))) + 1e-300
+    got = np.asarray(y)
+    assert got.shape == wanted.shape
+    assert got.dtype == dtype
+    assert (abs(got - wanted) <= bound).all()
+    return fingerprint(got)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("cols", [1, 3, 65])
+def test_every_place_of_x_and_y_gives_the_same_bits(matrix, tmp_path, rng, dtype, cols):
+    s, a = matrix
+    for op, twin in ((s, a), (s.T, a.T.tocsr())):
+        x = rng.standard_normal((twin.shape[1], cols)).astype(dtype)
+        stored = fl.from_numpy(x, tmp_path / f"x{op.shape[0]}.zarr")
+        turned = fl.from_numpy(np.ascontiguousarray(x.T), tmp_path / f"t{op.shape[0]}.zarr")
+        bits = close(op @ x, twin, x, dtype)
+        assert close(op @ np.asfortranarray(x), twin, x, dtype) == bits
+        assert close(op @ stored, twin, x, dtype) == bits
+        assert close(op @ turned.T, twin, x, dtype) == bits
+        assert close(op @ (stored * 1), twin, x, dtype) == bits  # lazy
+        for name in ("y.zarr", "y.npy"):
+            assert close(fl.matmul(op, stored, out=tmp_path / name), twin, x, dtype) == bits
+        for left in (x.T, turned, stored.T):
+            assert close((left @ op.T).T, twin, x, dtype) == bits
+        assert close(fl.matmul(turned, op.T, out=tmp_path / "left.zarr").T, twin, x, dtype) == bits
+
+
+def test_alpha_beta_update_y_whole(matrix, tmp_path, rng):
+    s, a = matrix
+    x, y = rng.standard_normal((300, 20)), rng.standard_normal((700, 20))
+    wanted = 2 * (a @ x) - 0.5 * y
+    bound = 40 * np.finfo("f8").eps * (2 * (abs(a) @ abs(x)) + abs(y))
+    memory = y.copy()
+    assert fl.matmul(s, x, out=memory, alpha=2, beta=-0.5) is memory
+    assert (abs(memory - wanted) <= bound).all()
+    stored = fl.from_numpy(y, tmp_path / "y.zarr", chunks=(64, 7))
+    stored = fl.open(stored.path, mode="r+")
+    assert fl.matmul(s, x, out=stored, alpha=2, beta=-0.5) is stored
+    assert np.array_equal(np.asarray(stored), memory)
+    turned = fl.matmul(x.T, s.T, out=tmp_path / "turned.zarr", alpha=2)
+    assert (abs(np.asarray(turned).T - 2 * (a @ x)) <= bound).all()
+
+
+def test_vectors_and_what_is_empty(matrix, tmp_path, rng):
+    s, a = matrix
+    v, w = rng.standard_normal(300), rng.standard_normal(700)
+    close(s @ v, a, v, "f8")
+    close(w @ s, a.T.tocsr(), w, "f8")
+    close(s @ fl.from_numpy(v), a, v, "f8")
+    assert (s @ np.ones((300, 0))).shape == (700, 0)
+    nothing = fl.from_blocks([np.zeros((0, 5))], tmp_path / "nothing.zarr")
+    assert (nothing @ np.ones((5, 2))).shape == (0, 2)
+    assert not (nothing.T @ np.ones((0, 2))).any()
+    zeros = fl.from_blocks([np.zeros((9, 5))], tmp_path / "zeros.zarr")
+    assert not np.asarray(fl.matmul(zeros, np.ones((5, 2)), out=tmp_path / "z.zarr")).any()
+    one = fl.from_blocks([np.full((1, 1), 3.0)], tmp_path / "one.zarr")
+    assert (one @ np.array([2.0])) == 6
+
+
+def test_not_finite_values_travel(tmp_path):
+    a = np.zeros((4, 3))
+    a[0, 0], a[1, 1], a[2, 2] = np.nan, np.inf, 1
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    got = s @ np.array([[1.0, 2], [0.5, 1], [np.inf, 0]])
+    assert np.isnan(got[0]).all()
+    assert np.isposinf(got[1]).all()
+    assert np.isposinf(got[2, 0])
+    assert got[2, 1] == 0
+
+
+def limits(plan) -> list[int]:
+    """The least limit, some more, and one that holds all."""
+    return [plan.least_memory + (8 << 20), plan.least_memory + (40 << 20), 8 << 30]
+
+
+@pytest.mark.parametrize("kind", ["plain", "transposed", "left"])
+def test_bits_do_not_depend_on_the_limit(tmp_path, rng, kind):
+    """X (or Y) of 50,000 rows passes in stretches, or is held whole; views of rows and columns, too."""
+    a = random_csr(6000, 50_000, 1e-3, 3, "float32")
+    s = fl.from_blocks([a], tmp_path / "a.zarr")
+    if kind == "transposed":
+        s, a = s.T, a.T.tocsr()
+    x = rng.standard_normal((a.shape[1], 70)).astype("f4")
+    stored = fl.from_numpy(x, tmp_path / "x.zarr")
+    call = (stored.T, s.T) if kind == "left" else (s, stored)
+    seen, bits = set(), set()
+    for limit in limits(fl.matmul.plan(*call)):
+        _core.trim()
+        y = fl.matmul(*call, memory=limit)
+        done = fl.stats()
+        assert done.peak_memory <= limit
+        seen.add(done.note)
+        bits.add(close(y.T if kind == "left" else y, a, x, "f4"))
+    assert len(bits) == 1
+    assert len(seen) > 1  # they were cut in more than one way
+
+
+def test_views_of_rows_and_columns_on_disk(matrix, tmp_path, rng):
+    s, a = matrix
+    view, twin = s[::3, 20:250].log1p(), a[::3, 20:250].log1p()
+    x = rng.standard_normal((230, 9))
+    stored = fl.from_numpy(x, tmp_path / "x.zarr")
+    assert close(view @ stored, twin, x, "f8") == close(view @ x, twin, x, "f8")
+    z = rng.standard_normal((twin.shape[0], 9))
+    close(view.T @ fl.from_numpy(z, tmp_path / "z.zarr"), twin.T.tocsr(), z, "f8")
+
+
+def test_the_plan_says_how_and_what_it_moves(matrix, tmp_path, rng):
+    s, _ = matrix
+    x = fl.from_numpy(rng.standard_normal((300, 64)), tmp_path / "x.zarr")
+    plan = fl.matmul.plan(s, x, out=tmp_path / "y.zarr")
+    fl.matmul(s, x, out=tmp_path / "y.zarr")
+    done = fl.stats()
+    assert (plan.method, plan.passes) == ("row panels", 1)
+    assert plan.flops == done.flops == pytest.approx(2 * s.nnz * 64)
+    assert plan.bytes_read == done.bytes_read
+
+
+def test_a_killed_product_goes_on(process, tmp_path, rng):
+    fl.from_blocks([random_csr(3000, 1500, 0.25, 3)], tmp_path / "s.zarr")
+    fl.from_numpy(rng.standard_normal((1500, 1200)), tmp_path / "x.zarr")
+    call = 'fl.matmul(fl.open("s.zarr"), fl.open("x.zarr"), out="c.zarr", memory="260MiB")\n'
+    whole = process(call + 'result = digest("c.zarr")')
+    (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
+    process(call, kill=1)
+    assert not (tmp_path / "c.zarr").exists()
+    what, again = process('fl.resume("c.zarr")\nresult = told()["what"], digest("c.zarr")')
+    assert "resumed at" in what
+    assert again == whole
+
+
+def test_refusals_say_who_and_what(matrix, tmp_path):
+    s, _ = matrix
+    with fails(fl.ShapeError, r"matmul: A is 700 x 300 and X is 30 x 2; A's columns must equal X's rows"):
+        s @ np.ones((30, 2))
+    with fails(fl.ShapeError, r"matmul: X is 2 x 30 and A is 700 x 300; X's columns must equal A's rows"):
+        np.ones((2, 30)) @ s
+    with fails(fl.ShapeError, r"matmul: X is complex128; float32 or float64 is needed"):
+        s @ np.ones((300, 2), complex)
+    with fails(fl.ShapeError, r"matmul: beta needs an out= that holds Y"):
+        fl.matmul(s, np.ones((300, 2)), beta=1)
+    with fails(fl.ShapeError, r"matmul: alpha is complex and a sparse A is real"):
+        fl.matmul(s, np.ones((300, 2)), alpha=1j)
+    with fails(fl.ShapeError, r"matmul: out is 3 x 2 float64 and the product is 700 x 2 float64"):
+        fl.matmul(s, np.ones((300, 2)), out=np.ones((3, 2)))
+    with fails(fl.BudgetError, r"matmul"):
+        fl.matmul(s, fl.from_numpy(np.ones((300, 2)), tmp_path / "x.zarr"), memory="1MiB")

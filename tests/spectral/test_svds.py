@@ -1,0 +1,105 @@
+"""Singular triplets against LAPACK; residuals and orthonormality are computed here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import flagstone as fl
+
+EPS = np.finfo(float).eps
+TOL = 1e-6
+
+
+def decaying(m, n, seed=5, rank=None):
+    rng = np.random.default_rng(seed)
+    r = min(m, n) if rank is None else rank
+    u, v = (np.linalg.qr(rng.standard_normal((size, r)))[0] for size in (m, n))
+    return (u * 0.9 ** np.arange(r)) @ v.T
+
+
+def check(found, a, k, tol=TOL):
+    a = np.asarray(a.toarray() if sp.issparse(a) else a, float)
+    s = np.linalg.svd(a, compute_uv=False)[:k]
+    u, vt = np.asarray(found.U), np.asarray(found.Vt)
+    assert u.shape == (a.shape[0], k)
+    assert vt.shape == (k, a.shape[1])
+    rounding = 1e3 * max(a.shape) * EPS * s[0]
+    # ‖A v - σ u‖ and ‖Aᵀu - σ v‖: one is 0 by construction, the other was measured
+    off = np.hypot(
+        np.linalg.norm(a @ vt.T - u * found.s, axis=0), np.linalg.norm(a.T @ u - vt.T * found.s, axis=0)
+    )
+    assert (off <= tol * found.s + rounding * s[0] / found.s).all()
+    assert (abs(found.s - s) <= tol * s + rounding).all()
+    assert abs(off - found.residual).max() <= rounding
+    for q in (u, vt.T):
+        assert abs(q.T @ q - np.eye(k)).max() <= 1e-9
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (40, 300), (60, 60)], ids=["tall", "wide", "square"])
+@pytest.mark.parametrize("stored", ["zarr", "npy float32", "memory", "transposed", "sparse", "sparse.T"])
+def test_against_lapack(tmp_path, shape, stored):
+    a = decaying(*shape)
+    given, expected = a, a
+    if stored == "zarr":
+        given = fl.from_numpy(a, str(tmp_path / "a.zarr"))
+    if stored == "npy float32":
+        np.save(tmp_path / "a.npy", a.astype("f4"))
+        given, expected = fl.open(tmp_path / "a.npy"), a.astype("f4").astype(float)
+    if stored == "transposed":
+        given = fl.from_numpy(np.ascontiguousarray(a.T), str(tmp_path / "a.zarr")).T
+    if stored.startswith("sparse"):
+        thin = np.where(abs(a) > 0.5 * abs(a).mean(), a, 0)
+        expected = thin
+        given = fl.from_blocks([sp.csr_matrix(thin if stored == "sparse" else thin.T)])
+        given = given if stored == "sparse" else given.T
+    check(fl.linalg.svds(given, 5), expected, 5)
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_repeated_values(block):
+    one = decaying(30, 20)
+    a = sp.block_diag([one] * 4, format="csr")
+    found = fl.linalg.svds(a, 10, block=block)
+    assert found.verified
+    assert np.allclose(found.s, np.linalg.svd(a.toarray(), compute_uv=False)[:10], rtol=1e-6)
+
+
+def test_every_triplet_and_rank_deficiency():
+    a = np.diag(np.arange(9.0, 0, -1))[:, :7]
+    check(fl.linalg.svds(a, 7), a, 7)
+    found = fl.linalg.svds(decaying(50, 20, rank=3), 5)
+    assert (found.s[3:] <= 1e-7 * found.s[0]).all()
+    assert np.array_equal(np.asarray(found.U)[:, 3:], np.zeros((50, 2)))
+    assert abs(fl.linalg.svds(np.zeros((6, 4)), 2).s).max() == 0
+
+
+def test_what_is_returned(tmp_path):
+    a = decaying(80, 30)
+    s = fl.linalg.svds(a, 3, return_singular_vectors=False)
+    left = fl.linalg.svds(a, 3, return_singular_vectors="u", out=tmp_path / "t.zarr")
+    assert left.Vt is None
+    assert np.array_equal(left.s, s)
+    assert np.array_equal(fl.open(tmp_path / "t.zarr/s")[...], s)
+    u, s, vt = fl.linalg.svds(a, 3)
+    assert np.allclose(np.asarray(u) * s @ np.asarray(vt), (a @ np.asarray(vt).T) @ np.asarray(vt))
+    assert "triplets" in repr(left)
+    assert fl.linalg.svds.plan(a, 3).passes > 1
+
+
+def test_what_is_refused():
+    a = decaying(20, 10)
+    for kind, match, given, options in [
+        (fl.ShapeError, "complex", (a * 1j, 2), {}),
+        (fl.ShapeError, "k is 11", (a, 11), {}),
+        (fl.ShapeError, "svds: block is 99", (a, 2), {"block": 99}),
+        (fl.ShapeError, "return_singular_vectors", (a, 2), {"return_singular_vectors": "x"}),
+        (fl.ShapeError, "object", (object(), 2), {}),
+        (fl.NumericalError, "svds: .* NaN", (np.where(a > 0.01, np.nan, a), 2), {}),
+    ]:
+        with pytest.raises(kind, match=match):
+            fl.linalg.svds(*given, **options)
+    with pytest.raises(fl.ConvergenceError, match="svds: after") as caught:
+        fl.linalg.svds(np.random.default_rng(1).standard_normal((300, 200)), 3, block=1, ncv=8, maxiter=4)
+    assert caught.value.partial.s.shape == (3,)
