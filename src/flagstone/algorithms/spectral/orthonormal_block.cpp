@@ -131,6 +131,15 @@ void TallBlock::load(const PanelBasis& v, Index slot) {
   graph_.barrier();
 }
 
+void TallBlock::subtract(const PanelBasis& v, Index width, const Array& c, const Array& g) {
+  sweep(graph_, "subtract", cut_, false, [&](PanelTask& task) {
+    const TilePart f = task.rows(f_, 0, width, Mode::update);
+    for (const auto& part : v.parts(0, v.columns()))
+      task.gemm(-1, task.columns(v, part), task.small(c, {{part.column, 0}, {part.width, width}}), 1, f);
+    task.gemm(1, adjoint(f), f, 1, task.small(g, Mode::reduce));
+  });
+}
+
 TallBlock::Projection TallBlock::project_locally(const PanelBasis& v, Index width, const SmallMatrix& coupling) {
   graph_.barrier();
   f_ = again_as(f_memory_);
@@ -153,12 +162,7 @@ TallBlock::Projection TallBlock::project_locally(const PanelBasis& v, Index widt
       task.gemm(1, adjoint(task.columns(v, part)), f, 1,
                 task.small(c, {{part.column, 0}, {part.width, width}}, Mode::reduce));
   });
-  sweep(graph_, "subtract", cut_, false, [&](PanelTask& task) {
-    const TilePart f = task.rows(f_, 0, width, Mode::update);
-    for (const auto& part : v.parts(0, p))
-      task.gemm(-1, task.columns(v, part), task.small(c, {{part.column, 0}, {part.width, width}}), 1, f);
-    task.gemm(1, adjoint(f), f, 1, task.small(g, Mode::reduce));
-  });
+  subtract(v, width, c, g);
   graph_.barrier();
   Projection found{download(graph_, c), download(graph_, g)};
   if (graph_.planning()) return found;
@@ -181,12 +185,7 @@ TallBlock::Projection TallBlock::project(const PanelBasis& v, Index width) {
         task.gemm(1, adjoint(task.columns(v, part)), f, 1,
                   task.small(c, {{part.column, 0}, {part.width, width}}, Mode::reduce));
     });
-  sweep(graph_, "subtract", cut_, false, [&](PanelTask& task) {
-    const TilePart f = task.rows(f_, 0, width, Mode::update);
-    for (const auto& part : v.parts(0, p))
-      task.gemm(-1, task.columns(v, part), task.small(c, {{part.column, 0}, {part.width, width}}), 1, f);
-    task.gemm(1, adjoint(f), f, 1, task.small(g, Mode::reduce));
-  });
+  subtract(v, width, c, g);
   graph_.barrier();
   return {download(graph_, c), download(graph_, g)};
 }

@@ -50,6 +50,8 @@ class TallBlock {
   void load_columns(const Array& tall, Index from, Index width);
 
  private:
+  /// F −= V C, of `width` columns; G += F* F.
+  void subtract(const PanelBasis& v, Index width, const Array& c, const Array& g);
   SmallMatrix turn(const PanelBasis& v, Index width, const SmallMatrix& t);
   void refill(const PanelBasis& v, Index width, Index wanted);
   void to_x(PanelTask& task, const TilePart& from, Index width);

@@ -4,88 +4,39 @@
 #include <cstring>
 #include <limits>
 
-#include "flagstone/base/real_types.hpp"
+#include "flagstone/base/ordered_bits.hpp"
 #include "flagstone/kernel/along/runs.hpp"
 
 namespace flagstone::kernel {
 namespace {
 
-template <std::size_t bytes>
-struct Unsigned;
-template <>
-struct Unsigned<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct Unsigned<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct Unsigned<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct Unsigned<8> {
-  using type = std::uint64_t;
-};
 template <class T>
-using Key = typename Unsigned<sizeof(T)>::type;
-
-template <class T>
-inline constexpr bool floating = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
-template <class T>
-inline constexpr Key<T> top = static_cast<Key<T>>(Key<T>{1} << (8 * sizeof(T) - 1));
-
-/// All bits of what is above infinity's are NaN's, of either sign.
-template <class T>
-inline constexpr Key<T> infinity = sizeof(T) == 2   ? static_cast<Key<T>>(0x7c00u)
-                                   : sizeof(T) == 4 ? static_cast<Key<T>>(0x7f800000u)
-                                                    : static_cast<Key<T>>(0x7ff0000000000000ull);
-
-template <class T>
-Key<T> key_of(T value) {
-  Key<T> bits;
+Word<T> key_of(T value) {
+  Word<T> bits;
   std::memcpy(&bits, &value, sizeof bits);
-  if constexpr (std::is_same_v<T, Truth>) {
-    return bits != 0;
-  } else if constexpr (floating<T>) {
-    if (static_cast<Key<T>>(bits & ~top<T>) > infinity<T>) return static_cast<Key<T>>(~Key<T>{0});
-    return static_cast<Key<T>>(bits ^ (bits & top<T> ? static_cast<Key<T>>(~Key<T>{0}) : top<T>));
-  } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<Key<T>>(bits ^ top<T>);
-  } else {
-    return bits;
-  }
+  return ordered_bits<T>(bits);
 }
 
 template <class T>
-T value_of(Key<T> key) {
-  if constexpr (floating<T>)
-    key = key == static_cast<Key<T>>(~Key<T>{0}) ? static_cast<Key<T>>(infinity<T> | infinity<T> >> 1)
-          : key & top<T>                         ? static_cast<Key<T>>(key ^ top<T>)
-                                                 : static_cast<Key<T>>(~key);
-  else if constexpr (std::is_signed_v<T> && !std::is_same_v<T, Truth>)
-    key = static_cast<Key<T>>(key ^ top<T>);
+T value_of(Word<T> key) {
+  const Word<T> bits = bits_in_order<T>(key);
   T value;
-  std::memcpy(&value, &key, sizeof value);
+  std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-template <class T>
-inline constexpr Key<T> nan_key = static_cast<Key<T>>(~Key<T>{0});
-
 /// The words of a state. Target t of a lane is looked for in bin `bin[t]` of its `distinct` ones, which increase.
-template <class Word>
+template <class Unsigned>
 struct States {
-  States(Index lanes, Index targets, Word* words)
+  States(Index lanes, Index targets, Unsigned* words)
       : distinct(words),
         nans(distinct + lanes),
         prefix(nans + lanes),
         bin(prefix + lanes * targets),
         rank(bin + lanes * targets),
         inside(rank + lanes * targets) {}
-  Word *distinct, *nans;               // of each lane
-  Word *prefix, *bin, *rank, *inside;  // of each target of each lane: prefix and inside of each distinct bin
+  Unsigned *distinct, *nans;               // of each lane
+  Unsigned *prefix, *bin, *rank, *inside;  // of each target of each lane: prefix and inside of each distinct bin
 };
 using State = States<std::uint64_t>;
 using KnownState = States<const std::uint64_t>;
@@ -113,10 +64,10 @@ void count_first(const Ranks& r, const Tile& values, Count* counts) {
   Count* const nans = counts + r.lanes * bins;
   for_each_run(values, r.lane_strides, [&](const std::byte* data, Index stride, Index n, Index lane, Index step) {
     for (Index j = 0; j < n; ++j, lane += step) {
-      const Key<T> key = key_of(load<T>(data, j, stride));
+      const Word<T> key = key_of(load<T>(data, j, stride));
       ++counts[lane * bins + static_cast<Index>(key >> r.shift)];
       if constexpr (floating<T>)
-        if (key == nan_key<T>) ++nans[lane];
+        if (key == nan_word<T>) ++nans[lane];
     }
   });
 }
@@ -129,25 +80,25 @@ template <class T, class F>
 void for_each_candidate(const Ranks& r, const Tile& values, const KnownState& state, F f) {
   const int below = r.shift + r.bits;
   const Index targets = r.targets();
-  std::vector<Key<T>> first(static_cast<std::size_t>(r.lanes));
+  std::vector<Word<T>> first(static_cast<std::size_t>(r.lanes));
   std::vector<std::pair<Index, Index>> others;  // lane, bin
   for (Index l = 0; l < r.lanes; ++l) {
-    first[static_cast<std::size_t>(l)] = static_cast<Key<T>>(state.prefix[l * targets]);
+    first[static_cast<std::size_t>(l)] = static_cast<Word<T>>(state.prefix[l * targets]);
     for (Index g = 1; g < static_cast<Index>(state.distinct[l]); ++g) others.emplace_back(l, g);
   }
-  const auto leading = [&](T x) { return static_cast<Key<T>>(key_of(x) >> below); };
+  const auto leading = [&](T x) { return static_cast<Word<T>>(key_of(x) >> below); };
   for_each_run(values, r.lane_strides, [&](const std::byte* data, Index stride, Index n, Index lane, Index step) {
     std::uint8_t in[block];
     for (Index from = 0; from < n; from += block) {
       const Index m = std::min(block, n - from);
       std::uint8_t some = 0;
-      const Key<T>* wanted = first.data() + lane + from * step;
+      const Word<T>* wanted = first.data() + lane + from * step;
       if (stride == sizeof(T) && step == 1) {
         const T* x = reinterpret_cast<const T*>(data) + from;
         for (Index j = 0; j < m; ++j) some |= in[j] = leading(x[j]) == wanted[j];
       } else if (stride == sizeof(T) && step == 0) {
         const T* x = reinterpret_cast<const T*>(data) + from;
-        const Key<T> one = *wanted;
+        const Word<T> one = *wanted;
         for (Index j = 0; j < m; ++j) some |= in[j] = leading(x[j]) == one;
       } else {
         for (Index j = 0; j < m; ++j) some |= in[j] = leading(load<T>(data, from + j, stride)) == wanted[j * step];
@@ -161,7 +112,7 @@ void for_each_candidate(const Ranks& r, const Tile& values, const KnownState& st
     auto other = std::lower_bound(others.begin(), others.end(), lane, lane_of);
     const Index end = step == 0 ? lane + 1 : lane + n * step;
     for (; other != others.end() && other->first < end; ++other) {
-      const auto wanted = static_cast<Key<T>>(state.prefix[other->first * targets + other->second]);
+      const auto wanted = static_cast<Word<T>>(state.prefix[other->first * targets + other->second]);
       const auto look = [&](Index j) {
         const T x = load<T>(data, j, stride);
         if (leading(x) == wanted) f(other->first, other->second, key_of(x));
@@ -177,7 +128,7 @@ void for_each_candidate(const Ranks& r, const Tile& values, const KnownState& st
 template <class T, class Count>
 void count_further(const Ranks& r, const Tile& values, const KnownState& state, Count* counts) {
   const Index bins = r.bins(), targets = r.targets();
-  for_each_candidate<T>(r, values, state, [&](Index lane, Index bin, Key<T> key) {
+  for_each_candidate<T>(r, values, state, [&](Index lane, Index bin, Word<T> key) {
     ++counts[(lane * targets + bin) * bins + (static_cast<Index>(key >> r.shift) & (bins - 1))];
   });
 }
@@ -281,7 +232,7 @@ void write_answers(const Ranks& r, const std::byte* bytes, const Tile& to) {
       for (std::size_t d = 0; d + 1 < ndim; ++d) data += place[d] * to.strides[d + 1];
       for (Index t = 0; t < targets; ++t) {
         const std::uint64_t prefix = state.prefix[lane * targets + static_cast<Index>(state.bin[lane * targets + t])];
-        const T value = value_of<T>(state.nans[lane] != 0 ? nan_key<T> : static_cast<Key<T>>(prefix));
+        const T value = value_of<T>(state.nans[lane] != 0 ? nan_word<T> : static_cast<Word<T>>(prefix));
         std::memcpy(data + t * to.strides[0], &value, sizeof value);
       }
       ++lane;
@@ -308,7 +259,7 @@ void collect_keys(const Ranks& r, const Tile& values, const std::byte* bytes, Co
   std::atomic<Index>* const cursors = to.cursors[which].get();
   visit_real_type(r.dtype, [&](auto sample) {
     using T = decltype(sample);
-    for_each_candidate<T>(r, values, state_of(r, bytes), [&](Index lane, Index bin, Key<T> key) {
+    for_each_candidate<T>(r, values, state_of(r, bytes), [&](Index lane, Index bin, Word<T> key) {
       keys[cursors[lane * r.targets() + bin].fetch_add(1, std::memory_order_relaxed)] = key;
     });
   });
@@ -339,7 +290,7 @@ void select_whole(const Ranks& r, const Tile& values, std::byte* work, const Til
   visit_real_type(r.dtype, [&](auto sample) {
     using T = decltype(sample);
     const Index length = count(values.shape) / std::max<Index>(1, r.lanes);
-    auto* const keys = reinterpret_cast<Key<T>*>(work);
+    auto* const keys = reinterpret_cast<Word<T>*>(work);
     std::vector<Index> filled(static_cast<std::size_t>(r.lanes), 0);
     for_each_run(values, r.lane_strides, [&](const std::byte* data, Index stride, Index n, Index lane, Index step) {
       for (Index j = 0; j < n; ++j, lane += step)
@@ -349,16 +300,16 @@ void select_whole(const Ranks& r, const Tile& values, std::byte* work, const Til
     Shape place(ndim - 1, 0), extents(to.shape.begin() + 1, to.shape.end());
     Index lane = 0;
     do {
-      Key<T>* const begin = keys + lane * length;
-      Key<T>* from = begin;
+      Word<T>* const begin = keys + lane * length;
+      Word<T>* from = begin;
       std::byte* data = to.data;
       for (std::size_t d = 0; d + 1 < ndim; ++d) data += place[d] * to.strides[d + 1];
       bool nan = false;
-      if constexpr (floating<T>) nan = std::find(begin, begin + length, nan_key<T>) != begin + length;
+      if constexpr (floating<T>) nan = std::find(begin, begin + length, nan_word<T>) != begin + length;
       for (Index t = 0; t < r.targets(); ++t) {
-        T value = value_of<T>(nan_key<T>);
+        T value = value_of<T>(nan_word<T>);
         if (!nan) {
-          Key<T>* const at = begin + r.wanted[static_cast<std::size_t>(t)];
+          Word<T>* const at = begin + r.wanted[static_cast<std::size_t>(t)];
           if (at >= from) std::nth_element(from, at, begin + length), from = at + 1;
           value = value_of<T>(*at);
         }

@@ -4,65 +4,20 @@
 #include <array>
 #include <complex>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
-#include "flagstone/base/real_types.hpp"
+#include "flagstone/base/ordered_bits.hpp"
 
 namespace flagstone::kernel {
 namespace {
 
-template <std::size_t bytes>
-struct Bits;
-template <>
-struct Bits<1> {
-  using type = std::uint8_t;
-};
-template <>
-struct Bits<2> {
-  using type = std::uint16_t;
-};
-template <>
-struct Bits<4> {
-  using type = std::uint32_t;
-};
-template <>
-struct Bits<8> {
-  using type = std::uint64_t;
-};
-template <class T>
-using Word = typename Bits<sizeof(T)>::type;
-
-template <class T>
-inline constexpr bool floating = std::is_floating_point_v<T> || std::is_same_v<T, Half>;
-template <class T>
-inline constexpr Word<T> sign = static_cast<Word<T>>(Word<T>{1} << (8 * sizeof(T) - 1));
-/// Bits above these, without the sign, are NaN's.
-template <class T>
-inline constexpr Word<T> infinity = sizeof(T) == 2   ? static_cast<Word<T>>(0x7c00u)
-                                    : sizeof(T) == 4 ? static_cast<Word<T>>(0x7f800000u)
-                                                     : static_cast<Word<T>>(0x7ff0000000000000ull);
-
-template <class T>
-bool is_nan(Word<T> bits) {
-  if constexpr (floating<T>) return static_cast<Word<T>>(bits & ~sign<T>) > infinity<T>;
-  return false;
-}
-
-/// Floats by the sign-magnitude flip (negative ones inverted, the sign of others set).
+/// NaN's is the largest, either way; that of −0.0 is 0.0's.
 template <class T, bool descending>
 inline Word<T> word_of(Word<T> bits) {
-  Word<T> made = bits;
-  if constexpr (std::is_same_v<T, Truth>) {
-    made = bits != 0;
-  } else if constexpr (floating<T>) {
-    if (is_nan<T>(bits)) return static_cast<Word<T>>(~Word<T>{0});
-    if (bits == sign<T>) bits = 0;
-    made = static_cast<Word<T>>(bits ^ (bits & sign<T> ? static_cast<Word<T>>(~Word<T>{0}) : sign<T>));
-  } else if constexpr (std::is_signed_v<T>) {
-    made = static_cast<Word<T>>(bits ^ sign<T>);
-  }
-  return descending ? static_cast<Word<T>>(~made) : made;
+  if (is_nan<T>(bits)) return nan_word<T>;
+  if (floating<T> && bits == sign_bit<T>) bits = 0;
+  const Word<T> word = ordered_bits<T>(bits);
+  return descending ? static_cast<Word<T>>(~word) : word;
 }
 
 template <class T>
