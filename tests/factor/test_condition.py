@@ -9,7 +9,7 @@ import pytest
 
 import flagstone as fl
 from flagstone import linalg
-from flagstone._factor.one_norm import MOST, one_norm
+from flagstone._solve.one_norm import MOST, one_norm
 from tests.factor.matrices import definite, eps, norm1, solve_error
 from tests.support.processes import DTYPES, random_matrix, stored
 

@@ -9,12 +9,12 @@ import click
 import numpy as np
 
 from .._factor.cholesky import cholesky as run_cholesky
-from .._factor.inverse import diagonal_of
 from .._factor.lu import lu as run_lu
-from .._factor.solve import solve as run_solve
 from .._output.create import from_numpy
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import Runtime, stats
+from .._solve.inverse import diagonal_of
+from .._solve.solve import solve as run_solve
 from .options import bar, command_runtime, common_options, dense_matrix, print_json
 from .routines import check_new
 

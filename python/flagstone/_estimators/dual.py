@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, open_core
 from .._factor.cholesky import CholeskySolve
-from .._factor.inverse import inv_diagonal
-from .._factor.solve import cho_solve, solve_triangular
 from .._linalg.matmul import matmul
 from .._resume.identity import identity
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import least_of
 from .._runtime.runtime import current, remember, stats
+from .._solve.inverse import inv_diagonal
+from .._solve.solve import cho_solve, solve_triangular
 from .base import Estimator
 
 __all__ = ["Factor", "Factorization", "times", "times_least", "times_plan"]

@@ -90,8 +90,8 @@ TEST_F(SchedulerTest, KeepsForATaskThatIsYetToBeAdded) {
   EXPECT_EQ(machine_.storing.size(), 1u);
 }
 
-/// What is stored for a checkpoint leaves the queue of dirty tiles: a tile that was left there would be dropped twice, or
-/// read when it is gone.
+/// What is stored for a checkpoint leaves the queue of dirty tiles: a tile that was left there would be dropped twice,
+/// or read when it is gone.
 TEST_F(SchedulerTest, WhatACheckpointStoredMayBeDropped) {
   Scheduler scheduler(5 * tile_bytes, machine_, 1);
   for (Index i = 0; i < 5; ++i) run(scheduler, add(scheduler, {again(write(tile(i)))}));

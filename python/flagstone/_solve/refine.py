@@ -16,6 +16,9 @@ from .._array.array import Array, shape_text
 from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import as_expression
 from .._expression.operand import lazy_operand
+from .._factor.cholesky import cholesky_call
+from .._factor.lu import LuFactor, LuSolve, lu_call
+from .._factor.right import Right
 from .._lazy.structure import hermitian
 from .._linalg.matmul import matmul
 from .._linalg.norms import matrix_norm
@@ -25,9 +28,6 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Routine, least_of
 from .._runtime.runtime import current, remember, stats
-from .cholesky import cholesky_call
-from .lu import LuFactor, LuSolve, lu_call
-from .right import Right
 from .systems import Solve, kind_of, matrix, solver, triangle
 
 __all__ = ["Mixed"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._factor.lu import TRANS
 from .._runtime.call import Call
 from .._runtime.routine import Prepared, routine
 from .condition import Conditioned
-from .lu import TRANS
 from .refine import Mixed
 from .systems import Solve, matrix, solver, triangle
 

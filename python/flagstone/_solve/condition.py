@@ -12,6 +12,10 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import NumericalError, ShapeError
 from .._expression.operand import lazy_operand
+from .._factor.cholesky import cholesky_call
+from .._factor.diagonal import warn_of
+from .._factor.lu import LuFactor, LuSolve, lu_call
+from .._factor.qr import qr
 from .._lazy.structure import hermitian, triangular
 from .._linalg.norms import matrix_norm
 from .._linalg.operands import as_factored
@@ -19,11 +23,7 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Prepared, Routine, least_of, routine
 from .._runtime.runtime import current, remember, stats
-from .cholesky import cholesky_call
-from .diagonal import warn_of
-from .lu import LuFactor, LuSolve, lu_call
 from .one_norm import COLUMNS, MOST, one_norm
-from .qr import qr
 from .systems import Solve, kind_of, matrix, triangle
 
 __all__ = ["Conditioned", "cond"]

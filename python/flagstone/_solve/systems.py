@@ -9,13 +9,13 @@ from .._array.array import shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
+from .._factor.cholesky import cholesky_flops
+from .._factor.diagonal import FactorDiagonal
+from .._factor.lu import lu_flops
+from .._factor.right import Right
 from .._linalg.operands import as_factored
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
-from .cholesky import cholesky_flops
-from .diagonal import FactorDiagonal
-from .lu import lu_flops
-from .right import Right
 
 __all__ = ["Solve", "kind_of", "matrix", "solver", "triangle"]
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
+from .._factor.cholesky import cholesky_call
+from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
 from .._linalg.operands import dimensions
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, Prepared, Routine, routine
 from .._runtime.runtime import current, remember, stats
-from .cholesky import cholesky_call
-from .lu import LuFactor, lu_call
 from .systems import Solve, matrix, solver, triangle
 
 __all__ = ["Slogdet", "det", "inv", "inv_diagonal", "slogdet"]
