@@ -89,8 +89,12 @@ def test_refusals(parts, tmp_path):
     fl.from_blocks([__import__("scipy.sparse").sparse.eye(7, format="csr")], tmp_path / "s.zarr")
     with pytest.raises(fl.FormatError, match="is no dense array"):
         fl.open([first, tmp_path / "s.zarr"])
+    sparse = fl.open(tmp_path / "s.zarr")
     with pytest.raises(TypeError, match="a sparse matrix was given"):
-        fl.concat([fl.open(tmp_path / "s.zarr")])
+        fl.stack([sparse])
+    for mixed in ([sparse, np.eye(7)], [np.eye(7), sparse]):
+        with pytest.raises(TypeError, match="is ndarray; a SparseArray is needed"):
+            fl.concat(mixed)
 
 
 def test_a_part_that_changes_its_length_while_it_is_read_is_an_error(parts):
