@@ -32,8 +32,9 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from typing import Any
 
     from . import linalg, random, sparse
-    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.bins import digitize, isin
     from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.histogram import bincount, histogram
     from ._along.ranks import median, percentile, quantile
     from ._along.scans import cumulative_prod, cumulative_sum, diff
     from ._along.taking import nonzero, take, take_along_axis
@@ -141,8 +142,9 @@ def _load_arrays() -> dict[str, object]:
 
 
 def _load_along() -> dict[str, object]:
-    from ._along.bins import bincount, digitize, histogram, isin
+    from ._along.bins import digitize, isin
     from ._along.groups import group_count, group_mean, group_sum, group_var
+    from ._along.histogram import bincount, histogram
     from ._along.ranks import median, percentile, quantile
     from ._along.scans import cumulative_prod, cumulative_sum, diff
     from ._along.taking import nonzero, take, take_along_axis

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._expression import functions
-from . import bins, ranks, scans, taking
+from . import bins, histogram, ranks, scans, taking
 
 __all__ = ["numpy_function"]
 
@@ -29,8 +29,8 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append
 _OURS: dict[str, Callable[..., Any]] = {
     "cumsum": _cumsum, "cumprod": _cumprod, "cumulative_sum": scans.cumulative_sum,
     "cumulative_prod": scans.cumulative_prod, "diff": _diff, "median": ranks.median,
-    "quantile": ranks.quantile, "percentile": ranks.percentile, "histogram": bins.histogram,
-    "bincount": bins.bincount, "digitize": bins.digitize, "isin": bins.isin, "take": taking.take,
+    "quantile": ranks.quantile, "percentile": ranks.percentile, "histogram": histogram.histogram,
+    "bincount": histogram.bincount, "digitize": bins.digitize, "isin": bins.isin, "take": taking.take,
     "take_along_axis": taking.take_along_axis, "nonzero": taking.nonzero,
 }  # fmt: skip
 _NAMES = ("x", "a", "arr", "element")  # what NumPy calls the array
