@@ -1,33 +1,8 @@
 #pragma once
 // CBLAS's gemm on disk pointers, on plain pointers, or on both.
-#include "flagstone/flash/flash_ptr.hpp"
+#include "flagstone/flash/matrix_argument.hpp"
 
 namespace flagstone::flash {
-
-// CBLAS's values, so that its constants can be cast to these.
-enum class Order { row_major = 101, column_major = 102 };
-enum class Transpose { none = 111, plain = 112, conjugate = 113 };
-
-/// Where a matrix argument begins: on disk or in memory.
-struct Place {
-  std::shared_ptr<FlashFile> file;  // null: memory
-  std::uint64_t offset = 0;         // on disk
-  std::byte* memory = nullptr;
-
-  template <class T>
-  static Place of(const flash_ptr<T>& p) {
-    return {p.file(), p.offset(), nullptr};
-  }
-  template <class T>
-  static Place of(T* p) {
-    return {nullptr, 0, reinterpret_cast<std::byte*>(const_cast<std::remove_const_t<T>*>(p))};
-  }
-};
-
-struct MatrixArgument {
-  Place place;
-  Index leading = 0;
-};
 
 struct GemmCall {
   Order order = Order::row_major;
@@ -44,26 +19,10 @@ struct GemmCall {
 /// part old, part new. Bytes of C's file outside C keep their values whatever the alignment.
 Statistics gemm(Runtime& runtime, const GemmCall& call);
 
-namespace detail {
-template <class P>
-struct element;
-template <class T>
-struct element<flash_ptr<T>> {
-  using type = T;
-};
-template <class T>
-struct element<T*> {
-  using type = T;
-};
-template <class P>
-using element_t = typename element<std::decay_t<P>>::type;
-}  // namespace detail
-
 /// CBLAS's arguments, after the runtime that it runs on. A, B and C are each a flash_ptr<T> or a T* of one T: float,
 /// double, or std::complex of those.
-template <class A, class B, class C, class T = detail::element_t<C>>
-requires(!std::is_const_v<T> && std::is_same_v<T, std::remove_const_t<detail::element_t<A>>> &&
-         std::is_same_v<T, std::remove_const_t<detail::element_t<B>>>) Statistics
+template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>
+requires(detail::PointerTo<A, T>&& detail::PointerTo<B, T>) Statistics
     gemm(Runtime& runtime, Order order, Transpose transa, Transpose transb, Index m, Index n, Index k,
          std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb, std::type_identity_t<T> beta,
          const C& c, Index ldc) {

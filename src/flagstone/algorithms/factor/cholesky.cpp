@@ -28,6 +28,14 @@ void check_factor(const Operand& l, Index n) {
                      "; they must divide its tiles, " + to_string({b, b}) + " (factor_tile).");
 }
 
+/// Whether L replaces A: its tiles are updated where they are, and nothing above the diagonal is touched.
+bool in_place(const Operand& a, const Operand& l, double shift) {
+  if (a.array.id() != l.array.id()) return false;
+  if (a.transpose != l.transpose || shift != 0)
+    throw ShapeError(std::string(who) + ": in place A and L are one triangle, and nothing is added to its diagonal.");
+  return true;
+}
+
 /// Nothing is to be done above the diagonal.
 void finish_above(const Tiled& l, FinishedTiles& finished) {
   for (Index j = 0; j < l.cols(); ++j)
@@ -77,6 +85,7 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   const Index b = factor_tile(a.rows(), l.array.dtype());
   const Cut cut{a.rows(), b, b};
   const Tiled A(a, cut, cut), L(l, cut, cut);
+  const bool given = in_place(a, l, options.shift);
   Stages stages(graph, options.checkpoint);
   FinishedTiles finished = stages.tiles(l.array, {b, b});
   finish_above(L, finished);
@@ -92,7 +101,9 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
     const auto open = block.tiles([&](Index i, Index j) { return !finished.holds(L(i, j).region.box); });
     for (const auto& [i, j] : open)
-      take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j), {who, i * b, j * b});
+      if (!given)
+        take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j),
+             {who, i * b, j * b});
     for (Index k = 0; k < block.col_end() && (!open.empty() || options.forward); ++k) {
       for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
         if (j != k) continue;

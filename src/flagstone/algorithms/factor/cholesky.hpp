@@ -25,7 +25,8 @@ void check_cholesky(const Operand& a);
 /// Adds the tasks of L Lᴴ = A + shift I. The lower triangle of op(A) is read, each tile of it once. `l` is written,
 /// what lies above its diagonal tiles never (it is zero in what is new); transposed it is U with Uᵀ conj(U) = op(A), so
 /// that the upper factor of A is that of Aᵀ, transposed. The arithmetic (the tile) depends on shape and dtype alone,
-/// the superblock (the order) also on graph.budget(). A run throws PivotError with the order of the leading minor that
+/// the superblock (the order) also on graph.budget(). `l` may be `a` itself, without a shift: then L replaces its lower
+/// triangle, and what is above the diagonal stays. A run throws PivotError with the order of the leading minor that
 /// is not positive.
 /// Cost: n³/3 flops (complex: four times); reads s (n³/(3c) + n²/2) bytes for superblocks of c x c, c ~ sqrt(budget/s),
 /// writes s n²/2: left-looking by tiles, sqrt(2) times the lower bound (Beaumont, Eyraud-Dubois, Langou, Verite, arXiv

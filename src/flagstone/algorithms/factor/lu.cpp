@@ -177,6 +177,7 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& f, con
     const Index end = std::min(begin + slab, f.count());
     for (Index j = begin; j < end; ++j) {
       const Index at = f.first(j), width = f.width(j);
+      if (f.lower(j).array.id() == a.array.id()) continue;  // in place
       if (j > 0) take(graph, Part::all, piece(a, {{0, at}, {at, width}}), 0, whole_tile(f.upper(j)), {who, 0, at});
       take(graph, Part::all, piece(a, {{at, at}, {f.order() - at, width}}), 0, whole_tile(f.lower(j)), {who, at, at});
     }
@@ -201,7 +202,8 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
     std::vector<Region> columns;
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
       columns.push_back({x, {{0, c * tile}, {n, std::min(tile, b.cols() - c * tile)}}});
-      take(graph, Part::all, piece(b, columns.back().box), 0, whole_tile(columns.back()), {});
+      if (b.array.id() != x.id())
+        take(graph, Part::all, piece(b, columns.back().box), 0, whole_tile(columns.back()), {});
       if (rows == RowOrder::lapack) exchange_rows(graph, f, pivots, 0, columns.back(), 0);
     }
     for (Index k = 0; k < f.count(); ++k)

@@ -39,11 +39,11 @@ void check_lu(const char* who, const Operand& a);
 Index lu_tile(Index n);
 /// Adds the tasks of P A = L U. `pivots`: n int64 in memory, LAPACK's but counted from 0. Bits depend on shape, dtype
 /// and layout alone; the budget chooses how many columns of tiles are done together. A zero pivot stops nothing: U has
-/// a zero on its diagonal. A run throws PivotError with the place of a NaN or Inf.
-/// Cost: 2n³/3 flops (complex: four times); left-looking by slabs n x w, w ~ budget/(n s): reads s (n³/(3w) + n²)
-/// bytes, writes s n²; RowOrder::lapack one more pass over L. Least memory: two columns of tiles.
+/// a zero on its diagonal. `factor` may be boxes of `a` itself, which it replaces. A run throws PivotError with the
+/// place of a NaN or Inf. Cost: 2n³/3 flops (complex: four times); left-looking by slabs n x w, w ~ budget/(n s): reads
+/// s (n³/(3w) + n²) bytes, writes s n²; RowOrder::lapack one more pass over L. Least memory: two columns of tiles.
 void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor, const Array& pivots, RowOrder rows);
-/// X := A⁻¹ B with such a factor. PivotError with the first zero on the diagonal of U.
+/// X := A⁻¹ B with such a factor; X may be B itself. PivotError with the first zero on the diagonal of U.
 /// Cost: 2 n² m flops (complex: four times); the factor is read once for every group of columns of X that fits, L's
 /// diagonal tiles and what is below them twice. `diagonal`: where that of U is copied to as it passes.
 void lu_solve(Graph& graph, const char* who, const LuColumns& factor, const Array& pivots, RowOrder rows,

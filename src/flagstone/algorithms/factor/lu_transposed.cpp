@@ -84,6 +84,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
       const Box box{{0, c * tile}, {n, std::min(tile, b.cols() - c * tile)}};
       columns.push_back({x, box});
+      if (b.array.id() == x.id()) continue;
       Box stored = box;
       if (b.transpose) std::swap(stored.start[0], stored.start[1]), std::swap(stored.shape[0], stored.shape[1]);
       take(graph, Part::all, {{b.array, stored}, whole(stored.shape), {b.transpose, b.conjugate}}, 0,

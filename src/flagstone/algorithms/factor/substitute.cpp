@@ -13,9 +13,10 @@ namespace flagstone::linalg {
 namespace {
 
 /// T⁻¹ applied to columns [first, last) of tiles: column by column of T, so that all rows go on side by side.
-/// `above(c)`: tiles of column c that are zero.
+/// `above(c)`: tiles of column c that are zero. `alpha`: what the right-hand sides are multiplied by, as they are first
+/// touched.
 void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperand& how, const Tiled& X, Index first,
-           Index last, const Array* kept, const std::function<Index(Index)>& above) {
+           Index last, const Array* kept, const std::function<Index(Index)>& above, std::complex<double> alpha) {
   const Index n = T.rows();
   for (Index step = above(first); step < n; ++step) {
     const Index k = how.lower ? step : n - 1 - step;
@@ -23,10 +24,12 @@ void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperan
     const Index at = k * T(0, 0).rows();
     const Region copied = kept ? Region{*kept, {{at}, {diagonal.tile.rows()}}} : Region{};
     for (Index c = first; c < last && above(c) <= step; ++c)
-      trsm(graph, Side::left, diagonal, 1.0, X(k, c), {who, at, 0}, kept && c == first ? &copied : nullptr);
+      trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, X(k, c), {who, at, 0},
+           kept && c == first ? &copied : nullptr);
     for (Index left = step + 1; left < n; ++left) {
       const Index i = how.lower ? left : n - 1 - left;
-      for (Index c = first; c < last && above(c) <= step; ++c) gemm(graph, -1.0, T(i, k), X(k, c), 1.0, X(i, c));
+      for (Index c = first; c < last && above(c) <= step; ++c)
+        gemm(graph, -1.0, T(i, k), X(k, c), step == above(c) ? alpha : 1.0, X(i, c));
     }
   }
 }
@@ -78,7 +81,7 @@ void check_substitute(const char* who, const TriangularOperand& t, const Operand
 }
 
 void substitute(Graph& graph, const char* who, const std::vector<TriangularOperand>& factors, const Operand& b,
-                const Array& x, const Array* diagonal, std::optional<Index> identity) {
+                const Array& x, const Array* diagonal, std::optional<Index> identity, std::complex<double> alpha) {
   for (const TriangularOperand& factor : factors) check_substitute(who, factor, b, &x);
   if (identity && (factors.size() != 1 || !factors[0].lower))
     throw ShapeError(std::string(who) + ": columns of the identity are for one lower factor alone.");
@@ -98,7 +101,8 @@ void substitute(Graph& graph, const char* who, const std::vector<TriangularOpera
         if (b.array.id() != x.id()) take(graph, Part::all, B(i, c), 0, X(i, c), {});
     for (const TriangularOperand& factor : factors)
       sweep(graph, who, Tiled(factor.matrix, rows, rows), factor, X, first, last,
-            first == 0 && &factor == &factors.front() ? diagonal : nullptr, above);
+            first == 0 && &factor == &factors.front() ? diagonal : nullptr, above,
+            &factor == &factors.front() ? alpha : 1.0);
   }
   graph.trust_order(false);
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Solves with triangular factors: forward and back substitution with any number of right-hand sides.
+#include <complex>
 #include <optional>
 #include <vector>
 
@@ -23,10 +24,11 @@ void check_substitute(const char* who, const TriangularOperand& t, const Operand
 /// together. A run throws PivotError with the first zero on a diagonal. Cost: n² m flops a factor (complex: four
 /// times); each factor's triangle is read once for every group of columns of X that fits into the budget, B once.
 /// `diagonal`: where the first factor's is copied to as it passes, n elements in memory (nothing is where B has no
-/// columns). `identity`: B is columns of the identity, from this one on, and there is one lower factor: what lies above
-/// them is zero, and neither read nor written; a third of the flops for all of them.
+/// columns). X := alpha times that. `identity`: B is columns of the identity, from this one on, and there is one lower
+/// factor: what lies above them is zero, and neither read nor written; a third of the flops for all of them.
 void substitute(Graph& graph, const char* who, const std::vector<TriangularOperand>& factors, const Operand& b,
-                const Array& x, const Array* diagonal = nullptr, std::optional<Index> identity = {});
+                const Array& x, const Array* diagonal = nullptr, std::optional<Index> identity = {},
+                std::complex<double> alpha = 1.0);
 /// Columns of a tile of X: with factor_tile rows the chunks that a new one should have.
 Index right_tile(Index columns);
 

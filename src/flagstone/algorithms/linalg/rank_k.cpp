@@ -47,7 +47,7 @@ class Update {
     if (b) terms_.push_back({other, left(y), right(x), &*kept_b_, &kept_a_});
     steps_ = terms_[0].left.cols();
     half_of_diagonal_ = !b && steps_ > 0 && (options.hermitian || !is_complex(c_out.dtype()));
-    groups_ = rank_k_groups(C_.rows(), steps_);
+    groups_ = options.in_place ? 1 : rank_k_groups(C_.rows(), steps_);  // sums have whole tiles on the diagonal
     for (Index g = 1; g < groups_; ++g) {
       const Array sum = graph.temporary(c_out.shape(), c_out.dtype(), {tile_.rows, tile_.cols});
       sums_.emplace_back(Operand{sum}, Cut{a.rows(), tile_.rows, tile_.rows}, Cut{a.rows(), tile_.cols, tile_.cols});
@@ -127,9 +127,9 @@ class Update {
           sum_up(graph_, of_group(at, g + stride), to);
         }
     for (const Pair at : pairs) {
-      if (at.row == at.col)
+      if (at.row == at.col && !options_.in_place)
         mirror(graph_, options_.hermitian, computed(at), computed(at));
-      else if (options_.half == Half::both)
+      else if (at.row != at.col && options_.half == Half::both)
         mirror(graph_, options_.hermitian, computed(at), mirrored(at));
       finished_.finish(C_(at.row, at.col).region.box);
       finished_.finish(C_(at.col, at.row).region.box);
@@ -147,7 +147,7 @@ class Update {
     MatrixTile c = of_group(at, group);
     c.again = groups_ > 1;
     const bool first = k < groups_;
-    std::complex<double> beta = !first ? 1.0 : group == 0 && c_in_ ? options_.beta : 0.0;
+    std::complex<double> beta = !first ? 1.0 : group == 0 && (c_in_ || options_.in_place) ? options_.beta : 0.0;
     const Array* old = first && group == 0 ? c_in_ : nullptr;
     const bool upper = options_.half == Half::upper;
     if (old && at.row == at.col) {  // of C one triangle counts, and products take the lower one
@@ -217,6 +217,10 @@ void check_rank_k(const Operand& a, const Operand* b, const Array* c, const Rank
                        std::string(name_of(c->dtype())) + " and the result " + say(a.rows(), a.rows()) + " " +
                        std::string(name_of(dtype)) + "; they must agree.");
   }
+  if (options.in_place &&
+      (b || options.half != Half::lower || a.cols() == 0 || (is_complex(dtype) && !options.hermitian)))
+    throw ShapeError(
+        "rank_k_update: in place goes the lower triangle of rank k with a summed dimension, Hermitian where complex.");
   const bool real_factors = options.hermitian || !is_complex(dtype);
   if (real_factors && (options.beta.imag() != 0 || (options.alpha.imag() != 0 && (!b || !is_complex(dtype)))))
     throw ShapeError("rank_k_update: alpha or beta is complex and the result Hermitian; give real ones.");

@@ -23,6 +23,9 @@ struct RankKOptions {
   std::complex<double> alpha = 1.0, beta = 0.0;  // beta, and of rank k alpha: real where C is Hermitian
   bool hermitian = true;                         // A Aᴴ; else A Aᵀ. Of real ones the same
   Half half = Half::both;
+  /// `c_out` holds C, whose lower triangle is updated and whose upper one is not touched; there is no c_in, and of
+  /// complex ones C is Hermitian. Half::lower and rank k alone.
+  bool in_place = false;
   /// Where progress is saved, superblock by superblock.
   std::shared_ptr<Checkpoint> checkpoint;
   std::shared_ptr<RankKNotes> notes;  // where somebody wants them
