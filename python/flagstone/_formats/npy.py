@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _times(place: str, mode: str) -> Array | None:
                 else np.lib.format.read_array_header_2_0
             )
             shape, by_columns, dtype = read(file)
-        except ValueError:
+        except (ValueError, SyntaxError, TokenError):  # NumPy parses the header as Python
             return None
         offset = file.tell()
     if dtype.kind not in "mM":

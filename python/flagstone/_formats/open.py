@@ -16,6 +16,7 @@ from .._errors.regular import open_regular
 from .._expression.cf import packing_of
 from .._expression.expression import Expression
 from .._expression.times import TimeArray, cf_times, times_of
+from .._lazy.structure import seen_whole
 from .._resume.registers import opener
 from .._sparse.array import SparseArray
 from . import tenx
@@ -88,7 +89,8 @@ def open_path(
         `missing_value`, `_Unsigned`; netCDF 4, xarray): True gives the true values, lazily, with NaN for what
         is missing; False the stored numbers. By default the stored numbers too, and a warning, once for an
         array. Nothing changes for what is not packed. True makes dates of "days since 2000-01-01" too.
-        NumPy's datetime64 and timedelta64 (`.npy`, Zarr) are int64 where it is False.
+        NumPy's datetime64 and timedelta64 (`.npy`, Zarr) are int64 where it is False, and of a symmetric
+        matrix of which one triangle is stored (`uplo=` of a result) that triangle, as with mode "r+".
     header : bool or sequence of str, optional
         Of CSV: whether the first line names the columns, or their names where no line does. By default the
         first line is a header where text stands above numbers. `Array.columns` tells the names.
@@ -121,6 +123,8 @@ def open_path(
         times = cf_times(opened, where)
     if times is not None:
         return times
+    if mode == "r" and decode is not False:
+        opened = seen_whole(opened)
     packing = None if decode is False else packing_of(opened)
     if packing is None or not isinstance(opened, Array):
         return opened

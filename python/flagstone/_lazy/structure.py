@@ -8,14 +8,17 @@ import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Lazy, lazy_array
+from .._array.handle import Lazy, derived, lazy_array
 from .._errors.classes import ShapeError
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
 from .mapped import core_of, member
 
-__all__ = ["hermitian", "symmetric", "triangular"]
+__all__ = ["hermitian", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangular"]
+
+_TRIANGLE = "triangle"  #: among our attributes, and of what is kept beside a handle
+_TOLD = [[kind, uplo] for kind in ("symmetric", "hermitian") for uplo in ("lower", "upper")]
 
 
 def symmetric(A: Any, /, uplo: str = "lower") -> Array:
@@ -73,6 +76,26 @@ def triangular(A: Any, /, uplo: str = "lower", unit_diagonal: bool = False) -> A
         Read-only, an operand of every routine. A pass over all of it moves the triangle's bytes once.
     """
     return _structured("triangular", A, uplo, bool(unit_diagonal))
+
+
+def triangle_attribute(hermitian: bool, uplo: str) -> dict[str, Any]:
+    """Return what the metadata of an array say of which one triangle is stored: kind of matrix, triangle."""
+    return {_TRIANGLE: ["hermitian" if hermitian else "symmetric", uplo]}
+
+
+def note_triangle(stored: Array, ours: Any) -> Array:
+    """Keep beside a handle what its metadata say so; what they say of no square matrix counts for nothing."""
+    told = ours.get(_TRIANGLE) if isinstance(ours, dict) else None
+    square = stored.ndim == 2 and stored.shape[0] == stored.shape[1]
+    if square and told in _TOLD:
+        derived(stored)[_TRIANGLE] = told
+    return stored
+
+
+def seen_whole(stored: Any) -> Any:
+    """Return the matrix of which one triangle is stored; what is stored whole as it is."""
+    told = derived(stored).get(_TRIANGLE) if isinstance(stored, Array) else None
+    return stored if told is None else _structured(told[0], stored, told[1], False)
 
 
 def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:

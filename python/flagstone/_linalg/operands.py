@@ -30,11 +30,13 @@ def dimensions(given: Any) -> int:
 
 def _check_arrays(call: Call, a: Any, b: Any) -> None:
     for name, given in (("A", a), ("B", b)):
-        if dimensions(given) == 0:
-            what = "a number" if _is_number(given) else type(given).__name__
-            raise ShapeError(
-                f"{call.who}: {name} is {what}; a matrix or a vector is needed (* multiplies by a number)."
-            )
+        if dimensions(given) > 0:
+            continue
+        if not _is_number(given):
+            raise TypeError(f"{call.who}: {name} is {type(given).__name__}; a matrix or a vector is needed.")
+        raise ShapeError(
+            f"{call.who}: {name} is a number; a matrix or a vector is needed (* multiplies by a number)."
+        )
 
 
 def _is_number(given: Any) -> bool:

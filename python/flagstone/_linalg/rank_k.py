@@ -15,6 +15,7 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, cast, from_ufunc, ordered, where
 from .._expression.operand import lazy_operand
 from .._expression.reductions import Reduced
+from .._lazy.structure import note_triangle, seen_whole, triangle_attribute
 from .._output.codec_choice import Choice
 from .._output.destination import kept_choice
 from .._output.place import Place
@@ -65,6 +66,8 @@ class RankK(Routine[Any]):
             advice="they must agree",
         )  # fmt: skip
         self.place.codec = Choice(kept_choice(out).codec)
+        if uplo is not None:
+            self.place.ours = triangle_attribute(hermitian and self.dtype.kind == "c", uplo)
         given = [one for one in (self.a, self.b, self.c) if one is not None]
         self.place.reads = [values for one in given for values in one.reads]
         self.notes = _core.RankKNotes()
@@ -89,6 +92,13 @@ class RankK(Routine[Any]):
         b = None if self.b is None else self.b.factor
         old = None if self.c is None else self.c.core
         return _core.rank_k_job(self.a.factor, b, old, c, self.options, self.place.checkpoint, self.notes)
+
+    def result(self, job: Any) -> Any:
+        """Return it; of a triangle that is stored alone the matrix that it is of."""
+        made = super().result(job)
+        if made is self.place.out or not isinstance(made, Array) or str(made.path).endswith(".npy"):
+            return made  # what the caller gave, and what cannot say so
+        return seen_whole(note_triangle(made, self.place.ours))
 
     def arguments(self) -> dict[str, Any]:
         """Return everything that decides the bits."""
@@ -201,8 +211,9 @@ def rank_k_update(
     dtype : dtype, optional
         Of the arithmetic and the result.
     uplo : {"lower", "upper"}, optional
-        Store this triangle alone; the chunks beside it are absent, which reads as zeros. Tiles on the
-        diagonal are whole. Default: both halves, which have the same bits.
+        Store this triangle alone; the chunks beside it are absent. Its metadata say so: the result, and what
+        `open` gives of it, is the whole matrix (``open(path, decode=False)``: what is stored, zeros beside
+        the triangle). In an ndarray, an Array or `.npy` the rest is zero. Default: both halves.
     out : path, Array or ndarray, optional
         Where the result goes, as in `matmul`. Default: scratch.
     memory : int or str, optional

@@ -88,6 +88,14 @@ def _names(found: Any) -> list[str | None] | None:
     return found if known else None
 
 
+def with_ours(attributes: str, told: Mapping[str, Any]) -> str:
+    """Return attributes (JSON text, "" for none) with more of what we keep there."""
+    if not told:
+        return attributes
+    found = json.loads(attributes or "{}")
+    return json.dumps(found | {OURS: _mapping(found.get(OURS)) | dict(told)})
+
+
 def plain_attributes(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a library gave as values that JSON can hold, without those that it cannot (references)."""
     told = {}

@@ -13,6 +13,7 @@ from .._array.handle import derived, is_transposed, owner_of
 from .._errors.classes import Error
 from .._errors.messages import warn_once
 from .._errors.regular import open_regular
+from .attributes import with_ours
 
 __all__ = [
     "Columns",
@@ -34,9 +35,7 @@ def with_columns(attributes: str, columns: Columns | None) -> str:
     """Return attributes (JSON text, "" for none) with the names of columns among them."""
     if columns is None:
         return attributes
-    found = json.loads(attributes or "{}")
-    ours = found.get(_OURS)
-    return json.dumps(found | {_OURS: (ours if isinstance(ours, dict) else {}) | {_COLUMNS: list(columns)}})
+    return with_ours(attributes, {_COLUMNS: list(columns)})
 
 
 def note_columns(array: Array, columns: Columns | None) -> Array:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .._resume.record import UNRECORDED, Record, sync_tree
 from .._runtime.call import Call
 from .._scratch import quota
 from .._scratch.builds import unreserved
+from .attributes import OURS, with_ours
 from .codec_choice import CHECKSUMS, Choice
 from .column_names import Columns, with_columns
 from .replaceable import exists
@@ -42,18 +43,20 @@ class Destination:
         dims: Sequence[str] | None = None, like: Array | None = None, checksum: str = "sidecar",
         record: Record | None = None, codec: str | Choice | None = None,
         about: str = "{}", columns: Columns | None = None, attrs: str = "", fill: bytes = b"",
+        ours: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """`like`: whose attributes, names of dimensions and (codec None) codec and order the array gets.
 
         `record`: of a call that can be resumed; `core` then holds what a killed one had finished. `about`:
         attributes, as JSON, of the group that is made around it. `columns`: names of the columns of a matrix.
-        `attrs`: attributes, as JSON. `fill`: one element, what is never written reads as; else zero.
+        `attrs`: attributes, as JSON. `fill`: one element, what is never written reads as; else zero. `ours`:
+        what the metadata say for this library alone.
         """
         if checksum not in CHECKSUMS:
             raise ValueError(f"{who}: checksum is {checksum!r}; choose one of {', '.join(CHECKSUMS)}.")
         self.path = path_text(who, path)
         self._place, self._columns = self.path, columns
-        self._attrs, self._fill = attrs, fill
+        self._attrs, self._fill, self._ours = attrs, fill, ours or {}
         self._npy = self.path.endswith(".npy")
         size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize if nbytes is None else nbytes
         if not replace and exists(self.path):
@@ -101,9 +104,9 @@ class Destination:
             _core.write_group(built, about)
             built = f"{built}/{MEMBER}"
         kept, old = _kept(like)
-        kept = self._attrs or kept
+        kept = with_ours(self._attrs or kept, self._ours)
         if chosen.why:
-            kept = json.dumps({**json.loads(kept or "{}"), "flagstone": {"codec": chosen.why}})
+            kept = with_ours(kept, {"codec": chosen.why})
         kept = with_columns(kept, self._columns)
         names = list(dims or old) or _dimension_names(self.path if member else "", shape)
         self.core = _core.create_zarr(
@@ -163,6 +166,8 @@ def _kept(array: Array | None) -> tuple[str, list[str]]:
                 about = {"attributes": json.load(file)}
     attributes = about.get("attributes") if isinstance(about, dict) else None
     attributes = attributes if isinstance(attributes, dict) else {}
+    if isinstance(ours := attributes.get(OURS), dict):
+        ours.pop("triangle", None)  # what is stored now is told by who stores it
     names = about.get("dimension_names") or attributes.pop("_ARRAY_DIMENSIONS", None) or []
     named = len(names) == len(array.shape) and all(isinstance(name, str) for name in names)
     return json.dumps(attributes) if attributes else "", names if named else []

@@ -109,6 +109,7 @@ class Place(RecordedPlace):
         self.chunks = chunks
         self.codec: Choice | None = None  # None: that of `like`
         self.columns: Columns | None = None  # names of columns that it gets
+        self.ours: dict[str, Any] = {}  # what its metadata say for this library
         self.result: Any = None
         self.values: NDArray[Any] | None = None
         #: operands in memory that the job reads while it writes; None: the job writes to memory of its own
@@ -204,7 +205,7 @@ class Place(RecordedPlace):
         self.destination = Destination(
             self.call.who, path, self.shape, self.dtype.name, self.chunks, self.overwrite is not False,
             like=self.like, checksum=self.checksum, record=self._recording(), codec=self.codec,
-            columns=self.columns,
+            columns=self.columns, ours=self.ours,
         )  # fmt: skip
         stack.enter_context(whole_or_nothing(self.destination))
         stack.enter_context(self.record.kept(self.destination))

@@ -18,6 +18,7 @@ from ..._errors.messages import storage_error
 from ..._errors.regular import open_regular
 from ..._expression.cf import ATTRIBUTES, note_packing
 from ..._expression.times import note_times, times_of
+from ..._lazy.structure import note_triangle
 from ..._resume.registers import opener
 from ..._runtime.metadata_room import metadata_room
 from ..._sparse.array import SparseArray, matrix_of
@@ -146,7 +147,9 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
 
 
 def _array(place: str, mode: str) -> Array:
-    opened = note_packing(open_array(place, mode), _cf_attributes(place))
+    attributes = _special_attributes(place)
+    opened = note_packing(open_array(place, mode), attributes)
+    note_triangle(opened, attributes.get("flagstone"))
     if opened.dtype != np.int64 or (times := _times(place)) is None:
         return opened
     if mode != "r":
@@ -185,13 +188,14 @@ def _times(place: str) -> np.dtype[Any] | None:
     return found.newbyteorder("=") if found.kind in "mM" else None
 
 
-def _cf_attributes(place: str) -> dict[str, Any]:
-    """Return the attributes of an array, where those of the CF conventions may be among them."""
+def _special_attributes(place: str) -> dict[str, Any]:
+    """Return the attributes of an array, where some may be among them that say how it is to be seen."""
     version = 3 if os.path.isfile(f"{place}/zarr.json") else 2
+    names = (*ATTRIBUTES, _DIMENSIONS, "triangle")
     try:
         with open_regular("open", f"{place}/zarr.json" if version == 3 else f"{place}/.zattrs") as file:
             text = file.read(_MOST_TEXT + 1)
-        if len(text) > _MOST_TEXT or not any(name.encode() in text for name in (*ATTRIBUTES, _DIMENSIONS)):
+        if len(text) > _MOST_TEXT or not any(name.encode() in text for name in names):
             return {}  # the usual case costs no parsing
         root = json.loads(text)
         attributes = root.get("attributes", {}) if version == 3 else root
