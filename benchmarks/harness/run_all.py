@@ -40,6 +40,7 @@ SCRIPTS = {
     "gaussian_process": "factor",
     "along": "elementwise",
     "lazy": "elementwise",
+    "sort": "sort",
     "rechunk": "storage",
     "limits": "runtime",
     "plan": "runtime",
