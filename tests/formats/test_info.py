@@ -20,6 +20,14 @@ def info(*arguments):
     return done.exit_code, json.loads(done.output)
 
 
+@pytest.mark.parametrize(("dtype", "kind"), [("float32", "symmetric"), ("complex128", "hermitian")])
+def test_info_tells_a_stored_triangle(tmp_path, rng, dtype, kind):
+    X = rng.standard_normal((30, 4)).astype(dtype)
+    fl.linalg.rank_k_update(X, uplo="upper", out=tmp_path / "c.zarr")
+    _, facts = info(tmp_path / "c.zarr")
+    assert facts["structure"] == f"{kind}, its upper triangle is stored"
+
+
 def test_info(tmp_path, rng):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:

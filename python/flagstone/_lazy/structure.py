@@ -15,7 +15,10 @@ from .._resume.openers import operand, told_values
 from .._resume.registers import opener
 from .mapped import core_of, member
 
-__all__ = ["hermitian", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangular"]
+__all__ = [
+    "hermitian", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangle_of",
+    "triangular",
+]  # fmt: skip
 
 _TRIANGLE = "triangle"  #: among our attributes, and of what is kept beside a handle
 _TOLD = [[kind, uplo] for kind in ("symmetric", "hermitian") for uplo in ("lower", "upper")]
@@ -92,9 +95,15 @@ def note_triangle(stored: Array, ours: Any) -> Array:
     return stored
 
 
+def triangle_of(stored: Any) -> list[str] | None:
+    """Return kind of matrix and triangle, where one triangle alone is stored."""
+    told: list[str] | None = derived(stored).get(_TRIANGLE) if isinstance(stored, Array) else None
+    return told
+
+
 def seen_whole(stored: Any) -> Any:
     """Return the matrix of which one triangle is stored; what is stored whole as it is."""
-    told = derived(stored).get(_TRIANGLE) if isinstance(stored, Array) else None
+    told = triangle_of(stored)
     return stored if told is None else _structured(told[0], stored, told[1], False)
 
 

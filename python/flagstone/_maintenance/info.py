@@ -20,6 +20,7 @@ from .._formats.table_folders import about_folder, is_table_folder
 from .._formats.tables import part_of
 from .._formats.zarr.groups import about as about_group
 from .._formats.zarr.groups import listing
+from .._lazy.structure import triangle_of
 from .._runtime.call import Call
 from .._runtime.metadata_room import metadata_room
 from .._sparse.array import SparseArray
@@ -153,6 +154,8 @@ def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
         "chunks": list(opened.chunks), "tiles": list(opened.tiles), "bytes_of_one_read": stored,
         "packed": _ratio(opened.nbytes, stored),
     }  # fmt: skip
+    if (triangle := triangle_of(opened)) is not None:
+        facts["structure"] = f"{triangle[0]}, its {triangle[1]} triangle is stored"
     if (packing := packing_of(opened)) is not None:
         facts["conventions"] = (
             f"packed as CF has it ({packing.told}); decode=True opens the true values, {packing.dtype.name}"
