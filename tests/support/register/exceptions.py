@@ -25,7 +25,7 @@ EXCEPTIONS = {
     **{
         f"{kind}.*": FIELDS
         for kind in (
-            *("CheckReport", "Packed", "Plan", "RepairReport", "SingleCell", "Stats"),
+            *("CheckReport", "EmbeddingResult", "Packed", "Plan", "RepairReport", "SingleCell", "Stats"),
             *("linalg.LuFactor", "linalg.Slogdet"),
         )
     },
