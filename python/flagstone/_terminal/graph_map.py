@@ -45,7 +45,7 @@ def _draw(path: str, counted: list[NDArray[np.int64]], result: EmbeddingResult, 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15, 5), dpi=140, layout="constrained")
+    figure = Figure(figsize=(15, 5), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     file, clusters, spectrum = figure.subplots(1, 3, width_ratios=(1, 1, 0.9))
     figure.suptitle(title, fontsize=11)

@@ -78,8 +78,9 @@ def verb_pack(verb):
     return verbs(verb)
 
 
+# stays: what matplotlib keeps of fonts and figures.
 @entry(
-    "verb embed", "flagstone {}", variants=EMBED, headers=POINTERS,
+    "verb embed", "flagstone {}", variants=EMBED, headers=POINTERS, stays=16,
     refused_late="edges are sorted into a matrix before anything is known of it",
 )  # fmt: skip
 def verb_embed(verb):
