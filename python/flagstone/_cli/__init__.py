@@ -14,6 +14,7 @@ from .._runtime import environment
 from . import (
     demo,
     dense,
+    documents,
     factors,
     graphs,
     models,
@@ -56,7 +57,7 @@ for command in (
     spectra.eigsh,
     spectra.svd,
     graphs.embed,
-    routines.recipe,
+    documents.recipe,
     models.gp,
     resumed.resume_command,
     upkeep.scratch_command,

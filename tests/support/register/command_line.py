@@ -32,6 +32,7 @@ VERBS = {
     "embed": ("graph.npy", "-k", "3", "--tol", "0.05", "-o", "map-by-verb.zarr", "--overwrite"),
     "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
+    "recipe lsa": ("s.zarr", "-k", "4", "--tol", "0.1", "-o", "lsa-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
 LIMITED = (
@@ -53,6 +54,7 @@ LIMITED = (
     "embed",
     "gp",
     "recipe single-cell",
+    "recipe lsa",
 )  # those that take --memory
 
 
