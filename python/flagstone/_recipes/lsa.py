@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from .._spectral.svds import Svds
 
 __all__ = ["LsaResult", "lsa"]
 
+_BLOCK = 1 << 20  # bytes of vectors at a time, while words are looked for
 _PER_ROW, _PER_COLUMN = 48, 48  # norms and factors, the core's copies of them, what is on the way
 
 
@@ -65,17 +67,23 @@ class LsaResult:
         return iter((self.U, self.s, self.Vt))
 
     def top_words(self, number: int = 10) -> NDArray[np.int64]:
-        """Return the words of the largest weights of each direction, k x number; loads 8 n bytes at a time.
+        """Return the words of the largest weights of each direction, k x number; one read of V.
 
-        A direction has two ends; its sign is chosen so that the largest weight is positive.
+        A direction has two ends; the one with the larger weight is taken.
         """
-        k, n = self.Vt.shape
-        found = np.empty((k, min(number, n)), np.int64)
-        for j in range(k):
-            weights = np.asarray(self.Vt[j : j + 1])[0]
-            signed = weights if weights.max() >= -weights.min() else -weights
-            found[j] = np.argsort(-signed, kind="stable")[:number]
-        return found
+        ends = []
+        for sign in (1, -1):
+            weights, words = np.empty((0, len(self.s))), np.empty((0, len(self.s)), np.int64)
+            for first, block in _row_blocks(self.Vt.T):
+                weights = np.concatenate([weights, sign * block])
+                places = np.repeat(np.arange(first, first + len(block))[:, None], len(self.s), axis=1)
+                words = np.concatenate([words, places])
+                order = np.argsort(-weights, axis=0, kind="stable")[:number]
+                weights = np.take_along_axis(weights, order, axis=0)
+                words = np.take_along_axis(words, order, axis=0)
+            ends.append((weights, words))
+        (up, above), (down, below) = ends
+        return np.where(up[0] >= down[0], above, below).T
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{value:.4g}" for value in self.s[:5]) + (", ..." if len(self.s) > 5 else "")
@@ -85,6 +93,12 @@ class LsaResult:
             f"  residual  at most {float(self.residual.max(initial=0)):.2g}\n"
             f"  U         {self.U!r}>"
         )
+
+
+def _row_blocks(V: Array) -> Iterator[tuple[int, NDArray[Any]]]:
+    step = max(1, _BLOCK // (8 * V.shape[1]))
+    for first in range(0, V.shape[0], step):
+        yield first, np.asarray(V[first : first + step])
 
 
 LsaResult.__module__ = "flagstone"  # said in its body, dataclass would look for that module

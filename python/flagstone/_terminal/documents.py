@@ -14,6 +14,7 @@ __all__ = ["write_documents"]
 
 _DIRECTIONS = 10  # whose words are shown
 _WORDS = 6  # of each
+_ROWS = 1 << 12  # documents that are read at a time
 
 
 def write_documents(
@@ -43,7 +44,11 @@ def write_documents(
 def _documents(axes: Any, result: LsaResult) -> None:
     rows = sample_rows(result.U)
     step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
-    some = np.asarray(result.U[::step, :3]) * result.s[:3]
+    # Stretches of whole rows: one with steps holds much more than what it takes.
+    some = np.concatenate([
+        np.asarray(result.U[i : i + _ROWS])[-i % step :: step, :3]
+        for i in range(0, result.U.shape[0], _ROWS)
+    ]) * result.s[:3]  # fmt: skip
     # The first direction of counts tells lengths and common words: the next two tell subjects apart.
     x, y = (1, 2) if some.shape[1] > 2 else (0, some.shape[1] - 1)
     axes.scatter(some[:, x], some[:, y], s=4, color="#4c78a8", linewidths=0, alpha=0.5, rasterized=True)

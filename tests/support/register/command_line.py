@@ -58,8 +58,8 @@ LIMITED = (
 )  # those that take --memory
 
 
-PACK, EMBED = ("pack",), ("embed",)
-PLAIN = tuple(v for v in VERBS if v not in (*PACK, *EMBED))
+PACK, EMBED, LSA = ("pack",), ("embed",), ("recipe lsa",)
+PLAIN = tuple(v for v in VERBS if v not in (*PACK, *EMBED, *LSA))
 
 
 @entry("verbs", "flagstone {}", variants=PLAIN, headers=POINTERS)
@@ -86,4 +86,10 @@ def verb_pack(verb):
     refused_late="edges are sorted into a matrix before anything is known of it",
 )  # fmt: skip
 def verb_embed(verb):
+    return verbs(verb)
+
+
+# stays: the same.
+@entry("verb recipe lsa", "flagstone {}", variants=LSA, headers=POINTERS, stays=16)
+def verb_lsa(verb):
     return verbs(verb)
