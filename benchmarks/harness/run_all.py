@@ -38,6 +38,7 @@ SCRIPTS = {
     "mixed": "factor",
     "simulated": "factor",
     "gaussian_process": "factor",
+    "applications": "spectral",
     "along": "elementwise",
     "lazy": "elementwise",
     "sort": "sort",

@@ -54,6 +54,8 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
     from ._formats.raw import open_raw
+    from ._graph.embedding import spectral_embedding
+    from ._graph.result import EmbeddingResult
     from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
     from ._output.create import create, from_numpy
+    from ._recipes.lsa import LsaResult, lsa
     from ._recipes.single_cell import SingleCell, single_cell
     from ._resume.leftovers import LeftoverWarning
     from ._resume.resume import resume
@@ -105,23 +108,22 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._tasks.map_blocks import map_blocks, map_tiles
 
 __all__ = [
-    "Array", "BudgetError", "CheckReport", "ConvergenceError", "Epochs", "Error", "Expression",
-    "FormatError", "Graph", "IllConditionedWarning", "LeftoverWarning", "NumericalError", "Packed",
-    "PcaResult", "Plan", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
-    "SparseArray", "Stats", "StorageError", "__array_api_version__", "__version__", "arange", "argsort",
-    "bincount", "broadcast_to", "calibrate", "check", "chunk_shape", "compute", "concat", "convert",
-    "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff",
-    "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye", "features", "flip", "fold",
-    "from_blocks", "from_coo", "from_function", "from_numpy", "full", "full_like", "graph",
-    "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram", "isin",
-    "kernel_matrix", "linspace", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
-    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack",
-    "pca", "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat",
-    "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "squeeze", "stack",
+    "Array", "BudgetError", "CheckReport", "ConvergenceError", "EmbeddingResult", "Epochs", "Error",
+    "Expression", "FormatError", "Graph", "IllConditionedWarning", "LeftoverWarning", "LsaResult",
+    "NumericalError", "Packed", "PcaResult", "Plan", "Reduced", "Region", "RepairReport", "Runtime",
+    "ShapeError", "SingleCell", "SparseArray", "Stats", "StorageError", "__array_api_version__",
+    "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate", "check", "chunk_shape",
+    "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum",
+    "dask_chunks", "delete", "diff", "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye",
+    "features", "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full", "full_like",
+    "graph", "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram", "isin",
+    "kernel_matrix", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
+    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack", "pca",
+    "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll",
+    "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze", "stack",
     "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
-    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
-    "zeros_like",
+    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
@@ -197,6 +199,8 @@ def _load_matrices() -> dict[str, object]:
 def _load_decompositions() -> dict[str, object]:
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca
+    from ._graph.embedding import spectral_embedding
+    from ._graph.result import EmbeddingResult
 
     return locals()
 
@@ -228,6 +232,7 @@ def _load_tasks() -> dict[str, object]:
 
 
 def _load_recipes() -> dict[str, object]:
+    from ._recipes.lsa import LsaResult, lsa
     from ._recipes.single_cell import SingleCell, single_cell
 
     return locals()
@@ -330,7 +335,9 @@ def _operators() -> _dispatch.Dispatch:
 
 
 def _registering() -> None:
-    for load in (_load_files, _load_matrices, _load_decompositions, _load_storage, _load_lazy):
+    for load in (
+        _load_files, _load_matrices, _load_decompositions, _load_recipes, _load_storage, _load_lazy,
+    ):  # fmt: skip
         load()
 
 

@@ -25,6 +25,9 @@ CLASSES = {
     if isinstance(getattr(estimators, name), type) and hasattr(getattr(estimators, name), "fit")
 }
 
+REGRESSORS = [name for name, kind in CLASSES.items() if hasattr(kind, "predict")]
+TRANSFORMERS = [name for name, kind in CLASSES.items() if hasattr(kind, "fit_transform")]
+
 
 def checks():
     for name, kind in CLASSES.items():
@@ -53,7 +56,8 @@ def test_parameters_are_kept_and_told(name):
     model = CLASSES[name]()
     assert clone(model).get_params() == model.get_params()
     assert repr(model) == f"{name}()"
-    assert is_regressor(model)
+    assert is_regressor(model) == (name in REGRESSORS)
+    assert (name in REGRESSORS) != (name in TRANSFORMERS)
     assert {"memory", "scratch"} <= set(model.get_params())
     assert model.set_params(memory="1GiB") is model
     assert repr(model) == f"{name}(memory='1GiB')"
@@ -61,7 +65,21 @@ def test_parameters_are_kept_and_told(name):
         model.set_params(nothing=1)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_transformers_are_copied_and_stand_in_pipelines(name):
+    x = np.random.default_rng(0).standard_normal((60, 5))
+    found = make_pipeline(StandardScaler(), CLASSES[name](2)).fit_transform(x)
+    assert found.shape == (60, 2)
+    model = CLASSES[name](2).fit(x)
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert list(again.get_feature_names_out()) == list(model.get_feature_names_out())
+        if hasattr(model, "transform"):
+            assert np.array_equal(again.transform(x), model.transform(x))
+            shorter = make_pipeline(CLASSES[name](2), estimators.Ridge())
+            assert np.isfinite(cross_val_score(shorter, x, x[:, 0], cv=3)).all()
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
 def test_pipelines_and_searches_take_them(name):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((60, 3))

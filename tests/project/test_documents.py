@@ -151,6 +151,14 @@ with open("node.toml", "w") as file:
 """,
         sizes={"200_000": "2_000"},
     ),
+    "docs/guide/graphs.md": Page(
+        given="""
+import pathlib
+ends = rng.integers(0, 300, (4000, 2)) // 100 * 100 + rng.integers(0, 100, (4000, 2))
+ends[:3000, 1] = ends[:3000, 0] // 100 * 100 + rng.integers(0, 100, 3000)
+pathlib.Path("edges.txt").write_text("\\n".join(f"{a} {b}" for a, b in ends))
+"""
+    ),
     "docs/guide/models.md": Page(
         sizes={"(2000, 2)": "(300, 2)", "standard_normal(2000)": "standard_normal(300)"}
     ),

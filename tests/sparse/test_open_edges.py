@@ -25,9 +25,8 @@ def test_real_graphs(name, shared_data):
     n = int(edges.max()) + 1
     ones = np.ones(len(edges), "i4")
     same(fl.open_edges(path), of_scipy(edges[:, 0], edges[:, 1], ones, (n, n)))
-    dense = dense[edges[:, 0] != edges[:, 1]]
-    ones, kept = ones[: len(dense)], np.unique(dense, return_inverse=True)
-    dense, ids = kept[1].reshape(dense.shape), ids[kept[0]]
+    dense = dense[edges[:, 0] != edges[:, 1]]  # a vertex that has a loop alone stays
+    ones = ones[: len(dense)]
     wanted = of_scipy(*dense.T, ones, (len(ids), len(ids)))
     found = fl.open_edges(path, ids="dense", symmetric=True, loops=False)
     same(found, (wanted + wanted.T).tocsr())
@@ -110,3 +109,26 @@ def test_what_is_no_list_of_edges(tmp_path):
     refused(fl.FormatError, "is no gzip file, or was cut", packed)
     packed.write_bytes(gzip.compress(b"1 2\n" * 1000)[:-9])
     refused(fl.FormatError, "is no gzip file, or was cut", packed)
+
+
+@pytest.mark.parametrize("last", ["", "\n7 8 \n\n# the end"])
+def test_pieces_of_plain_numbers_and_others(last, tmp_path, rng):
+    """Some pieces are read at once, others line by line: the same entries, and lines are counted alike."""
+    edges = rng.integers(0, 1000, (150_000, 2))
+    path = tmp_path / "edges.txt"
+    text = "\n".join(f"{a}\t{b}" for a, b in edges)
+    path.write_text(f"# first\n{text}{last}")
+    wanted = edges if "7" not in last else np.vstack([edges, [7, 8]])
+    same(fl.open_edges(path), of_scipy(*wanted.T, np.ones(len(wanted), "i4"), (1000, 1000)))
+    path.write_text(f"# first\n{text}\n5\n")
+    with pytest.raises(fl.FormatError, match="line 150002 has 1 columns"):
+        fl.open_edges(path)
+
+
+def test_numbers_of_nineteen_digits(tmp_path):
+    path = tmp_path / "edges.txt"
+    path.write_text("0 9223372036854775807\n1000000000000000000 0\n")
+    assert fl.open_edges(path, ids="dense").ids[...].tolist() == [0, 10**18, 2**63 - 1]
+    path.write_text("0 9223372036854775808\n")
+    with pytest.raises(fl.FormatError, match="column 2 is '9223372036854775808'"):
+        fl.open_edges(path)

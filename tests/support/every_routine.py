@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import flagstone as fl
+from flagstone._demo.communities import Communities
 from tests.support.processes import fingerprint, random_csr
 
 BLOCKS = 18  # of cells.zarr
@@ -36,6 +37,8 @@ def prepare(folder: Path) -> None:
         sp.save_npz(folder / f"block{i}.npz", block, compressed=False)
     fl.from_blocks(iter(blocks), str(folder / "cells.zarr"))
     sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
+    graph = Communities(600_000, 20_000, 8)
+    fl.from_coo(graph.blocks(), folder / "graph.zarr", shape=(20_000,) * 2, symmetric=True)
     np.save(folder / "x.npy", rng.standard_normal((600, 16)))
     np.save(folder / "y.npy", rng.standard_normal((180_000, 16)))
 
@@ -117,6 +120,10 @@ def of_pairs(found) -> str:
     return fingerprint(found.w, found.residual, np.asarray(found.V))
 
 
+def of_map(found) -> str:
+    return fingerprint(found.w, found.residual, found.clusters, found.degrees, np.asarray(found.V))
+
+
 def of_sparse(a) -> str:
     return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
 
@@ -145,6 +152,7 @@ NAMES = [
     "pca sparse gram",
     "pca sparse krylov",
     "eigsh passes",
+    "map of a graph",
     "sparse A @ X",
     "sparse A.T @ X",
     "import npz",
@@ -253,6 +261,8 @@ def routine(name: str) -> Routine:
         return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
     if name == "eigsh passes":  # of a given number: what a plan counts
         return Routine(fl.linalg.eigsh, (fl.open("k.zarr"), 24), {"passes": 4, "block": 8}, of_pairs)
+    if name == "map of a graph":
+        return Routine(fl.spectral_embedding, (fl.open("graph.zarr"), 8), {"tol": 1e-2}, of_map)
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
     if name == "matmul sparse":

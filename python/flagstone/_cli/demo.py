@@ -48,3 +48,26 @@ def demo_gp(context: click.Context, points: int, memory: int | None, output: str
 
     given_memory, given_output = context.obj
     run_soundings(memory or given_memory, output or given_output, points)
+
+
+@demo.command("graph")
+@click.option("--input", "source", help="Your list of edges: text, .gz or .npy.")
+@click.option("--edges", type=int, default=20_000_000, show_default=True, help="Of the planted graph.")
+@click.option("-k", "k", type=int, default=16, show_default=True, help="Vectors of your own graph.")
+@click.option("--memory", type=Size(), help="The limit. [default: 256MiB]")
+@click.option("--output", help="Directory for the results. [default: flagstone-demo]")
+@click.option("--keep", is_flag=True, help="Keep the text.")
+@click.pass_context
+def demo_graph(
+    context: click.Context, source: str | None, edges: int, k: int, memory: int | None, output: str | None,
+    keep: bool,
+) -> None:  # fmt: skip
+    """Map a graph with planted communities from its edges as text, beside SciPy under the same cap."""
+    from .._demo.graph import run_edges, run_graph
+
+    given_memory, given_output = context.obj
+    limit, folder = memory or given_memory or 256 << 20, output or given_output
+    if source is not None:
+        run_edges(source, k, limit, folder)
+    else:
+        run_graph(limit, folder, edges, keep)

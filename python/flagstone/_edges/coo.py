@@ -39,8 +39,8 @@ _ROWS = 1 << 17  # rows of one block of pointers
 class _Entries:
     """Entries in the order of rows and columns, equal places in the order they came in."""
 
-    def __init__(self, call: Call, columns: Sequence[Any], symmetric: bool) -> None:
-        self.call, self.symmetric = call, symmetric
+    def __init__(self, call: Call, columns: Sequence[Any], symmetric: bool, loops: bool) -> None:
+        self.call, self.symmetric, self.loops = call, symmetric, loops
         rows, cols = columns[0], columns[1]
         given = [rows, cols, *columns[2:]]
         if symmetric:  # each also the other way round; the second of a loop is known by its mark
@@ -104,7 +104,10 @@ def _joined(
     entries: _Entries, block: list[NDArray[Any]], duplicates: str, made: np.dtype[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return rows, columns and values of one entry a place."""
-    if entries.symmetric:
+    if not entries.loops:
+        apart = block[0] != block[1]
+        block = [one[apart] for one in block]
+    elif entries.symmetric:
         once = ~((block[0] == block[1]) & (block[-1] == 1))
         block = [one[once] for one in block]
     rows, cols = block[0], block[1]
@@ -229,18 +232,19 @@ def _target(who: str, path: Any) -> str:
 
 def built(
     call: Call, columns: Sequence[Any], path: str | None, shape: tuple[int, int] | None, duplicates: str,
-    symmetric: bool, dtype: np.dtype[Any] | None, *, square: bool = False,
+    symmetric: bool, dtype: np.dtype[Any] | None, *, square: bool = False, loops: bool = True,
 ) -> SparseArray:  # fmt: skip
     """Sort checked columns of entries and write the matrix to a checked path.
 
-    `square`: as many columns as rows by default.
+    `square`: as many columns as rows by default. Without `loops` entries on the diagonal are left out, not
+    their rows.
     """
     who = call.who
     place = scratch.Result(scratch.prepare(call.runtime.scratch), "matrix") if path is None else None
     target = place.path if place is not None else str(path)
     natural = np.dtype(columns[2].dtype) if len(columns) == 3 else np.dtype(np.int32)
     made = value_dtype(natural, who) if dtype is None else dtype
-    found = _Entries(call, columns, symmetric)
+    found = _Entries(call, columns, symmetric, loops)
     del columns
     counted: Any = contextlib.nullcontext()
     if place is not None:

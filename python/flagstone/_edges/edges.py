@@ -24,7 +24,7 @@ from .coo import built, check_duplicates
 from .spool import spooled
 from .text import Lines
 
-__all__ = ["open_edges"]
+__all__ = ["open_edges", "open_graph"]
 
 _STEP = 1 << 17  # rows of a .npy file that are taken at a time
 
@@ -52,12 +52,6 @@ def _file(who: str, path: Any) -> str:
         raise FormatError(f"{who}: '{place}' is a directory; name a file of edges (fl.open opens arrays).")
     check_regular(who, place)  # a pipe cannot be read twice
     return place
-
-
-def _without_loops(blocks: Iterator[tuple[NDArray[Any], ...]]) -> Iterator[tuple[NDArray[Any], ...]]:
-    for block in blocks:
-        kept = block[0] != block[1]
-        yield tuple(one[kept] for one in block)
 
 
 def _dense(call: Call, columns: list[Any]) -> tuple[list[Any], Array]:
@@ -95,7 +89,7 @@ def open_edges(
         As they are: the matrix is square, one more than the largest id. Or made 0 … n−1 in their order: the
         old ones are ``A.ids``.
     loops : bool
-        Keep edges from a vertex to itself.
+        Keep edges from a vertex to itself; a vertex that has no other one stays, without edges.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -139,11 +133,24 @@ def open_edges(
             f"{who}: '{place}' counts words of documents, which are no vertices of one kind; leave out "
             "symmetric=, ids= and loops=."
         )
-    columns = spooled(call, blocks if loops else _without_loops(blocks))
+    columns = spooled(call, blocks)
     columns = columns or [np.empty(0, np.int64)] * 2
     old = None
     if ids == "dense" and columns[0].shape[0]:
         columns, old = _dense(call, columns)
-    matrix = built(call, columns, None, shape, duplicates, symmetric, None, square=shape is None)
+    matrix = built(call, columns, None, shape, duplicates, symmetric, None, square=shape is None, loops=loops)
     matrix.ids = old
     return matrix
+
+
+def open_graph(path: str | os.PathLike[str], weighted: bool = False) -> SparseArray:
+    """Open edges as a symmetric matrix without loops, of dense ids.
+
+    `weighted`: the third column weighs an edge, and those that are there twice are summed; else the pattern
+    alone, however often and whichever way round an edge is there.
+    """
+    if weighted:
+        return open_edges(path, symmetric=True, ids="dense", loops=False)
+    opened = open_edges(path, duplicates="first", symmetric=True, ids="dense", loops=False)
+    made: SparseArray = opened if opened.dtype == np.int32 else opened.astype(bool)
+    return made

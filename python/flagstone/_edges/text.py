@@ -85,31 +85,48 @@ class Lines:
                 if line.strip() and not line.lstrip().startswith(_COMMENTS):
                     yield number, line
 
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield whole lines, about so many bytes of them as are taken at a time."""
+        begun: list[bytes] = []  # of a line
+        with self._open() as file:
+            while read := file.read(_PIECE):
+                end = read.rfind(b"\n") + 1
+                if end:
+                    yield b"".join([*begun, read[:end]])
+                    begun.clear()
+                begun.append(read[end:])
+        if rest := b"".join(begun):
+            yield rest
+
     def blocks(self) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield (rows, columns) or (rows, columns, values) of some lines at a time."""
         names: list[tuple[str, str]] = [("row", "i8"), ("column", "i8")]
         kind = np.dtype([*names, ("value", "f8")] if self.columns == 3 else names)
         seen, first, skipped = 0, 1, self._skipped
-        with self._open() as file:
-            while piece := file.readlines(_PIECE):
-                kept = [
-                    (first + i, line.decode("latin-1"))
-                    for i, line in enumerate(piece)
-                    if line.strip() and not line.lstrip().startswith(_COMMENTS)
-                ]
-                first += len(piece)
-                kept, skipped = kept[skipped:], max(0, skipped - len(kept))
-                if not kept:
-                    continue
-                made = self._parsed([line for _, line in kept], kind)
-                if made is None:
-                    self._name_the_bad_line(kept, kind)
-                seen += len(made)
-                rows, columns = made["row"].copy(), made["column"].copy()
-                if self.shape is not None:
-                    rows -= 1
-                    columns -= 1
-                yield (rows, columns) if self.columns == 2 else (rows, columns, made["value"].copy())
+        for piece in self._pieces():
+            if self.columns == 2 and self._delimiter is None and (plain := _plain(piece)) is not None:
+                first, seen = first + len(plain), seen + len(plain)
+                yield plain[:, 0].copy(), plain[:, 1].copy()
+                continue
+            lines = piece.removesuffix(b"\n").split(b"\n")
+            kept = [
+                (first + i, line.decode("latin-1"))
+                for i, line in enumerate(lines)
+                if line.strip() and not line.lstrip().startswith(_COMMENTS)
+            ]
+            first += len(lines)
+            kept, skipped = kept[skipped:], max(0, skipped - len(kept))
+            if not kept:
+                continue
+            made = self._parsed([line for _, line in kept], kind)
+            if made is None:
+                self._name_the_bad_line(kept, kind)
+            seen += len(made)
+            rows, columns = made["row"].copy(), made["column"].copy()
+            if self.shape is not None:
+                rows -= 1
+                columns -= 1
+            yield (rows, columns) if self.columns == 2 else (rows, columns, made["value"].copy())
         if self.entries >= 0 and seen != self.entries:
             raise FormatError(
                 f"{self.who}: '{self.path}' says that it has {self.entries} entries and has {seen}; it was "
@@ -139,3 +156,23 @@ class Lines:
                     )
             raise FormatError(f"{where}, column 3 is {parts[-1]!r}; a number is needed.")
         raise FormatError(f"{self.who}: '{self.path}' cannot be read as lines of {self.columns} numbers.")
+
+
+_PLAIN = b"0123456789 \t\n"
+_DIGITS = 18  # that int64 always holds
+
+
+def _plain(text: bytes) -> NDArray[np.int64] | None:
+    """Return the numbers of lines of two, without sign, comment or blank line; None where there is more."""
+    if text.translate(None, _PLAIN):
+        return None
+    seen = np.frombuffer(text, np.uint8)
+    edges = np.flatnonzero(np.diff(seen >= ord("0"), prepend=False, append=False))
+    begins, ends = edges[::2], edges[1::2]
+    lines = np.flatnonzero(seen == ord("\n"))
+    if len(lines) == 0 or lines[-1] != len(seen) - 1:
+        lines = np.append(lines, len(seen))
+    two = len(begins) == 2 * len(lines) and bool((begins[1::2] < lines).all())
+    if not two or (begins[2::2] < lines[:-1]).any() or (ends - begins).max() > _DIGITS:
+        return None
+    return np.fromstring(text.decode("ascii"), np.int64, sep=" ").reshape(-1, 2)

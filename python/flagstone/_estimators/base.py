@@ -6,14 +6,14 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._runtime.runtime import Runtime, current, named_quota
 
-__all__ = ["Estimator", "NotFittedError", "Regressor"]
+__all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer"]
 
 Self = TypeVar("Self", bound="Estimator")
 
@@ -187,6 +187,94 @@ class Regressor(Estimator):
         predicted = np.asarray(self.predict(X), np.float64).reshape(given.shape)
         weights = np.ones(len(given)) if sample_weight is None else np.asarray(sample_weight, np.float64)
         return float(np.mean(r_squared(given, predicted, weights)))
+
+
+class Transformer(Estimator):
+    """An estimator that turns points into other coordinates."""
+
+    if TYPE_CHECKING:  # what fit finds
+        n_features_in_: int
+        components_: NDArray[Any]
+
+    @property
+    def _outputs(self) -> int:
+        """How many new coordinates there are."""
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks a transformer."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=["float64"])
+        tags.input_tags.sparse = True
+        return tags
+
+    def set_output(self: Self, *, transform: str | None = None) -> Self:
+        """Choose what `transform` and `fit_transform` return of points in memory.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            An ndarray, or a table with names of columns; None: as it is.
+
+        Returns
+        -------
+        self
+        """
+        if transform is not None:
+            # scikit-learn's clone() takes the attribute of this name along.
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return names of the new coordinates: the class's, in small letters, with numbers.
+
+        Parameters
+        ----------
+        input_features : array_like of str, optional
+            Compared with the names of `fit`.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        self._fitted()
+        if input_features is not None:
+            known = getattr(self, "feature_names_in_", None)
+            if known is not None and not np.array_equal(known, input_features):
+                raise ValueError(
+                    f"{type(self).__name__}: input_features is not equal to feature_names_in_; leave it out."
+                )
+            if len(input_features) != self.n_features_in_:
+                raise ValueError(
+                    f"{type(self).__name__}: input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(input_features)}."
+                )
+        name = type(self).__name__.lower()
+        return np.asarray([f"{name}{i}" for i in range(self._outputs)], dtype=object)
+
+    def _shown(self, values: Any, X: Any) -> Any:
+        """Return new coordinates as `set_output` says; those on disk as they are."""
+        kind = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if kind is None and "sklearn" in sys.modules:
+            from sklearn import get_config
+
+            kind = get_config()["transform_output"]
+        if kind in (None, "default") or not isinstance(values, np.ndarray):
+            return values
+        names = list(self.get_feature_names_out())
+        if kind == "pandas":
+            import pandas as pd
+
+            return pd.DataFrame(values, index=getattr(X, "index", None), columns=names, copy=False)
+        if kind == "polars":
+            import polars as pl
+
+            return pl.DataFrame(values, schema=names, orient="row")
+        raise ValueError(
+            f"{type(self).__name__}: the output is {kind!r}; choose 'default', 'pandas' or 'polars'."
+        )
 
 
 def r_squared(y: NDArray[Any], predicted: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .._array.array import Array
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression
+from .._sparse.array import SparseArray
 
 __all__ = ["feature_names", "points", "same_features", "targets"]
 
@@ -23,8 +24,13 @@ def feature_names(X: Any) -> NDArray[Any] | None:
     return names if len(names) and all(isinstance(name, str) for name in names) else None
 
 
-def points(who: str, given: Any, *, least: int = 1) -> Any:
-    """Return points: an Array as it is (NaN is found where it is loaded), else a checked ndarray."""
+def points(who: str, given: Any, *, least: int = 1, sparse: bool = False) -> Any:
+    """Return points: an Array as it is (NaN is found where it is loaded), else a checked ndarray.
+
+    `sparse`: a SparseArray too, or a SciPy matrix by rows, checked.
+    """
+    if sparse and (isinstance(given, SparseArray) or hasattr(given, "tocsr")):
+        return _sparse_points(who, given, least)
     if isinstance(given, (Array, Expression)):
         _shaped(who, given, least)
         if given.dtype.kind == "c":
@@ -41,6 +47,20 @@ def points(who: str, given: Any, *, least: int = 1) -> Any:
     if not np.isfinite(values).all():
         raise ValueError(f"{who}: Input X contains {_what(values)}; give finite numbers.")
     return values
+
+
+def _sparse_points(who: str, given: Any, least: int) -> Any:
+    if given.dtype.kind == "c":
+        raise ValueError(f"{who}: Complex data not supported; X is {given.dtype}, give real numbers.")
+    if isinstance(given, SparseArray):
+        _shaped(who, given, least)
+        return given
+    rows = given.tocsr()
+    rows = rows if rows.dtype.kind in "biuf" else rows.astype(np.float64)
+    _shaped(who, rows, least)
+    if not np.isfinite(rows.data).all():
+        raise ValueError(f"{who}: Input X contains {_what(rows.data)}; give finite numbers.")
+    return rows
 
 
 def _numbers(who: str, values: NDArray[Any]) -> NDArray[Any]:

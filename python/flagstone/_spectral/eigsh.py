@@ -83,6 +83,10 @@ class Eigsh(Routine[Any]):
             note += "; missed copies of values are not looked for" if o.block < self.k else ""
         return How(o.method, job.passes, note, o.most)
 
+    def members(self) -> dict[str, Any]:
+        """Put more beside the pairs, before their group appears; return what its attributes tell of it."""
+        return {}
+
     def result(self, job: _core.EigshJob) -> Any:
         w, residual = np.array(job.values), np.array(job.residuals)
         self.place.write("values", w, ["pair"])
@@ -90,7 +94,7 @@ class Eigsh(Routine[Any]):
         about = {
             "routine": self.call.who, "method": job.method, "applications": job.applications,
             "converged": job.converged, "verified": job.verified, "version": _core.__version__,
-        }  # fmt: skip
+        } | self.members()  # fmt: skip
         found = EigshResult(
             w, self.place.close({"flagstone": about}), residual, job.method, job.applications, job.passes,
             job.verified,

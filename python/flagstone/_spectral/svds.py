@@ -135,6 +135,10 @@ class Svds(Routine[Any]):
         of = "AᵀA" if self.input.right != self.turned else "A Aᵀ"
         return How(o.method, job.passes, f"of {of}, block {o.block}, basis of {o.ncv} columns", o.most + 1)
 
+    def members(self) -> dict[str, Any]:
+        """Put more beside the triplets, before their group appears; return what its attributes tell of it."""
+        return {}
+
     def result(self, job: _core.SvdsJob) -> Any:
         s, residual = np.array(job.values), np.array(job.residuals)
         found = job.vectors.reshape(self.input.side, self.k)
@@ -145,7 +149,7 @@ class Svds(Routine[Any]):
         about = {
             "routine": "svds", "method": job.method, "applications": job.applications,
             "converged": job.converged, "verified": job.verified, "version": _core.__version__,
-        }  # fmt: skip
+        } | self.members()  # fmt: skip
         vectors = {self.place.name: self.place.close({"flagstone": about})}
         vectors[name] = Array(open_core(f"{self.place.path}/{name}", "r"), "r")
         if self.place.scratch is not None:

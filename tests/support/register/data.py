@@ -36,6 +36,7 @@ def prepare(folder: Path) -> None:
     places = np.linspace(0, 1, 9000).reshape(3000, 3)[:, ::-1]
     np.save(folder / "points.npy", places)
     np.save(folder / "targets.npy", np.sin(9 * places[:, 0]))
+    np.save(folder / "graph.npy", np.random.default_rng(8).integers(0, 3000, (60_000, 2)))
     np.save(folder / "ints.npy", rng.integers(0, 20, (SIDE, SIDE), dtype=np.int32))
     z = a[:1536, :1536]
     np.save(folder / "z.npy", z + 1j * z)

@@ -19,13 +19,25 @@ EXCEPTIONS = {
     },
     **{
         f"estimators.*.{name}": "parameters, and what scikit-learn asks: nothing is touched"
-        for name in ("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept")
+        for name in (
+            *("get_params", "set_params", "__sklearn_*", "memory", "scratch", "fit_intercept"),
+            *("set_output", "get_feature_names_out"),
+        )
     },
     "sparse.*": "a name of another face",
     **{
         f"{kind}.*": FIELDS
         for kind in (
-            *("CheckReport", "Packed", "Plan", "RepairReport", "SingleCell", "Stats"),
+            *(
+                "CheckReport",
+                "EmbeddingResult",
+                "LsaResult",
+                "Packed",
+                "Plan",
+                "RepairReport",
+                "SingleCell",
+                "Stats",
+            ),
             *("linalg.LuFactor", "linalg.Slogdet"),
         )
     },

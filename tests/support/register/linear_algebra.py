@@ -185,6 +185,14 @@ def single_cell(kind):
     return lambda: fl.single_cell(x, 5, genes=200, out="cells.zarr")
 
 
+@entry("lsa", "lsa", "lsa.plan", variants=("csr", "csc", "plan"))
+def lsa(kind):
+    x = fl.open("csc.npz" if kind == "csc" else "s.zarr")
+    if kind == "plan":
+        return lambda: fl.lsa.plan(x, 4)
+    return lambda: fl.lsa(x, 4, tol=0.1, out="lsa.zarr")
+
+
 @entry("plans", "{}.plan", variants=(
     *("compute", "corrcoef", "cov", "matmul", "pca", "pack", "rechunk", "transpose", "single_cell"),
     *("fold", "map_blocks", "map_tiles"),

@@ -57,6 +57,13 @@ def warm_up() -> None:
         place = io.BytesIO()
         pyarrow.parquet.write_table(table, place, use_dictionary=False, row_group_size=20_000)
         pyarrow.parquet.read_table(io.BytesIO(place.getvalue()))
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3, 2), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.subplots().imshow(np.eye(64))
+    figure.savefig(io.BytesIO(), format="png")
 
 
 def field(file: str, name: str) -> int:

@@ -51,6 +51,35 @@ def kernel_ridge():
     return lambda: estimators.KernelRidge(kernel="rbf", length_scale=0.5).fit(x, y).predict(x[:100])
 
 
+# stays: packing buffers of NumPy's BLAS.
+@entry(
+    "components of points", "estimators.{}", "estimators.{}.fit", "estimators.{}.fit_transform",
+    "estimators.{}.transform", "estimators.{}.inverse_transform", variants=("PCA", "TruncatedSVD"), stays=8,
+)  # fmt: skip
+def components(name):
+    X = fl.open("tall.npy")
+    model = getattr(estimators, name)(4, tol=0.1)
+    return lambda: model.inverse_transform(model.fit(X).transform(model.fit_transform(X) @ model.components_))
+
+
+@entry(
+    "components of more points", "estimators.PCA.partial_fit", stays=8,
+    refused_late="the mean is there before the QR is asked for",
+)  # fmt: skip
+def partial_fit():
+    X = fl.open("tall.npy")
+    return lambda: estimators.PCA(4).partial_fit(X).partial_fit(X)
+
+
+@entry(
+    "coordinates of points by a graph", "estimators.SpectralEmbedding", "estimators.SpectralEmbedding.fit",
+    "estimators.SpectralEmbedding.fit_transform", refused_late="the graph among the points is made first",
+)  # fmt: skip
+def spectral_embedding():
+    X = fl.open("points.npy")
+    return lambda: estimators.SpectralEmbedding(2, n_neighbors=10, tol=0.1).fit_transform(X)
+
+
 LINEAR = {
     "LinearRegression": lambda: estimators.LinearRegression(),
     "Ridge": lambda: estimators.Ridge(0.5),

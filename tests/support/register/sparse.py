@@ -214,3 +214,20 @@ def sampled(how):
     if how == "plan":
         return lambda: fl.sddmm.plan(s, x, y)
     return lambda: fl.sddmm(s, x, y, out="sddmm.zarr")
+
+
+@entry(
+    "maps of graphs", "spectral_embedding", "spectral_embedding.plan",
+    variants=("whole", "components", "plan"),
+)  # fmt: skip
+def spectral_embedding(kind):
+    n = 20_000
+    one, other = np.random.default_rng(6).integers(0, n, (2, 200_000))
+    a = sp.coo_array((np.ones(200_000, "f4"), (one, other)), (n, n)).tocsr()
+    if kind == "components":  # every seventh vertex has no edge
+        keep = np.arange(n) % 7 > 0
+        a = sp.csr_array(sp.diags_array(keep.astype("f4")) @ a @ sp.diags_array(keep.astype("f4")))
+    graph = fl.from_blocks([sp.csr_array(a + a.T)])
+    if kind == "plan":
+        return lambda: fl.spectral_embedding.plan(graph, 4)
+    return lambda: fl.spectral_embedding(graph, 4, tol=0.05, out="map.zarr")

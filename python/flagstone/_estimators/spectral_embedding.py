@@ -1,0 +1,199 @@
+"""Spectral embedding of points or of a graph, as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array.array import Array
+from .._edges.coo import from_coo
+from .._errors.classes import ShapeError
+from .._expression.compute import compute
+from .._expression.expression import Expression
+from .._runtime.call import Call
+from .._sparse.array import SparseArray
+from .._sparse.builder import from_blocks
+from .._spectral.eigsh import eigsh
+from .base import Transformer
+from .validation import feature_names, points
+
+__all__ = ["SpectralEmbedding"]
+
+_BLOCK = 1 << 9  # points whose distances to as many others are held
+
+
+def _squares(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.einsum("ij,ij->i", x, x))
+
+
+def _part(X: Any, first: int) -> NDArray[np.float64]:
+    return np.asarray(X[first : first + _BLOCK], np.float64)
+
+
+def _neighbours(call: Call, X: Any, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield (points, their nearest others, 1/2) of blocks of points: X is read once for each block."""
+    n = X.shape[0]
+    # Distances and places, twice while they are joined, their order; points of both sides.
+    call.room("distances of points", min(n, _BLOCK) * (56 * (min(n, _BLOCK) + count) + 32 * X.shape[1]))
+    for row in range(0, n, _BLOCK):
+        mine = _part(X, row)
+        best = np.full((len(mine), count), np.inf)
+        which = np.zeros((len(mine), count), np.int64)
+        for column in range(0, n, _BLOCK):
+            others = _part(X, column)
+            far = _squares(mine)[:, None] - 2 * (mine @ others.T) + _squares(others)
+            if row == column:
+                np.fill_diagonal(far, np.inf)
+            far = np.hstack([best, far])
+            places = np.hstack(
+                [which, np.broadcast_to(column + np.arange(len(others)), (len(mine), len(others)))]
+            )
+            order = np.argsort(far, axis=1, kind="stable")[:, :count]
+            best, which = np.take_along_axis(far, order, 1), np.take_along_axis(places, order, 1)
+        rows = np.repeat(row + np.arange(len(mine)), count)
+        yield rows, which.reshape(-1), np.full(len(rows), 0.5)
+
+
+class SpectralEmbedding(Transformer):
+    """Coordinates of points by the leading eigenvectors of a graph among them.
+
+    Parameters
+    ----------
+    n_components : int
+        Coordinates.
+    affinity : {"nearest_neighbors", "precomputed"}
+        The graph: nearest points by Euclidean distance (1 where two are near each other, 1/2 where one is);
+        or X is its symmetric matrix.
+    n_neighbors : int, optional
+        Of a point, itself counted; default: a tenth of the points, at least 1.
+    tol
+        As of `linalg.eigsh`.
+    random_state : int, optional
+        Seed of the start.
+    memory, scratch : optional
+        Limit and scratch directory of every call; default: those of the runtime in use.
+
+    Attributes
+    ----------
+    embedding_ : ndarray or Array, n x components
+        On disk where X is.
+    eigenvalues_ : ndarray
+        Of D^-½ W D^-½, the first, which is 1, left out.
+    n_neighbors_, n_features_in_ : int
+        What `fit` used and saw.
+    """
+
+    __module__ = "flagstone.estimators"
+
+    def __init__(
+        self, n_components: int = 2, *, affinity: str = "nearest_neighbors", n_neighbors: int | None = None,
+        tol: float = 1e-6, random_state: Any = 0, memory: int | str | None = None, scratch: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_components, self.affinity, self.n_neighbors = n_components, affinity, n_neighbors
+        self.tol, self.random_state, self.memory, self.scratch = tol, random_state, memory, scratch
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        tags.input_tags.sparse = self.affinity == "precomputed"
+        tags.transformer_tags = None
+        return tags
+
+    @property
+    def _outputs(self) -> int:
+        return len(self.eigenvalues_)
+
+    def _graph(self, who: str, X: Any) -> SparseArray:
+        n = X.shape[0]
+        if self.affinity == "precomputed":
+            if n != X.shape[1]:
+                raise ShapeError(f"{who}: X is {n} x {X.shape[1]}; a precomputed affinity is square.")
+            if isinstance(X, SparseArray):
+                return X
+            return from_blocks([X if hasattr(X, "tocsr") else np.asarray(X, np.float64)])
+        if self.affinity != "nearest_neighbors":
+            raise ValueError(
+                f"{who}: affinity is {self.affinity!r}; choose 'nearest_neighbors' or 'precomputed'."
+            )
+        number = max(n // 10, 1) if self.n_neighbors is None else self.n_neighbors
+        if not hasattr(number, "__index__") or not 1 <= number <= n:
+            raise ValueError(f"{who}: n_neighbors is {number!r}; a number between 1 and {n} is needed.")
+        self.n_neighbors_ = int(number)
+        return from_coo(_neighbours(Call(who), X, max(1, int(number) - 1)), shape=(n, n), symmetric=True)
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Find the coordinates.
+
+        Parameters
+        ----------
+        X : Array or ndarray, n x d; SparseArray or SciPy matrix, n x n, where the affinity is precomputed
+            Points, or weights of 0 or more.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Nearest points by all distances: n² d flops, X is read once for each 512 points. Then those of
+        `linalg.eigsh`. The coordinates of a graph in several components tell these first.
+        """
+        self._embed(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Find the coordinates and return them.
+
+        Parameters
+        ----------
+        X : as for `fit`
+        y : None
+            Not used.
+
+        Returns
+        -------
+        ndarray or Array, n x components
+        """
+        self._embed(X)
+        return self._shown(self.embedding_, X)
+
+    def _embed(self, X: Any) -> None:
+        who = type(self).__name__
+        checked = points(who, X, least=2, sparse=self.affinity == "precomputed")
+        n, k = checked.shape[0], self.n_components
+        if isinstance(k, bool) or not hasattr(k, "__index__") or not 1 <= k < n:
+            raise ValueError(
+                f"{who}: n_components is {k!r} and n_samples={n}; a number between 1 and {n - 1} is needed."
+            )
+        with self._runtime():
+            graph = self._graph(who, checked).astype(np.float64)
+            degrees = np.asarray(graph.sum(axis=1))
+            if not np.isfinite(degrees).all() or degrees.min() < 0 or float(np.asarray(graph.min())) < 0:
+                raise ValueError(f"{who}: X holds weights that are negative, NaN or infinite; give others.")
+            roots = np.sqrt(np.where(degrees == 0, 1, degrees))
+            found = eigsh(
+                graph.scale(rows=1 / roots, columns=1 / roots), k + 1, which="LA", tol=self.tol,
+                seed=int(self.random_state or 0),
+            )  # fmt: skip
+            self.eigenvalues_ = np.asarray(found.w)[1:]
+            if isinstance(checked, (Array, Expression, SparseArray)):
+                self.embedding_: Any = compute(found.V[:, 1:] / roots[:, None])
+            else:
+                self.embedding_ = _signed(np.asarray(found.V)[:, 1:] / roots[:, None])
+        self.n_features_in_ = int(checked.shape[1])
+        if (names := feature_names(X)) is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+
+def _signed(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return vectors whose largest coordinates are positive, as scikit-learn turns them."""
+    largest = vectors[np.argmax(abs(vectors), axis=0), np.arange(vectors.shape[1])]
+    return vectors * np.where(largest < 0, -1.0, 1.0)
