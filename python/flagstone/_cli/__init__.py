@@ -12,6 +12,7 @@ from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
 from . import (
+    clusters,
     demo,
     dense,
     factors,
@@ -54,6 +55,8 @@ for command in (
     summaries.cov,
     spectra.eigsh,
     spectra.svd,
+    clusters.kmeans,
+    clusters.knn,
     routines.recipe,
     models.gp,
     resumed.resume_command,

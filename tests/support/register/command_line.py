@@ -29,6 +29,8 @@ VERBS = {
     "pca": ("tall.npy", "-k", "4", "-o", "pca-by-verb.zarr", "--overwrite"),
     "eigsh": ("definite.npy", "-k", "3", "--passes", "3", "-o", "eigsh-by-verb.zarr", "--overwrite"),
     "svd": ("tall.npy", "-k", "3", "--passes", "3", "-o", "svd-by-verb.zarr", "--overwrite"),
+    "kmeans": ("tall.npy", "-k", "4", "--iterations", "2", "-o", "kmeans-by-verb.zarr", "--overwrite"),
+    "knn": ("short.npy", "-k", "3", "--exclude-self", "-o", "knn-by-verb.zarr", "--overwrite"),
     "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "scratch": (),
@@ -49,6 +51,8 @@ LIMITED = (
     "pca",
     "eigsh",
     "svd",
+    "kmeans",
+    "knn",
     "gp",
     "recipe single-cell",
 )  # those that take --memory

@@ -30,6 +30,15 @@ EXCEPTIONS = {
         )
     },
     **{
+        f"KMeansResult.{name}": FIELDS
+        for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")
+    },
+    **{
+        f"estimators.KMeans.fit_{name}": "fit, and then what has an entry"
+        for name in ("predict", "transform")
+    },
+    "estimators.KMeans.get_feature_names_out": "names that follow from the number of clusters",
+    **{
         f"PcaResult.{name}": FIELDS
         for name in (
             *("components", "explained_variance", "explained_variance_ratio", "mean", "residual"),
