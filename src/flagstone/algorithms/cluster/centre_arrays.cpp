@@ -36,10 +36,11 @@ void CentreArrays::access(std::vector<Access>& accesses) const {
   for (const Array& array : {exact_, rounded_, half_, shift_}) accesses.push_back(read({array, whole(array.shape())}));
 }
 
-kernel::Centres CentreArrays::seen(std::span<const Tile> tiles, Index k) {
+kernel::Centres CentreArrays::seen(std::span<const Tile> tiles, Index k, bool unit) {
   const Index d = tiles[0].shape[1];
   const double* shift = tiles[3].as<const double>();
-  return {k, d, tiles[0].as<const double>(), tiles[1].as<const float>(), tiles[2].as<const float>(), shift, shift[d]};
+  return {k,        d,   tiles[0].as<const double>(), tiles[1].as<const float>(), tiles[2].as<const float>(), shift,
+          shift[d], unit};
 }
 
 }  // namespace flagstone::cluster

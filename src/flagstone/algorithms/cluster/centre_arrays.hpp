@@ -24,7 +24,7 @@ class CentreArrays {
   void round(Graph& graph, Index k, bool about_mean);
   /// Appends what a task reads; tiles come back in this order.
   void access(std::vector<Access>& accesses) const;
-  static kernel::Centres seen(std::span<const Tile> tiles, Index k);
+  static kernel::Centres seen(std::span<const Tile> tiles, Index k, bool unit);
 
  private:
   Array exact_, rounded_, half_;

@@ -83,7 +83,7 @@ struct Scratch {
 void run_assign(const Call& call, std::span<const Tile> tiles) {
   const auto& pass = call.value_as<PanelPass>();
   const Scratch scratch(pass, tiles.back().data);
-  const kernel::Centres centres = CentreArrays::seen(tiles.subspan(pass.at.centres), pass.k);
+  const kernel::Centres centres = CentreArrays::seen(tiles.subspan(pass.at.centres), pass.k, pass.pieces.unit);
   const Weights weights = pass.weights(tiles);
   PassTiles to{.totals = numbers_at(tiles, pass.at.totals), .k = pass.k, .d = centres.d};
   to.sums = numbers_at(tiles, pass.at.sums);
@@ -129,7 +129,7 @@ void run_draw(const Call& call, std::span<const Tile> tiles) {
   const Weights weights = pass.weights(tiles);
   const bool fresh = pass.k > 0;
   const kernel::Centres centres =
-      fresh ? CentreArrays::seen(tiles.subspan(pass.at.centres), pass.k) : kernel::Centres{};
+      fresh ? CentreArrays::seen(tiles.subspan(pass.at.centres), pass.k, pass.pieces.unit) : kernel::Centres{};
   const std::vector<double> zero(static_cast<std::size_t>(pass.pieces.x->side), 0.0);
   pass.pieces.each(tiles[0], fresh ? centres.shift : zero.data(), scratch.points,
                    [&](Index at, const kernel::Points& points) {

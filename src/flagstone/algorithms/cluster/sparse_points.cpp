@@ -55,7 +55,7 @@ struct SparsePass final : CallValue {
   }
   TurnedCentres seen(std::span<const Tile> tiles) const {
     if (k == 0) return {};
-    return {CentreArrays::seen(tiles.subspan(static_cast<std::size_t>(centres)), k),
+    return {CentreArrays::seen(tiles.subspan(static_cast<std::size_t>(centres)), k, unit),
             tiles[static_cast<std::size_t>(columns)], tiles[static_cast<std::size_t>(columns) + 1].as<const double>()};
   }
   Weights weight(std::span<const Tile> tiles) const {

@@ -116,7 +116,8 @@ Index RowBatch::assign(const TurnedCentres& centres) {
       best = 0;
       for (Index j = 0; j < k; ++j) {
         if (!all && !(centres.seen.half[j] - row[j] <= most)) continue;
-        const double score = centres.squares[j] / 2 - product(i, centres.seen.exact + j * centres.seen.d);
+        const double product = this->product(i, centres.seen.exact + j * centres.seen.d);
+        const double score = (centres.seen.unit ? 0 : centres.squares[j] / 2) - product;
         if (score < least) least = score, best = j;
       }
     }

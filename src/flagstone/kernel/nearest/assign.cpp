@@ -9,19 +9,18 @@
 namespace flagstone::kernel {
 namespace {
 
-struct Nearest {
-  Index label;
-  double square;
-};
-
-/// Among centres whose score is at most `bound`; among all where the row's scores are of no use.
-Nearest decide(const Points& points, Index i, const Centres& centres, const float* dots, float bound, bool all) {
+/// The nearest among centres whose score is at most `bound`; among all where the row's scores are of no use.
+Index decide(const Points& points, Index i, const Centres& centres, const float* dots, float bound, bool all) {
   const RowTable& loops = row_loops();
-  Nearest best{0, std::numeric_limits<double>::infinity()};
+  const double* x = points.row(i);
+  double least = std::numeric_limits<double>::infinity();
+  Index best = 0;
   for (Index j = 0; j < centres.k; ++j) {
     if (!all && !(centres.half[j] - dots[j] <= bound)) continue;
-    const double square = loops.distance(points.row(i), points.scales[i], centres.exact + j * centres.d, 1, centres.d);
-    if (square < best.square) best = {j, square};
+    const double* c = centres.exact + j * centres.d;
+    const double score =
+        centres.unit ? -loops.product(x, c, centres.d) : loops.distance(x, points.scales[i], c, 1, centres.d);
+    if (score < least) least = score, best = j;
   }
   return best;
 }
@@ -66,14 +65,11 @@ Index assign(const Points& points, const Centres& centres, float* scores, std::i
     const double bound = static_cast<double>(loops.least(centres.half, row, width)) + 2 * error;
     const float most = std::nextafter(static_cast<float>(bound), std::numeric_limits<float>::infinity());
     const Below found = loops.below(centres.half, row, most, width);
-    if (found.count == 1 && !all) {
-      labels[i] = static_cast<std::int32_t>(found.place);
-      squares[i] = loops.distance(points.row(i), points.scales[i], centres.exact + found.place * d, 1, d);
-      continue;
-    }
-    const Nearest best = decide(points, i, centres, row, most, all || found.count == 0);
-    labels[i] = static_cast<std::int32_t>(best.label), squares[i] = best.square;
-    decided += k > 1 ? 1 : 0;
+    const bool clear = found.count == 1 && !all;
+    const Index best = clear ? found.place : decide(points, i, centres, row, most, all || found.count == 0);
+    labels[i] = static_cast<std::int32_t>(best);
+    squares[i] = loops.distance(points.row(i), points.scales[i], centres.exact + best * d, 1, d);
+    decided += clear || k == 1 ? 0 : 1;
   }
   return decided;
 }

@@ -15,6 +15,7 @@ struct Centres {
   const float* half = nullptr;     // scores_width(k): ‖exact - shift‖² / 2, beyond k infinity
   const double* shift = nullptr;   // d
   double longest = 0;              // the largest ‖exact - shift‖
+  bool unit = false;               // centres are unit vectors: what decides is the product with them, not the distance
 };
 
 /// k in whole steps of scores.
