@@ -29,6 +29,7 @@ EXCEPTIONS = {
             *("linalg.LuFactor", "linalg.Slogdet"),
         )
     },
+    "KnnResult.__iter__": FIELDS,
     **{
         f"KMeansResult.{name}": FIELDS
         for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")

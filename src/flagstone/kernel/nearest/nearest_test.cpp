@@ -63,7 +63,9 @@ void check_assign(Index n, Index d, Index k, double offset, bool shifted) {
     ASSERT_EQ(labels[i], want) << "row " << i << " of " << n << " x " << d << ", k " << k << ", offset " << offset;
     ASSERT_NEAR(squares[i], square, 4e-16 * static_cast<double>(d) * square);
   }
-  if (shifted && d > 2 && k > 1) EXPECT_LT(decided, n / 2 + 2);  // repeated centres are decided, and few others
+  if (shifted && d > 2 && k > 1) {
+    EXPECT_LT(decided, n / 2 + 2);  // repeated centres are decided, and few others
+  }
 }
 
 TEST(Assign, IsTheArgminOfFloat64) {
