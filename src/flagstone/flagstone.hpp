@@ -30,6 +30,7 @@
 #include "flagstone/flash/flash_file.hpp"
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/gemm.hpp"
+#include "flagstone/flash/kmeans.hpp"
 #include "flagstone/flash/map.hpp"
 #include "flagstone/flash/sort.hpp"
 #include "flagstone/gauge/profile.hpp"

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/cluster/lloyd.hpp"
 #include "flagstone/algorithms/cluster/seeding.hpp"
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -36,7 +37,8 @@ void write_from_memory(Graph& graph, const Array& held, const Array& out) {
     task.name = "written";
     task.accesses = {read({from, box}), write({out, box})};
     task.cost.bytes_touched = 2.0 * static_cast<double>(count(box.shape) * static_cast<Index>(size_of(out.dtype())));
-    task.calls = {call::copy(out.dtype(), {0}, {1})};
+    task.calls = {held.dtype() == out.dtype() ? call::copy(out.dtype(), {0}, {1})
+                                              : call::convert(out.dtype(), {0}, {1})};
     graph.add(std::move(task));
   }
   graph.barrier();
