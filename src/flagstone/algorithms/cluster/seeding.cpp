@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/cluster/seeding.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -109,6 +110,80 @@ Array drawn(Graph& graph, const Source& points, Index k, Index each, std::uint64
   return completed(graph, draws, k);
 }
 
+/// Greedy k-means++ over candidates in memory: of 2 + ln k draws in proportion to weight · D² the one that leaves the
+/// least Σ weight · D² (Arthur and Vassilvitskii 2007, as scikit-learn has it).
+class GreedyChoice {
+ public:
+  GreedyChoice(const double* points, const double* weights, Index n, Index d, kernel::Stream stream)
+      : points_(points),
+        weights_(weights),
+        n_(n),
+        d_(d),
+        words_(stream, 0),
+        squares_(static_cast<std::size_t>(n), 1.0),
+        trial_(squares_),
+        best_(squares_) {}
+  static Index trials(Index k) { return 2 + static_cast<Index>(std::log(static_cast<double>(k))); }
+
+  void choose(Index k, double* to) {
+    Index place = draw(sum_of(squares_));
+    left_ = distances(place, best_, true);
+    for (Index j = 0; j < k; ++j) {
+      std::copy_n(points_ + place * d_, d_, to + j * d_);
+      squares_.swap(best_);
+      if (j + 1 < k) place = left_ > 0 ? best_of(trials(k)) : (j + 1) % n_;
+    }
+  }
+
+ private:
+  double sum_of(const std::vector<double>& squares) const {
+    return std::inner_product(squares.begin(), squares.end(), weights_, 0.0);
+  }
+  /// A place in proportion to weight · D².
+  Index draw(double all) {
+    double left = words_.uniform() * all;
+    Index last = 0;
+    for (Index i = 0; i < n_; ++i) {
+      const double chance = weights_[i] * squares_[static_cast<std::size_t>(i)];
+      if (chance > 0) last = i;
+      if ((left -= chance) < 0) return last;
+    }
+    return last;
+  }
+  /// to := D² with one more centre; their weighted sum.
+  double distances(Index place, std::vector<double>& to, bool first) const {
+    const kernel::RowTable& loops = kernel::row_loops();
+    double sum = 0;
+    for (Index i = 0; i < n_; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double square = loops.distance(points_ + i * d_, 1, points_ + place * d_, 1, d_);
+      to[at] = first ? square : std::min(square, squares_[at]);
+      sum += weights_[i] * to[at];
+    }
+    return sum;
+  }
+  Index best_of(Index trials) {
+    Index best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    const double all = sum_of(squares_);
+    for (Index t = 0; t < trials; ++t) {
+      const Index place = draw(all);
+      const double sum = distances(place, trial_, false);
+      if (!(sum < least)) continue;
+      least = sum, best = place;
+      trial_.swap(best_);
+    }
+    left_ = least;
+    return best;
+  }
+
+  const double *points_, *weights_;
+  Index n_, d_;
+  kernel::FurtherWords words_;
+  std::vector<double> squares_, trial_, best_;
+  double left_ = 0;
+};
+
 Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, std::uint64_t seed) {
   const Index each = std::min(k, points.rows), most = std::min(rounds * each, points.rows);
   Draws draws(graph, points, each, most, seed);
@@ -121,7 +196,13 @@ Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, 
   candidates.weights =
       memory_array(weights.store().memory(), {draws.count()}, Dtype::float64, {8}, weights.shared_store());
   const std::unique_ptr<Source> among = make_source(candidates);
-  const Array centres = drawn(graph, *among, k, 1, seed + 1);
+  const Array centres = graph.allocate({k, points.cols}, Dtype::float64);
+  const auto tried = static_cast<double>(draws.count() * k * GreedyChoice::trials(k));
+  graph.host_work("seeds", {3 * tried * static_cast<double>(points.cols), 0, true});
+  if (!graph.planning())
+    GreedyChoice(numbers(held), numbers(weights), draws.count(), points.cols,
+                 {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, rounds + 1})
+        .choose(k, numbers(centres));
   Stages none(graph, nullptr);
   lloyd(graph, *among, centres, {.iterations = inner_iterations, .tol = 0, .unit = x.unit}, none);
   return centres;

@@ -8,7 +8,7 @@
 namespace flagstone::cluster {
 
 /// parallel: k-means|| (Bahmani, Moseley, Vattani, Kumar, Vassilvitskii 2012): five reads draw k candidates each, in
-/// proportion to their squared distance from those before, one more read weighs them, and k-means++ and Lloyd's
+/// proportion to their squared distance from those before, one more read weighs them, and greedy k-means++ and Lloyd's
 /// iterations in memory choose among them. plus_plus: one read for each centre (Arthur and Vassilvitskii 2007). random:
 /// one read.
 enum class Init : std::uint8_t { parallel, plus_plus, random };
