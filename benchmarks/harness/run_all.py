@@ -31,6 +31,7 @@ SCRIPTS = {
     "storage": "storage",
     "pca": "sparse",
     "sparse_stream": "sparse",
+    "kmeans": "learning",
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",

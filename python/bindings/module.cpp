@@ -32,4 +32,5 @@ NB_MODULE(_core, m) {
   bind_sparse(m);
   bind_pca(m);
   bind_eigsh(m);
+  bind_cluster(m);
 }

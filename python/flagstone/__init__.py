@@ -41,6 +41,9 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._array.array import Array
     from ._array.regions import Region
     from ._array.transactions import transaction
+    from ._cluster.kmeans import kmeans
+    from ._cluster.knn import knn
+    from ._cluster.result import KMeansResult, KnnResult
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca
     from ._edges.coo import from_coo
@@ -109,21 +112,23 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
 
 __all__ = [
     "Array", "BudgetError", "CheckReport", "ConvergenceError", "EmbeddingResult", "Epochs", "Error",
-    "Expression", "FormatError", "Graph", "IllConditionedWarning", "LeftoverWarning", "LsaResult",
-    "NumericalError", "Packed", "PcaResult", "Plan", "Reduced", "Region", "RepairReport", "Runtime",
-    "ShapeError", "SingleCell", "SparseArray", "Stats", "StorageError", "__array_api_version__",
-    "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate", "check", "chunk_shape",
-    "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum",
-    "dask_chunks", "delete", "diff", "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye",
-    "features", "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full", "full_like",
-    "graph", "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram", "isin",
-    "kernel_matrix", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
-    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack", "pca",
-    "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll",
-    "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze", "stack",
-    "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
-    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros", "zeros_like",
+    "Expression", "FormatError", "Graph", "IllConditionedWarning", "KMeansResult", "KnnResult",
+    "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult", "Plan", "Reduced", "Region",
+    "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats", "StorageError",
+    "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
+    "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create",
+    "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "empty",
+    "empty_like", "epochs", "expand_dims", "eye", "features", "flip", "fold", "from_blocks", "from_coo",
+    "from_function", "from_numpy", "full", "full_like", "graph", "group_count", "group_mean",
+    "group_sum", "group_var", "hermitian", "histogram", "isin", "kernel_matrix", "kmeans", "knn",
+    "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median", "meshgrid",
+    "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack", "pca",
+    "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume",
+    "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze",
+    "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
+    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
@@ -197,6 +202,9 @@ def _load_matrices() -> dict[str, object]:
 
 
 def _load_decompositions() -> dict[str, object]:
+    from ._cluster.kmeans import kmeans
+    from ._cluster.knn import knn
+    from ._cluster.result import KMeansResult, KnnResult
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca
     from ._graph.embedding import spectral_embedding

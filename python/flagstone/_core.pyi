@@ -993,6 +993,74 @@ def pca_job(
     checkpoint: Checkpoint | None = None,
 ) -> PcaJob: ...
 
+class PointsInput:
+    def __init__(
+        self,
+        dense: Array | None,
+        transpose: bool,
+        sparse: CsrOperand | None,
+        weights: Array | None,
+        unit: bool,
+        who: str,
+    ) -> None: ...
+
+class KMeansOptions:
+    def __init__(
+        self,
+        k: int,
+        init: str,
+        centres: Array | None,
+        iterations: int,
+        tol: float,
+        seed: int,
+        labels: bool,
+    ) -> None: ...
+
+class KMeansJob(Job):
+    @property
+    def centres(self) -> NDArray[Any]: ...
+    @property
+    def weights(self) -> NDArray[Any]: ...
+    @property
+    def inertia(self) -> float: ...
+    @property
+    def decided(self) -> float: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def passes(self) -> int: ...
+
+def check_kmeans(x: PointsInput, options: KMeansOptions, /) -> None: ...
+def label_rows(x: PointsInput, /) -> int: ...
+def kmeans_job(
+    x: PointsInput, options: KMeansOptions, out: Array, checkpoint: Checkpoint | None = None
+) -> KMeansJob: ...
+def labels_job(x: PointsInput, centres: Array, labels: Array, /) -> KMeansJob: ...
+def distances_job(x: PointsInput, centres: Array, out: Array, /) -> Job: ...
+
+class KnnInput:
+    def __init__(
+        self,
+        queries: Array,
+        queries_transposed: bool,
+        points: Array,
+        points_transposed: bool,
+        k: int,
+        metric: str,
+        exclude_self: bool,
+        /,
+    ) -> None: ...
+
+class KnnJob(Job):
+    @property
+    def blocks(self) -> int: ...
+
+def check_knn(x: KnnInput, /) -> None: ...
+def query_rows(queries: Array, transposed: bool, /) -> int: ...
+def knn_job(x: KnnInput, distances: Array, indices: Array, /) -> KnnJob: ...
+
 class EigshInput:
     @staticmethod
     def of_dense(a: Array, /) -> EigshInput: ...

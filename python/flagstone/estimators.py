@@ -1,14 +1,16 @@
 """Models as scikit-learn's, on more points than their matrices fit into memory."""
 
 from ._estimators.base import NotFittedError
+from ._estimators.clusters import KMeans
 from ._estimators.components import PCA, TruncatedSVD
 from ._estimators.gaussian_process import GaussianProcessRegressor
 from ._estimators.kernel_ridge import KernelRidge
 from ._estimators.linear import LinearRegression, Ridge, RidgeCV
 from ._estimators.model_file import open_model
+from ._estimators.neighbours import NearestNeighbors
 from ._estimators.spectral_embedding import SpectralEmbedding
 
 __all__ = [
-    "PCA", "GaussianProcessRegressor", "KernelRidge", "LinearRegression", "NotFittedError", "Ridge",
-    "RidgeCV", "SpectralEmbedding", "TruncatedSVD", "open_model",
+    "PCA", "GaussianProcessRegressor", "KMeans", "KernelRidge", "LinearRegression", "NearestNeighbors",
+    "NotFittedError", "Ridge", "RidgeCV", "SpectralEmbedding", "TruncatedSVD", "open_model",
 ]  # fmt: skip

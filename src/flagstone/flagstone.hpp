@@ -32,6 +32,7 @@
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/gemm.hpp"
 #include "flagstone/flash/lapack.hpp"
+#include "flagstone/flash/kmeans.hpp"
 #include "flagstone/flash/map.hpp"
 #include "flagstone/flash/matrix_argument.hpp"
 #include "flagstone/flash/sort.hpp"

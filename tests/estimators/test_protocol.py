@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_clusterer, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -24,9 +24,10 @@ CLASSES = {
     for name in estimators.__all__
     if isinstance(getattr(estimators, name), type) and hasattr(getattr(estimators, name), "fit")
 }
-
-REGRESSORS = [name for name, kind in CLASSES.items() if hasattr(kind, "predict")]
-TRANSFORMERS = [name for name, kind in CLASSES.items() if hasattr(kind, "fit_transform")]
+REGRESSORS = [name for name, kind in CLASSES.items() if is_regressor(kind())]
+TRANSFORMERS = [
+    name for name, kind in CLASSES.items() if hasattr(kind, "fit_transform") and not hasattr(kind, "predict")
+]
 
 
 def checks():
@@ -56,8 +57,8 @@ def test_parameters_are_kept_and_told(name):
     model = CLASSES[name]()
     assert clone(model).get_params() == model.get_params()
     assert repr(model) == f"{name}()"
-    assert is_regressor(model) == (name in REGRESSORS)
-    assert (name in REGRESSORS) != (name in TRANSFORMERS)
+    assert is_regressor(model) == (hasattr(model, "predict") and name != "KMeans")
+    assert is_clusterer(model) == (name == "KMeans")
     assert {"memory", "scratch"} <= set(model.get_params())
     assert model.set_params(memory="1GiB") is model
     assert repr(model) == f"{name}(memory='1GiB')"

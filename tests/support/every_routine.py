@@ -124,6 +124,14 @@ def of_map(found) -> str:
     return fingerprint(found.w, found.residual, found.clusters, found.degrees, np.asarray(found.V))
 
 
+def of_clusters(found) -> str:
+    return fingerprint(found.centers, found.counts, np.asarray(found.labels))
+
+
+def of_neighbours(found) -> str:
+    return fingerprint(*(np.asarray(part) for part in found))
+
+
 def of_sparse(a) -> str:
     return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
 
@@ -153,6 +161,9 @@ NAMES = [
     "pca sparse krylov",
     "eigsh passes",
     "map of a graph",
+    "kmeans",
+    "sparse kmeans",
+    "knn",
     "sparse A @ X",
     "sparse A.T @ X",
     "import npz",
@@ -176,6 +187,8 @@ PLANNED = [
         (
             "matmul",
             "eigsh",
+            "kmeans",
+            "knn",
             "rank_k",
             "cholesky",
             "solve",
@@ -259,6 +272,15 @@ def routine(name: str) -> Routine:
     if name == "lstsq":
         y = np.load("tall.npy", mmap_mode="r")[:, 0].copy()
         return Routine(fl.linalg.lstsq, (fl.open("tall.npy"), y), {"ridge": [0, 1]}, of_fit)
+    if name == "kmeans":  # of a given number of iterations: what a plan counts
+        return Routine(
+            fl.kmeans, (fl.open("tall.npy"), 16), {"iterations": 3, "tol": 0, "init": "random"}, of_clusters
+        )
+    if name == "sparse kmeans":
+        given = {"iterations": 3, "tol": 0, "init": "random"}
+        return Routine(fl.kmeans, (fl.open("cells.zarr"), 16), given, of_clusters)
+    if name == "knn":
+        return Routine(fl.knn, (fl.open("y.npy")[:2000], fl.open("y.npy"), 20), bits=of_neighbours)
     if name == "eigsh passes":  # of a given number: what a plan counts
         return Routine(fl.linalg.eigsh, (fl.open("k.zarr"), 24), {"passes": 4, "block": 8}, of_pairs)
     if name == "map of a graph":

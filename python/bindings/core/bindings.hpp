@@ -69,5 +69,6 @@ void bind_tasks(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);
 void bind_eigsh(nb::module_& m);
+void bind_cluster(nb::module_& m);
 
 }  // namespace flagstone::python

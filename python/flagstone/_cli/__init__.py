@@ -12,6 +12,7 @@ from .. import _core
 from .._errors.classes import Error
 from .._runtime import environment
 from . import (
+    clusters,
     demo,
     dense,
     documents,
@@ -58,6 +59,8 @@ for command in (
     spectra.svd,
     graphs.embed,
     documents.recipe,
+    clusters.kmeans,
+    clusters.knn,
     models.gp,
     resumed.resume_command,
     upkeep.scratch_command,

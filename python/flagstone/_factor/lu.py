@@ -14,11 +14,11 @@ from .._errors.classes import ShapeError
 from .._expression.expression import as_expression
 from .._expression.operand import as_array, lazy_operand
 from .._linalg.operands import as_factored
+from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .diagonal import FactorDiagonal
-from .parts import Part, PartsPlace
 from .right import Right
 
 __all__ = ["TRANS", "LuFactor", "LuResult", "LuSolve", "lu", "lu_call", "lu_factor", "lu_flops", "lu_solve"]

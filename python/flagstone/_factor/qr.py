@@ -14,6 +14,7 @@ from .._array.handle import Operand
 from .._errors.classes import FormatError, ShapeError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
+from .._output.parts import Part, PartsPlace
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
@@ -21,7 +22,6 @@ from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .lu import LuResult, opened_lu
-from .parts import Part, PartsPlace
 from .reflectors import QrFactor, opened_qr, reflectors_place
 
 __all__ = ["QrResult", "lq", "matrix_operand", "open_factor", "qr"]

@@ -12,11 +12,11 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._output.codec_choice import Choice
+from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .parts import Part, PartsPlace
 
 __all__ = ["QrFactor", "apply_q", "opened_qr", "reflectors_place"]
 

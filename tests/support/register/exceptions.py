@@ -41,6 +41,17 @@ EXCEPTIONS = {
             *("linalg.LuFactor", "linalg.Slogdet"),
         )
     },
+    "KnnResult.__iter__": FIELDS,
+    "SparseArray.__radd__": "of newer SciPy's linear operators: gives a lazy one",
+    **{
+        f"KMeansResult.{name}": FIELDS
+        for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")
+    },
+    **{
+        f"estimators.KMeans.fit_{name}": "fit, and then what has an entry"
+        for name in ("predict", "transform")
+    },
+    "estimators.KMeans.get_feature_names_out": "names that follow from the number of clusters",
     **{
         f"PcaResult.{name}": FIELDS
         for name in (

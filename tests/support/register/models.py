@@ -1,4 +1,4 @@
-"""Estimators: fitted, asked, kept and opened."""
+"""Clusters and neighbours of points; estimators: fitted, asked, kept and opened."""
 
 from __future__ import annotations
 
@@ -96,3 +96,54 @@ def linear(name):
     X = fl.open("tall.npy")
     y = np.linspace(0, 1, X.shape[0])
     return lambda: LINEAR[name]().fit(X, y).predict(X)
+
+
+@entry("kmeans", "kmeans", "KMeansResult.labels",
+       variants=("seeds", "random", "memory", "sparse", "fortran"))  # fmt: skip
+def kmeans(kind):
+    x = fl.open("s.zarr" if kind == "sparse" else "f.npy" if kind == "fortran" else "tall.npy")
+    if kind == "memory":
+        x = np.load("tall.npy")
+    given = {"init": np.asarray(x[:5], float)} if kind == "seeds" else {"k": 5}
+    if kind == "random":
+        given["init"] = "random"
+    return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
+
+
+@entry("knn", "knn", "KnnResult.distances", "KnnResult.indices", variants=("points", "itself"))
+def knn(kind):
+    queries = fl.open("short.npy")  # 6,000: all of the tall ones would take minutes
+    points = fl.open("tall.npy") if kind == "points" else None
+    queries = queries[:500] if kind == "points" else queries
+    return lambda: fl.knn(queries, points, 4, out="neighbours.zarr")
+
+
+@entry("plans of clusters", "{}.plan", variants=("kmeans", "knn"))
+def plans_of_clusters(name):
+    x = fl.open("tall.npy")
+    return lambda: fl.kmeans.plan(x, 5) if name == "kmeans" else fl.knn.plan(x, None, 3)
+
+
+@entry("points and centers", "KMeansResult.{}", variants=("predict", "transform"))
+def points_and_centers(name):
+    x = fl.open("tall.npy")
+    found = fl.kmeans(np.asarray(x[:50], float), 3)
+    return lambda: getattr(found, name)(x, out="assigned.zarr")
+
+
+@entry("a k-means model", "estimators.KMeans", "estimators.KMeans.{}",
+       variants=("fit", "predict", "score", "transform"))  # fmt: skip
+def model(name):
+    x = fl.open("tall.npy")
+    made = estimators.KMeans(3, max_iter=2)
+    if name != "fit":
+        made.fit(np.asarray(x[:50], float))
+    return lambda: getattr(made, name)(x)
+
+
+@entry("a model of neighbours", "estimators.NearestNeighbors", "estimators.NearestNeighbors.{}",
+       variants=("fit", "kneighbors"))  # fmt: skip
+def neighbours(name):
+    x = fl.open("short.npy")
+    made = estimators.NearestNeighbors(3)
+    return (lambda: made.fit(x)) if name == "fit" else lambda: made.fit(x).kneighbors(x[:500])

@@ -16,10 +16,10 @@ std::size_t cut_dimension(bool tall, bool transpose) { return tall == transpose 
 
 }  // namespace
 
-DensePanels::DensePanels(const Array& x, bool transposed) : array(x), transpose(transposed) {
+DensePanels::DensePanels(const Array& x, bool transposed, Along along) : array(x), transpose(transposed) {
   const Index m = x.shape()[transposed ? 1 : 0], n = x.shape()[transposed ? 0 : 1];
-  tall = m >= n;
-  side = std::min(m, n), extent = std::max(m, n);
+  tall = along == Along::rows || m >= n;
+  side = tall ? n : m, extent = tall ? m : n;
   const std::size_t cut = cut_dimension(tall, transposed);
   const auto line = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(side) * size_of(x.dtype()));
   const auto fitting = [&](std::uint64_t bytes) { return std::max<Index>(1, static_cast<Index>(bytes / line)); };

@@ -4,15 +4,19 @@
 
 namespace flagstone::spectral {
 
+/// Which way panels are cut: along the longer side of X, or along its rows however many there are.
+enum class Along : std::uint8_t { longer, rows };
+
 /// X = array or its transpose. A function of shape, dtype and layout only, so that the bits do not depend on limits.
 struct DensePanels {
-  DensePanels(const Array& x, bool transpose);
+  DensePanels(const Array& x, bool transpose, Along along = Along::longer);
 
   Array array;
   bool transpose;
-  bool tall;           // at least as many rows as columns: panels of rows, G = XᵀX; else of columns, G = XXᵀ
-  Index side, extent;  // the shorter and the longer side of X
-  Index step;          // extent of a panel along the longer side
+  bool tall;  // panels of rows (of a matrix with at least as many rows as columns, G = XᵀX); else of columns,
+              // G = XXᵀ
+  Index side, extent;  // the shorter and the longer side of X; of panels along rows, columns and rows
+  Index step;          // extent of a panel along the second
 
   Index rows() const { return tall ? extent : side; }
   Index cols() const { return tall ? side : extent; }
@@ -23,7 +27,7 @@ struct DensePanels {
   Region region(Index panel) const;
   /// A tile of `region` seen as a part of X: rows x cols.
   Tile view(const Tile& tile) const;
-  /// Length along the longer side that is converted at a time, so that it stays in a core's cache.
+  /// Length of the part of a panel that is converted at a time, so that it stays in a core's cache.
   Index piece(Dtype compute) const;
 };
 

@@ -31,7 +31,9 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",           "fi
                                                            "csr_gram",       "csr_gram_matrix",
                                                            "csr_fold",       "csr_fold_join",
                                                            "csr_statistics", "center",
-                                                           "center_gram"};
+                                                           "center_gram",    "assign_points",
+                                                           "draw_points",    "merge_draws",
+                                                           "take_nearest",   "point_distances"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>

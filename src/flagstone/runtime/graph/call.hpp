@@ -59,8 +59,13 @@ enum class Kernel : std::uint8_t {
   csr_statistics,   // sums and squares of columns added up; the first value that is not finite
   center,           // a panel of X, converted and less its means; its moments
   center_gram,      // Y := Y + G V of such a panel, converted piece by piece
+  assign_points,    // of each point of a panel the nearest centre; sums of the points of each
+  draw_points,      // of each point the nearest candidate; points drawn in proportion to its distance
+  merge_draws,      // what was drawn, joined with others
+  take_nearest,     // of each query the nearest points so far
+  point_distances,  // to := distances of points from centres
 };
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::center_gram) + 1;
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::point_distances) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.

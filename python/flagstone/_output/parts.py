@@ -16,13 +16,13 @@ from .. import _core
 from .._array.array import Array, open_core
 from .._array.handle import derived
 from .._errors.classes import ShapeError
-from .._output.destination import in_group
-from .._output.place import PathPlace
-from .._output.replaceable import check_path
 from .._resume.record import sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
+from .destination import in_group
+from .place import PathPlace
+from .replaceable import check_path
 
 __all__ = ["Part", "PartsPlace"]
 

@@ -1,0 +1,88 @@
+"""Points against centres that are known: the nearest of each, or all distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
+from .._expression.expression import Expression
+from .._output.place import IN_MEMORY, Place
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Routine
+from .._sparse.array import SparseArray
+from .points import Points, dense_points, points_of, weights_of
+
+__all__ = ["distances", "inertia", "labels"]
+
+
+class _Assigned(Routine[Any]):
+    """One pass over points."""
+
+    def __init__(
+        self, who: str, Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any,
+        whole: bool = False, weights: Any = None,
+    ) -> None:  # fmt: skip
+        call = Call(who, memory)
+        if whole:
+            dense = dense_points(call, Y, "Y")
+            self.y = Points(dense.shape, dense.dtype, dense)
+        else:
+            self.y = points_of(call, Y, "Y")
+        rows, columns = self.y.shape
+        if columns != centers.shape[1]:
+            raise ShapeError(
+                f"{who}: Y is {shape_text(self.y.shape)}; {centers.shape[1]} columns are needed, as in "
+                "the fit."
+            )
+        self.weights = weights_of(call, weights, rows)
+        self.input = self.y.input(who, self.weights, unit=metric == "cosine")
+        self.centers, self.whole = np.ascontiguousarray(centers), whole
+        if out is None and not isinstance(Y, (Array, Expression, SparseArray)):
+            out = IN_MEMORY
+        shape = (rows, len(centers)) if whole else (rows,)
+        chunks: tuple[int, ...] = (_core.label_rows(self.input),)
+        if whole:
+            chunks = (_core.query_rows(dense.core, dense.transposed), len(centers))
+        dtype = np.dtype(np.float64 if whole else np.int32)
+        super().__init__(call, [Place(call, shape, dtype, out, chunks)])
+        call.on(*self.y.paths)
+
+    @property
+    def what(self) -> str:
+        return f"{self.call.who} {shape_text(self.y.shape)}, k = {len(self.centers)}"
+
+    def how(self, job: Any) -> How:
+        return How("row panels")
+
+    def job(self, at: At) -> _core.Job:
+        to, centers = at(self.places[0]), _core.memory_array(self.centers)
+        if self.whole:
+            return _core.distances_job(self.input, centers, to)
+        return _core.labels_job(self.input, centers, to)
+
+
+class _Inertia(_Assigned):
+    def result(self, job: Any) -> float:
+        self.places[0].close()
+        return float(job.inertia)
+
+
+def inertia(Y: Any, centers: NDArray[np.float64], metric: str, weights: Any, memory: Any) -> float:
+    """Return the weighted sum of squared distances of points from their nearest centres."""
+    made: float = _Inertia("score", Y, centers, metric, None, memory, weights=weights).run()
+    return made
+
+
+def labels(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
+    """Return the nearest centre of each point."""
+    return _Assigned("predict", Y, centers, metric, out, memory).run()
+
+
+def distances(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
+    """Return the distances of points from all centres."""
+    return _Assigned("transform", Y, centers, metric, out, memory, whole=True).run()

@@ -1,0 +1,151 @@
+"""Points, weights and centres as the searches take them, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Operand, is_transposed
+from .._errors.classes import ShapeError
+from .._expression.operand import lazy_operand
+from .._resume.identity import identity
+from .._runtime.arguments import unmasked
+from .._runtime.call import Call
+from .._sparse.array import SparseArray
+from .._sparse.builder import from_blocks
+from .._sparse.to_csr import sparse_by_rows
+
+__all__ = ["Points", "centres_of", "dense_points", "points_of", "weights_of", "whole_number"]
+
+
+@dataclass
+class Points:
+    """A matrix whose rows are points, as the core reads it.
+
+    Attributes
+    ----------
+    shape, dtype
+        Of the matrix.
+    dense : Operand or None
+        It, where it is dense.
+    sparse : SparseArray or None
+        It by rows, where it is sparse.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    dense: Operand | None = None
+    sparse: SparseArray | None = None
+    turned: bool = False  #: stored by columns: `sparse` lies in scratch
+
+    @property
+    def paths(self) -> list[str]:
+        """Where it lies on disk."""
+        return self.dense.paths if self.dense is not None else [str(self._stored.path)]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells it from another matrix, and how it is opened again."""
+        return self.dense.identity if self.dense is not None else identity(self.sparse)
+
+    @property
+    def _stored(self) -> SparseArray:
+        assert self.sparse is not None
+        return self.sparse
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes of one read."""
+        if self.dense is not None:
+            return float(np.prod(self.shape)) * self.dtype.itemsize
+        return float(self._stored.stored_bytes)
+
+    @property
+    def values(self) -> float:
+        """How many values a pass multiplies."""
+        return float(np.prod(self.shape)) if self.dense is not None else float(self._stored.stored_values)
+
+    def input(self, who: str, weights: Operand | None = None, *, unit: bool = False) -> _core.PointsInput:
+        """Return them as the core's clusters take them."""
+        core = None if weights is None else weights.core
+        if self.dense is not None:
+            return _core.PointsInput(self.dense.core, self.dense.transposed, None, core, unit, who)
+        return _core.PointsInput(None, False, self._stored.operand(), core, unit, who)
+
+
+def points_of(call: Call, X: Any, name: str = "X") -> Points:
+    """Return points, dense or sparse, checked."""
+    if hasattr(X, "tocsr") and not isinstance(X, SparseArray):
+        X = from_blocks([X])
+    if not isinstance(X, SparseArray):
+        dense = dense_points(call, X, name)
+        return Points(dense.shape, dense.dtype, dense)
+    _check(call, X, name)
+    by_rows = sparse_by_rows(call.who, X, call.memory)
+    return Points(tuple(X.shape), np.dtype(X.dtype), None, by_rows, is_transposed(X))
+
+
+def dense_points(call: Call, X: Any, name: str = "X") -> Operand:
+    """Return a dense matrix whose rows are points, as the core reads it."""
+    if isinstance(X, SparseArray) or hasattr(X, "tocsr"):
+        raise ShapeError(f"{call.who}: {name} is sparse; dense points are needed.")
+    given = lazy_operand(call, X)
+    if isinstance(given, Array):
+        given.flush()
+    else:
+        given = np.asarray(unmasked(call.who, given))
+    _check(call, given, name)
+    return Operand.matrix(call, given, name)
+
+
+def _check(call: Call, given: Any, name: str) -> None:
+    if len(given.shape) != 2 or np.dtype(given.dtype).kind not in "biuf":
+        raise ShapeError(
+            f"{call.who}: {name} is {shape_text(tuple(given.shape))} {given.dtype}; a matrix of real "
+            "numbers, a point a row, is needed."
+        )
+    if 0 in given.shape:
+        raise ShapeError(
+            f"{call.who}: {name} is {shape_text(tuple(given.shape))}; points with coordinates are needed."
+        )
+
+
+def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
+    """Return weights of points, on disk or in memory; their values are looked at where they are read."""
+    if weights is None:
+        return None
+    if isinstance(weights, Array):
+        weights.flush()
+        made = Operand.of(weights)
+    else:
+        made = Operand.of(np.ascontiguousarray(unmasked(call.who, weights), np.float64))
+    if made.shape != (rows,):
+        raise ShapeError(
+            f"{call.who}: weights are {shape_text(made.shape)} and X has {rows} rows; one for each is needed."
+        )
+    return made
+
+
+def centres_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
+    """Return centres in memory, in float64."""
+    made = np.ascontiguousarray(unmasked(call.who, given), np.float64)
+    if made.ndim != 2 or made.shape[1] != columns or not len(made):
+        raise ShapeError(
+            f"{call.who}: init is {shape_text(made.shape)} and X has {columns} columns; centres, one a row, "
+            "with as many are needed."
+        )
+    if not np.isfinite(made).all():
+        raise ShapeError(f"{call.who}: init holds NaN or Inf; give finite centres.")
+    return made
+
+
+def whole_number(who: str, name: str, given: Any, least: int = 1) -> int:
+    """Return a count; ShapeError where it is none."""
+    if isinstance(given, bool) or not hasattr(given, "__index__") or int(given) < least:
+        raise ShapeError(f"{who}: {name} is {given!r}; a whole number of {least} or more is needed.")
+    return int(given)

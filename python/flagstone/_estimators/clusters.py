@@ -1,0 +1,264 @@
+"""k-means as scikit-learn knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._cluster.assigned import distances, inertia, labels
+from .._cluster.kmeans import kmeans
+from .._runtime.routine import planned_by
+from .base import Estimator
+from .validation import feature_names, points, same_features
+
+__all__ = ["KMeans"]
+
+
+class _Fit:
+    """One fit, to be planned or run."""
+
+    def __init__(self, model: KMeans, X: Any, sample_weight: Any) -> None:
+        who = type(model).__name__
+        self.model, self.X = model, points(who, X)
+        self.names = feature_names(X)
+        rows = self.X.shape[0]
+        clusters = model.n_clusters
+        if not hasattr(clusters, "__index__") or not 1 <= clusters <= rows:
+            raise ValueError(
+                f"{who}: n_samples={rows} should be >= n_clusters={clusters}, and that a whole number of 1 "
+                "or more; give fewer clusters."
+            )
+        self.weights = weights_of(who, sample_weight, rows)
+
+    def options(self) -> dict[str, Any]:
+        """Return what the routine takes."""
+        model = self.model
+        return {
+            "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
+            "metric": model.metric, "seed": model.random_state or 0,
+        }  # fmt: skip
+
+    def plan(self) -> Any:
+        """Count it."""
+        with self.model._runtime():
+            return kmeans.plan(self.X, int(self.model.n_clusters), **self.options())
+
+    def run(self) -> Any:
+        """Do it."""
+        with self.model._runtime():
+            return kmeans(self.X, int(self.model.n_clusters), **self.options())
+
+
+def weights_of(who: str, given: Any, rows: int) -> NDArray[Any] | None:
+    """Return weights of points, checked."""
+    if given is None:
+        return None
+    values = np.asarray(given, np.float64)
+    values = np.full(rows, float(values)) if values.ndim == 0 else values
+    if values.shape != (rows,):
+        raise ValueError(
+            f"{who}: sample_weight has shape {values.shape} and there are {rows} points; Sample weights must "
+            "be 1D array or scalar, one for each."
+        )
+    return values
+
+
+class KMeans(Estimator):
+    """Clusters of points by Lloyd's algorithm, one read of the points an iteration.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Clusters.
+    init : {"k-means||", "k-means++", "random"} or ndarray, n_clusters x d
+        Seeds; "k-means++" takes a read of X for each center.
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Of the centers' moves, relative to the mean variance of the columns.
+    metric : {"euclidean", "cosine"}
+        "cosine": points as unit vectors.
+    random_state : int, optional
+        Of the draws.
+    memory, scratch : optional
+        Limit and scratch directory of every call; default: those of the runtime in use.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray, n_clusters x d
+        float64.
+    labels_ : ndarray or Array
+        int32: an ndarray of points in memory.
+    inertia_, n_iter_, counts_
+        As `flagstone.kmeans` tells them.
+    n_features_in_
+        Coordinates of the points of `fit`.
+    """
+
+    __module__ = "flagstone.estimators"
+    _estimator_type = "clusterer"
+
+    def __init__(
+        self, n_clusters: int = 8, *, init: Any = "k-means||", max_iter: int = 300, tol: float = 1e-4,
+        metric: str = "euclidean", random_state: int | None = None, memory: int | str | None = None,
+        scratch: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_clusters, self.init, self.max_iter, self.tol = n_clusters, init, max_iter, tol
+        self.metric, self.random_state, self.memory, self.scratch = metric, random_state, memory, scratch
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks a clusterer that transforms."""
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.transformer_tags = "clusterer", TransformerTags()
+        return tags
+
+    def _planned_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> _Fit:
+        return _Fit(self, X, sample_weight)
+
+    @planned_by(_planned_fit)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
+        """Find clusters of points.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, n x d
+            One point a row, on disk or in memory.
+        y : ignored
+        sample_weight : ndarray, optional
+            One for each point.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        One read of X an iteration, and what the seeds take; 2 n d k flops each.
+        """
+        fit = _Fit(self, X, sample_weight)
+        found = fit.run()
+        self.cluster_centers_, self.counts_ = found.centers, found.counts
+        self.labels_ = np.asarray(found.labels) if isinstance(fit.X, np.ndarray) else found.labels
+        self.inertia_, self.n_iter_ = float(found.inertia), int(found.iterations)
+        self._metric = found.metric
+        self.n_features_in_ = int(fit.X.shape[1])
+        self._n_features_out = len(found.centers)
+        if fit.names is not None:
+            self.feature_names_in_ = fit.names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        self._fitted()
+        who = type(self).__name__
+        checked = points(who, X)
+        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return checked
+
+    def predict(self, X: Any) -> Any:
+        """Return the nearest center of each point.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, m x d
+
+        Returns
+        -------
+        ndarray or Array
+            int32; an ndarray of points in memory.
+
+        Notes
+        -----
+        One read of X; 2 m d k flops.
+        """
+        checked = self._checked(X)
+        with self._runtime():
+            return labels(checked, self.cluster_centers_, self._metric, None, None)
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Return the labels of `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray or Array
+            int32.
+        """
+        return self.fit(X, y, sample_weight).labels_
+
+    def transform(self, X: Any) -> Any:
+        """Return the distance of each point from each center.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, m x d
+
+        Returns
+        -------
+        ndarray or Array, m x n_clusters
+            float64; an ndarray of points in memory.
+
+        Notes
+        -----
+        One read of X; 3 m d k flops in float64.
+        """
+        checked = self._checked(X)
+        with self._runtime():
+            return distances(checked, self.cluster_centers_, self._metric, None, None)
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Return `transform` of the points of `fit`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray or Array, n x n_clusters
+        """
+        return self.fit(X, y, sample_weight).transform(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the sum of squared distances from the nearest centers.
+
+        Parameters
+        ----------
+        X : points
+            As for `predict`.
+        y : ignored
+        sample_weight : ndarray, optional
+            One for each point.
+
+        Returns
+        -------
+        float
+        """
+        checked = self._checked(X)
+        weights = weights_of(type(self).__name__, sample_weight, checked.shape[0])
+        with self._runtime():
+            return -inertia(checked, self.cluster_centers_, self._metric, weights, None)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return names of the columns of `transform`.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        ndarray of str
+        """
+        self._fitted()
+        return np.array([f"kmeans{j}" for j in range(self._n_features_out)], dtype=object)

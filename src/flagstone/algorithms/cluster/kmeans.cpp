@@ -1,0 +1,120 @@
+#include "flagstone/algorithms/cluster/kmeans.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "flagstone/algorithms/cluster/lloyd.hpp"
+#include "flagstone/algorithms/cluster/seeding.hpp"
+#include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+
+namespace flagstone::cluster {
+namespace {
+
+/// Points and centres of unit length, where that is what is compared.
+Array copy_of(Graph& graph, const Array& given, bool unit) {
+  const Array made = graph.allocate(given.shape(), Dtype::float64);
+  if (graph.planning()) return made;
+  const Index k = made.shape()[0], d = made.shape()[1];
+  std::copy_n(numbers(given), k * d, numbers(made));
+  if (!unit) return made;
+  for (double* row = numbers(made); row < numbers(made) + k * d; row += d) {
+    const double length = std::sqrt(kernel::row_loops().product(row, row, d));
+    for (Index l = 0; length > 0 && l < d; ++l) row[l] /= length;
+  }
+  return made;
+}
+
+/// out := array in memory, both in boxes of the chunks of `out` along their first dimension.
+void write_from_memory(Graph& graph, const Array& held, const Array& out) {
+  const Index step = out.chunks()[0], rows = out.shape()[0];
+  const Array from = first_rows(held, rows);
+  for (Index at = 0; at < rows; at += step) {
+    Box box = whole(out.shape());
+    box.start[0] = at, box.shape[0] = std::min(step, rows - at);
+    TaskSpec task;
+    task.name = "written";
+    task.accesses = {read({from, box}), write({out, box})};
+    task.cost.bytes_touched = 2.0 * static_cast<double>(count(box.shape) * static_cast<Index>(size_of(out.dtype())));
+    task.calls = {held.dtype() == out.dtype() ? call::copy(out.dtype(), {0}, {1})
+                                              : call::convert(out.dtype(), {0}, {1})};
+    graph.add(std::move(task));
+  }
+  graph.barrier();
+}
+
+/// Panels of chosen rows are no chunks of the labels: these are put together in memory.
+void write_labels(Graph& graph, const PointsInput& x, const Source& points, const Array& centres, const Array& out,
+                  Progress& progress) {
+  if (!x.sparse || !x.sparse->rows) return label(graph, points, centres, x.unit, out, progress);
+  const Array held = graph.allocate(out.shape(), out.dtype());
+  label(graph, points, centres, x.unit, held, progress);
+  write_from_memory(graph, held, out);
+}
+
+void fill(const Progress& progress, const Array& centres, bool planning, KMeansResult& result) {
+  result.iterations = progress.iteration, result.converged = progress.converged;
+  if (planning) return;
+  result.centres.assign(numbers(centres), numbers(centres) + count(centres.shape()));
+  result.weights = progress.weights, result.inertia = progress.inertia, result.decided = progress.decided;
+}
+
+}  // namespace
+
+void check_kmeans(const PointsInput& x, const KMeansOptions& options) {
+  const std::string given = x.who + ": ";
+  if (x.dense && is_complex(x.dense->dtype()))
+    throw ShapeError(given + "X is " + std::string(name_of(x.dense->dtype())) + "; real points are needed.");
+  if (options.k < 1 || options.k > x.rows())
+    throw ShapeError(given + "k is " + std::to_string(options.k) + " and X has " + std::to_string(x.rows()) +
+                     " rows; k must lie between 1 and that.");
+  if (options.centres && options.centres->shape() != Shape{options.k, x.cols()})
+    throw ShapeError(given + "the centres are " + to_string(options.centres->shape()) + " and X has " +
+                     std::to_string(x.cols()) + " columns; centres of as many are needed.");
+  if (x.weights && x.weights->shape() != Shape{x.rows()})
+    throw ShapeError(given + "weights are " + to_string(x.weights->shape()) + " and X has " + std::to_string(x.rows()) +
+                     " rows; one for each is needed.");
+  if (!options.centres) init_from_name(options.init);
+}
+
+Index label_rows(const PointsInput& x) { return std::min(x.rows(), make_source(x)->step); }
+
+void kmeans(Graph& graph, const PointsInput& x, const KMeansOptions& options, const Array& out, KMeansResult& result) {
+  check_kmeans(x, options);
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
+  const std::unique_ptr<Source> points = make_source(x);
+  const Charge kept =
+      graph.charge(8 * static_cast<std::uint64_t>(options.k) * static_cast<std::uint64_t>(x.cols() + 1));
+  const LloydOptions lloyds{options.iterations, options.tol, x.unit};
+  const Index before = options.centres ? 0 : seeding_passes(init_from_name(options.init), options.k);
+  Stages stages(graph, options.checkpoint);
+  const Array centres = stages.once(
+      "seeds",
+      [&] {
+        if (options.centres) return copy_of(graph, *options.centres, x.unit);
+        return seeds(graph, x, *points, options.k, init_from_name(options.init), options.seed);
+      },
+      static_cast<double>(before) / static_cast<double>(before + planned_iterations(lloyds) + 1));
+  Progress progress = lloyd(graph, *points, centres, lloyds, stages);
+  if (options.labels)
+    write_labels(graph, x, *points, centres, out, progress);
+  else
+    write_from_memory(graph, centres, out);
+  fill(progress, centres, graph.planning(), result);
+  const Index after = options.labels ? 1 : 0;
+  result.passes = before + progress.iteration + after;
+}
+
+void assign_labels(Graph& graph, const PointsInput& x, const Array& centres, const Array& labels,
+                   KMeansResult& result) {
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
+  const std::unique_ptr<Source> points = make_source(x);
+  const Array own = copy_of(graph, centres, x.unit);
+  Progress progress;
+  write_labels(graph, x, *points, own, labels, progress);
+  fill(progress, own, graph.planning(), result);
+  result.passes = 1;
+}
+
+}  // namespace flagstone::cluster

@@ -1,0 +1,188 @@
+#include "flagstone/algorithms/cluster/knn.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "flagstone/algorithms/cluster/centre_arrays.hpp"
+#include "flagstone/algorithms/cluster/panel_work.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
+
+namespace flagstone::cluster {
+namespace {
+
+constexpr Index most_queries = 1024, least_queries = 64;  // of a task: enough for gemm's rate
+constexpr Index enough_tasks = 8;                         // side by side, where there are few queries
+constexpr double bytes_of_value = 40;                     // converting and rounding, as the bytes copied meanwhile
+
+/// One panel of queries against one of points, as the value of a call.
+struct Search final : CallValue {
+  PanelPieces queries, points;  // queries: one piece
+  kernel::Metric metric;
+  bool self = false, first = false, last = false;
+
+  std::size_t half_bytes() const {
+    return align_up(static_cast<std::size_t>(kernel::scores_width(points.piece)) * 4, 64);
+  }
+  std::size_t scratch_bytes() const {
+    return queries.bytes() + points.bytes() + half_bytes() * static_cast<std::size_t>(1 + queries.piece);
+  }
+};
+
+/// Tiles: queries, points, shift, distances, indices, scratch.
+void run_search(const Call& call, std::span<const Tile> tiles) {
+  const auto& search = call.value_as<Search>();
+  std::byte* memory = tiles[5].data;
+  auto* half = reinterpret_cast<float*>(memory + search.queries.bytes() + search.points.bytes());
+  auto* scores = half + search.half_bytes() / 4;
+  const double* shift = tiles[2].as<const double>();
+  const Index m = search.queries.rows();
+  const kernel::Best best{tiles[3].as<double>(), tiles[4].as<std::int64_t>(), tiles[3].shape[1],
+                          tiles[3].strides[0] / 8, tiles[4].strides[0] / 8};
+  if (search.first) kernel::clear(best, m);
+  const kernel::Points queries = search.queries.load(tiles[0], 0, m, shift, memory);
+  search.points.each(tiles[1], shift, memory + search.queries.bytes(), [&](Index at, const kernel::Points& points) {
+    const kernel::Offered offered{search.points.first() + at, search.self ? search.queries.first() : -1};
+    kernel::take_best(search.metric, queries, points, offered, half, scores, best);
+  });
+  if (search.last) kernel::finish(search.metric, best, m);
+}
+
+const bool entered = host_kernels().enter(Kernel::take_nearest, {Dtype::float32}, run_search);
+
+class Searches {
+ public:
+  Searches(Graph& graph, const KnnInput& x, const Array& distances, const Array& indices)
+      : graph_(graph),
+        x_(x),
+        distances_(distances),
+        indices_(indices),
+        queries_(panels_in_rows(x.queries, x.queries_transposed, query_rows(x.queries, x.queries_transposed))),
+        points_(panels_of(x.points, x.points_transposed)),
+        shift_(graph.allocate({1, points_->side}, Dtype::float64)) {}
+
+  void add(KnnNotes& notes) {
+    if (x_.metric == kernel::Metric::euclidean) find_shift();
+    graph_.trust_order(true);
+    const Index panels = queries_->count(), most = block(), blocks = ceil_div(panels, most);
+    const Index each = ceil_div(panels, blocks);
+    notes.blocks = blocks;
+    for (Index b = 0; b < blocks; ++b)
+      for (Index i = 0; i < points_->count(); ++i)  // there and back: what was read last is read first
+        for (Index q = b * each; q < std::min(panels, (b + 1) * each); ++q)
+          add(q, b % 2 == 0 ? i : points_->count() - 1 - i, i);
+    graph_.barrier();
+    graph_.trust_order(false);
+  }
+
+ private:
+  /// Near the mean of the points: that of the first of them. What is bad is found where it is compared.
+  void find_shift() {
+    const PanelPieces pieces{points_, 0, 1, false, "knn"};
+    graph_.await({read(points_->region(0)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
+      const std::vector<double> zero(static_cast<std::size_t>(points_->side), 0.0);
+      double* shift = numbers(shift_);
+      const Index rows = std::min<Index>(pieces.rows(), most_queries);
+      for (Index i = 0; i < rows; ++i) {
+        const kernel::Points point = pieces.load(tiles[0], i, 1, zero.data(), tiles[1].data);
+        for (Index l = 0; l < point.d; ++l) shift[l] += point.exact[l] / static_cast<double>(rows);
+      }
+    });
+  }
+
+  /// Panels of queries that stay while the points stream past.
+  Index block() const {
+    const std::shared_ptr<Search> search = value(0, 0);
+    const auto bytes = [](const Region& region) {
+      return static_cast<double>(count(region.box.shape)) * static_cast<double>(size_of(region.array.dtype()));
+    };
+    const double beside = static_cast<double>(graph_.workers()) * static_cast<double>(search->scratch_bytes()) +
+                          3 * bytes(points_->region(0));
+    const double each = bytes(queries_->region(0)) + 16.0 * static_cast<double>(queries_->step * x_.k);
+    const double room = 0.8 * static_cast<double>(graph_.budget()) - beside;
+    return std::max<Index>(1, static_cast<Index>(room / each));
+  }
+
+  std::shared_ptr<Search> value(Index q, Index p) const {
+    auto made = std::make_shared<Search>();
+    const bool unit = x_.metric == kernel::Metric::cosine;
+    made->queries = {queries_, q, queries_->step, unit, "knn"};
+    const Index piece = 12 * points_->side < 2048 ? 512 : 256;
+    made->points = {points_, p, std::min(points_->step, piece), unit, "knn"};
+    made->metric = x_.metric, made->self = x_.exclude_self;
+    return made;
+  }
+
+  /// `turn`: how many panels of points these queries have seen.
+  void add(Index q, Index p, Index turn) {
+    const std::shared_ptr<Search> search = value(q, p);
+    search->first = turn == 0, search->last = turn == points_->count() - 1;
+    const Box box{{queries_->first(q), 0}, {queries_->length(q), x_.k}};
+    const auto state = [&](const Array& array) {
+      const Access access = search->first ? write({array, box}) : update({array, box});
+      return search->last ? once(access) : again(access);
+    };
+    TaskSpec task;
+    task.name = "knn";
+    task.accesses = {read(queries_->region(q)), read(points_->region(p)), read({shift_, whole(shift_.shape())}),
+                     state(distances_),         state(indices_),          scratch(search->scratch_bytes())};
+    const auto d = static_cast<double>(points_->side), m = static_cast<double>(queries_->length(q)),
+               n = static_cast<double>(points_->length(p));
+    task.cost.flops = 2 * m * n * d;
+    task.cost.bytes_touched = bytes_of_value * (m + n) * d + 8 * m * n;
+    task.calls = {Call(Kernel::take_nearest, Dtype::float32, {TilePart{0}})};
+    task.calls[0].flops = task.cost.flops;
+    task.calls[0].value = search;
+    graph_.add(std::move(task));
+  }
+
+  Graph& graph_;
+  const KnnInput& x_;
+  const Array &distances_, &indices_;
+  std::shared_ptr<const DensePanels> queries_, points_;
+  Array shift_;
+};
+
+}  // namespace
+
+kernel::Metric metric_from_name(const std::string& name) {
+  constexpr std::array names = {"euclidean", "cosine", "inner"};
+  const auto* found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) throw ShapeError("knn: metric is '" + name + "'; choose 'euclidean', 'cosine' or 'inner'.");
+  return static_cast<kernel::Metric>(found - names.begin());
+}
+
+Index query_rows(const Array& queries, bool transposed) {
+  const DensePanels panels(queries, transposed, spectral::Along::rows);
+  const Index fit = std::max<Index>(least_queries, static_cast<Index>(4 * MiB) / std::max<Index>(1, 12 * panels.side));
+  Index rows = panels.step;
+  while (rows % 2 == 0 &&
+         (rows > std::min(most_queries, fit) || (rows > least_queries && ceil_div(panels.extent, rows) < enough_tasks)))
+    rows /= 2;
+  return std::max<Index>(1, std::min(rows, panels.extent));
+}
+
+void check_knn(const KnnInput& x) {
+  const Array &q = x.queries, &p = x.points;
+  if (q.ndim() != 2 || p.ndim() != 2 || is_complex(q.dtype()) || is_complex(p.dtype()))
+    throw ShapeError("knn: Q is " + to_string(q.shape()) + " " + std::string(name_of(q.dtype())) + " and X " +
+                     to_string(p.shape()) + " " + std::string(name_of(p.dtype())) + "; real matrices are needed.");
+  const Index d = q.shape()[x.queries_transposed ? 0 : 1], cols = p.shape()[x.points_transposed ? 0 : 1];
+  if (d != cols)
+    throw ShapeError("knn: Q has " + std::to_string(d) + " columns and X " + std::to_string(cols) +
+                     "; points of one space are needed.");
+  const Index others = p.shape()[x.points_transposed ? 1 : 0] - (x.exclude_self ? 1 : 0);
+  if (x.k < 1 || x.k > others)
+    throw ShapeError("knn: k is " + std::to_string(x.k) + " and there are " + std::to_string(others) +
+                     " points to choose from; k must lie between 1 and that.");
+}
+
+void knn(Graph& graph, const KnnInput& x, const Array& distances, const Array& indices, KnnNotes& notes) {
+  check_knn(x);
+  if (distances.shape()[0] == 0) return;
+  if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
+  Searches(graph, x, distances, indices).add(notes);
+}
+
+}  // namespace flagstone::cluster

@@ -1,0 +1,35 @@
+#pragma once
+// Exact nearest neighbours: queries stay, points stream past them.
+#include <memory>
+#include <string>
+
+#include "flagstone/algorithms/cluster/dense_points.hpp"
+#include "flagstone/kernel/nearest/best.hpp"
+
+namespace flagstone::cluster {
+
+struct KnnInput {
+  Array queries;  // m x d
+  bool queries_transposed = false;
+  Array points;  // n x d; the same array: of each query its place among them is its own
+  bool points_transposed = false;
+  Index k = 10;
+  kernel::Metric metric = kernel::Metric::euclidean;
+  bool exclude_self = false;  // query i is not a neighbour of point i
+};
+
+struct KnnNotes {
+  Index blocks = 0;  // of queries: the points are read once for each
+};
+
+/// ShapeError: dtypes, columns or k do not fit.
+void check_knn(const KnnInput& x);
+kernel::Metric metric_from_name(const std::string& name);
+/// Rows of queries that one task takes: those of a chunk of the results.
+Index query_rows(const Array& queries, bool transposed);
+/// distances (m x k float64) and indices (m x k int64) := the k nearest points of each query, ascending (products:
+/// descending), ties by index, both in chunks of query_rows. Reads the queries once and the points once for each block
+/// of queries that fits the budget; 2 m n d flops.
+void knn(Graph& graph, const KnnInput& x, const Array& distances, const Array& indices, KnnNotes& notes);
+
+}  // namespace flagstone::cluster

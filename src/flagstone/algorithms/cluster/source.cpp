@@ -1,0 +1,33 @@
+#include "flagstone/algorithms/cluster/source.hpp"
+
+#include "flagstone/algorithms/cluster/dense_points.hpp"
+#include "flagstone/algorithms/cluster/panel_work.hpp"
+#include "flagstone/algorithms/cluster/sparse_points.hpp"
+
+namespace flagstone::cluster {
+
+Index PointsInput::rows() const { return sparse ? sparse->matrix.rows : dense->shape()[transpose ? 1 : 0]; }
+Index PointsInput::cols() const { return sparse ? sparse->matrix.cols : dense->shape()[transpose ? 0 : 1]; }
+
+std::unique_ptr<Source> make_source(const PointsInput& x) {
+  return x.sparse ? make_sparse_source(x) : make_dense_source(x);
+}
+
+namespace {
+
+void run_merge(const Call&, std::span<const Tile> tiles) { merge_pool(tiles[0], tiles[1]); }
+
+const bool entered = host_kernels().enter(Kernel::merge_draws, {Dtype::float64}, run_merge);
+
+}  // namespace
+
+void merge_offers(Graph& graph, const Array& offers, const Array& pool) {
+  TaskSpec task;
+  task.name = "kmeans_merge";
+  task.accesses = {last(read({offers, whole(offers.shape())})), update({pool, whole(pool.shape())})};
+  task.cost.bytes_touched = 2.0 * static_cast<double>(pool.nbytes());
+  task.calls = {Call(Kernel::merge_draws, Dtype::float64, {TilePart{0}, TilePart{1}})};
+  graph.add(std::move(task));
+}
+
+}  // namespace flagstone::cluster

@@ -1,0 +1,134 @@
+#include "flagstone/algorithms/cluster/sparse_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "flagstone/base/bytes.hpp"
+
+namespace flagstone::cluster {
+namespace {
+
+std::size_t room(Index numbers, std::size_t item) { return align_up(static_cast<std::size_t>(numbers) * item, 64); }
+
+}  // namespace
+
+std::size_t RowBatch::bytes(Index cols, Index width) {
+  return room(most_values + cols, 4) + room(most_rows * width, 4) + 3 * room(most_rows, 8) + room(most_rows, 4);
+}
+
+RowBatch::RowBatch(std::byte* memory, Index cols, Index width) {
+  const auto take = [&](std::size_t size) { return std::exchange(memory, memory + size); };
+  rounded_ = reinterpret_cast<float*>(take(room(most_values + cols, 4)));
+  scores_ = reinterpret_cast<float*>(take(room(most_rows * width, 4)));
+  squares_ = reinterpret_cast<double*>(take(room(most_rows, 8)));
+  scales_ = reinterpret_cast<double*>(take(room(most_rows, 8)));
+  distances_ = reinterpret_cast<double*>(take(room(most_rows, 8)));
+  labels_ = reinterpret_cast<std::int32_t*>(take(room(most_rows, 4)));
+}
+
+template <class Use>
+void RowBatch::each(Index i, Use&& use) const {
+  const Index first = rows_.pointers[i] - rows_.pointers[0], last = rows_.pointers[i + 1] - rows_.pointers[0];
+  const auto walk = [&](const auto* columns) {
+    for (Index p = first; p < last; ++p) use(static_cast<Index>(columns[p]), values_[p], p);
+  };
+  if (rows_.column_dtype == Dtype::uint16)
+    walk(reinterpret_cast<const std::uint16_t*>(rows_.columns));
+  else if (rows_.column_dtype == Dtype::uint32)
+    walk(reinterpret_cast<const std::uint32_t*>(rows_.columns));
+  else
+    walk(reinterpret_cast<const std::uint64_t*>(rows_.columns));
+}
+
+Index RowBatch::load(const kernel::CsrRows& step, Index first, bool unit) {
+  Index last = first + 1;
+  const auto values = [&](Index end) { return step.pointers[end] - step.pointers[first]; };
+  while (last < step.rows && last - first < most_rows && values(last + 1) <= most_values) ++last;
+  const Index at = step.pointers[first] - step.pointers[0];
+  rows_ = step;
+  rows_.rows = last - first, rows_.pointers = step.pointers + first;
+  values_ = reinterpret_cast<const double*>(step.values) + at;
+  rows_.columns = step.columns + at * static_cast<Index>(size_of(step.column_dtype));
+  rows_.values = reinterpret_cast<const std::byte*>(rounded_);
+  bad_row_ = -1;
+  for (Index i = 0; i < rows_.rows; ++i) {
+    double square = 0;
+    each(i, [&](Index, double value, Index) { square += value * value; });
+    if (!std::isfinite(square) && bad_row_ < 0)
+      each(i, [&](Index, double value, Index) { bad_row_ = std::isfinite(value) ? bad_row_ : i; });
+    scales_[i] = unit ? (square > 0 ? 1 / std::sqrt(square) : 0) : 1;
+    squares_[i] = unit ? (square > 0 ? 1 : 0) : square;
+    each(i, [&](Index, double value, Index p) { rounded_[p] = static_cast<float>(scales_[i] * value); });
+  }
+  return rows_.rows;
+}
+
+Index RowBatch::bad_column() const {
+  Index found = -1;
+  each(bad_row_, [&](Index column, double value, Index) {
+    if (!std::isfinite(value) && (found < 0 || column < found)) found = column;
+  });
+  return found;
+}
+
+double RowBatch::product(Index i, const double* centre) const {
+  double sum = 0;
+  each(i, [&](Index column, double value, Index) { sum += value * centre[column]; });
+  return sum * scales_[i];
+}
+
+/// Differences where values are stored; what the centre has beside them is ‖c‖² less its part there.
+double RowBatch::distance(Index i, const TurnedCentres& centres, Index j) const {
+  const double* centre = centres.seen.exact + j * centres.seen.d;
+  double near = 0, there = 0;
+  each(i, [&](Index column, double value, Index) {
+    const double difference = scales_[i] * value - centre[column];
+    near += difference * difference, there += centre[column] * centre[column];
+  });
+  return near + std::max(0.0, centres.squares[j] - there);
+}
+
+Index RowBatch::assign(const TurnedCentres& centres) {
+  const kernel::RowTable& loops = kernel::row_loops();
+  const Index k = centres.seen.k, width = centres.columns.shape[1];
+  const Tile scores{reinterpret_cast<std::byte*>(scores_),
+                    Dtype::float32,
+                    {rows_.rows, width},
+                    {width * 4, 4},
+                    static_cast<std::size_t>(rows_.rows * width) * 4};
+  kernel::csr_multiply(rows_, centres.columns, nullptr, scores);
+  Index decided = 0;
+  for (Index i = 0; i < rows_.rows; ++i) {
+    const float* row = scores_ + i * width;
+    const double length = std::sqrt(squares_[i]), longest = centres.seen.longest;
+    const Index stored = rows_.pointers[i + 1] - rows_.pointers[i];
+    const double bound = static_cast<double>(loops.least(centres.seen.half, row, width)) +
+                         2 * kernel::score_error(stored, length, longest);
+    const float most = std::nextafter(static_cast<float>(bound), std::numeric_limits<float>::infinity());
+    const kernel::Below found = loops.below(centres.seen.half, row, most, width);
+    Index best = found.place;
+    const bool all = !(length + longest < kernel::most_length) || found.count == 0;
+    if (found.count != 1 || all) {
+      decided += k > 1 ? 1 : 0;
+      double least = std::numeric_limits<double>::infinity();
+      best = 0;
+      for (Index j = 0; j < k; ++j) {
+        if (!all && !(centres.seen.half[j] - row[j] <= most)) continue;
+        const double product = this->product(i, centres.seen.exact + j * centres.seen.d);
+        const double score = (centres.seen.unit ? 0 : centres.squares[j] / 2) - product;
+        if (score < least) least = score, best = j;
+      }
+    }
+    labels_[i] = static_cast<std::int32_t>(best);
+    distances_[i] = distance(i, centres, best);
+  }
+  return decided;
+}
+
+void RowBatch::add(Index i, double weight, double* to) const {
+  each(i, [&](Index column, double value, Index) { to[column] += weight * scales_[i] * value; });
+}
+
+}  // namespace flagstone::cluster

@@ -1,0 +1,99 @@
+#include "flagstone/kernel/nearest/best.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/nearest/assign.hpp"
+
+namespace flagstone::kernel {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double key_of(Metric metric, const Points& q, Index i, const Points& x, Index j) {
+  const RowTable& loops = row_loops();
+  if (metric == Metric::euclidean) return loops.distance(q.row(i), 1, x.row(j), 1, q.d);
+  const double product = loops.product(q.row(i), x.row(j), q.d);
+  return metric == Metric::inner ? -product : 1 - product * q.scales[i] * x.scales[j];
+}
+
+/// A key as a score: what half ‖x‖² - q·x is where the pair has it.
+double score_of(Metric metric, double key, double square) {
+  return metric == Metric::euclidean ? (key - square) / 2 : metric == Metric::cosine ? key - 1 : key;
+}
+
+/// Into the list of one query, behind what is as near and has a lower place.
+void insert(double* keys, std::int64_t* places, Index k, double key, std::int64_t place) {
+  Index at = k - 1;
+  for (; at > 0 && (keys[at - 1] > key || (keys[at - 1] == key && places[at - 1] > place)); --at)
+    keys[at] = keys[at - 1], places[at] = places[at - 1];
+  keys[at] = key, places[at] = place;
+}
+
+/// The largest score that may belong to the list: of its last key, and what rounding may add.
+float bound_of(Metric metric, double key, double square, double error) {
+  const double bound = score_of(metric, key, square) + error;
+  return std::nextafter(static_cast<float>(bound), std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
+void clear(const Best& best, Index queries) {
+  for (Index i = 0; i < queries; ++i) {
+    std::fill_n(best.keys + i * best.key_step, best.k, infinity);
+    std::fill_n(best.places + i * best.place_step, best.k, std::numeric_limits<std::int64_t>::max());
+  }
+}
+
+void finish(Metric metric, const Best& best, Index queries) {
+  for (Index i = 0; i < queries; ++i)
+    for (double* key = best.keys + i * best.key_step; key < best.keys + i * best.key_step + best.k; ++key)
+      *key = metric == Metric::euclidean ? std::sqrt(*key) : metric == Metric::inner ? -*key : std::max(0.0, *key);
+}
+
+Index take_best(Metric metric, const Points& queries, const Points& points, const Offered& offered, float* half,
+                float* scores, const Best& best) {
+  const RowTable& loops = row_loops();
+  const Index n = points.rows, d = points.d, width = scores_width(n);
+  double longest = 0;
+  for (Index j = 0; j < n; ++j) {
+    half[j] = metric == Metric::euclidean ? static_cast<float>(points.squares[j] / 2) : 0.0F;
+    longest = std::max(longest, std::sqrt(points.squares[j]));
+  }
+  std::fill(half + n, half + width, std::numeric_limits<float>::infinity());
+  for (Index i = 0; i < queries.rows; ++i) std::fill(scores + i * width + n, scores + (i + 1) * width, 0.0F);
+  const Tile dots{reinterpret_cast<std::byte*>(scores),
+                  Dtype::float32,
+                  {queries.rows, n},
+                  {width * 4, 4},
+                  static_cast<std::size_t>(queries.rows * width) * 4};
+  gemm(1.0, queries.rounded_tile(), {}, points.rounded_tile(), {true, false}, 0.0, dots, nullptr);
+  Index scored = 0;
+  for (Index i = 0; i < queries.rows; ++i) {
+    const float* row = scores + i * width;
+    double* keys = best.keys + i * best.key_step;
+    std::int64_t* places = best.places + i * best.place_step;
+    const double square = queries.squares[i], length = std::sqrt(square);
+    const bool all = !(length + longest < most_length);
+    const double error = score_error(d, length, longest) + 0x1p-50 * square;
+    double last = keys[best.k - 1];
+    float bound = bound_of(metric, last, square, error);
+    if (!all && loops.below(half, row, bound, width).count == 0) continue;
+    for (Index j = 0; j < n; ++j) {
+      if (!all && !(half[j] - row[j] <= bound)) continue;
+      if (offered.self >= 0 && offered.self + i == offered.first + j) continue;
+      const double key = key_of(metric, queries, i, points, j);
+      const std::int64_t place = offered.first + j;
+      ++scored;
+      if (!(key < last || (key == last && place < places[best.k - 1]))) continue;
+      insert(keys, places, best.k, key, place);
+      last = keys[best.k - 1];
+      bound = bound_of(metric, last, square, error);
+    }
+  }
+  return scored;
+}
+
+}  // namespace flagstone::kernel

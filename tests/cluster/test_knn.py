@@ -1,0 +1,120 @@
+"""Nearest neighbours against all distances in float64, ties by index."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import flagstone as fl
+from tests.support.examples import examples
+from tests.support.processes import fingerprint
+
+
+def brute(q, x, k, metric="euclidean", exclude_self=False):
+    """Distances and indices in float64."""
+    q, x = np.asarray(q, float), np.asarray(x, float)
+    if metric == "euclidean":
+        keys = np.array([((x - one) ** 2).sum(axis=1) for one in q])
+    else:
+        keys = -(q @ x.T)
+        if metric == "cosine":
+            lengths = np.outer(np.linalg.norm(q, axis=1), np.linalg.norm(x, axis=1))
+            keys = 1 + keys / np.where(lengths > 0, lengths, 1)
+    if exclude_self:
+        np.fill_diagonal(keys, np.inf)
+    order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    keys = np.take_along_axis(keys, order, axis=1)
+    return {"euclidean": np.sqrt(np.maximum(keys, 0)), "cosine": keys, "inner": -keys}[metric], order
+
+
+def check(found, q, x, k, metric="euclidean", exclude_self=False):
+    distances, indices = (np.asarray(one) for one in found)
+    expected, order = brute(q, x, k, metric, exclude_self)
+    scale = max(1.0, abs(expected).max())
+    assert abs(distances - expected).max() <= 1e-13 * scale * np.sqrt(q.shape[1])
+    # where rounding of float64 itself decides, either order will do
+    clear = np.ones_like(order, bool)
+    gap = abs(np.diff(expected, axis=1)) > 1e-12 * scale
+    clear[:, 1:] &= gap
+    clear[:, :-1] &= gap
+    same = np.concatenate([np.ones((len(order), 1), bool), ~gap], axis=1)
+    assert (indices == order)[clear & ~same].all()
+    if metric == "euclidean":  # equal rows have equal sums: ties by index, everywhere
+        assert (indices == order).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+@pytest.mark.parametrize("stored", ["zarr", "memory", "transposed"])
+def test_neighbours_are_those_of_numpy(tmp_path, metric, stored):
+    rng = np.random.default_rng(3)
+    q, x = rng.standard_normal((150, 9)).astype("f4"), rng.standard_normal((2100, 9)).astype("f4")
+    x[40:60] = x[:20]
+    given = q, x
+    if stored == "zarr":
+        given = tuple(
+            fl.from_numpy(one, str(tmp_path / f"{name}.zarr"), chunks=(256, 9))
+            for name, one in (("q", q), ("x", x))
+        )
+    if stored == "transposed":
+        given = q, fl.from_numpy(np.ascontiguousarray(x.T), str(tmp_path / "x.zarr")).T
+    check(fl.knn(*given, 8, metric=metric), q, x, 8, metric)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
+def test_neighbours_hold_at_an_offset(dtype):
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal((700, 5)) * (100 if dtype == "i2" else 1) + 1e4).astype(dtype)
+    check(fl.knn(x, None, 6, exclude_self=True), x, x, 6, exclude_self=True)
+    far = x[:50] - np.asarray(1e4, dtype)  # queries far from all points
+    check(fl.knn(far, x, 6), far, x, 6)
+
+
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 5), st.data())
+@examples(25)
+def test_small_shapes(m, n, d, data):
+    k = data.draw(st.integers(1, n))
+    rng = np.random.default_rng(m * 41 + n)
+    q, x = (np.round(rng.standard_normal((rows, d)) * 2) for rows in (m, n))  # many ties
+    check(fl.knn(q, x, k), q, x, k)
+    if k < n:
+        check(fl.knn(x, None, k, exclude_self=True), x, x, k, exclude_self=True)
+
+
+def test_results_are_kept_and_blocks_have_the_same_bits(tmp_path):
+    rng = np.random.default_rng(5)
+    x = fl.from_numpy(rng.standard_normal((30_000, 40)).astype("f4"), str(tmp_path / "x.zarr"))
+    q = fl.from_numpy(rng.standard_normal((4_000, 40)).astype("f4"), str(tmp_path / "q.zarr"))
+    whole = fl.knn(q, x, 30, out=tmp_path / "found.zarr")
+    one = fingerprint(*(np.asarray(part) for part in whole))
+    assert np.array_equal(np.asarray(fl.open(tmp_path / "found.zarr", "indices")), np.asarray(whole.indices))
+    plan = fl.knn.plan(q, x, 30)
+    assert plan.flops == fl.stats().flops == 2.0 * 4_000 * 30_000 * 40
+    with fl.Runtime(memory=plan.least_memory + (2 << 20), workers=1):
+        small = fl.knn.plan(q, x, 30)
+        less = fl.knn(q, x, 30)
+        done = fl.stats()
+    assert small.passes == done.passes
+    assert abs(small.bytes_read - done.bytes_read) <= 0.01 * done.bytes_read
+    assert fingerprint(*(np.asarray(part) for part in less)) == one
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda x: fl.knn(x, x, 0), fl.ShapeError, "k is 0"),
+        (lambda x: fl.knn(x, x, 31), fl.ShapeError, "there are 30 points"),
+        (lambda x: fl.knn(x, None, 30, exclude_self=True), fl.ShapeError, "there are 29 points"),
+        (lambda x: fl.knn(x, x, 3, exclude_self=True), fl.ShapeError, "leave X out"),
+        (lambda x: fl.knn(x, x[:, :2], 3), fl.ShapeError, "points of one space"),
+        (lambda x: fl.knn(x, x, 3, metric="l1"), fl.ShapeError, "choose 'euclidean'"),
+        (lambda x: fl.knn(x[0], x, 3), fl.ShapeError, "a point a row"),
+        (lambda x: fl.knn(np.where(x > 2, np.nan, x), x, 3), fl.NumericalError, "NaN or Inf at row"),
+    ],
+)
+def test_bad_input_is_refused(call, error, said):
+    x = np.random.default_rng(0).standard_normal((30, 4))
+    x[3, 2] = 3
+    with pytest.raises(error, match=said):
+        call(x)

@@ -1,0 +1,108 @@
+"""k-means of CSR points against NumPy in float64 on the same points made dense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import flagstone as fl
+from tests.cluster.test_kmeans import check, lloyd, squares
+from tests.support.processes import fingerprint
+
+
+def counts(m=900, d=300, density=0.03, seed=0):
+    rng = np.random.default_rng(seed)
+    x = sp.random(m, d, density, "csr", random_state=seed, dtype=np.float32)
+    x.data = np.ceil(x.data * 9).astype("f4")
+    topics = rng.integers(0, 4, m)  # four groups, each with columns of its own
+    more = sp.csr_matrix(
+        (np.full(m, 5, "f4"), (np.arange(m), topics * 20 + rng.integers(0, 20, m))), shape=(m, d)
+    )
+    made = (x + more).tocsr()
+    made.data[made.indptr[7] : made.indptr[8]] = 0  # a row without values
+    made.eliminate_zeros()
+    return made
+
+
+@pytest.mark.parametrize("iterations", [1, 5, 20])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_centers_are_those_of_numpy(iterations, dtype):
+    x = counts().astype(dtype)
+    if dtype == "f8":
+        x.data *= 1 + 1e-9 * np.arange(x.nnz)  # what float32 does not hold
+    dense = x.toarray()
+    seeds = dense[[1, 2, 30, 40, 99]].astype(float)
+    found = fl.kmeans(fl.from_blocks([x]), init=seeds, iterations=iterations, tol=0)
+    check(found, dense, lloyd(dense, seeds, iterations))
+    assert (found.predict(x) == np.asarray(found.labels)).all()
+
+
+@pytest.mark.parametrize("kind", ["scipy", "csc", "rows", "columns", "scaled"])
+def test_views_are_points_too(kind, tmp_path):
+    x = counts()
+    stored = fl.from_blocks([x], tmp_path / "x.zarr")
+    given, dense = stored, x.toarray().astype(float)
+    if kind == "scipy":
+        given = x
+    if kind == "csc":
+        given = fl.from_blocks([x.T.tocsr()], tmp_path / "t.zarr").T
+    if kind == "rows":
+        chosen = np.arange(900) % 3 != 1
+        given, dense = stored[chosen], dense[chosen]
+    if kind == "columns":
+        given, dense = stored[:, :200], dense[:, :200]
+    if kind == "scaled":
+        given, dense = stored * 0.5, dense * 0.5
+    seeds = dense[[1, 2, 30, 40]]
+    check(fl.kmeans(given, init=seeds, iterations=3, tol=0), dense, lloyd(dense, seeds, 3))
+
+
+def test_cosine_and_weights():
+    x = counts()
+    dense = x.toarray().astype(float)
+    length = np.linalg.norm(dense, axis=1, keepdims=True)
+    unit = dense / np.where(length > 0, length, 1)
+    weights = np.random.default_rng(3).uniform(0, 2, len(dense))
+    c = unit[[1, 2, 30, 40]]
+    found = fl.kmeans(x, init=c, iterations=4, tol=0, metric="cosine", weights=weights)
+    for _ in range(4):
+        labels = (sp.csr_matrix(unit) @ c.T).argmax(axis=1)
+        c = np.array([(weights[:, None] * unit)[labels == j].sum(axis=0) for j in range(4)])
+        c /= np.linalg.norm(c, axis=1, keepdims=True)
+    assert abs(found.centers - c).max() <= 1e-12
+    d = squares(unit, found.centers)
+    assert np.isclose(found.inertia, (weights * d.min(axis=1)).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("init", ["k-means||", "k-means++", "random"])
+def test_seeds_are_the_same_every_time(init, tmp_path):
+    stored = fl.from_blocks([counts(3000)], tmp_path / "x.zarr")
+    found = fl.kmeans(stored, 5, init=init, seed=3)
+    with fl.Runtime(workers=1):
+        again = fl.kmeans(stored, 5, init=init, seed=3)
+    assert fingerprint(found.centers, np.asarray(found.labels)) == fingerprint(
+        again.centers, np.asarray(again.labels)
+    )
+    one = fl.kmeans(stored, 1)
+    assert found.inertia < one.inertia
+
+
+def test_a_bad_value_is_named(tmp_path):
+    x = counts()
+    x.data[x.indptr[500]] = np.nan
+    column = x.indices[x.indptr[500]]
+    stored = fl.from_blocks([x], tmp_path / "x.zarr")
+    with pytest.raises(fl.NumericalError, match=f"NaN or Inf at row 500, column {column}"):
+        fl.kmeans(stored, 3)
+
+
+def test_plans_count_what_runs(tmp_path):
+    stored = fl.from_blocks([counts(6000, 500)], tmp_path / "x.zarr")
+    seeds = np.eye(4, 500)
+    plan = fl.kmeans.plan(stored, init=seeds, iterations=3, tol=0)
+    fl.kmeans(stored, init=seeds, iterations=3, tol=0)
+    done = fl.stats()
+    assert plan.passes == done.passes == 4
+    assert plan.flops == done.flops
+    assert abs(plan.bytes_read - done.bytes_read) <= 0.01 * done.bytes_read

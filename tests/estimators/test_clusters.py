@@ -1,0 +1,59 @@
+"""KMeans and NearestNeighbors against scikit-learn's, of points on disk too."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import sklearn.cluster
+import sklearn.neighbors
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import flagstone as fl
+from flagstone.estimators import KMeans, NearestNeighbors
+
+
+def points(m=400, d=5):
+    rng = np.random.default_rng(0)
+    return 5 * rng.standard_normal((6, d))[rng.integers(6, size=m)] + rng.standard_normal((m, d))
+
+
+def test_kmeans_finds_what_scikit_learn_finds():
+    x = points()
+    seeds = x[:6]
+    ours = KMeans(6, init=seeds, tol=0).fit(x)
+    theirs = sklearn.cluster.KMeans(6, init=seeds, n_init=1, tol=0, algorithm="lloyd").fit(x)
+    assert np.allclose(ours.cluster_centers_, theirs.cluster_centers_, rtol=1e-12, atol=1e-12)
+    assert (ours.labels_ == theirs.labels_).all()
+    assert np.isclose(ours.inertia_, theirs.inertia_, rtol=1e-12)
+    assert np.allclose(ours.transform(x), theirs.transform(x))
+    assert np.isclose(ours.score(x[:3]), theirs.score(x[:3]))
+    again = copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))
+    assert all(np.array_equal(one.predict(x), ours.labels_) for one in again)
+
+
+def test_points_may_lie_on_disk(tmp_path):
+    x = points(3000)
+    stored = fl.from_numpy(x, str(tmp_path / "x.zarr"), chunks=(500, 5))
+    model = KMeans(6, random_state=1, memory="4GiB").fit(stored)
+    assert isinstance(model.labels_, fl.Array)
+    assert (model.predict(x) == np.asarray(model.labels_)).all()
+    assert model.fit.plan(stored).flops > 0
+    near = NearestNeighbors(4).fit(stored)
+    distances, indices = near.kneighbors(x[:50])
+    theirs = sklearn.neighbors.NearestNeighbors(n_neighbors=4).fit(x).kneighbors(x[:50])
+    assert (indices == theirs[1]).all()
+    assert np.allclose(distances, theirs[0])
+    assert isinstance(near.kneighbors(return_distance=False), fl.Array)
+
+
+def test_pipelines_and_searches_take_them():
+    x = points(120)
+    labels = make_pipeline(StandardScaler(), KMeans(6)).fit_predict(x)
+    assert set(labels) <= set(range(6))
+    found = GridSearchCV(KMeans(), {"n_clusters": [2, 6]}, cv=3).fit(x)
+    assert found.best_params_["n_clusters"] == 6
+    assert list(KMeans(2).fit(x).get_feature_names_out()) == ["kmeans0", "kmeans1"]
