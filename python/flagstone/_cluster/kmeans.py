@@ -107,6 +107,8 @@ class KMeans(Routine[KMeansResult]):
         seeds = "given seeds" if self.centres is not None else f"{self.asked['init']} seeds"
         steps = int(self.asked["iterations"])
         note = f"{min(_COUNTED, steps)} iterations are counted; {steps} at most" if steps > _COUNTED else ""
+        if job.decided:  # it has run
+            note = f"float64 decided {job.decided:,.0f} labels"
         return How(f"lloyd, {seeds}", job.passes, note)
 
     def arguments(self) -> dict[str, Any]:
@@ -207,9 +209,9 @@ def kmeans(
     An iteration is one read of X (less what the cache still holds: panels go there and back) and 2 m d k
     flops (sparse: 2 nnz k) in float32; labels, distances and sums are float64's, whatever the offset of the
     data: rows whose best two centers float32 cannot tell apart are decided in float64. Centers and their
-    sums, about (20 + 8 log2(panels)) k d bytes, stay in memory. Clusters that lose all points start anew at
-    the farthest ones. ``kmeans.plan(...)`` takes the same arguments and counts: at most 30 iterations.
-    Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani et al. 2012.
+    sums, about (28 + 8 (workers + log2(panels))) k d bytes, stay in memory. Clusters that lose all points
+    start anew at the farthest ones. ``kmeans.plan(...)`` takes the same arguments and counts: at most 30
+    iterations. Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani et al. 2012.
     """
     return KMeans(X, k, init, iterations, tol, weights, metric, labels, seed, out, memory)
 
