@@ -25,6 +25,7 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/base/semiring.hpp"
 #include "flagstone/base/shape.hpp"
 #include "flagstone/base/version.hpp"
 #include "flagstone/flash/flash_file.hpp"
