@@ -28,6 +28,7 @@
 #include "flagstone/base/semiring.hpp"
 #include "flagstone/base/shape.hpp"
 #include "flagstone/base/version.hpp"
+#include "flagstone/flash/csr.hpp"
 #include "flagstone/flash/flash_file.hpp"
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/gemm.hpp"
