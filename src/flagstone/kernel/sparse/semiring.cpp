@@ -59,11 +59,15 @@ T wrapped_sum(T a, T b) {
 
 // What a semiring is: the types of A's values, of X and of the product, what adds nothing, both operations.
 
+template <class V, class X, class Y>
+struct Types {
+  using Value = V;
+  using Vector = X;
+  using Block = Y;
+};
+
 template <class T>
-struct PlusTimes {
-  using Value = T;
-  using Vector = T;
-  using Block = T;
+struct PlusTimes : Types<T, T, T> {
   static constexpr T nothing = 0;
   static T times(T a, T x) {
     if constexpr (std::is_floating_point_v<T>)
@@ -75,20 +79,14 @@ struct PlusTimes {
 };
 
 template <class T>
-struct MinPlus {
-  using Value = T;
-  using Vector = T;
-  using Block = T;
+struct MinPlus : Types<T, T, T> {
   static constexpr T nothing = most<T>;
   static T times(T a, T x) { return saturated_sum(a, x, most<T>); }
   static T plus(T a, T b) { return smaller(a, b); }
 };
 
 template <class T>
-struct MaxPlus {
-  using Value = T;
-  using Vector = T;
-  using Block = T;
+struct MaxPlus : Types<T, T, T> {
   static constexpr T nothing = least<T>;
   static T times(T a, T x) { return saturated_sum(a, x, least<T>); }
   static T plus(T a, T b) { return larger(a, b); }
@@ -112,23 +110,17 @@ struct MinSecond : MinPlus<T> {
 };
 
 template <class>
-struct OrAnd {
-  using Value = double;
-  using Vector = std::uint8_t;
-  using Block = std::uint8_t;
-  static constexpr Block nothing = 0;
-  static Block times(double a, std::uint8_t x) { return a != 0 && x != 0; }
-  static Block plus(Block a, Block b) { return a != 0 || b != 0; }
+struct OrAnd : Types<double, std::uint8_t, std::uint8_t> {
+  static constexpr std::uint8_t nothing = 0;
+  static std::uint8_t times(double a, std::uint8_t x) { return a != 0 && x != 0; }
+  static std::uint8_t plus(std::uint8_t a, std::uint8_t b) { return a != 0 || b != 0; }
 };
 
 template <class>
-struct PlusPair {
-  using Value = float;
-  using Vector = std::uint8_t;
-  using Block = std::int64_t;
-  static constexpr Block nothing = 0;
-  static Block times(float, std::uint8_t x) { return x != 0; }
-  static Block plus(Block a, Block b) { return a + b; }
+struct PlusPair : Types<float, std::uint8_t, std::int64_t> {
+  static constexpr std::int64_t nothing = 0;
+  static std::int64_t times(float, std::uint8_t x) { return x != 0; }
+  static std::int64_t plus(std::int64_t a, std::int64_t b) { return a + b; }
 };
 
 /// Calls f with the semiring of a dtype of the product.
