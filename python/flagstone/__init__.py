@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
-    from ._formats.raw import open_raw
+    from ._formats.raw import open_raw, open_raw_csr
     from ._graph.embedding import spectral_embedding
     from ._graph.result import EmbeddingResult
     from ._lazy.computed import from_function, kernel_matrix
@@ -122,11 +122,11 @@ __all__ = [
     "from_function", "from_numpy", "full", "full_like", "graph", "group_count", "group_mean",
     "group_sum", "group_var", "hermitian", "histogram", "isin", "kernel_matrix", "kmeans", "knn",
     "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median", "meshgrid",
-    "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "pack", "pca",
-    "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume",
-    "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze",
-    "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
-    "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
+    "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "open_raw_csr", "pack",
+    "pca", "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat",
+    "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding",
+    "squeeze", "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline",
+    "to_dask", "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
     "zeros_like",
 ]  # fmt: skip
@@ -172,7 +172,7 @@ def _load_random() -> dict[str, object]:
 def _load_files() -> dict[str, object]:
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
-    from ._formats.raw import open_raw
+    from ._formats.raw import open_raw, open_raw_csr
 
     return locals()
 

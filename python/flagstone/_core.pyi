@@ -935,6 +935,11 @@ def csrmm_job(
     a: CsrOperand, transposed: bool, x: Operand, y_in: Array | None, y: Operand, alpha: float, beta: float,
     checkpoint: Checkpoint | None, notes: CsrmmNotes | None,
 ) -> Job: ...  # fmt: skip
+def touched_csr(arg: CsrOperand, /) -> CsrOperand: ...
+def csr_semiring_job(
+    a: CsrOperand, semiring: str, transposed: bool, x: Array, there: Array | None, y: Array,
+    found: Array | None,
+) -> Job: ...  # fmt: skip
 def csr_multiply_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
 def csr_gram_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
 

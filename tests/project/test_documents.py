@@ -103,6 +103,11 @@ h5ad("counts.h5ad", counts_of(500, 300))
 genes = np.arange(0, 300, 2)
 V, U = rng.random((150, 3)), rng.random((500, 3))
 """),
+    "docs/guide/sparse-products.md": Page("""
+fl.from_blocks([counts_of(300, 300)], "graph.zarr")
+X, x, unseen = rng.random((300, 7)), rng.random(300), np.arange(300) > 5
+frontier = sp.csr_matrix(([1.0], ([3], [0])), (300, 1))
+"""),
     "docs/guide/lazy.md": Page("""
 import os
 store("a.zarr", 300, 90)

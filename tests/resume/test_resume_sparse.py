@@ -129,3 +129,19 @@ def test_what_lies_on_the_way_may_be_lost(process, tmp_path, matrix):
         assert again["digest"] == whole["digest"]
         assert again["sums"] == whole["sums"]
         out.rename(tmp_path / f"again-{name}.zarr")
+
+
+def test_a_transpose_goes_on(process, tmp_path, matrix):
+    _write("zarr", matrix, tmp_path)
+    run = """
+fl.transpose(fl.open("s.zarr"), out="out.zarr", memory="700MiB")
+result = told() | {"digest": digest("out.zarr")}
+"""
+    whole = process(run)
+    (tmp_path / "out.zarr").rename(tmp_path / "whole.zarr")
+    process(run, kill=1)
+    assert json.loads(leftovers(str(tmp_path / "out.zarr"))[0].record)["operation"] == "sparse transpose"
+    again = process("fl.resume('out.zarr')\nresult = told() | {'digest': digest('out.zarr')}")
+    assert "resumed" in again["what"]
+    assert again["digest"] == whole["digest"]
+    assert abs(fl.open(tmp_path / "out.zarr").to_scipy() - matrix.T).max() < 1e-12

@@ -11,6 +11,7 @@
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/algorithms/sparse/csrmm.hpp"
 #include "flagstone/algorithms/sparse/folds.hpp"
+#include "flagstone/algorithms/sparse/semiring_product.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 
 namespace flagstone::python {
@@ -123,6 +124,19 @@ void bind_sparse(nb::module_& m) {
   });
   m.def("csrmm_job", &csrmm_job, nb::arg("a"), nb::arg("transposed"), nb::arg("x"), nb::arg("y_in").none(),
         nb::arg("y"), nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint").none(), nb::arg("notes").none());
+  m.def("touched_csr", &sparse::touched, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "csr_semiring_job",
+      [](const CsrOperand& a, const std::string& semiring, bool transposed, const Array& x,
+         const std::optional<Array>& there, const Array& y, const std::optional<Array>& found) {
+        return Job{[=, a = sparse::read_once(a), over = semiring_from_name(semiring)](Graph& graph) {
+          const Array none;
+          sparse::semiring_product(graph, a, over, transposed, {x, there.value_or(none), y, found.value_or(none)});
+          graph.barrier();
+        }};
+      },
+      nb::arg("a"), nb::arg("semiring"), nb::arg("transposed"), nb::arg("x"), nb::arg("there").none(), nb::arg("y"),
+      nb::arg("found").none());
   bind_product<sparse::multiply>(m, "csr_multiply_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");
 }

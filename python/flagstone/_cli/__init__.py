@@ -51,6 +51,7 @@ for command in (
     factors.lu,
     factors.solve,
     routines.rechunk,
+    routines.turn,
     sorting.sort,
     routines.pca,
     summaries.norm,

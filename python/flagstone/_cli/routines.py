@@ -102,6 +102,33 @@ def rechunk(
             click.echo(f"{done.what} -> {dst}\n{comparison(plan, done)}")
 
 
+@click.command("transpose")
+@click.argument("src", metavar="SRC")
+@click.argument("dst", metavar="DST")
+@click.option("--key", help="Member of SRC.")
+@click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
+@common_options
+def turn(
+    src: str, dst: str, key: str | None, overwrite: bool, memory: int | None, scratch_directory: str | None,
+    only_plan: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write the transpose of SRC, dense or sparse (by rows), to DST."""
+    check_new("transpose", dst, overwrite or only_plan)
+    with command_runtime(memory, scratch_directory, as_json) as runtime:
+        source = open_operand(src, key, True)
+        plan: Plan = transpose.plan(source, out=dst)
+        if only_plan:
+            print_json(plan.as_dict()) if as_json else click.echo(str(plan))
+            return
+        with bar(runtime, "transpose", plan, as_json):
+            transpose(source, out=dst)
+        done = stats()
+        if as_json:
+            print_json({"out": dst, "plan": plan.as_dict(), "stats": done.as_dict()})
+        else:
+            click.echo(f"{done.what} -> {dst}\n{comparison(plan, done)}")
+
+
 def check_new(who: str, out: str, replaced: bool) -> None:
     """Refuse to replace what nobody said may be replaced."""
     if not replaced and os.path.lexists(out):

@@ -17,9 +17,10 @@ from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular
 from .._resume.registers import opener
+from .._sparse.array import SparseArray
 from .registry import SIGNATURE
 
-__all__ = ["behind_user_block", "open_raw"]
+__all__ = ["behind_user_block", "open_raw", "open_raw_csr"]
 
 
 def open_raw(
@@ -92,6 +93,76 @@ def _open_raw_again(
     path: str, dtype: str, shape: tuple[int, ...], order: str, offset: int, leading: int | None, mode: str
 ) -> Array:
     return open_raw(path, dtype, tuple(shape), order=order, offset=offset, leading=leading, mode=mode)
+
+
+def open_raw_csr(
+    values: str | os.PathLike[str], indices: str | os.PathLike[str], pointers: str | os.PathLike[str],
+    shape: tuple[int, int], *, dtype: DTypeLike, index_dtype: DTypeLike = "int64",
+) -> SparseArray:  # fmt: skip
+    """Open three flat binary files as a sparse matrix by rows; nothing is loaded and nothing is copied.
+
+    Parameters
+    ----------
+    values, indices, pointers : path
+        The stored values, their columns (from 0, increasing in a row) and ``rows + 1`` pointers from 0 on,
+        one after the other without a header, as BLAS-on-flash and ``numpy.tofile`` write.
+    shape : tuple of int
+        Rows and columns.
+    dtype : dtype
+        Of the values: a real number.
+    index_dtype : dtype
+        Of indices and pointers: int64 or int32.
+
+    Returns
+    -------
+    SparseArray
+        Of as many values as the last pointer says.
+
+    Raises
+    ------
+    FormatError
+        Files are shorter than that, or pointers do not begin at 0.
+    ShapeError
+        `shape` or a dtype is none.
+
+    Notes
+    -----
+    Cost: two pointers, until something is computed; the first time all pointers, to cut the matrix into
+    panels. Columns and pointers are looked at where they are read.
+    """
+    who = "open_raw_csr"
+    try:
+        rows, cols = (operator.index(n) for n in shape)
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"{who}: shape is {shape!r}; two whole numbers, rows and columns, are needed."
+        ) from None
+    narrow = np.dtype(index_dtype)
+    if narrow not in (np.int32, np.int64):
+        raise ShapeError(f"{who}: index_dtype is {narrow}; int64 or int32 is needed.")
+    if rows < 0 or cols < 0:
+        raise ShapeError(f"{who}: shape is {shape!r}; extents must not be negative.")
+    if np.dtype(dtype).kind not in "iuf":
+        raise ShapeError(f"{who}: dtype is {np.dtype(dtype)}; values are real numbers.")
+    ends = open_raw(pointers, narrow, rows + 1)
+    number = int(ends[rows])
+    if number < 0:
+        raise FormatError(
+            f"{who}: '{path_text(who, pointers)}' ends with the pointer {number}; the number of values is "
+            "needed."
+        )
+    data, columns = open_raw(values, dtype, number), open_raw(indices, narrow, number)
+    place = path_text(who, values)
+    matrix = SparseArray(_core.csr_of(rows, cols, data._core, columns._core, ends._core, place))
+    files = [os.path.abspath(path_text(who, one)) for one in (values, indices, pointers)]
+    return opened_by("flat csr", *files, rows, cols, np.dtype(dtype).str, narrow.str, handle=matrix)
+
+
+@opener("flat csr")
+def _open_raw_csr_again(
+    values: str, indices: str, pointers: str, rows: int, cols: int, dtype: str, index_dtype: str
+) -> SparseArray:
+    return open_raw_csr(values, indices, pointers, (rows, cols), dtype=dtype, index_dtype=index_dtype)
 
 
 _core_dtypes = frozenset(

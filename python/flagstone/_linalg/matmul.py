@@ -23,6 +23,7 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse.csrmm import Csrmm
+from .._sparse.semiring import Over, SemiringProduct, is_frontier
 from .._sparse_algebra.product import Kept, SparseProduct
 from .operands import Vectors, dimensions, promoted
 from .rank_k import RankK, with_its_adjoint
@@ -132,6 +133,19 @@ def _symmetric(call: Call, a: Any, b: Any, out: Any, alpha: complex) -> RankK | 
     return RankK(call, lazy_operand(call, a), alpha=alpha, hermitian=hermitian, out=out)
 
 
+def _with_vectors(
+    call: Call, a: SparseArray, x: Any, over: Over, left: bool, out: Any, alpha: complex, beta: complex
+) -> Csrmm | SemiringProduct:
+    """Prepare the product of a sparse matrix and vectors."""
+    if over.plain and not over.complement and not is_frontier(x):
+        return Csrmm(call, a, x, left=left, out=out, alpha=alpha, beta=beta)
+    if alpha != 1 or beta:
+        raise ShapeError(
+            "matmul: over a semiring, with a mask or accumulated, alpha=1 and beta=0 are taken; scale X."
+        )
+    return SemiringProduct(call, a, x, over, left=left, out=out)
+
+
 @routine
 def matmul(
     A: Any,
@@ -143,8 +157,10 @@ def matmul(
     beta: complex = 0,
     threshold: float | None = None,
     top: int | None = None,
-    mask: SparseArray | None = None,
+    mask: Any = None,
     complement: bool = False,
+    semiring: str = "plus_times",
+    accumulate: bool = False,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
     """Return alpha A B + beta C, inside a memory limit; of stacks of matrices, for each of them.
@@ -160,7 +176,8 @@ def matmul(
         One of them, or both, may be a vector: it is loaded, the matrix is read once, and the result is an
         Array in memory. One of them may be a `SparseArray`, the other one then of any real dtype: float32
         gives float32, all else float64, and where it lies in memory and no `out` is named the product is an
-        ndarray. Both may be sparse.
+        ndarray. Both may be sparse. Beside a `SparseArray` the other one may be a SciPy matrix, of few
+        columns and few entries (a frontier): the product is one too.
     out : path, Array or ndarray, optional
         Where the product goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
         ``.npy``; what is there must be an array or a result). An existing Array, even an operand, gets a new
@@ -171,7 +188,16 @@ def matmul(
     threshold, top, mask, complement : float, int, SparseArray, bool, optional
         Of a product of two sparse matrices, what of each finished row is stored: values at least that large;
         so many of the largest (of equal ones those of lower columns); where the mask stores a value (where it
-        stores none). Neither takes magnitudes; masks go first, `top` last.
+        stores none). Neither takes magnitudes; masks go first, `top` last. Of a sparse and a dense one, or a
+        SciPy one, the mask says which elements are wanted: one bool for each row of the product, a bool array
+        or a pattern of its shape. The others stay as `out` has them where the product is accumulated, and are
+        what adds nothing else.
+    semiring : str
+        Of the product of a sparse A and vectors in memory, an addition and a multiplication in place of + and
+        x: "plus_times", "min_plus", "max_plus", "max_times", "or_and" (of truths), "min_first" and
+        "min_second" (the least first or second factor), "plus_pair" (how many pairs meet).
+    accumulate : bool
+        Add the product to what `out`, an ndarray, holds.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -198,6 +224,13 @@ def matmul(
     panel of some two million values. The plan says which. The bits are the same: an element is one sum in the
     order of A's columns (of ``A.T @ X`` of a panel's rows; panels are added in float64).
 
+    Over a semiring, with a mask, or of a SciPy X: vectors and the product lie in memory; nnz c steps. Where
+    nothing is added the product is 0, +Inf or the largest whole number, -Inf or the least, or False. But in
+    plus_times whole numbers are added in int64 and saturate, and the largest one is min_plus's infinity;
+    truths come out as bool. NaN stays in minima and maxima. Of a mask by rows only the
+    stored chunks of A that hold values of wanted rows are read; of ``A.T @ X`` with a SciPy X those of rows
+    that X has entries in; of pointers those of 65,536 rows or less around each. `stats` has the bytes.
+
     Of two sparse ones rows of A are multiplied a stretch at a time (Gustavson 1978): one read of A, and of B
     where it fits, else of the rows that each stretch names; 2 flops for each pair of values that meet. Each
     value is one sum over A's columns in their order. How many are stored the plan only bounds. 8 bytes a row
@@ -209,19 +242,23 @@ def matmul(
     tiles are computed from), and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts
     exactly.
     """
-    kept = Kept(threshold, top, mask, complement)
+    over = Over(semiring, mask, complement, accumulate)
     if isinstance(A, SparseArray) and isinstance(B, SparseArray):
-        if alpha != 1 or beta:
-            raise ShapeError("matmul: the product of two sparse matrices takes alpha=1 and beta=0; scale A.")
-        return SparseProduct(Call("matmul", memory), A, B, kept, out)
-    if kept != Kept():
+        if alpha != 1 or beta or semiring != "plus_times" or accumulate:
+            raise ShapeError(
+                "matmul: the product of two sparse matrices takes alpha=1, beta=0 and plus_times; scale A."
+            )
+        return SparseProduct(Call("matmul", memory), A, B, Kept(threshold, top, mask, complement), out)
+    if threshold is not None or top is not None:
+        raise ShapeError("matmul: threshold and top are of a product of two sparse matrices.")
+    if isinstance(A, SparseArray) or isinstance(B, SparseArray):
+        left = isinstance(B, SparseArray)
+        pair = (B, A) if left else (A, B)
+        return _with_vectors(Call("matmul", memory), *pair, over, left, out, alpha, beta)
+    if not over.plain or complement:
         raise ShapeError(
-            "matmul: threshold, top, mask and complement are of a product of two sparse matrices."
+            "matmul: semiring, mask, complement and accumulate are of a product with a SparseArray."
         )
-    if isinstance(A, SparseArray):
-        return Csrmm(Call("matmul", memory), A, B, out=out, alpha=alpha, beta=beta)
-    if isinstance(B, SparseArray):
-        return Csrmm(Call("matmul", memory), B, A, left=True, out=out, alpha=alpha, beta=beta)
     if not beta and (found := _symmetric(Call("matmul", memory), A, B, out, alpha)) is not None:
         return found
     kind = _VectorProduct if 1 in (dimensions(A), dimensions(B)) else _Matmul

@@ -28,7 +28,9 @@ from .._scratch.spill import beside, reserve, spilling
 from .array import SparseArray
 from .builder import CsrBuilder, value_dtype
 
-__all__ = ["Triplets", "Work", "build_csr", "build_dense", "check_rows", "stretches"]
+__all__ = [
+    "Triplets", "Work", "build_csr", "build_dense", "bytes_held", "check_rows", "record_of", "stretches",
+]  # fmt: skip
 
 
 @dataclass
@@ -105,8 +107,7 @@ class _Buckets:
         self._call, self._who = call, f"open: '{path}'"
         rows, cols = triplets.rows, triplets.cols
         self.rows, self.coarse = rows, max(1, -(-rows // 65_536))  # rows of one counted range
-        narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
-        self.record = np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
+        self.record = record_of(rows, cols, kept)
         self._work, self._files = work, list[IO[bytes]]()
         told = work.told("buckets")
         if told is not None and self._reopen(told):
@@ -201,11 +202,17 @@ class _Buckets:
             file.close()
 
 
-def _held(triplets: Triplets, kept: np.dtype[Any]) -> int:
-    """Bytes that blocks, a bucket and its sorting take."""
-    bucket = min(triplets.nnz, max(2 * _BUCKET, triplets.nnz // 400))
-    blocks = min(2 * STEP, 2 * triplets.nnz)
-    return (3 * (16 + kept.itemsize) + 32) * (bucket + blocks) + 16 * min(_ROWS, triplets.rows)
+def record_of(rows: int, cols: int, kept: np.dtype[Any]) -> np.dtype[Any]:
+    """Return what an entry is in a bucket file."""
+    narrow = [np.int32 if extent < 1 << 31 else np.int64 for extent in (rows, cols)]
+    return np.dtype([("row", narrow[0]), ("column", narrow[1]), ("value", kept)])
+
+
+def bytes_held(rows: int, nnz: int, kept: np.dtype[Any]) -> int:
+    """Return what blocks, a bucket and its sorting take."""
+    bucket = min(nnz, max(2 * _BUCKET, nnz // 400))
+    blocks = min(2 * STEP, 2 * nnz)
+    return (3 * (16 + kept.itemsize) + 32) * (bucket + blocks) + 16 * min(_ROWS, rows)
 
 
 @contextlib.contextmanager
@@ -227,8 +234,9 @@ def build_csr(
     """Sort entries by row into a CSR group; duplicates are summed. Holds about 150 MB."""
     kept = value_dtype(triplets.dtype, f"open: '{path}'")
     check_rows(triplets.rows, path, target)
+    held = bytes_held(triplets.rows, triplets.nnz, kept)
     builder = CsrBuilder(
-        call, target, triplets.cols, kept, replace, beside=_held(triplets, kept), narrow=narrow,
+        call, target, triplets.cols, kept, replace, beside=held, narrow=narrow,
         record=record, entries=triplets.nnz,
     )  # fmt: skip
     with whole_or_nothing(builder), record.kept(builder), _work(target, builder) as work:
@@ -246,7 +254,7 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
     shape, row = (triplets.rows, triplets.cols), max(1, triplets.cols * triplets.dtype.itemsize)
     most = max(1, (32 << 20) // row)
     widest = min(max(row, 32 << 20), row * max(1, triplets.rows))
-    call.room("rows and entries", _held(triplets, triplets.dtype) + widest)
+    call.room("rows and entries", bytes_held(triplets.rows, triplets.nnz, triplets.dtype) + widest)
     destination = Destination("open", target, shape, triplets.dtype.name, None, replace)
     out = built_aside(destination.core)
     with whole_or_nothing(destination), beside(target) as folder:

@@ -150,11 +150,12 @@ class SparseReductions:
         return self._reduced("count_nonzero", axis, memory)
 
 
-def stored_numbers(view: Any) -> NDArray[np.int64]:
-    """Return how many values each column of a matrix stores: one read."""
+def stored_numbers(view: Any, rows: bool = False, memory: int | str | None = None) -> NDArray[np.int64]:
+    """Return how many values each stored column (row) of a matrix stores: one read."""
     if 0 in view.shape:
-        return np.zeros(stored_shape(view)[1], np.int64)
-    found = SparsePass(Call("nnz"), view, "float64")
-    place = found.fold("nonzero", False)
+        return np.zeros(stored_shape(view)[0 if rows else 1], np.int64)
+    found = SparsePass(Call("nnz", memory), view, "float64")
+    place = found.fold("nonzero", rows)
     found.run()
-    return np.asarray(place.result[1]).astype(np.int64)
+    words = np.asarray(place.result)
+    return (words[:, 1] if rows else words[1]).astype(np.int64)

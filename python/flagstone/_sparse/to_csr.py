@@ -18,11 +18,11 @@ from .._scratch import scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
-from .external_sort import Triplets, Work, build_csr
+from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
 from .index import as_slice
 from .row_blocks import row_blocks
 
-__all__ = ["by_rows", "csc_to_csr", "dense_blocks", "sparse_by_rows", "to_csr"]
+__all__ = ["by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "sparse_by_rows", "to_csr"]
 
 _SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
 
@@ -48,6 +48,16 @@ def csc_to_csr(
 
     entries = Triplets(*matrix.shape, matrix.nnz, matrix.dtype, blocks)
     return build_csr(call, matrix.path, entries, target, replace, narrow, record)
+
+
+def held_bytes(matrix: SparseArray) -> int:
+    """Return what `csc_to_csr` holds at least, beside its writer."""
+    return bytes_held(*matrix.shape[:1], matrix.stored_values, value_dtype(matrix.dtype, "open"))
+
+
+def entry_bytes(matrix: SparseArray) -> int:
+    """Return what an entry takes in its bucket files."""
+    return record_of(*matrix.shape, value_dtype(matrix.dtype, "open")).itemsize
 
 
 def dense_blocks(

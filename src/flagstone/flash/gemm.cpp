@@ -1,35 +1,12 @@
 #include "flagstone/flash/gemm.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "flagstone/algorithms/linalg/matmul.hpp"
-#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::flash {
 namespace {
-
-/// A copy in a nameless file of the scratch directory. Cost: one read and one write of `x`.
-StoredMatrix copied(Runtime& runtime, const StoredMatrix& x) {
-  const std::uint64_t line = static_cast<std::uint64_t>(x.length) * x.item();
-  StoredMatrix copy = x;
-  copy.leading = x.length;
-  copy.place = {FlashFile::temporary(runtime.scratch("gemm"), line * static_cast<std::uint64_t>(x.lines)), 0, nullptr};
-  const Array from = x.lines_as_rows(), to = copy.lines_as_rows();
-  const Index step = static_cast<Index>(std::max<std::uint64_t>(1, 2 * MiB / line));
-  runtime.run([&](Graph& graph) {
-    graph.trust_order(true);
-    for (Index i = 0; i < x.lines; i += step) {
-      const Box box{{i, 0}, {std::min(step, x.lines - i), x.length}};
-      TaskSpec task;
-      task.name = "copy";
-      task.accesses = {read({from, box}), write({to, box})};
-      task.calls = {call::copy(from.dtype(), {0}, {1})};
-      graph.add(std::move(task));
-    }
-  });
-  return copy;
-}
 
 /// As if lines were rows.
 linalg::Operand operand(const StoredMatrix& x, Transpose op) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
@@ -85,6 +86,27 @@ void check_written(const StoredMatrix& x, const StoredMatrix& other) {
   if (overlap(x, other))
     throw ShapeError(std::string(x.who) + ": " + other.name + " and " + x.name +
                      " share elements; copy one of them first.");
+}
+
+StoredMatrix copied(Runtime& runtime, const StoredMatrix& x) {
+  const std::uint64_t line = static_cast<std::uint64_t>(x.length) * x.item();
+  StoredMatrix copy = x;
+  copy.leading = x.length;
+  copy.place = {FlashFile::temporary(runtime.scratch(x.who), line * static_cast<std::uint64_t>(x.lines)), 0, nullptr};
+  const Array from = x.lines_as_rows(), to = copy.lines_as_rows();
+  const Index step = static_cast<Index>(std::max<std::uint64_t>(1, 2 * MiB / line));
+  runtime.run([&](Graph& graph) {
+    graph.trust_order(true);
+    for (Index i = 0; i < x.lines; i += step) {
+      const Box box{{i, 0}, {std::min(step, x.lines - i), x.length}};
+      TaskSpec task;
+      task.name = "copy";
+      task.accesses = {read({from, box}), write({to, box})};
+      task.calls = {call::copy(from.dtype(), {0}, {1})};
+      graph.add(std::move(task));
+    }
+  });
+  return copy;
 }
 
 bool overlap(const StoredMatrix& a, const StoredMatrix& b) {

@@ -65,6 +65,8 @@ void check_extents(const char* who, std::initializer_list<std::pair<const char*,
 void check_written(const StoredMatrix& x, const StoredMatrix& other);
 /// Do any of their bytes coincide? Exact for lines of one pitch (blocks of one matrix), else by their extents.
 bool overlap(const StoredMatrix& a, const StoredMatrix& b);
+/// A copy in a nameless file of the scratch directory. Cost: one read and one write of `x`.
+StoredMatrix copied(Runtime& runtime, const StoredMatrix& x);
 
 namespace detail {
 template <class P>

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 import flagstone as fl
 
@@ -26,6 +27,16 @@ def open_file(name):
 @entry("open_raw", "open_raw")
 def open_raw():
     return lambda: fl.open_raw("a.bin", "float32", (SIDE, SIDE))[:100]
+
+
+@entry("open_raw_csr", "open_raw_csr")
+def open_raw_csr():
+    names = "csr-values.bin", "csr-columns.bin", "csr-pointers.bin"
+    counts = sp.load_npz("s.npz")
+    for name, part in zip(names, (counts.data, counts.indices, counts.indptr), strict=True):
+        part.tofile(name)
+    shape, x = counts.shape, np.ones((counts.shape[1], 4))
+    return lambda: fl.open_raw_csr(*names, shape, dtype=counts.dtype, index_dtype=counts.indices.dtype) @ x
 
 
 DENSE = ("npy", "zarr", "npz", "mtx", "svm", "h5", "h5ad", "parquet", "arrow", "csv")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import flagstone as fl
 
 from .data import COUNTS
-from .entry import entry
+from .entry import POINTERS, entry
 
 STORED = ("s.zarr", "s.npz", "csc.npz")
 
@@ -187,13 +187,15 @@ def plans_of_algebra(name):
 
 
 @entry("sparse operators", "SparseArray.{}", variants=(
-    *("__add__", "__sub__", "above", "conj", "diagonal", "H", "norm", "tril", "triu"),
+    *("__add__", "__radd__", "__sub__", "above", "conj", "diagonal", "getnnz", "H", "norm", "tril", "triu"),
 ))  # fmt: skip
 def operators(name):
     s = matrix()
     if name in ("conj", "H"):
         return lambda: np.asarray((s.conj() if name == "conj" else s.H).sum(0))
-    return lambda: getattr(s, name)(*({"__add__": (s,), "__sub__": (s,), "above": (1.0,)}.get(name, ())))
+    return lambda: getattr(s, name)(
+        *({"__add__": (s,), "__radd__": (s,), "__sub__": (s,), "above": (1.0,), "getnnz": (0,)}.get(name, ()))
+    )
 
 
 @entry("products of sparse matrices", variants=("plain", "threshold", "top", "mask"))
@@ -231,3 +233,25 @@ def spectral_embedding(kind):
     if kind == "plan":
         return lambda: fl.spectral_embedding.plan(graph, 4)
     return lambda: fl.spectral_embedding(graph, 4, tol=0.05, out="map.zarr")
+
+
+@entry("transposes of sparse matrices", variants=("run", "rows", "plan"))
+def transposed(how):
+    s = matrix()
+    if how == "plan":
+        return lambda: fl.transpose.plan(s)
+    return lambda: fl.transpose(s.T if how == "rows" else s, out="transposed.zarr")
+
+
+@entry("products over semirings", variants=("dense", "sums", "pulled", "pushed"), headers=POINTERS)
+def over_semirings(how):
+    s = matrix()
+    x, z = np.ones((COUNTS[1], 4)), np.ones((COUNTS[0], 4))
+    few = np.arange(COUNTS[0]) % 500 < 20
+    frontier = sp.csr_matrix(few[:, None].astype("f8"))
+    return {
+        "dense": lambda: fl.matmul(s, x, semiring="min_plus"),
+        "sums": lambda: fl.matmul(s.T, z, semiring="max_times"),
+        "pulled": lambda: fl.matmul(s, x, semiring="or_and", mask=few),
+        "pushed": lambda: fl.matmul(s.T, frontier, semiring="min_second"),
+    }[how]

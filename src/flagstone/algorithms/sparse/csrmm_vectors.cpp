@@ -5,6 +5,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::sparse {
 namespace {
@@ -109,9 +110,10 @@ FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y
     return;
   }
   const Shape& chunks = y_.array.chunks();
-  const Index height = std::max<Index>(1, chunks[row]);
+  const bool flat = takes_any_box(y_.array);
+  const Index height = flat ? 1 : std::max<Index>(1, chunks[row]);
   stripe_ = height * std::max<Index>(1, rows / height);
-  columns_ = std::max<Index>(1, std::min(chunks[column], y_.cols()));
+  columns_ = flat ? 1 : std::max<Index>(1, std::min(chunks[column], y_.cols()));
   finished_.emplace(stages, y_.array, y_.transpose ? Shape{columns_, stripe_} : Shape{stripe_, columns_});
 }
 

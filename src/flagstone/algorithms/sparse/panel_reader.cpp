@@ -6,6 +6,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/real_types.hpp"
 #include "flagstone/kernel/decode/blosc.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
@@ -23,6 +24,18 @@ constexpr double convert_seconds_per_value = 0.4e-9;
 Tile row_of(std::byte* data, Dtype dtype, Index n) {
   const auto item = static_cast<Index>(size_of(dtype));
   return {data, dtype, {n}, {item}, static_cast<std::size_t>(n * item)};
+}
+
+/// Whole numbers of any width -> int64; those of uint64 beyond it wrap.
+void widen(const std::byte* from, Dtype dtype, Index n, std::byte* to) {
+  auto* wide = reinterpret_cast<std::int64_t*>(to);
+  visit_real_type(dtype, [&](auto sample) {
+    using From = decltype(sample);
+    if constexpr (std::is_integral_v<From>)
+      for (Index i = 0; i < n; ++i) wide[i] = static_cast<std::int64_t>(reinterpret_cast<const From*>(from)[i]);
+    else
+      throw ShapeError("csr: values are " + std::string(name_of(dtype)) + "; integers are needed.");
+  });
 }
 
 /// Stored values of so many rows of a panel, as if all were equally long: no pointer is read before a task runs.
@@ -218,7 +231,12 @@ Index PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, 
   std::byte* raw = as_stored ? values : at.staging;
   values_.fetch(tiles, from, to, raw, at.workspace);
   const Index stay = keep_rows(at, from, to, next, raw, values_.item());
-  if (!as_stored && stay > 0) kernel::convert(row_of(raw, values_.dtype(), stay), nullptr, row_of(values, real_, stay));
+  if (!as_stored && stay > 0) {
+    if (real_ == Dtype::int64)
+      widen(raw, values_.dtype(), stay, values);
+    else
+      kernel::convert(row_of(raw, values_.dtype(), stay), nullptr, row_of(values, real_, stay));
+  }
   std::byte* columns = at.columns + static_cast<std::size_t>(offset) * size_of(column_);
   std::byte* stored = columns_.item() == size_of(column_) ? columns : at.staging;
   columns_.fetch(tiles, from, to, stored, at.workspace);

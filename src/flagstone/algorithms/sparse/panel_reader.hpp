@@ -47,7 +47,8 @@ class RangeReader {
 /// A panel of rows: pointers, columns and values.
 class PanelReader {
  public:
-  /// `real`: what values become (float32 or float64). `whole`: all rows in one piece.
+  /// `real`: what values become: float32, float64, or int64 where they are whole numbers and no step of a transform
+  /// changes them. `whole`: all rows in one piece.
   PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, bool whole);
   /// Appends the accesses of data, indices and pointers; to be called once.
   void access(std::vector<Access>& accesses);

@@ -10,30 +10,58 @@
 namespace flagstone {
 namespace {
 
-constexpr std::array<std::string_view, kernel_count> names{"zero",           "fill",
-                                                           "copy",           "add",
-                                                           "scale",          "gemm",
-                                                           "convert",        "mirror",
-                                                           "take",           "herk",
-                                                           "trsm",           "potrf",
-                                                           "getrf",          "laswp",
-                                                           "geqrt",          "tpqrt",
-                                                           "gemqrt",         "tpmqrt",
-                                                           "identity",       "assemble",
-                                                           "evaluate",       "join",
-                                                           "finish",         "scan",
-                                                           "difference",     "group_fold",
-                                                           "group_join",     "rank_count",
-                                                           "rank_choose",    "rank_collect",
-                                                           "rank_select",    "bin_count",
-                                                           "bin_index",      "generate",
-                                                           "csr_multiply",   "csr_multiply_transposed",
-                                                           "csr_gram",       "csr_gram_matrix",
-                                                           "csr_fold",       "csr_fold_join",
-                                                           "csr_statistics", "center",
-                                                           "center_gram",    "assign_points",
-                                                           "draw_points",    "merge_draws",
-                                                           "take_nearest",   "point_distances"};
+constexpr std::array<std::string_view, kernel_count> names{"zero",
+                                                           "fill",
+                                                           "copy",
+                                                           "add",
+                                                           "scale",
+                                                           "gemm",
+                                                           "convert",
+                                                           "mirror",
+                                                           "take",
+                                                           "herk",
+                                                           "trsm",
+                                                           "potrf",
+                                                           "getrf",
+                                                           "laswp",
+                                                           "geqrt",
+                                                           "tpqrt",
+                                                           "gemqrt",
+                                                           "tpmqrt",
+                                                           "identity",
+                                                           "assemble",
+                                                           "evaluate",
+                                                           "join",
+                                                           "finish",
+                                                           "scan",
+                                                           "difference",
+                                                           "group_fold",
+                                                           "group_join",
+                                                           "rank_count",
+                                                           "rank_choose",
+                                                           "rank_collect",
+                                                           "rank_select",
+                                                           "bin_count",
+                                                           "bin_index",
+                                                           "generate",
+                                                           "csr_multiply",
+                                                           "csr_multiply_transposed",
+                                                           "csr_gram",
+                                                           "csr_gram_matrix",
+                                                           "csr_fold",
+                                                           "csr_fold_join",
+                                                           "csr_semiring",
+                                                           "csr_semiring_transposed",
+                                                           "csr_semiring_start",
+                                                           "csr_semiring_join",
+                                                           "csr_statistics",
+                                                           "center",
+                                                           "center_gram",
+                                                           "assign_points",
+                                                           "draw_points",
+                                                           "merge_draws",
+                                                           "take_nearest",
+                                                           "point_distances"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>
@@ -104,8 +132,13 @@ Tile operand(const Call& call, std::size_t i, std::span<const Tile> tiles) {
 }
 
 bool KernelTable::enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Function function) {
+  return enter(kernel, Semiring::plus_times, dtypes, function);
+}
+
+bool KernelTable::enter(Kernel kernel, Semiring semiring, std::initializer_list<Dtype> dtypes, Function function) {
+  OfDtypes& places = functions_[static_cast<std::size_t>(kernel)][static_cast<std::size_t>(semiring)];
   for (const Dtype dtype : dtypes) {
-    Function& place = functions_[static_cast<std::size_t>(kernel)][static_cast<std::size_t>(dtype)];
+    Function& place = places[static_cast<std::size_t>(dtype)];
     if (place != nullptr)
       throw Error("kernels: " + std::string(name_of(kernel)) + " of " + std::string(name_of(dtype)) +
                   " was entered twice; a kernel has one function in each memory.");
@@ -119,12 +152,13 @@ bool KernelTable::enter(Kernel kernel, Function function) {
   return true;
 }
 
-KernelTable::Function KernelTable::find(Kernel kernel, Dtype dtype) const noexcept {
-  return functions_[static_cast<std::size_t>(kernel)][static_cast<std::size_t>(dtype)];
+KernelTable::Function KernelTable::find(Kernel kernel, Dtype dtype, Semiring semiring) const noexcept {
+  const auto& of_semirings = functions_[static_cast<std::size_t>(kernel)];
+  return of_semirings[static_cast<std::size_t>(semiring)][static_cast<std::size_t>(dtype)];
 }
 
 void KernelTable::run(const Call& call, std::span<const Tile> tiles) const {
-  const Function function = find(call.kernel, call.dtype);
+  const Function function = find(call.kernel, call.dtype, call.semiring);
   if (function == nullptr)
     throw Error("kernels: there is no " + std::string(name_of(call.kernel)) + " of " +
                 std::string(name_of(call.dtype)) + "; convert the operands.");

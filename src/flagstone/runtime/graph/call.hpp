@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flagstone/base/semiring.hpp"
 #include "flagstone/base/shape.hpp"
 
 namespace flagstone {
@@ -52,18 +53,22 @@ enum class Kernel : std::uint8_t {
   generate,      // to := random numbers, each a function of its place
   csr_multiply,
   csr_multiply_transposed,
-  csr_gram,         // both of them, while a row is in the nearest cache
-  csr_gram_matrix,  // rows of G := G + AᵀA
-  csr_fold,         // to := stored values of each row or column, folded
-  csr_fold_join,    // to := folds joined with others
-  csr_statistics,   // sums and squares of columns added up; the first value that is not finite
-  center,           // a panel of X, converted and less its means; its moments
-  center_gram,      // Y := Y + G V of such a panel, converted piece by piece
-  assign_points,    // of each point of a panel the nearest centre; sums of the points of each
-  draw_points,      // of each point the nearest candidate; points drawn in proportion to its distance
-  merge_draws,      // what was drawn, joined with others
-  take_nearest,     // of each query the nearest points so far
-  point_distances,  // to := distances of points from centres
+  csr_gram,                 // both of them, while a row is in the nearest cache
+  csr_gram_matrix,          // rows of G := G + AᵀA
+  csr_fold,                 // to := stored values of each row or column, folded
+  csr_fold_join,            // to := folds joined with others
+  csr_semiring,             // T := A X over a semiring
+  csr_semiring_transposed,  // Y := Y + Aᵀ T over it
+  csr_semiring_start,       // to := what adds nothing
+  csr_semiring_join,        // to := to + from
+  csr_statistics,           // sums and squares of columns added up; the first value that is not finite
+  center,                   // a panel of X, converted and less its means; its moments
+  center_gram,              // Y := Y + G V of such a panel, converted piece by piece
+  assign_points,            // of each point of a panel the nearest centre; sums of the points of each
+  draw_points,              // of each point the nearest candidate; points drawn in proportion to its distance
+  merge_draws,              // what was drawn, joined with others
+  take_nearest,             // of each query the nearest points so far
+  point_distances,          // to := distances of points from centres
 };
 inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::point_distances) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
@@ -98,6 +103,7 @@ struct Call {
 
   Kernel kernel = Kernel::zero;
   Dtype dtype = Dtype::float64;  // of the arithmetic
+  Semiring semiring = Semiring::plus_times;
   std::complex<double> alpha = 1, beta = 0;
   double flops = 0;
   std::shared_ptr<const CallValue> value;
@@ -110,8 +116,8 @@ struct Call {
 /// The tile, or the part of it, that operand i of the call names.
 Tile operand(const Call& call, std::size_t i, std::span<const Tile> tiles);
 
-/// (kernel, dtype) -> function, of one memory space. Rooms that see both kernels and calls enter their functions when
-/// the program starts, beside the functions that make the calls: whoever can make a call has its kernel.
+/// (kernel, semiring, dtype) -> function, of one memory space. Rooms that see both kernels and calls enter their
+/// functions when the program starts, beside the functions that make the calls: whoever can make a call has its kernel.
 class KernelTable {
  public:
   /// `tiles`: all of the task's, in the order of its accesses.
@@ -119,16 +125,18 @@ class KernelTable {
 
   /// True, so that a namespace-scope constant may call it. Error where the place is taken.
   bool enter(Kernel kernel, std::initializer_list<Dtype> dtypes, Function function);
+  bool enter(Kernel kernel, Semiring semiring, std::initializer_list<Dtype> dtypes, Function function);
   /// Of every dtype.
   bool enter(Kernel kernel, Function function);
   /// Null where this space has no such kernel.
-  Function find(Kernel kernel, Dtype dtype) const noexcept;
+  Function find(Kernel kernel, Dtype dtype, Semiring semiring = Semiring::plus_times) const noexcept;
   /// Error where this space has no such kernel.
   void run(const Call& call, std::span<const Tile> tiles) const;
 
  private:
   static constexpr std::size_t dtype_count = static_cast<std::size_t>(Dtype::complex128) + 1;
-  std::array<std::array<Function, dtype_count>, kernel_count> functions_{};
+  using OfDtypes = std::array<Function, dtype_count>;
+  std::array<std::array<OfDtypes, semiring_count>, kernel_count> functions_{};
 };
 
 /// The host's table: it has all kernels.
