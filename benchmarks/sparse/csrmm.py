@@ -3,7 +3,7 @@
 A is m x n in float32 with a share of its elements stored, X n x c; A, X and the product lie on disk, caches
 are dropped before each run, inside the limit. SciPy holds its operands in memory, without a limit, on one
 thread, and multiplies 64 of the columns: its time is scaled up. Processes of their own, in turn, medians. The
-default takes two minutes; figure 6 there: ``--rows 1048576 --cols 131072 --columns 1024 --memory 1GiB``.
+default takes half a minute; figure 6 there: ``--rows 1048576 --cols 131072 --columns 1024 --memory 1GiB``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import flagstone as fl
 from flagstone import _core
@@ -171,3 +172,20 @@ def test_refusals_say_who_and_what(matrix, tmp_path):
         fl.matmul(s, np.ones((300, 2)), out=np.ones((3, 2)))
     with fails(fl.BudgetError, r"matmul"):
         fl.matmul(s, fl.from_numpy(np.ones((300, 2)), tmp_path / "x.zarr"), memory="1MiB")
+
+
+def test_a_flat_file_larger_than_the_limit_is_written_by_stretches(tmp_path, rng):
+    rows, cols = 500_000, 48
+    ends = np.arange(rows + 1)
+    a = sp.csr_matrix((np.ones(rows, "f4"), ends[:-1] % 300, ends), (rows, 300))
+    s = fl.from_blocks([a[i : i + 100_000] for i in range(0, rows, 100_000)], tmp_path / "a.zarr")
+    x = fl.from_numpy(rng.random((300, cols), "f4"), tmp_path / "x.zarr")
+    out = tmp_path / "y.npy"
+    limit = fl.matmul.plan(s, x, out=out).least_memory + (16 << 20)
+    del a, ends
+    fl.matmul(s, x, out=out, memory=limit)
+    assert fl.stats().peak_memory <= limit
+    assert fl.stats().bytes_read < 2 * (s.stored_bytes + x.nbytes)  # A once
+    y = np.load(out, mmap_mode="r")
+    np.testing.assert_array_equal(y[:300], np.asarray(x))
+    np.testing.assert_array_equal(y[-300:], np.asarray(x)[np.arange(rows - 300, rows) % 300])

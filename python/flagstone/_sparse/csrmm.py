@@ -67,7 +67,7 @@ class Csrmm(Routine[Any]):
         if hasattr(x, "tocsr"):
             raise TypeError(
                 f"{call.who}: X is a sparse matrix in memory ({type(x).__name__}); fl.from_blocks([X]) makes "
-                "a SparseArray of it, and the product of two is sparse."
+                "a SparseArray of it, and the product of two is sparse (fl.matmul takes one of few columns)."
             )
         if not isinstance(x, (Array, Expression)):
             x = np.asarray(unmasked(call.who, x))

@@ -113,7 +113,8 @@ FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y
   const bool flat = takes_any_box(y_.array);
   const Index height = flat ? 1 : std::max<Index>(1, chunks[row]);
   stripe_ = height * std::max<Index>(1, rows / height);
-  columns_ = flat ? 1 : std::max<Index>(1, std::min(chunks[column], y_.cols()));
+  const Index together = !flat ? chunks[column] : y_.transpose ? 1 : y_.cols();  // a part of a row is a run of its own
+  columns_ = std::max<Index>(1, std::min(together, y_.cols()));
   finished_.emplace(stages, y_.array, y_.transpose ? Shape{columns_, stripe_} : Shape{stripe_, columns_});
 }
 
