@@ -151,6 +151,7 @@ with open("node.toml", "w") as file:
 """,
         sizes={"200_000": "2_000"},
     ),
+    "docs/guide/learning.md": Page(),
     "docs/guide/models.md": Page(
         sizes={"(2000, 2)": "(300, 2)", "standard_normal(2000)": "standard_normal(300)"}
     ),
