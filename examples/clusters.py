@@ -13,14 +13,14 @@ kind = rng.integers(10, size=40_000)
 
 with tempfile.TemporaryDirectory(dir=".") as name:
     points = fl.from_numpy(
-        (planted[kind] + rng.standard_normal((40_000, 24)) + 1e4).astype("float32"),
+        (planted[kind] + rng.standard_normal((40_000, 24)) + 1e4).astype("f4"),
         str(Path(name) / "points.zarr"),
     )
     print(fl.kmeans.plan(points, 10, memory="512MiB"))
     found = fl.kmeans(points, 10, memory="512MiB")
     print(found)
 
-    # Each planted cluster is one that was found, at an offset where float32 distances have no digit left.
+    # Each planted cluster was found, at an offset where float32 distances have no digit left.
     labels = np.asarray(found.labels)
     share = [np.bincount(labels[kind == j]).max() / np.count_nonzero(kind == j) for j in range(10)]
     print(f"of each planted cluster at least {min(share):.1%} lie together")

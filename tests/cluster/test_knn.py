@@ -100,6 +100,21 @@ def test_results_are_kept_and_blocks_have_the_same_bits(tmp_path):
     assert fingerprint(*(np.asarray(part) for part in less)) == one
 
 
+def test_points_with_themselves_take_half_the_arithmetic(tmp_path):
+    x = np.random.default_rng(6).standard_normal((9_000, 24)).astype("f4")
+    x[5_000:5_200] = x[:200]
+    stored = fl.from_numpy(x, str(tmp_path / "x.zarr"), chunks=(1_000, 24))
+    other = fl.from_numpy(x, str(tmp_path / "y.zarr"), chunks=(1_000, 24))
+    whole = fingerprint(*(np.asarray(part) for part in fl.knn(stored, other, 6)))
+    plan = fl.knn.plan(stored, None, 6)
+    assert fingerprint(*(np.asarray(part) for part in fl.knn(stored, None, 6))) == whole
+    assert plan.flops == fl.stats().flops <= 0.57 * 2.0 * 9_000**2 * 24
+    with fl.Runtime(memory=plan.least_memory + (2 << 20), workers=1):
+        small = fl.knn.plan(stored, None, 6)
+        assert fingerprint(*(np.asarray(part) for part in fl.knn(stored, None, 6))) == whole
+        assert abs(small.bytes_read - fl.stats().bytes_read) <= 0.01 * fl.stats().bytes_read
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [

@@ -164,6 +164,7 @@ ends[:3000, 1] = ends[:3000, 0] // 100 * 100 + rng.integers(0, 100, 3000)
 pathlib.Path("edges.txt").write_text("\\n".join(f"{a} {b}" for a, b in ends))
 """
     ),
+    "docs/guide/learning.md": Page(),
     "docs/guide/models.md": Page(
         sizes={"(2000, 2)": "(300, 2)", "standard_normal(2000)": "standard_normal(300)"}
     ),

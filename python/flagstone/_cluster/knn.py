@@ -108,9 +108,10 @@ def knn(
     Notes
     -----
     Reads Q once and X once for each block of queries that fits the limit, as the plan says; 2 m n d flops in
-    float32. What may be among the k is scored again in float64 by differences, so indices are those of
-    float64 at any offset of the data; equal distances are ordered by index. Writes 16 m k bytes. The matrix
-    of distances never exists. The same bits for every limit and number of workers. ``knn.plan(...)`` takes
-    the same arguments and counts.
+    float32, of Q with itself half of that: a pair of rows is multiplied once and serves the lists of both.
+    What may be among the k is scored again in float64 by differences, so indices are those of float64 at any
+    offset of the data; equal distances are ordered by index. Writes 16 m k bytes. The matrix of distances
+    never exists. The same bits for every limit and number of workers. ``knn.plan(...)`` takes the same
+    arguments and counts.
     """
     return Knn(Q, X, k, metric, exclude_self, out, memory)

@@ -21,30 +21,51 @@ struct Search final : CallValue {
   PanelPieces queries, points;  // queries: one piece
   kernel::Metric metric;
   bool self = false, first = false, last = false;
+  bool turned = false, turned_first = false;  // the points are queries too: their lists are tiles 6 and 7
 
+  std::size_t queries_half_bytes() const {
+    return turned ? align_up(static_cast<std::size_t>(queries.piece) * 4, 64) + half_bytes() : 0;
+  }
   std::size_t half_bytes() const {
     return align_up(static_cast<std::size_t>(kernel::scores_width(points.piece)) * 4, 64);
   }
   std::size_t scratch_bytes() const {
-    return queries.bytes() + points.bytes() + half_bytes() * static_cast<std::size_t>(1 + queries.piece);
+    return queries.bytes() + points.bytes() + half_bytes() * static_cast<std::size_t>(1 + queries.piece) +
+           queries_half_bytes();
   }
 };
 
-/// Tiles: queries, points, shift, distances, indices, scratch.
+kernel::Best best_in(const Tile& keys, const Tile& places) {
+  return {keys.as<double>(), places.as<std::int64_t>(), keys.shape[1], keys.strides[0] / 8, places.strides[0] / 8};
+}
+
+/// Rows from `at` on.
+kernel::Best from_row(kernel::Best best, Index at) {
+  best.keys += at * best.key_step, best.places += at * best.place_step;
+  return best;
+}
+
+/// Tiles: queries, points, shift, distances, indices, scratch; distances and indices of the points.
 void run_search(const Call& call, std::span<const Tile> tiles) {
   const auto& search = call.value_as<Search>();
   std::byte* memory = tiles[5].data;
   auto* half = reinterpret_cast<float*>(memory + search.queries.bytes() + search.points.bytes());
   auto* scores = half + search.half_bytes() / 4;
+  auto* bounds = scores + static_cast<std::size_t>(search.queries.piece) * search.half_bytes() / 4;
+  auto* queries_half = bounds + search.half_bytes() / 4;
   const double* shift = tiles[2].as<const double>();
   const Index m = search.queries.rows();
-  const kernel::Best best{tiles[3].as<double>(), tiles[4].as<std::int64_t>(), tiles[3].shape[1],
-                          tiles[3].strides[0] / 8, tiles[4].strides[0] / 8};
+  const kernel::Best best = best_in(tiles[3], tiles[4]);
+  const kernel::Best others = search.turned ? best_in(tiles[6], tiles[7]) : kernel::Best{};
   if (search.first) kernel::clear(best, m);
+  if (search.turned_first) kernel::clear(others, search.points.rows());
   const kernel::Points queries = search.queries.load(tiles[0], 0, m, shift, memory);
   search.points.each(tiles[1], shift, memory + search.queries.bytes(), [&](Index at, const kernel::Points& points) {
     const kernel::Offered offered{search.points.first() + at, search.self ? search.queries.first() : -1};
     kernel::take_best(search.metric, queries, points, offered, half, scores, best);
+    if (search.turned)
+      kernel::take_best_turned(search.metric, queries, points, search.queries.first(), scores, queries_half, bounds,
+                               from_row(others, at));
   });
   if (search.last) kernel::finish(search.metric, best, m);
 }
@@ -59,15 +80,17 @@ class Searches {
         distances_(distances),
         indices_(indices),
         queries_(panels_in_rows(x.queries, x.queries_transposed, query_rows(x.queries, x.queries_transposed))),
-        points_(panels_of(x.points, x.points_transposed)),
+        itself_(x.queries.id() == x.points.id() && x.queries_transposed == x.points_transposed),
+        points_(itself_ ? queries_ : panels_of(x.points, x.points_transposed)),
         shift_(graph.allocate({1, points_->side}, Dtype::float64)) {}
 
   void add(KnnNotes& notes) {
     if (x_.metric == kernel::Metric::euclidean) find_shift();
-    graph_.trust_order(true);
+    if (itself_) return add_pairs(notes);
     const Index panels = queries_->count(), most = block(), blocks = ceil_div(panels, most);
     const Index each = ceil_div(panels, blocks);
     notes.blocks = blocks;
+    graph_.trust_order(true);
     for (Index b = 0; b < blocks; ++b)
       for (Index i = 0; i < points_->count(); ++i)  // there and back: what was read last is read first
         for (Index q = b * each; q < std::min(panels, (b + 1) * each); ++q)
@@ -77,6 +100,34 @@ class Searches {
   }
 
  private:
+  /// Of points with themselves each pair of panels once: it serves the lists of both. Panels of a block stay while
+  /// those from there on stream past; lists of one are complete when the last panel has passed it.
+  void add_pairs(KnnNotes& notes) {
+    const Index panels = queries_->count(), blocks = ceil_div(panels, block()), each = ceil_div(panels, blocks);
+    notes.blocks = blocks;
+    graph_.trust_order(true);
+    for (Index b = 0; b < blocks; ++b)
+      for (Index p = b * each; p < panels; ++p)
+        for (Index q = b * each; q < std::min(p + 1, (b + 1) * each); ++q) add_pair(q, p);
+    graph_.barrier();
+    graph_.trust_order(false);
+  }
+
+  /// q <= p. Lists begin when they meet panel 0, and are complete behind the last one.
+  void add_pair(Index q, Index p) {
+    const std::shared_ptr<Search> search = value(q, p);
+    const bool pair = q != p;
+    search->first = q == 0 && p == 0, search->last = p == points_->count() - 1;
+    search->turned = pair, search->turned_first = pair && q == 0;
+    TaskSpec task = begin(*search, q, p, search->first, search->last);
+    if (pair)
+      for (const Array& array : {distances_, indices_}) {
+        const Region region{array, {{points_->first(p), 0}, {points_->length(p), x_.k}}};
+        task.accesses.push_back(again(q == 0 ? write(region) : update(region)));
+      }
+    finish(task, search, q, p);
+  }
+
   /// Near the mean of the points: that of the first of them. What is bad is found where it is compared.
   void find_shift() {
     const PanelPieces pieces{points_, 0, 1, false, "knn"};
@@ -118,19 +169,28 @@ class Searches {
   void add(Index q, Index p, Index turn) {
     const std::shared_ptr<Search> search = value(q, p);
     search->first = turn == 0, search->last = turn == points_->count() - 1;
+    TaskSpec task = begin(*search, q, p, search->first, search->last);
+    finish(task, search, q, p);
+  }
+
+  TaskSpec begin(const Search& search, Index q, Index p, bool first, bool last) const {
     const Box box{{queries_->first(q), 0}, {queries_->length(q), x_.k}};
     const auto state = [&](const Array& array) {
-      const Access access = search->first ? write({array, box}) : update({array, box});
-      return search->last ? once(access) : again(access);
+      const Access access = first ? write({array, box}) : update({array, box});
+      return last ? once(access) : again(access);
     };
     TaskSpec task;
     task.name = "knn";
     task.accesses = {read(queries_->region(q)), read(points_->region(p)), read({shift_, whole(shift_.shape())}),
-                     state(distances_),         state(indices_),          scratch(search->scratch_bytes())};
+                     state(distances_),         state(indices_),          scratch(search.scratch_bytes())};
+    return task;
+  }
+
+  void finish(TaskSpec& task, const std::shared_ptr<Search>& search, Index q, Index p) {
     const auto d = static_cast<double>(points_->side), m = static_cast<double>(queries_->length(q)),
                n = static_cast<double>(points_->length(p));
     task.cost.flops = 2 * m * n * d;
-    task.cost.bytes_touched = bytes_of_value * (m + n) * d + 8 * m * n;
+    task.cost.bytes_touched = bytes_of_value * (m + n) * d + (search->turned ? 16 : 8) * m * n;
     task.calls = {Call(Kernel::take_nearest, Dtype::float32, {TilePart{0}})};
     task.calls[0].flops = task.cost.flops;
     task.calls[0].value = search;
@@ -140,7 +200,9 @@ class Searches {
   Graph& graph_;
   const KnnInput& x_;
   const Array &distances_, &indices_;
-  std::shared_ptr<const DensePanels> queries_, points_;
+  std::shared_ptr<const DensePanels> queries_;
+  bool itself_;
+  std::shared_ptr<const DensePanels> points_;
   Array shift_;
 };
 

@@ -29,7 +29,8 @@ kernel::Metric metric_from_name(const std::string& name);
 Index query_rows(const Array& queries, bool transposed);
 /// distances (m x k float64) and indices (m x k int64) := the k nearest points of each query, ascending (products:
 /// descending), ties by index, both in chunks of query_rows. Reads the queries once and the points once for each block
-/// of queries that fits the budget; 2 m n d flops.
+/// of queries that fits the budget; 2 m n d flops. Of one array with itself half of both: a pair of panels is met once,
+/// and serves the lists of both (k nearest of each panel travel with it).
 void knn(Graph& graph, const KnnInput& x, const Array& distances, const Array& indices, KnnNotes& notes);
 
 }  // namespace flagstone::cluster

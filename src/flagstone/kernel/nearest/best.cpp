@@ -38,6 +38,30 @@ float bound_of(Metric metric, double key, double square, double error) {
   return std::nextafter(static_cast<float>(bound), std::numeric_limits<float>::infinity());
 }
 
+/// ½‖x‖² of each point, where the metric has it; the largest length.
+double halves(Metric metric, const Points& points, float* half) {
+  double longest = 0;
+  for (Index j = 0; j < points.rows; ++j) {
+    half[j] = metric == Metric::euclidean ? static_cast<float>(points.squares[j] / 2) : 0.0F;
+    longest = std::max(longest, std::sqrt(points.squares[j]));
+  }
+  return longest;
+}
+
+double error_of(Index d, double square, double longest) {
+  return score_error(d, std::sqrt(square), longest) + 0x1p-50 * square;
+}
+
+/// One pair that may belong to the list of `query`; true where it does.
+bool offer(const Best& best, Index query, double key, std::int64_t place) {
+  double* keys = best.keys + query * best.key_step;
+  std::int64_t* places = best.places + query * best.place_step;
+  const double last = keys[best.k - 1];
+  if (!(key < last || (key == last && place < places[best.k - 1]))) return false;
+  insert(keys, places, best.k, key, place);
+  return true;
+}
+
 }  // namespace
 
 void clear(const Best& best, Index queries) {
@@ -57,11 +81,7 @@ Index take_best(Metric metric, const Points& queries, const Points& points, cons
                 float* scores, const Best& best) {
   const RowTable& loops = row_loops();
   const Index n = points.rows, d = points.d, width = scores_width(n);
-  double longest = 0;
-  for (Index j = 0; j < n; ++j) {
-    half[j] = metric == Metric::euclidean ? static_cast<float>(points.squares[j] / 2) : 0.0F;
-    longest = std::max(longest, std::sqrt(points.squares[j]));
-  }
+  const double longest = halves(metric, points, half);
   std::fill(half + n, half + width, std::numeric_limits<float>::infinity());
   for (Index i = 0; i < queries.rows; ++i) std::fill(scores + i * width + n, scores + (i + 1) * width, 0.0F);
   const Tile dots{reinterpret_cast<std::byte*>(scores),
@@ -73,24 +93,46 @@ Index take_best(Metric metric, const Points& queries, const Points& points, cons
   Index scored = 0;
   for (Index i = 0; i < queries.rows; ++i) {
     const float* row = scores + i * width;
-    double* keys = best.keys + i * best.key_step;
-    std::int64_t* places = best.places + i * best.place_step;
-    const double square = queries.squares[i], length = std::sqrt(square);
-    const bool all = !(length + longest < most_length);
-    const double error = score_error(d, length, longest) + 0x1p-50 * square;
-    double last = keys[best.k - 1];
-    float bound = bound_of(metric, last, square, error);
+    const double square = queries.squares[i], error = error_of(d, square, longest);
+    const double* last = best.keys + i * best.key_step + best.k - 1;
+    const bool all = !(std::sqrt(square) + longest < most_length);
+    float bound = bound_of(metric, *last, square, error);
     if (!all && loops.below(half, row, bound, width).count == 0) continue;
     for (Index j = 0; j < n; ++j) {
       if (!all && !(half[j] - row[j] <= bound)) continue;
       if (offered.self >= 0 && offered.self + i == offered.first + j) continue;
-      const double key = key_of(metric, queries, i, points, j);
-      const std::int64_t place = offered.first + j;
       ++scored;
-      if (!(key < last || (key == last && place < places[best.k - 1]))) continue;
-      insert(keys, places, best.k, key, place);
-      last = keys[best.k - 1];
-      bound = bound_of(metric, last, square, error);
+      if (offer(best, i, key_of(metric, queries, i, points, j), offered.first + j))
+        bound = bound_of(metric, *last, square, error);
+    }
+  }
+  return scored;
+}
+
+Index take_best_turned(Metric metric, const Points& queries, const Points& points, Index first, const float* scores,
+                       float* half, float* bounds, const Best& best) {
+  const RowTable& loops = row_loops();
+  const Index n = points.rows, d = points.d, width = scores_width(n);
+  const double longest = halves(metric, queries, half);
+  double farthest = longest;
+  const auto bound = [&](Index j) {
+    const double square = points.squares[j];
+    return bound_of(metric, best.keys[j * best.key_step + best.k - 1], square, error_of(d, square, longest));
+  };
+  for (Index j = 0; j < n; ++j) {
+    bounds[j] = bound(j);
+    farthest = std::max(farthest, std::sqrt(points.squares[j]));
+  }
+  std::fill(bounds + n, bounds + width, -std::numeric_limits<float>::infinity());
+  const bool all = !(farthest + longest < most_length);
+  Index scored = 0;
+  for (Index i = 0; i < queries.rows; ++i) {
+    const float* row = scores + i * width;
+    if (!all && loops.below_each(half[i], row, bounds, width) == 0) continue;
+    for (Index j = 0; j < n; ++j) {
+      if (!all && !(half[i] - row[j] <= bounds[j])) continue;
+      ++scored;
+      if (offer(best, j, key_of(metric, points, j, queries, i), first + i)) bounds[j] = bound(j);
     }
   }
   return scored;

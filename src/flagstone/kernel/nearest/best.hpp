@@ -21,6 +21,12 @@ void clear(const Best& best, Index queries);
 /// Distances in place of keys: roots, or products.
 void finish(Metric metric, const Best& best, Index queries);
 
+/// Of each of `points` the best among `queries`, from the scores that take_best left: half the arithmetic of points
+/// with themselves. `first`: the number of the first query. `half`: queries.rows, `bounds`: scores_width(points.rows).
+/// Returns how many pairs were scored again.
+Index take_best_turned(Metric metric, const Points& queries, const Points& points, Index first, const float* scores,
+                       float* half, float* bounds, const Best& best);
+
 struct Offered {
   Index first = 0;  // the number of the first point
   Index self = -1;  // not -1: the number of the first query, which is not its own neighbour

@@ -141,6 +141,25 @@ TEST(TakeBest, AreTheNearestOfFloat64) {
       }
 }
 
+TEST(TakeBestTurned, ServesTheOtherSideOfATile) {
+  const Index m = 30, n = 21, d = 7, k = 5;
+  const std::vector<double> q = values(m, d, 8, 1e4), x = values(n, d, 9, 1e4), shift = mean_of(x, d);
+  const Loaded queries(q, d, shift), points(x, d, shift);
+  std::vector<double> keys(static_cast<std::size_t>(m * k)), turned_keys(static_cast<std::size_t>(n * k));
+  std::vector<std::int64_t> places(keys.size()), turned_places(turned_keys.size());
+  std::vector<float> half(static_cast<std::size_t>(scores_width(n))), scores(static_cast<std::size_t>(m) * half.size()),
+      queries_half(static_cast<std::size_t>(m)), bounds(half.size());
+  const Best best{keys.data(), places.data(), k, k, k}, turned{turned_keys.data(), turned_places.data(), k, k, k};
+  clear(best, m), clear(turned, n);
+  take_best(Metric::euclidean, queries.points, points.points, {}, half.data(), scores.data(), best);
+  take_best_turned(Metric::euclidean, queries.points, points.points, 100, scores.data(), queries_half.data(),
+                   bounds.data(), turned);
+  for (Index j = 0; j < n; ++j) {
+    const std::vector<Index> order = reference::by_distance(x, j, q, d);
+    for (Index l = 0; l < k; ++l) EXPECT_EQ(turned_places[j * k + l], 100 + order[l]) << "point " << j;
+  }
+}
+
 TEST(TakeBest, KnowsProductsAndAngles) {
   const std::vector<double> x = {1, 0, 3, 3, 0, 0, -2, 0}, zeros(2, 0.0);
   for (const bool inner : {true, false}) {

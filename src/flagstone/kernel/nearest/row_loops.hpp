@@ -20,6 +20,8 @@ struct RowTable {
   float (*least)(const float* half, const float* dots, std::int64_t n);
   /// Where half[j] - dots[j] <= bound; n whole steps, fewer than 2^24.
   Below (*below)(const float* half, const float* dots, float bound, std::int64_t n);
+  /// How many j have half - dots[j] <= bounds[j]; n whole steps.
+  std::int64_t (*below_each)(float half, const float* dots, const float* bounds, std::int64_t n);
   /// Σ (a x[j] - b y[j])².
   double (*distance)(const double* x, double a, const double* y, double b, std::int64_t n);
   /// Σ x[j] y[j].
@@ -103,6 +105,18 @@ Below below(const float* half, const float* dots, float bound, std::int64_t n) {
   return all;
 }
 
+std::int64_t below_each(float half, const float* dots, const float* bounds, std::int64_t n) {
+  I count{};
+  const F all = half - F{};
+  for (std::int64_t j = 0; j < n; j += floats) {
+    const I found = (all - load<F>(dots + j)) <= load<F>(bounds + j);
+    count -= found;
+  }
+  std::int64_t sum = 0;
+  for (int l = 0; l < floats; ++l) sum += count[l];
+  return sum;
+}
+
 double distance(const double* x, double a, const double* y, double b, std::int64_t n) {
   return sum_of(
       n,
@@ -125,7 +139,7 @@ void add(const double* x, double weight, std::int64_t n, double* sum) {
   for (std::int64_t j = 0; j < n; ++j) sum[j] += weight * x[j];
 }
 
-constexpr RowTable make_table() { return {round, least, below, distance, product, add}; }
+constexpr RowTable make_table() { return {round, least, below, below_each, distance, product, add}; }
 
 }  // namespace
 }  // namespace flagstone::kernel
