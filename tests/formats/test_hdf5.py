@@ -313,7 +313,7 @@ def test_pca_into_what_is_no_anndata_is_refused_before_work(tmp_path, monkeypatc
     from flagstone._cli import cli
 
     sp.save_npz(tmp_path / "c.npz", sp.random(60, 20, 0.3, format="csr", random_state=0))
-    monkeypatch.setattr("flagstone._cli.routines.run_pca", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("flagstone._commands.routines.run_pca", lambda *_, **__: pytest.fail("computed"))
     done = CliRunner().invoke(cli, ["pca", str(tmp_path / "c.npz"), "-k", "3", "--into-obsm"])
     assert done.exit_code == 1
     assert "is no AnnData" in done.output + str(done.exception)

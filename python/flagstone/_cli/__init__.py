@@ -9,25 +9,22 @@ import sys
 import click
 
 from .. import _core
-from .._errors.classes import Error
-from .._runtime import environment
-from . import (
+from .._commands import (
     clusters,
-    demo,
     dense,
     documents,
     factors,
     graphs,
     models,
-    resumed,
     routines,
     simulate,
     sorting,
     spectra,
-    stored,
     summaries,
-    upkeep,
 )
+from .._errors.classes import Error
+from .._runtime import environment
+from . import demo, resumed, stored, upkeep
 
 __all__ = ["main"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .options import Size
+from .._commands.options import Size
 
 
 @click.group(invoke_without_command=True)

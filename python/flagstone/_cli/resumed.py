@@ -7,12 +7,12 @@ import contextlib
 import click
 
 from .. import _core
+from .._commands.options import Size, bar, command_runtime, print_json
 from .._resume.record import expecting
 from .._resume.resume import call_of
 from .._runtime.plan import Plan
 from .._runtime.routine import RoutineFunction
 from .._runtime.runtime import stats
-from .options import Size, bar, command_runtime, print_json
 
 
 @click.command("resume")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from .. import _core
+from .._commands.options import Size, bar, command_runtime, print_json
 from .._errors.messages import storage_error
 from .._formats.convert import convert as convert_file
 from .._maintenance.check import check, repair
@@ -16,7 +17,6 @@ from .._maintenance.info import describe, disk_bytes
 from .._maintenance.pack import pack
 from .._runtime.plan import Plan, format_seconds
 from .._runtime.runtime import features, stats
-from .options import Size, bar, command_runtime, print_json
 
 
 @click.command()

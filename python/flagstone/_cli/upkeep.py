@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from .. import _core
+from .._commands.options import print_json
 from .._resume.leftovers import Leftover, registered
 from .._runtime.arguments import quota_bytes
 from .._runtime.calibrate import calibrate
 from .._runtime.plan import format_seconds
 from .._scratch import entries, quota, scratch
-from .options import print_json
 
 
 @click.command("scratch")
