@@ -152,7 +152,6 @@ NAMES = [
     "matmul kernel matrix",
     "matmul sparse",
     "matmul sparse left",
-    "semiring A @ X",
     "cholesky kernel matrix",
     "compute",
     "reductions",
@@ -292,8 +291,6 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("cells.zarr"), fl.open("x.npy")))
     if name == "matmul sparse left":
         return Routine(fl.matmul, (fl.open("y.npy").T, fl.open("cells.zarr")))
-    if name == "semiring A @ X":
-        return Routine(fl.matmul, (fl.open("cells.zarr"), np.load("x.npy")), {"semiring": "min_plus"})
     if name == "sparse A.T @ X":
         return Routine(lambda a, y: a.T @ y, (fl.open("cells.zarr"), np.load("y.npy")))
     if name == "import npz":
