@@ -29,7 +29,7 @@ from .demo import indented, make_directory
 
 __all__ = ["run_edges", "run_graph", "scipys", "write_edges"]
 
-_DEGREE = 200  # edges' ends a vertex: what is planted stands clear of the noise
+_DEGREE = 400  # edges' ends a vertex: what is planted stands clear of the noise
 _MORE = 1  # pair beyond the communities, so that the gap of the spectrum is seen
 _LINE = 16  # bytes of text
 _TOL = 0.05  # the pair beyond the gap lies at the edge of the noise, whose values are close together
