@@ -67,9 +67,18 @@ class LsaResult:
         return iter((self.U, self.s, self.Vt))
 
     def top_words(self, number: int = 10) -> NDArray[np.int64]:
-        """Return the words of the largest weights of each direction, k x number; one read of V.
+        """Return the words of the largest weights of each direction.
 
-        A direction has two ends; the one with the larger weight is taken.
+        Parameters
+        ----------
+        number : int
+            How many of each.
+
+        Returns
+        -------
+        ndarray, k x number
+            Columns of the counts, the largest weight first. A direction has two ends; the one with the larger
+            weight is taken. One read of V.
         """
         ends = []
         for sign in (1, -1):
