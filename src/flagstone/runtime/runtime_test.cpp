@@ -413,6 +413,26 @@ TEST_F(RuntimeTest, ChargesCountAndComeBack) {
   });
 }
 
+// Between runs of tasks nothing else is under way: what leaves for a charge must be sent by who waits for it.
+TEST_F(RuntimeTest, AChargeWritesWhatLeavesForIt) {
+  const Array x = tiles(4);
+  std::vector<double> found(4);
+  run(4 * tile_bytes, [&](Graph& graph) {
+    for (Index i = 0; i < 4; ++i)
+      graph.add(task("set", {again(write(tile(x, i)))}, [i](auto t) { t[0].template as<double>()[0] = i + 1.0; }));
+    graph.barrier();
+    {
+      const Array held = graph.allocate({3 * elements}, Dtype::float64);
+      EXPECT_EQ(graph.budget(), tile_bytes);
+    }
+    for (Index i = 0; i < 4; ++i)
+      graph.add(task("add", {read(tile(x, i))},
+                     [&, i](auto t) { found[static_cast<std::size_t>(i)] = t[0].template as<const double>()[0]; }));
+    graph.barrier();
+  });
+  EXPECT_EQ(found, (std::vector<double>{1, 2, 3, 4}));
+}
+
 TEST_F(RuntimeTest, LeastMemoryWorksExactlyAndPeakStaysBelow) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's shadow memory counts as resident";

@@ -178,9 +178,13 @@ void BuilderThread::write_all(bool end) {
 
 Charge BuilderThread::charge(std::uint64_t bytes) {
   Lock lock(run_.mutex);
-  bool taken = false;
-  wait_until(
-      lock, [&] { return run_.error || (taken = run_.scheduler.reserve(bytes)); }, true);
+  const auto reserved = [&] { return run_.error || run_.scheduler.reserve(bytes); };
+  const auto reserved_or_on_its_way = [&] {
+    if (reserved()) return true;
+    run_.advance(lock);  // tiles that leave for it are written: where nothing else is under way, nobody else sends them
+    return reserved();
+  };
+  wait_until(lock, reserved_or_on_its_way, true);
   run_.throw_if_failed();
   run_.pool.trim(run_.scheduler.cache().used(), run_.scheduler.cache().peak());
   return Charge([returns = run_.scheduler.returns(), bytes] { returns->fetch_add(bytes); });
