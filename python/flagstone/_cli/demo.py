@@ -52,7 +52,7 @@ def demo_gp(context: click.Context, points: int, memory: int | None, output: str
 
 @demo.command("graph")
 @click.option("--input", "source", help="Your list of edges: text, .gz or .npy.")
-@click.option("--edges", type=int, default=4_000_000, show_default=True, help="Of the planted graph.")
+@click.option("--edges", type=int, default=20_000_000, show_default=True, help="Of the planted graph.")
 @click.option("-k", "k", type=int, default=16, show_default=True, help="Vectors of your own graph.")
 @click.option("--memory", type=Size(), help="The limit. [default: 256MiB]")
 @click.option("--output", help="Directory for the results. [default: flagstone-demo]")
