@@ -114,6 +114,11 @@ class Operand:
         if isinstance(given, Array):
             given.flush()
         else:
+            if hasattr(given, "tocsr"):
+                raise TypeError(
+                    f"{call.who}: {name} is SciPy's {type(given).__name__}; make it a SparseArray, "
+                    f"fl.from_blocks([{name}])."
+                )
             values = np.asarray(given)
             if values.dtype.kind not in "biufc" or values.dtype.char in "gG":
                 raise TypeError(

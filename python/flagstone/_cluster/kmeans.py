@@ -17,6 +17,7 @@ from .._output.replaceable import check_path
 from .._resume.identity import memory_identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .points import centres_of, points_of, weights_of, whole_number
@@ -51,6 +52,7 @@ class KMeans(Routine[KMeansResult]):
         self.weights = weights_of(call, weights, rows)
         self.centres = None if isinstance(init, str) else centres_of(call, init, columns)
         self.k = self._k(k)
+        check_flags("kmeans", labels=labels)
         self.metric, self.labels = metric, bool(labels)
         self.input = self.x.input("kmeans", self.weights, unit=metric == "cosine")
         named = init if isinstance(init, str) else "k-means||"

@@ -11,6 +11,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._output.parts import Part, PartsPlace
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .points import dense_points, whole_number
@@ -27,6 +28,7 @@ class Knn(Routine[KnnResult]):
     ) -> None:
         call = Call("knn", memory)
         self.k = whole_number("knn", "k", k)
+        check_flags("knn", exclude_self=exclude_self)
         if exclude_self and X is not None:
             raise ShapeError("knn: exclude_self is for Q with itself; leave X out, or exclude_self.")
         self.queries = dense_points(call, Q, "Q")

@@ -111,7 +111,7 @@ def _check(call: Call, given: Any, name: str) -> None:
         )
     if 0 in given.shape:
         raise ShapeError(
-            f"{call.who}: {name} is {shape_text(tuple(given.shape))}; points with coordinates are needed."
+            f"{call.who}: {name} is {shape_text(tuple(given.shape))}; a point and a coordinate are needed."
         )
 
 
@@ -123,7 +123,10 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
         weights.flush()
         made = Operand.of(weights)
     else:
-        made = Operand.of(np.ascontiguousarray(unmasked(call.who, weights), np.float64))
+        values = np.asarray(unmasked(call.who, weights))
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"{call.who}: weights are {values.dtype}; real numbers are needed.")
+        made = Operand.of(np.ascontiguousarray(values, np.float64))
     if made.shape != (rows,):
         raise ShapeError(
             f"{call.who}: weights are {shape_text(made.shape)} and X has {rows} rows; one for each is needed."

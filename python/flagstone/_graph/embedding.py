@@ -105,7 +105,9 @@ class _Embedding(Routine[EmbeddingResult]):
                 f"{who}: A is {type(A).__name__}; a sparse matrix is needed (fl.open_edges, fl.from_coo, or "
                 "SciPy's)."
             )
-        if len(A.shape) != 2 or A.shape[0] != A.shape[1] or not A.shape[0]:
+        if not A.shape[0]:
+            raise ShapeError(f"{who}: A has no rows; a graph with a vertex is needed.")
+        if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
             raise ShapeError(f"{who}: A is {shape_text(tuple(A.shape))}; a square matrix is needed.")
         if A.dtype.kind not in "biuf":
             raise ShapeError(f"{who}: A is {A.dtype}; real weights of edges are needed.")

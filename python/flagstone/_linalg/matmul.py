@@ -257,7 +257,8 @@ def matmul(
         return _with_vectors(Call("matmul", memory), *pair, over, left, out, alpha, beta)
     if not over.plain or complement:
         raise ShapeError(
-            "matmul: semiring, mask, complement and accumulate are of a product with a SparseArray."
+            f"matmul: A is {type(A).__name__} and B is {type(B).__name__}; semiring, mask, complement and "
+            "accumulate need a SparseArray among them (fl.from_blocks([A]) makes one of SciPy's)."
         )
     if not beta and (found := _symmetric(Call("matmul", memory), A, B, out, alpha)) is not None:
         return found

@@ -11,7 +11,15 @@ from .. import _core
 from .._errors.classes import Error
 from . import environment
 
-__all__ = ["byte_count", "memory_bytes", "quota_bytes", "size_bytes", "thread_count", "unmasked"]
+__all__ = [
+    "byte_count",
+    "check_flags",
+    "memory_bytes",
+    "quota_bytes",
+    "size_bytes",
+    "thread_count",
+    "unmasked",
+]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
@@ -73,6 +81,13 @@ def thread_count(name: str, number: object) -> int:
 
 
 Given = TypeVar("Given")
+
+
+def check_flags(who: str, **flags: object) -> None:
+    """Refuse what is no truth value: "no" would be true."""
+    for name, value in flags.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{who}: {name} is {value!r}; True or False is needed.")
 
 
 def unmasked(who: str, given: Given) -> Given:

@@ -17,12 +17,13 @@ from .._errors.classes import ShapeError
 from .._expression.compute import compute
 from .._expression.expression import as_expression
 from .._output.place import Place
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._storage.rechunk import rechunk
 
-__all__ = ["argsort", "check_flags", "sort", "stored"]
+__all__ = ["argsort", "sort", "stored"]
 
 _WHOLE = 32 << 20  # bytes of the lines that are sorted in memory at a time
 _CHUNK = 4 << 20
@@ -135,13 +136,6 @@ class _Sort(Routine[Any]):
             self.source = Operand.of(rechunk(self.given, self.anew, memory=self.call.memory))
             self.call.begin()
         return super().run()
-
-
-def check_flags(who: str, **flags: Any) -> None:
-    """Refuse what is no truth value: "no" would be true."""
-    for name, value in flags.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{who}: {name} is {value!r}; True or False is needed.")
 
 
 def _prepared(

@@ -14,9 +14,10 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._output.place import Place
 from .._output.replaceable import check_apart
+from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .order import check_flags, stored
+from .order import stored
 
 __all__ = ["Records", "sort_by"]
 

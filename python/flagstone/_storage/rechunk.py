@@ -168,6 +168,10 @@ def _slab(shape: tuple[int, ...], item: int) -> list[int]:
 
 
 def _values(who: str, given: Any) -> np.ndarray[Any, Any]:
+    if hasattr(given, "tocsr"):
+        raise TypeError(
+            f"{who}: SciPy's {type(given).__name__} was given; make it a SparseArray, fl.from_blocks([A])."
+        )
     if not isinstance(given, (np.ndarray, list, tuple)):
         raise TypeError(f"{who}: {type(given).__name__} was given; an Array or a NumPy array is needed.")
     values = np.asarray(unmasked(who, given))
