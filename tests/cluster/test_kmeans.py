@@ -271,3 +271,14 @@ def lloyd_blocked(x, c, iterations):
         labels = ((c**2).sum(axis=1) / 2 - x @ c.T).argmin(axis=1)  # whole numbers: nothing cancels much
         c = np.array([x[labels == j].mean(axis=0) for j in range(len(c))])
     return c
+
+
+@pytest.mark.parametrize(("metric", "size"), [("euclidean", 1), ("cosine", 1), ("cosine", 1e200)])
+def test_centers_come_to_rest_without_a_tolerance(metric, size):
+    """Panels are summed from both ends by turns: the sums never agree to the last bit."""
+    rng = np.random.default_rng(0)
+    groups = 8 * np.eye(2, 24)
+    x = size * (rng.standard_normal((90_000, 24)) + groups[rng.integers(0, 2, 90_000)])
+    found = fl.kmeans(x, init=groups, iterations=60, tol=0, metric=metric, labels=False)
+    assert found.converged
+    assert found.iterations < 60

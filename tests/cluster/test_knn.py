@@ -100,6 +100,15 @@ def test_results_are_kept_and_blocks_have_the_same_bits(tmp_path):
     assert fingerprint(*(np.asarray(part) for part in less)) == one
 
 
+def test_odd_chunks_of_queries_are_cut(tmp_path):
+    x = np.random.default_rng(0).standard_normal((4099, 3)).astype("f4")
+    q = fl.from_numpy(x[:2051], str(tmp_path / "q.zarr"), chunks=(2051, 3))
+    distances, indices = fl.knn(q, x, 2, out=tmp_path / "found.zarr")
+    assert distances.chunks[0] <= 1024
+    assert (np.asarray(indices)[:, 0] == np.arange(2051)).all()
+    assert np.allclose(np.asarray(distances)[7, 1], np.sort(np.linalg.norm(x - x[7], axis=1))[1], rtol=1e-6)
+
+
 def test_points_with_themselves_take_half_the_arithmetic(tmp_path):
     x = np.random.default_rng(6).standard_normal((9_000, 24)).astype("f4")
     x[5_000:5_200] = x[:200]

@@ -106,3 +106,15 @@ def test_plans_count_what_runs(tmp_path):
     assert plan.passes == done.passes == 4
     assert plan.flops == done.flops
     assert abs(plan.bytes_read - done.bytes_read) <= 0.01 * done.bytes_read
+
+
+@pytest.mark.parametrize("stored", [101, 100_000])
+def test_a_row_longer_than_the_columns_is_refused(stored, tmp_path):
+    parts = [tmp_path / name for name in ("values.bin", "columns.bin", "pointers.bin")]
+    np.ones(stored + 3, "f4").tofile(parts[0])
+    np.r_[0, 1, np.arange(stored) % 100, 2].astype("i8").tofile(parts[1])
+    np.array([0, 1, 2, 2 + stored, 3 + stored], "i8").tofile(parts[2])
+    x = fl.open_raw_csr(*parts, (4, 100), dtype="float32")
+    said = f"row 2 of X has {stored} values and there are 100 columns; sum its duplicates first"
+    with pytest.raises(fl.FormatError, match=said):
+        fl.kmeans(x, init=np.eye(2, 100))

@@ -201,6 +201,21 @@ def test_bits_do_not_depend_on_limits_or_workers(long):
     np.testing.assert_allclose(results[0], a.T @ x, rtol=1e-5, atol=1e-6)
 
 
+def test_the_whole_product_of_a_mask_is_charged(long):
+    s, a = long
+    x = np.random.default_rng(3).random((a.shape[1], 10)).astype("f4")
+    rows = np.zeros(a.shape[0], bool)
+    rows[[5, 70, 700]] = True
+    whole = 4 * a.shape[0] * 10
+    plans = [fl.matmul.plan(s, x[:, :n], mask=rows).least_memory for n in (1, 10)]
+    assert plans[1] - plans[0] >= 0.8 * whole
+    with fl.Runtime(memory=plans[1]):
+        got = fl.matmul(s, x, mask=rows)
+        assert fl.stats().peak_memory <= plans[1]
+    np.testing.assert_allclose(got[rows], a[rows] @ x, rtol=1e-5)
+    assert not got[~rows].any()
+
+
 def test_refusals_say_who_and_what(matrix):
     s, _ = matrix
     x = np.ones(150)

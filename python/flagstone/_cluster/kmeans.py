@@ -171,7 +171,7 @@ def kmeans(
         At most so many.
     tol : float
         Centers stay where the sum of their squared moves is at most `tol` times the mean variance of the
-        columns; 0: where no label changes.
+        columns; 0: where they move by no more than sums round.
     weights : Array or ndarray, m, optional
         Of points, 0 or more: in sums, counts, inertia and draws.
     metric : {"euclidean", "cosine"}

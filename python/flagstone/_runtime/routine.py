@@ -129,9 +129,10 @@ class Routine(Generic[R_co]):
         """Count it on a virtual clock."""
         self.call.use_profile()
         job = self.planned()
-        least = self.call.least_memory(job)
+        beside = self.beside
+        least = self.call.rounded(self.call.engine.least_memory(job) + beside)
         if least > self.call.memory and not self.plans_beyond:
-            self.call.check_memory(job)
+            self.call.check_memory(job, beside)
         counted = self.call.plan(job)
         how = self.how(job)
         if how.between:
@@ -142,7 +143,7 @@ class Routine(Generic[R_co]):
         if how.most_passes > how.passes:
             each = plan.seconds / how.passes
             plan = replace(plan, least_seconds=each * how.least_passes, most_seconds=each * how.most_passes)
-        return replace(plan, advice=self._advice(counted))
+        return replace(plan, peak_memory=plan.peak_memory + beside, advice=self._advice(counted))
 
     def _advice(self, counted: _core.Statistics) -> str:
         """Say what the next budget buys, where the limit and not the disk leaves workers idle."""

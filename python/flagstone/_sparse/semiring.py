@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Routine
 from .index import Chosen, as_slice, chosen
 from .views import streamed
@@ -122,7 +121,7 @@ class SemiringProduct(Routine[Any]):
         x = self._vectors(call, x, matrix.shape[1])
         self.dtype, kept = self._dtypes(call.who, a, x.dtype)
         self.outer, self.width = matrix.shape[0], x.shape[1]
-        self.there = None if not self.sparse else self._stored_of(x)
+        self.there = None if not self.sparse else self._stored_of(call, "where X has entries", x)
         self.x = self._dense(call, x, kept)
         self.turned = matrix._transposed
         self.allowed = None if over.mask is None else self._mask(call)
@@ -188,7 +187,10 @@ class SemiringProduct(Routine[Any]):
             made = np.dtype(np.float32 if x == np.float32 else np.float64)
         return made, made
 
-    def _stored_of(self, x: Any) -> NDArray[np.bool_]:
+    @staticmethod
+    def _stored_of(call: Call, what: str, x: Any) -> NDArray[np.bool_]:
+        if math.prod(x.shape) > _SMALL:
+            call.room(what, math.prod(x.shape))
         there, entries = np.zeros(x.shape, np.bool_), x.tocoo()
         there[entries.row, entries.col] = True
         return there
@@ -214,7 +216,11 @@ class SemiringProduct(Routine[Any]):
             if mask.nbytes + math.prod(seen) > _SMALL:
                 call.room("the mask", math.prod(seen) + mask.nbytes)
             mask = mask.to_scipy()
-        given = self._stored_of(mask) if is_frontier(mask) else np.asarray(unmasked(call.who, mask))
+        given = (
+            self._stored_of(call, "the mask", mask)
+            if is_frontier(mask)
+            else np.asarray(unmasked(call.who, mask))
+        )
         if given.dtype.kind != "b":
             raise ShapeError(f"{call.who}: the mask is {given.dtype}; bool is needed (mask != 0).")
         if given.shape == seen and given.ndim == 2:
@@ -223,7 +229,11 @@ class SemiringProduct(Routine[Any]):
             raise ShapeError(
                 f"{call.who}: the mask is {shape_text(given.shape)}; {self._wanted_mask()} is needed."
             )
-        return ~given if self.over.complement else given
+        if not self.over.complement:
+            return given
+        if given.nbytes > _SMALL:
+            call.room("the mask's complement", given.nbytes)
+        return ~given
 
     def _wanted_mask(self) -> str:
         way = "column" if self.left and not self.vector else "row"
@@ -277,14 +287,9 @@ class SemiringProduct(Routine[Any]):
 
     @property
     def beside(self) -> int:
-        """Bytes that results take: what is computed, and of a mask the whole product."""
-        return super().beside + (self.place.nbytes if self.rows is not None or self.old is not None else 0)
-
-    def plan(self) -> Plan:
-        """Count it, with the product, which lies in ordinary memory."""
-        plan = super().plan()
-        least = self.call.rounded(plan.least_memory + self.beside)
-        return replace(plan, least_memory=least, peak_memory=plan.peak_memory + self.beside)
+        """Bytes that results take: what is computed, and the whole product where that is not all of it."""
+        whole = self.rows is not None and self.old is None and not self.sparse
+        return super().beside + (self.outer * self.width * self.dtype.itemsize if whole else 0)
 
     def job(self, at: At) -> _core.Job:
         """Return the job."""
@@ -297,6 +302,8 @@ class SemiringProduct(Routine[Any]):
     def run(self) -> Any:
         """Stream the matrix and return the product."""
         if 0 in self.place.shape or 0 in self.x.shape or self.operand.read_values == 0:
+            if self.beside > _SMALL:
+                self.call.room("the product", self.beside)
             made = np.full(self.place.shape, self.over.nothing(self.dtype), self.dtype)
             return self._given(made, np.zeros(self.place.shape, np.bool_))
         return super().run()
@@ -322,21 +329,25 @@ class SemiringProduct(Routine[Any]):
         return self.allowed if self.allowed.ndim == 2 else self.allowed[:, None]
 
     def _merged(self, made: NDArray[Any]) -> NDArray[Any]:
-        """Put what was computed among what is not wanted: of `out`, or nothing."""
-        rows: Any = slice(None) if self.rows is None else as_slice(self.rows)
-        accumulate = self.over.accumulate
+        """Put what was computed among what is not wanted, of `out` or nothing: some rows at a time."""
+        nothing, accumulate = self.over.nothing(self.dtype), self.over.accumulate
         if self.old is not None:
             whole = self.old
+            if self.rows is not None and not accumulate:
+                whole[...] = nothing
+        elif self.rows is None:
+            whole = made
         else:
-            whole = np.full((self.outer, self.width), self.over.nothing(self.dtype), self.dtype)
-        if accumulate:
-            made = self.over.add(whole[rows], made)
-        if self.allowed is not None:
-            wanted = self._wanted()[rows]
-            made = np.where(wanted, made, whole[rows] if accumulate else self.over.nothing(self.dtype))
-        if self.old is not None and not accumulate and self.rows is not None:
-            whole[...] = self.over.nothing(self.dtype)
-        whole[rows] = made
+            whole = np.full((self.outer, self.width), nothing, self.dtype)
+        step = max(1, _SMALL // max(1, self.width * self.dtype.itemsize))
+        for at in range(0, len(made), step):
+            part = made[at : at + step]
+            rows: Any = slice(at, at + step) if self.rows is None else as_slice(self.rows[at : at + step])
+            if accumulate:
+                part = self.over.add(whole[rows], part)
+            if self.allowed is not None:
+                part = np.where(self._wanted()[rows], part, whole[rows] if accumulate else nothing)
+            whole[rows] = part
         return whole
 
     def _as_scipy(self, made: NDArray[Any], found: NDArray[np.bool_]) -> Any:

@@ -95,8 +95,13 @@ void expand(const CsrPanelRange& panel, Index cols, const std::string& path, std
   const auto* pointers = tiles[0].as<const I>();
   const auto* columns = tiles[1].as<const I>();
   auto* rows = tiles[2].as<I>();
-  for (Index i = panel.row; i < panel.row_end; ++i)
-    for (Index p = pointers[i - panel.row]; p < pointers[i - panel.row + 1]; ++p) {
+  for (Index i = panel.row; i < panel.row_end; ++i) {
+    const auto begin = static_cast<Index>(pointers[i - panel.row]),
+               end = static_cast<Index>(pointers[i - panel.row + 1]);
+    if (begin < panel.first || begin > end || end > panel.last)  // they were in order when the panels were laid out
+      throw FormatError("csrcsc: '" + path + "': the pointers around row " + std::to_string(i) +
+                        " decrease or changed meanwhile; write the file again.");
+    for (Index p = begin; p < end; ++p) {
       const auto column = static_cast<Index>(columns[p - panel.first]);
       if (column < 0 || column >= cols)
         throw FormatError("csrcsc: '" + path + "': the column index of stored value " + std::to_string(p) + " is " +
@@ -104,6 +109,7 @@ void expand(const CsrPanelRange& panel, Index cols, const std::string& path, std
       rows[p - panel.first] = static_cast<I>(i);
       ++counts[column + 1];
     }
+  }
 }
 
 /// rows := the row of every entry; counts[j + 1] := entries of column j.

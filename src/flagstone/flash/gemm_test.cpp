@@ -312,6 +312,14 @@ TEST(FlashGemmTiles, ShareSectorsInLittleMemory) {
   check(call, content_of(path));
 }
 
+TEST(StoredMatrixTest, WhatIsEmptyOverlapsNothing) {
+  std::vector<double> x(12);
+  const StoredMatrix c("gemm", "c", Order::row_major, {Place::of(x.data()), 4}, 3, 4, Dtype::float64);
+  const StoredMatrix none("gemm", "b", Order::row_major, {Place::of(x.data() + 5), 4}, 3, 0, Dtype::float64);
+  EXPECT_FALSE(overlap(c, none));
+  EXPECT_FALSE(overlap(none, c));
+}
+
 TEST(FlashGemmErrors, AreOneSentenceBeforeAnythingIsTouched) {
   TemporaryDirectory directory;
   Runtime runtime({.memory = resident_bytes() + 256 * MiB, .workers = 1, .scratch = directory / "scratch"});

@@ -11,7 +11,8 @@ struct KMeansCall {
   Dtype points_dtype = Dtype::float32, seeds_dtype = Dtype::float32;
 };
 
-/// The function behind kmeans(). ShapeError, StorageError, BudgetError before the seeds are touched; NumericalError
+/// The function behind kmeans(). ShapeError (seeds that lie in the points too), StorageError,
+/// BudgetError before the seeds are touched; NumericalError
 /// where a point holds NaN or Inf. Cost: one read of the points an iteration, less what the limit holds of them; 2 n d
 /// k flops each. Not atomic: after a crash the seeds are part old, part new.
 Statistics kmeans(Runtime& runtime, const KMeansCall& call);

@@ -65,6 +65,7 @@ TEST(FlashKMeans, RefusesWhatDoesNotFit) {
   std::vector<float> x(12, 1.0F);
   EXPECT_THROW(kmeans(runtime, x.data(), 3, 4, x.data(), 4, 1), ShapeError);
   EXPECT_THROW(kmeans(runtime, static_cast<const float*>(nullptr), 3, 4, x.data(), 1, 1), ShapeError);
+  EXPECT_THROW(kmeans(runtime, x.data(), 3, 4, x.data() + 8, 1, 1), ShapeError);  // seeds in the points
 }
 
 }  // namespace

@@ -110,7 +110,8 @@ StoredMatrix copied(Runtime& runtime, const StoredMatrix& x) {
 }
 
 bool overlap(const StoredMatrix& a, const StoredMatrix& b) {
-  if (!same_place(a, b) || a.begin() >= b.end() || b.begin() >= a.end()) return false;
+  const auto empty = [](const StoredMatrix& x) { return x.lines == 0 || x.length == 0; };
+  if (empty(a) || empty(b) || !same_place(a, b) || a.begin() >= b.end() || b.begin() >= a.end()) return false;
   if (a.leading != b.leading || a.item() != b.item()) return true;
   return meet_modulo(a.begin(), static_cast<std::uint64_t>(a.length) * a.item(), b.begin(),
                      static_cast<std::uint64_t>(b.length) * b.item(), static_cast<std::uint64_t>(a.leading) * a.item());

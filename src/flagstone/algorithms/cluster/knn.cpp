@@ -222,7 +222,8 @@ Index query_rows(const Array& queries, bool transposed) {
   while (rows % 2 == 0 &&
          (rows > std::min(most_queries, fit) || (rows > least_queries && ceil_div(panels.extent, rows) < enough_tasks)))
     rows /= 2;
-  return std::max<Index>(1, std::min(rows, panels.extent));
+  rows = std::min({rows, most_queries, fit, panels.extent});  // chunks of odd numbers of rows are cut across
+  return std::max<Index>(1, rows);
 }
 
 void check_knn(const KnnInput& x) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "flagstone/base/error.hpp"
@@ -9,6 +10,8 @@
 namespace flagstone::cluster {
 namespace {
 
+// Of a sum of P panels, added from either end: a random walk of P roundings each way, with a margin of 4.
+constexpr double rounding = 4 * std::numeric_limits<double>::epsilon();
 constexpr Index usual_iterations = 30;  // beyond it few data sets move by more than 1e-4 of their variance
 
 void zero(const Array& array) { std::fill_n(numbers(array), count(array.shape()), 0.0); }
@@ -54,7 +57,8 @@ class Iterations {
     std::vector<double> weights = progress.weights;
     if (progress.least_move < 0) progress.least_move = least_move(weights);
     const bool moved = fill_empty(weights);
-    double change = 0;
+    const double square = mean_square(weights);
+    double change = 0, noise = 0;  // noise: Σ (‖c‖² + mean ‖x‖²), of which rounding² P is no move
     double* centres = numbers(centres_.exact());
     for (Index j = 0; j < k_; ++j) {
       const double weight = weights[static_cast<std::size_t>(j)];
@@ -62,13 +66,23 @@ class Iterations {
       double length = weight;
       if (options_.unit) length = std::sqrt(std::inner_product(sum, sum + d_, sum, 0.0));
       if (!(weight > 0) || !(length > 0)) continue;  // it stays where it is
+      double of_centre = 0;
       for (Index l = 0; l < d_; ++l) {
         const double to = sum[l] / length, step = to - centres[j * d_ + l];
         change += step * step;
+        of_centre += to * to;
         centres[j * d_ + l] = to;
       }
+      noise += of_centre + square * (weight / length) * (weight / length);
     }
-    progress.converged = !moved && change <= progress.least_move;
+    noise *= rounding * rounding * static_cast<double>(points_.panels);
+    progress.converged = !moved && change <= std::max(progress.least_move, noise);
+  }
+
+  /// Σ w ‖x - s‖² / Σ w.
+  double mean_square(const std::vector<double>& weights) const {
+    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+    return all > 0 ? numbers(totals_)[k_ + static_cast<Index>(Total::spread)] / all : 0;
   }
 
   /// tol times the mean variance of the columns: of Σ w ‖x - s‖² about a shift s, which is that of `centres_`.

@@ -7,7 +7,7 @@ namespace flagstone::cluster {
 
 struct LloydOptions {
   Index iterations = 300;
-  double tol = 1e-4;  // Σ ‖Δc‖² that stops, relative to the mean variance of the columns; 0: until nothing changes
+  double tol = 1e-4;  // Σ ‖Δc‖² that stops, relative to the mean variance of the columns; 0: until moves are rounding
   bool unit = false;  // centres become unit vectors after each update
 };
 

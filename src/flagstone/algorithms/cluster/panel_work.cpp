@@ -1,10 +1,12 @@
 #include "flagstone/algorithms/cluster/panel_work.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/real_types.hpp"
@@ -65,13 +67,19 @@ void draw_points(const DrawTiles& to, Index n, const std::int32_t* labels, const
 }
 
 std::vector<Index> least_keys(const double* keys, Index n, Index most) {
-  std::vector<Index> places;
-  for (Index i = 0; i < n; ++i)
-    if (std::isfinite(keys[i])) places.push_back(i);
+  std::vector<Index> places;  // a heap: the greatest key on top
   const auto less = [&](Index a, Index b) { return std::tuple(keys[a], a) < std::tuple(keys[b], b); };
-  const auto kept = std::min<std::size_t>(places.size(), static_cast<std::size_t>(most));
-  std::partial_sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept), places.end(), less);
-  places.resize(kept);
+  for (Index i = 0; i < n && most > 0; ++i) {
+    if (!std::isfinite(keys[i])) continue;
+    if (std::cmp_equal(places.size(), most)) {
+      if (!less(i, places.front())) continue;
+      std::pop_heap(places.begin(), places.end(), less);
+      places.pop_back();
+    }
+    places.push_back(i);
+    std::push_heap(places.begin(), places.end(), less);
+  }
+  std::sort_heap(places.begin(), places.end(), less);
   return places;
 }
 

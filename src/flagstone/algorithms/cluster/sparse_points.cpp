@@ -10,6 +10,7 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
 
 namespace flagstone::cluster {
 namespace {
@@ -61,11 +62,20 @@ struct SparsePass final : CallValue {
   Weights weight(std::span<const Tile> tiles) const {
     return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], who, reader.row()};
   }
+  /// A batch has room for a value of each column, and squares of duplicates are not those of their sum.
+  void check_lengths(Index row, const kernel::CsrRows& step) const {
+    for (Index i = 0; i < step.rows; ++i)
+      if (const Index stored = step.pointers[i + 1] - step.pointers[i]; stored > cols)
+        throw FormatError(who + ": row " + std::to_string(reader.row() + row + i) + " of X has " +
+                          std::to_string(stored) + " values and there are " + std::to_string(cols) +
+                          " columns; sum its duplicates first (fl.from_blocks does).");
+  }
   /// use(first row in the panel, batch) for all rows, loaded.
   template <class Use>
   void each(std::span<const Tile> tiles, std::byte* memory, Use&& use) const {
     RowBatch batch(memory + reader_bytes(), cols, width());
     reader.stream(tiles, memory, [&](Index row, const kernel::CsrRows& step) {
+      check_lengths(row, step);
       for (Index at = 0; at < step.rows;) {
         const Index rows = batch.load(step, at, unit);
         if (batch.bad_row() >= 0) refuse_bad(who, reader.row() + row + at + batch.bad_row(), batch.bad_column());

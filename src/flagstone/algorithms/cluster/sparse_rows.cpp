@@ -58,8 +58,9 @@ Index RowBatch::load(const kernel::CsrRows& step, Index first, bool unit) {
     each(i, [&](Index, double value, Index) { square += value * value; });
     if (!std::isfinite(square) && bad_row_ < 0)
       each(i, [&](Index, double value, Index) { bad_row_ = std::isfinite(value) ? bad_row_ : i; });
-    scales_[i] = unit ? (square > 0 ? 1 / std::sqrt(square) : 0) : 1;
-    squares_[i] = unit ? (square > 0 ? 1 : 0) : square;
+    const Index begin = rows_.pointers[i] - rows_.pointers[0], stored = rows_.pointers[i + 1] - rows_.pointers[i];
+    scales_[i] = unit ? kernel::inverse_length(values_ + begin, stored, square) : 1;
+    squares_[i] = unit ? (scales_[i] > 0 ? 1 : 0) : square;
     each(i, [&](Index, double value, Index p) { rounded_[p] = static_cast<float>(scales_[i] * value); });
   }
   return rows_.rows;

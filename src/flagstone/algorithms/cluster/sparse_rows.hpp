@@ -20,7 +20,7 @@ struct TurnedCentres {
 class RowBatch {
  public:
   static constexpr Index most_rows = 256, most_values = Index{1} << 16;
-  /// Memory for batches of a matrix with so many columns, of at most `most` stored values a row.
+  /// Memory for batches of a matrix with so many columns; no row has more stored values than that.
   static std::size_t bytes(Index cols, Index width);
   RowBatch(std::byte* memory, Index cols, Index width);
 

@@ -104,6 +104,16 @@ TEST(LoadPoints, MakesUnitRows) {
   EXPECT_EQ(loaded.points.scales[1], 0);
 }
 
+TEST(LoadPoints, MakesUnitRowsOfHugeAndTinyValues) {
+  for (const double size : {1e-300, 1e-180, 1e180, 1e300}) {
+    const Loaded loaded({3 * size, 4 * size}, 2, {0, 0}, true);
+    EXPECT_NEAR(loaded.points.squares[0], 1, 1e-14) << size;
+    EXPECT_NEAR(loaded.points.scales[0] * size, 0.2, 1e-15) << size;
+  }
+  EXPECT_EQ(Loaded({5e-324, 0}, 2, {0, 0}, true).points.scales[0], 0);
+  EXPECT_EQ(Loaded({std::numeric_limits<double>::infinity(), 0}, 2, {0, 0}, true).bad, 0);
+}
+
 void check_best(Index m, Index n, Index d, Index k, double offset, bool self) {
   const std::vector<double> x = values(n, d, 5, offset), q = self ? x : values(m, d, 6, offset);
   const std::vector<double> shift = mean_of(x, d);

@@ -56,15 +56,22 @@ Index load_points(const Tile& from, bool unit, const double* shift, const Points
            static_cast<std::size_t>(to.rows * d) * 8});
   for (Index i = 0; i < to.rows; ++i) {
     const double* x = to.row(i);
-    to.scales[i] = 1;
-    if (unit) {
-      const double length = std::sqrt(loops.product(x, x, d));
-      to.scales[i] = length > 0 ? 1 / length : 0;
-    }
+    to.scales[i] = unit ? inverse_length(x, d, loops.product(x, x, d)) : 1;
     to.squares[i] = loops.round(x, to.scales[i], shift, d, to.rounded + i * d);
     if (!std::isfinite(to.squares[i]) && first_bad(x, d) >= 0) return i;
   }
   return -1;
+}
+
+double inverse_length(const double* x, Index n, double square) {
+  if (std::isnormal(square)) return 1 / std::sqrt(square);
+  if (std::isnan(square)) return 0;
+  double most = 0, sum = 0;
+  for (Index j = 0; j < n; ++j) most = std::max(most, std::abs(x[j]));
+  if (!(most > 0) || !std::isfinite(most)) return 0;
+  for (Index j = 0; j < n; ++j) sum += (x[j] / most) * (x[j] / most);
+  const double found = 1 / std::sqrt(sum) / most;
+  return std::isfinite(found) ? found : 0;
 }
 
 Index first_bad(const double* x, Index n) {

@@ -27,6 +27,9 @@ Points points_at(std::byte* memory, Index rows, Index d);
 /// Fills `to` with rows of a tile of any real dtype and strides; `unit`: each is divided by its length. shift: d
 /// numbers. Returns the first row that holds NaN or Inf, or -1; where it is one `to` is of no use.
 Index load_points(const Tile& from, bool unit, const double* shift, const Points& to);
+/// 1 / ‖x‖ of a row whose square was summed, scaled first by its largest element where that square is not normal; 0
+/// of zeros, of what is not finite, and where the quotient is beyond float64.
+double inverse_length(const double* x, Index n, double square);
 /// The first of n numbers that is NaN or Inf, or -1.
 Index first_bad(const double* x, Index n);
 
