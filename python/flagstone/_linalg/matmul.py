@@ -227,9 +227,10 @@ def matmul(
     Over a semiring, with a mask, or of a SciPy X: vectors and the product lie in memory; nnz c steps. Where
     nothing is added the product is 0, +Inf or the largest whole number, -Inf or the least, or False. Whole
     numbers are added in int64 and saturate, and the largest one is min_plus's infinity; except in plus_times,
-    where they are added in float64 (float32 where X is). Truths come out as bool. NaN stays in minima and maxima.
-    Of a mask by rows only the stored chunks of A that hold values of wanted rows are read; of ``A.T @ X`` with a SciPy X those of rows
-    that X has entries in; of pointers those of 65,536 rows or less around each. `stats` has the bytes.
+    where they are added in float64 (float32 where X is). Truths come out as bool. NaN stays in minima and
+    maxima. Of a mask by rows only the stored chunks of A that hold values of wanted rows are read; of ``A.T @
+    X`` with a SciPy X those of rows that X has entries in; of pointers those of 65,536 rows or less around
+    each. `stats` has the bytes.
 
     Of two sparse ones rows of A are multiplied a stretch at a time (Gustavson 1978): one read of A, and of B
     where it fits, else of the rows that each stretch names; 2 flops for each pair of values that meet. Each
