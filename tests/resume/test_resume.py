@@ -70,6 +70,7 @@ _OPENED = {
     "netcdf3": 'fl.open("a.nc", key="a")',
     "zarr_zip": 'fl.open("a.zip")',
     "csr": 'fl.open("s.zarr").T',
+    "flat csr": 'fl.open_raw_csr("values", "indices", "pointers", (3000, 1500), dtype="f8")',
     "csc": 'fl.open("s.zarr")',
     "expression": 'fl.open("a.zarr") * 2 + np.arange(1200, dtype="f4")',
     "mapped": 'fl.concat([fl.flip(fl.open("a.zarr"), 0)[:0], fl.flip(fl.open("a.zarr"), 0)])',
@@ -97,6 +98,14 @@ def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     values = rng.random((1500, 1200), np.float32)
     if kind in ("csr", "csc"):
         _write_sparse(tmp_path / "s.zarr", kind)
+    if kind == "flat csr":
+        matrix = random_csr(3000, 1500, 0.25, 3)
+        for name, part in {
+            "values": matrix.data,
+            "indices": matrix.indices,
+            "pointers": matrix.indptr,
+        }.items():
+            part.astype("f8" if name == "values" else "i8").tofile(tmp_path / name)
     fl.from_numpy(values, tmp_path / "a.zarr")
     values.tofile(tmp_path / "a.bin")
     np.savez(tmp_path / "a.npz", a=values)
@@ -113,7 +122,7 @@ def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     if kind == "hdf5":
         with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
             file["a"] = values
-    call = f"A = {_OPENED[kind]}\n{_SPARSE if kind in ('csr', 'csc') else _DENSE}\n"
+    call = f"A = {_OPENED[kind]}\n{_SPARSE if kind in ('csr', 'csc', 'flat csr') else _DENSE}\n"
     whole = process(call + 'result = digest("c.zarr")')
     (tmp_path / "c.zarr").rename(tmp_path / "whole.zarr")
     process(call, kill=1)

@@ -42,7 +42,6 @@ EXCEPTIONS = {
         )
     },
     "KnnResult.__iter__": FIELDS,
-    "SparseArray.__radd__": "of newer SciPy's linear operators: gives a lazy one",
     **{
         f"KMeansResult.{name}": FIELDS
         for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")

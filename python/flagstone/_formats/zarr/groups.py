@@ -147,8 +147,9 @@ def _open(place: str, key: str | None, mode: str) -> Array | SparseArray:
 
 
 def _array(place: str, mode: str) -> Array:
+    opened = open_array(place, mode)  # first: it says what is wrong with the metadata
     attributes = _special_attributes(place)
-    opened = note_packing(open_array(place, mode), attributes)
+    note_packing(opened, attributes)
     note_triangle(opened, attributes.get("flagstone"))
     if opened.dtype != np.int64 or (times := _times(place)) is None:
         return opened
