@@ -1161,6 +1161,31 @@ def sort_job(source: Array, axis: int, descending: bool, places: bool, to: Array
 def sort_by_job(
     sources: Sequence[Array], keys: int, descending: bool, to: Sequence[Array | None]
 ) -> SortJob: ...
+def count_rows(rows: NDArray[Any], extent: int, shift: int, counts: NDArray[np.int64], /) -> int: ...
+def scatter_entries(
+    rows: NDArray[Any],
+    columns: NDArray[Any],
+    values: NDArray[np.uint8],
+    bucket_of: NDArray[np.uint16],
+    shift: int,
+    row_bytes: int,
+    column_bytes: int,
+    value_bytes: int,
+    ends: NDArray[np.int64],
+    to: NDArray[np.uint8],
+    /,
+) -> None: ...
+def sort_entries(
+    records: NDArray[np.uint8],
+    row_bytes: int,
+    column_bytes: int,
+    value_bytes: int,
+    first: int,
+    pointers: NDArray[np.int64],
+    columns: NDArray[np.uint8],
+    values: NDArray[np.uint8],
+    /,
+) -> bool: ...
 def sort_lines_job(source: Array, axis: int, descending: bool, places: bool, to: Array) -> Job: ...
 
 class RankJob(Job):

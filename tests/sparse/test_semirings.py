@@ -245,9 +245,7 @@ def test_refusals_say_who_and_what(matrix):
         fl.matmul(s, sp.csr_matrix((4, 1)))
     with fails(fl.ShapeError, r"matmul: X is uint64 and whole numbers are added in int64"):
         fl.matmul(s, x.astype("u8"), semiring="min_plus")
-    with fails(
-        fl.ShapeError, r"matmul: semiring, mask, complement and accumulate are of a product with a Sp"
-    ):
+    with fails(fl.ShapeError, r"semiring, mask, complement and accumulate need a SparseArray"):
         fl.matmul(np.ones((3, 3)), np.ones((3, 3)), semiring="min_plus")
     with fails(fl.BudgetError, r"matmul"):
         fl.matmul(s, x, semiring="min_plus", memory="1MiB")

@@ -4,10 +4,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
+#include <span>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/sort/external.hpp"
 #include "flagstone/algorithms/sort/lines.hpp"
+#include "flagstone/kernel/sort/entries.hpp"
 #include "flagstone/kernel/sort/keys.hpp"
 
 namespace flagstone::python {
@@ -100,6 +102,39 @@ SortJob sort_by_job(const std::vector<Array>& from, std::size_t keys, bool desce
   return job_of({std::move(job)});
 }
 
+using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // int32 or int64
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using BytesOut = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Places = nb::ndarray<Index, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using BucketOf = nb::ndarray<const std::uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+kernel::Integers integers(const Numbers& given) { return {given.data(), given.itemsize() == 8}; }
+kernel::EntryRecord entry_record(int row_bytes, int column_bytes, int value_bytes) {
+  return {row_bytes == 8, column_bytes == 8, static_cast<std::size_t>(value_bytes)};
+}
+std::span<Index> span_of(const Places& places) { return {places.data(), places.size()}; }
+std::byte* bytes_of(const BytesOut& given) { return reinterpret_cast<std::byte*>(given.data()); }
+const std::byte* bytes_of(const Bytes& given) { return reinterpret_cast<const std::byte*>(given.data()); }
+
+Index count_rows(const Numbers& rows, Index extent, int shift, const Places& counts) {
+  return kernel::count_rows(integers(rows), static_cast<Index>(rows.size()), extent, shift, span_of(counts));
+}
+
+void scatter_entries(const Numbers& rows, const Numbers& columns, const Bytes& values, const BucketOf& bucket_of,
+                     int shift, int row_bytes, int column_bytes, int value_bytes, const Places& ends,
+                     const BytesOut& to) {
+  kernel::scatter_entries(integers(rows), integers(columns), bytes_of(values), static_cast<Index>(rows.size()),
+                          entry_record(row_bytes, column_bytes, value_bytes),
+                          {{bucket_of.data(), bucket_of.size()}, shift, span_of(ends)}, bytes_of(to));
+}
+
+bool sort_entries(const Bytes& records, int row_bytes, int column_bytes, int value_bytes, Index first,
+                  const Places& pointers, const BytesOut& columns, const BytesOut& values) {
+  const kernel::EntryRecord record = entry_record(row_bytes, column_bytes, value_bytes);
+  return kernel::sort_entries(bytes_of(records), static_cast<Index>(records.size() / record.bytes()), record, first,
+                              {span_of(pointers), bytes_of(columns), bytes_of(values)});
+}
+
 }  // namespace
 
 void bind_sort(nb::module_& m) {
@@ -117,6 +152,12 @@ void bind_sort(nb::module_& m) {
                        Graph& graph) { sort::run(graph, job); }};
       },
       nb::arg("source"), nb::arg("axis"), nb::arg("descending"), nb::arg("places"), nb::arg("to"));
+
+  // The caller made arrays of the right lengths.
+  using unlocked = nb::call_guard<nb::gil_scoped_release>;
+  m.def("count_rows", &count_rows, unlocked());
+  m.def("scatter_entries", &scatter_entries, unlocked());
+  m.def("sort_entries", &sort_entries, unlocked());
 }
 
 }  // namespace flagstone::python

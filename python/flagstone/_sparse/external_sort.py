@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array
 from .._array.handle import built_aside
-from .._array.requests import assign
+from .._array.requests import assign, empty
 from .._errors.classes import FormatError
 from .._errors.messages import storage_error
 from .._output.destination import Destination
 from .._resume.record import UNRECORDED, Record, sync_folder
 from .._runtime.call import Call
-from .._runtime.streaming import STEP, Block
+from .._runtime.streaming import STEP, Block, ahead
 from .._scratch.builds import whole_or_nothing
 from .._scratch.spill import beside, reserve, spilling
 from .array import SparseArray
@@ -71,7 +71,8 @@ class Work:
 class Triplets:
     """Entries (row, column, value) of a matrix, block by block, in any order.
 
-    `blocks` is called twice with the same `Work`, and gives the same blocks both times.
+    `blocks` is called twice with the same `Work`, and gives the same blocks both times; once where `major`
+    gives their rows alone for less.
     """
 
     rows: int
@@ -79,18 +80,17 @@ class Triplets:
     nnz: int  # at least
     dtype: np.dtype[Any]
     blocks: Callable[[Work], Iterator[Block]]
+    major: Callable[[], Iterator[NDArray[Any]]] | None = None
+    checked: bool = False  #: that columns are in range
 
-
-def check_range(block: Block, rows: int, cols: int, path: str) -> None:
-    """Refuse an entry outside the matrix."""
-    row, column, _ = block
-    bad = (row < 0) | (row >= rows) | (column < 0) | (column >= cols)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise FormatError(
-            f"open: '{path}' has a value at row {row[at]}, column {column[at]}; the matrix is {rows} x "
-            f"{cols}."
-        )
+    def rows_only(self, work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        """Yield (rows, columns) of blocks; None: columns are in range."""
+        if self.major is not None:
+            for row in self.major():
+                yield row, None
+            return
+        for row, column, _ in self.blocks(work):
+            yield row, None if self.checked else column
 
 
 _BUCKET = STEP // 4  # entries of one file, at least
@@ -106,18 +106,19 @@ class _Buckets:
     def __init__(self, call: Call, path: str, triplets: Triplets, kept: np.dtype[Any], work: Work) -> None:
         self._call, self._who = call, f"open: '{path}'"
         rows, cols = triplets.rows, triplets.cols
-        self.rows, self.coarse = rows, max(1, -(-rows // 65_536))  # rows of one counted range
-        self.record = record_of(rows, cols, kept)
+        self.rows, self.shift = rows, max(0, (max(rows, 1) - 1).bit_length() - 16)
+        self.coarse = 1 << self.shift  # rows of one counted range: at most 65,536 of them
+        self.record, self._kept = record_of(rows, cols, kept), kept
         self._work, self._files = work, list[IO[bytes]]()
         told = work.told("buckets")
         if told is not None and self._reopen(told):
             return
         counts = np.zeros(-(-rows // self.coarse) + 1, np.int64)
-        for block in triplets.blocks(work):
-            check_range(block, rows, cols, path)
-            counts += np.bincount(block[0] // self.coarse, minlength=len(counts))
+        for row, column in triplets.rows_only(work):
+            self._count(row, column, cols, counts, path)
         per_bucket = max(_BUCKET, int(counts.sum()) // 400)
-        _, self.bucket_of = np.unique((np.cumsum(counts) - counts) // per_bucket, return_inverse=True)
+        _, bucket_of = np.unique((np.cumsum(counts) - counts) // per_bucket, return_inverse=True)
+        self.bucket_of = bucket_of.astype(np.uint16)
         try:
             with spilling(self._who, work.folder):
                 for i in range(int(self.bucket_of[-1]) + 1):
@@ -125,7 +126,10 @@ class _Buckets:
             sizes = np.bincount(self.bucket_of, weights=counts) * self.record.itemsize
             reserve(self._who, work.folder, self._files, [int(n) for n in sizes])
             for row, column, value in triplets.blocks(work):
-                self._put(self.bucket_of[row // self.coarse], row, column, value)
+                self._put(row, column, value)
+            with spilling(self._who, work.folder):
+                for file in self._files:
+                    file.flush()
         except BaseException:
             self.close()
             raise
@@ -136,29 +140,28 @@ class _Buckets:
         """Note that the buckets are whole."""
         if self._work.checkpoint is None:
             return
-        lengths = [file.seek(0, os.SEEK_END) for file in self._files]
-        about = {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
-        self._work.note("buckets", about, 0.5, self._sync)
+        self._work.note("buckets", self._about(), 0.5, self._sync)
 
     def parts(self) -> list[tuple[str, bytes]]:
         """Return what goes into every later checkpoint: the buckets, once they are on the disk."""
         if "buckets" not in self._work.notes:
             self._sync()
-            lengths = [file.seek(0, os.SEEK_END) for file in self._files]
-            about = {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
-            self._work.notes["buckets"] = json.dumps(about).encode()
+            self._work.notes["buckets"] = json.dumps(self._about()).encode()
         return list(self._work.notes.items())
+
+    def _about(self) -> dict[str, Any]:
+        lengths = [os.fstat(file.fileno()).st_size for file in self._files]
+        return {"bucket_of": self.bucket_of.tolist(), "bytes": lengths}
 
     def _sync(self) -> None:
         for file in self._files:
-            file.flush()
             _core.sync_file(file.fileno(), self._work.folder)
         sync_folder(self._work.folder)
         sync_folder(os.path.dirname(self._work.folder))
 
     def _reopen(self, told: dict[str, Any]) -> bool:
         """Take over the files of a dead process, where they are as it noted."""
-        self.bucket_of = np.array(told["bucket_of"], np.int64)
+        self.bucket_of = np.array(told["bucket_of"], np.uint16)
         try:
             for i, length in enumerate(told["bytes"]):
                 self._files.append(open(f"{self._work.folder}/{i}", "r+b"))  # noqa: SIM115
@@ -171,17 +174,30 @@ class _Buckets:
             return False
         return True
 
-    def _put(
-        self, bucket: NDArray[Any], row: NDArray[Any], column: NDArray[Any], value: NDArray[Any]
+    def _count(
+        self, row: NDArray[Any], column: NDArray[Any] | None, cols: int, counts: NDArray[np.int64], path: str
     ) -> None:
-        order = np.argsort(bucket.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
-        entries = np.empty(len(order), self.record)
-        entries["row"], entries["column"], entries["value"] = row[order], column[order], value[order]
-        counts = np.bincount(bucket, minlength=len(self._files))
-        ends = np.cumsum(counts)
+        """Count the rows of a block, or refuse an entry outside the matrix."""
+        row = integers(row)
+        at = _core.count_rows(row, self.rows, self.shift, counts)
+        if at < 0 and column is not None:
+            column = integers(column)
+            at = _core.count_rows(column, cols, 63, np.zeros(1, np.int64))
+        if at >= 0:
+            where = f"row {row[at]}" if column is None else f"row {row[at]}, column {column[at]}"
+            raise FormatError(f"open: '{path}' has a value at {where}; the matrix is {self.rows} x {cols}.")
+
+    def _put(self, row: NDArray[Any], column: NDArray[Any], value: NDArray[Any]) -> None:
+        entries = _pages(len(row), self.record)
+        ends = np.zeros(len(self._files), np.int64)
+        _core.scatter_entries(
+            integers(row), integers(column), _bytes(np.ascontiguousarray(value, self._kept)), self.bucket_of,
+            self.shift, *_widths(self.record), ends, _bytes(entries),
+        )  # fmt: skip
+        starts = np.concatenate([[0], ends[:-1]])
         with spilling(self._who, self._work.folder):
-            for i in np.flatnonzero(counts):
-                self._files[i].write(entries[ends[i - 1] if i else 0 : ends[i]].data)
+            for i in np.flatnonzero(ends > starts):
+                self._files[i].write(entries[starts[i] : ends[i]].data)
 
     def sorted(self, held: int = 0) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
         """Yield (first row, pointers, columns, values) of stretches of rows, top to bottom.
@@ -200,6 +216,24 @@ class _Buckets:
         """Close the files."""
         for file in self._files:
             file.close()
+
+
+def integers(given: NDArray[Any]) -> NDArray[Any]:
+    """Return integers as the core reads them: int32 or int64, one after the other."""
+    return np.ascontiguousarray(given, np.int32 if given.dtype == np.int32 else np.int64)
+
+
+def _bytes(given: NDArray[Any]) -> NDArray[np.uint8]:
+    return given.view(np.uint8).reshape(-1)
+
+
+def _pages(number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return memory that goes back whole: what a thread's heap frees last stays in it."""
+    return empty((number,), dtype)
+
+
+def _widths(record: np.dtype[Any]) -> tuple[int, int, int]:
+    return record["row"].itemsize, record["column"].itemsize, record["value"].itemsize
 
 
 def record_of(rows: int, cols: int, kept: np.dtype[Any]) -> np.dtype[Any]:
@@ -242,7 +276,7 @@ def build_csr(
     with whole_or_nothing(builder), record.kept(builder), _work(target, builder) as work:
         buckets = _Buckets(call, path, triplets, kept, work)
         with contextlib.closing(buckets):
-            for first, pointers, columns, values in buckets.sorted(builder.held):
+            for first, pointers, columns, values in ahead(buckets.sorted(builder.held)):
                 builder.rows = first
                 builder.append(pointers, columns, values)
                 builder.offer(0.5 + 0.5 * builder.rows / max(1, triplets.rows), buckets.parts)
@@ -272,6 +306,7 @@ def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace:
 
 
 _ROWS = 1 << 19  # of one stretch: 4 MiB of pointers
+_READ = 1 << 30  # bytes of one read: the system's calls take 2 GiB at most
 _PACKED = 255  # bytes to one, at best: the most that lz4 makes of pointers that all are the same
 
 
@@ -295,22 +330,44 @@ def stretches(
 
     Holds the entries three times, and pointers of 2^19 rows.
     """
-    number = file.seek(0, os.SEEK_END) // record.itemsize
+    number = os.fstat(file.fileno()).st_size // record.itemsize
     call.room(
         f"the entries of rows {first} to {last - 1}",
         (2 * record.itemsize + 32) * number + 16 * min(_ROWS, last - first),
     )
-    file.seek(0)
-    entries = np.frombuffer(file.read(), record)
+    entries = _pages(number, record)
+    _read(file.fileno(), _bytes(entries))
+    if last - first <= _ROWS:
+        yield first, *_by_row(entries, first, last)
+        return
     row = entries["row"] - first
-    if last - first <= 1 << 16:
-        row = row.astype(np.uint16)  # a radix sort
     order = np.argsort(row, kind="stable")
-    for start in range(0, max(last - first, 1), _ROWS):
-        end, part = min(start + _ROWS, last - first), order
-        if end - start < last - first:
-            edges = np.searchsorted(row, np.array([start, end], row.dtype), sorter=order)
-            part = order[edges[0] : edges[1]]
-        pointers = np.zeros(end - start + 1, np.int64)
-        np.cumsum(np.bincount(row[part] - start, minlength=end - start), out=pointers[1:])
-        yield first + start, pointers, entries["column"][part], entries["value"][part]
+    for start in range(0, last - first, _ROWS):
+        end = min(start + _ROWS, last - first)
+        edges = np.searchsorted(row, np.array([start, end], row.dtype), sorter=order)
+        part = entries[order[edges[0] : edges[1]]]
+        yield first + start, *_by_row(part, first + start, first + end)
+
+
+def _read(descriptor: int, to: NDArray[np.uint8]) -> None:
+    """Fill `to` from a file's start; no other reader's or writer's place in it is moved."""
+    at = 0
+    while at < len(to):
+        at += (got := os.preadv(descriptor, [to[at : at + _READ].data], at))
+        if not got:
+            raise FormatError("open: a temporary file is shorter than what was written; the disk cut it.")
+
+
+def _by_row(entries: NDArray[Any], first: int, last: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return pointers, columns and values of rows from `first` to `last`."""
+    record = entries.dtype
+    pointers = _pages(last - first + 1, np.dtype(np.int64))
+    columns, values = (_pages(len(entries), record[name]) for name in ("column", "value"))
+    whole = _core.sort_entries(
+        _bytes(entries), *_widths(record), first, pointers, _bytes(columns), _bytes(values)
+    )
+    if not whole:
+        raise FormatError(
+            f"open: a temporary file has an entry outside rows {first} to {last - 1}; the disk changed it."
+        )
+    return pointers, columns, values

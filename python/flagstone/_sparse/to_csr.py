@@ -13,7 +13,7 @@ from .._array.handle import derived, is_transposed
 from .._array.requests import take
 from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
-from .._runtime.streaming import Block, Reported
+from .._runtime.streaming import STEP, Block, Reported, ahead
 from .._scratch import scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
@@ -21,6 +21,7 @@ from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
 from .index import as_slice
 from .row_blocks import row_blocks
+from .validation import check_columns
 
 __all__ = ["by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "sparse_by_rows", "to_csr"]
 
@@ -40,13 +41,23 @@ def csc_to_csr(
 
     def blocks(work: Work) -> Iterator[Block]:
         moved = 0
-        for first, pointers, minor, values in row_blocks(call, matrix):
+        beside = 2 * (16 + matrix.dtype.itemsize)  # of an entry: the block before is still on its way
+        for first, pointers, minor, values in ahead(row_blocks(call, matrix, beside=beside)):
             major = np.repeat(np.arange(first, first + len(pointers) - 1), np.diff(pointers))
             moved += values.nbytes
             report.at(moved)
-            yield minor.astype(np.int64), major, values
+            yield minor, major, values
 
-    entries = Triplets(*matrix.shape, matrix.nnz, matrix.dtype, blocks)
+    def major() -> Iterator[NDArray[Any]]:
+        indices = Array(matrix._stored.indices)
+        for first in range(0, len(indices), STEP):
+            columns = take(indices, call, np.s_[first : first + STEP])
+            check_columns(columns, matrix._stored.cols, first, matrix.path)
+            yield columns
+
+    entries = Triplets(
+        *matrix.shape, matrix.nnz, matrix.dtype, blocks, None if matrix.lazy else major, checked=True
+    )
     return build_csr(call, matrix.path, entries, target, replace, narrow, record)
 
 
