@@ -87,7 +87,7 @@ def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
         read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
     assert 0.9 * read <= real_read <= 1.1 * at_most, entry
     # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first.
-    assert real_written == pytest.approx(written, rel=spilled, abs=1 << 20), entry
+    assert real_written == pytest.approx(written, rel=spilled, abs=2 << 20), entry
     assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
 
 

@@ -25,7 +25,7 @@ def rechunk(case):
 @entry("transpose", "transpose", variants=("a.npy", "f.npy", "a.zarr", "stripes.zarr", "small.zarr"))
 def transpose(name):
     a = fl.open(name)
-    return lambda: fl.transpose(a, out="transposed.zarr")
+    return lambda: fl.transpose(a, out="transposed-dense.zarr")
 
 
 @entry("rechunk, other dtype or order", variants=("dtype", "order", "codec"))
