@@ -13,13 +13,14 @@ from ._solve.condition import cond
 from ._solve.inverse import Slogdet, det, inv, inv_diagonal, slogdet
 from ._solve.solve import cho_solve, solve, solve_triangular
 from ._spectral.eigsh import eigsh
+from ._spectral.lobpcg import lobpcg
 from ._spectral.result import EigshResult, SvdsResult
 from ._spectral.svds import svds
 
 __all__ = [
     "EigshResult", "LstsqResult", "LuFactor", "LuResult", "QrFactor", "QrResult", "Slogdet", "SvdsResult",
-    "apply_q", "cho_solve", "cholesky", "cond", "det", "diagonal", "eigsh", "inv", "inv_diagonal", "lq",
-    "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_transpose", "open_factor",
-    "outer", "qr", "rank_2k_update", "rank_k_update", "slogdet", "solve", "solve_triangular", "svds",
-    "tensordot", "trace", "vecdot", "vector_norm",
+    "apply_q", "cho_solve", "cholesky", "cond", "det", "diagonal", "eigsh", "inv", "inv_diagonal",
+    "lobpcg", "lq", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_transpose",
+    "open_factor", "outer", "qr", "rank_2k_update", "rank_k_update", "slogdet", "solve", "solve_triangular",
+    "svds", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

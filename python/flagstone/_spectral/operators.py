@@ -34,7 +34,8 @@ class Hermitian:
     def __init__(self, call: Call, A: Any, memory: Any, rows: int | None = None) -> None:
         self.call, self.symmetry = call, _EXACT
         self.function: Callable[[NDArray[Any]], Any] | None = None
-        self.matrix: Any = None
+        self.matrix: Any = None  # as the core takes it
+        self.given: Any = None  # as a product takes it
         A = np.asarray(A) if isinstance(A, (list, tuple)) else A
         if isinstance(A, SparseArray) or hasattr(A, "tocsr"):
             self._sparse(A, memory)
@@ -59,7 +60,7 @@ class Hermitian:
                 "(scipy.sparse.linalg.LinearOperator) that multiplies by it."
             )
         A = A if isinstance(A, SparseArray) else from_blocks([A])
-        self.matrix = sparse_by_rows(self.call.who, A, memory)
+        self.matrix = self.given = sparse_by_rows(self.call.who, A, memory)
         self.dtype: np.dtype[Any] = np.dtype(np.float64)
         self.kind = f"sparse, {A.stored_values:,} stored values"
         self.call.on(self.matrix.path)
@@ -77,6 +78,7 @@ class Hermitian:
             A.flush()
         if dtype != self.dtype:  # converted where it is loaded
             A = np.ascontiguousarray(A, self.dtype) if isinstance(A, np.ndarray) else A.astype(self.dtype)
+        self.given = A
         operand = Operand.matrix(self.call, lazy_operand(self.call, A), "A")
         if self.dtype.kind == "c" and operand.transposed != operand.conjugated:
             raise ShapeError(

@@ -164,6 +164,15 @@ def eigsh(kind):
     return lambda: call(k, 4, passes=3, **({} if kind == "plan" else {"out": "pairs.zarr"}))
 
 
+# stays: packing buffers of NumPy's BLAS, which combines the blocks.
+@entry("lobpcg", "linalg.lobpcg", "linalg.lobpcg.plan", variants=("dense", "plan"), stays=24)
+def lobpcg(kind):
+    k = fl.open("definite.npy")
+    x = np.random.default_rng(0).standard_normal((k.shape[0], 3))
+    call = fl.linalg.lobpcg.plan if kind == "plan" else fl.linalg.lobpcg
+    return lambda: call(k, x, tol=0.5, **({} if kind == "plan" else {"out": "pairs.zarr"}))
+
+
 @entry("svds", "linalg.svds", "linalg.svds.plan", variants=("tall", "sparse", "turned"))
 def svds(kind):
     a = fl.open("tall.npy" if kind == "tall" else "s.zarr")

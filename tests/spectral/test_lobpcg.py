@@ -1,0 +1,99 @@
+"""LOBPCG against LAPACK: pairs, residuals, constraints, preconditioners, what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+import flagstone as fl
+
+from .test_eigsh import check, laplacian, symmetric
+
+
+def start(n, b, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, b))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i4"])
+def test_extreme_pairs_of_dense_matrices(tmp_path, dtype, largest):
+    a = symmetric(130, dtype)
+    values = np.linalg.eigvalsh(a.astype(complex if dtype == "c16" else float))
+    stored = fl.from_numpy(a, str(tmp_path / "a.zarr"), chunks=(50, 50))
+    found = fl.linalg.lobpcg(stored, start(130, 5), largest=largest, out=tmp_path / "pairs.zarr")
+    check(found, a, values, "LA" if largest else "SA")
+    kept = fl.open(tmp_path / "pairs.zarr", key="vectors")
+    np.testing.assert_array_equal(np.asarray(kept), np.asarray(found.V))
+    assert fl.stats().passes == found.applications
+
+
+def test_a_preconditioner_saves_applications():
+    a = laplacian(24, 21)
+    values = np.linalg.eigvalsh(a.toarray())
+    inverse = spla.splu(sp.csc_matrix(a))
+    m = spla.LinearOperator(a.shape, matvec=inverse.solve, matmat=inverse.solve, dtype=float)
+    plain = fl.linalg.lobpcg(fl.from_blocks([a]), start(504, 6), largest=False, tol=1e-4)
+    better = fl.linalg.lobpcg(fl.from_blocks([a]), start(504, 6), M=m, largest=False, tol=1e-4)
+    check(better, a, values, "SA", tol=1e-4)
+    assert better.applications < plain.applications / 3
+
+
+def test_pairs_are_orthogonal_to_constraints():
+    a = symmetric(90, "f8")
+    values, vectors = np.linalg.eigh(a)
+    found = fl.linalg.lobpcg(a, start(90, 3), Y=vectors[:, -2:] @ [[1.0, 2.0], [0.5, -1.0]])
+    np.testing.assert_allclose(found.w, values[::-1][2:5], rtol=1e-8)
+    assert abs(vectors[:, -2:].T @ np.asarray(found.V)).max() < 1e-12
+
+
+def test_a_function_and_a_lazy_matrix():
+    a = symmetric(60, "f8")
+    values = np.linalg.eigvalsh(a)
+    check(fl.linalg.lobpcg(lambda x: a @ x, start(60, 4)), a, values, "LA")
+    check(fl.linalg.lobpcg(fl.from_numpy(a) + 0.0, start(60, 4)), a, values, "LA")
+    check(fl.linalg.lobpcg(a[:1, :1], np.ones((1, 1))), a[:1, :1], a[0, :1], "LA")
+    check(fl.linalg.lobpcg(np.zeros((5, 5)), start(5, 2)), np.zeros((5, 5)), np.zeros(5), "LA")
+
+
+def test_what_was_reached_is_kept():
+    a = laplacian(30, 30)
+    with pytest.raises(fl.ConvergenceError, match="give a preconditioner M") as caught:
+        fl.linalg.lobpcg(a, start(900, 4), largest=False, maxiter=5)
+    partial = caught.value.partial
+    left = a @ np.asarray(partial.V) - np.asarray(partial.V) * partial.w
+    np.testing.assert_allclose(np.linalg.norm(left, axis=0), partial.residual, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda a: fl.linalg.lobpcg(a, np.ones((9, 1))), fl.ShapeError, "X is 9 x 1 float64; finite vectors"),
+        (lambda a: fl.linalg.lobpcg(a, np.ones((20, 2))), fl.ShapeError, "columns on each other"),
+        (lambda a: fl.linalg.lobpcg(a, np.full((20, 1), np.nan)), fl.ShapeError, "finite vectors"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), Y=np.ones((3, 1))), fl.ShapeError, "Y is 3 x 1"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), np.eye(20)), fl.ShapeError, "B is given"),
+        (lambda a: fl.linalg.lobpcg(a[:5], start(20, 2)), fl.ShapeError, "a square matrix is needed"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), tol=0), fl.ShapeError, "tol is 0"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), maxiter=0), fl.ShapeError, "maxiter is 0"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), M=np.eye(3)), fl.ShapeError, "M"),
+        (lambda a: fl.linalg.lobpcg(a * np.nan, start(20, 2)), fl.NumericalError, "NaN or Inf"),
+        (
+            lambda a: fl.linalg.lobpcg(a, start(20, 2), memory="2MiB"),
+            fl.BudgetError,
+            "lobpcg: needs at least",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, error, said):
+    with pytest.raises(error, match=said):
+        call(symmetric(20, "f8"))
+
+
+def test_the_plan_counts_what_an_application_costs():
+    a = fl.from_blocks([laplacian(50, 40)])
+    plan = fl.linalg.lobpcg.plan(a, start(2000, 4))
+    assert plan.passes == 32
+    found = fl.linalg.lobpcg(a, start(2000, 4), tol=1e-3)
+    assert plan.bytes_read / plan.passes == pytest.approx(fl.stats().bytes_read / found.applications, rel=0.3)
