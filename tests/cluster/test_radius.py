@@ -131,6 +131,9 @@ def test_a_query_whose_neighbours_do_not_fit_is_refused(tmp_path):
     ):
         fl.radius_neighbors(x[:3], x, 1.0, out=out)
     assert not out.exists()
+    with pytest.raises(fl.BudgetError) as refused:
+        fl.radius_neighbors(x[:3], x, 1.0, memory=least + (16 << 20))
+    assert fl.radius_neighbors(x[:3], x, 1.0, memory=refused.value.least).stored_values == 4_500_000
 
 
 near = fl.radius_neighbors

@@ -151,7 +151,9 @@ void bind_cluster(nb::module_& m) {
   nb::class_<RadiusJob, Job>(m, "RadiusJob")
       .def_prop_ro("stretches", [](const RadiusJob& job) { return job.notes->stretches; })
       .def_prop_ro("again", [](const RadiusJob& job) { return job.notes->again; })
-      .def_prop_ro("pairs", [](const RadiusJob& job) { return job.notes->pairs; });
+      .def_prop_ro("pairs", [](const RadiusJob& job) { return job.notes->pairs; })
+      .def_prop_ro("too_many", [](const RadiusJob& job) { return job.notes->too_many; })
+      .def_prop_ro("room", [](const RadiusJob& job) { return job.notes->room; });
   m.def("check_radius", &check_radius);
   m.def("radius_job", &radius_job, nb::arg("x"), nb::arg("use").none());
   m.def("check_knn", &check_knn);

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import ShapeError
+from .._errors.classes import BudgetError, ShapeError
 from .._resume.openers import operand
 from .._resume.record import seconds_of
 from .._resume.registers import Again, resumable
@@ -25,6 +25,9 @@ from .._sparse_algebra.written import SparseResult
 from .points import neighbour_points
 
 __all__ = ["radius_neighbors"]
+
+
+_ROOM = 85  # bytes of the limit for a neighbour, which waits in 34: half of four fifths is for these
 
 
 class RadiusNeighbors(SparseResult):
@@ -100,6 +103,15 @@ class RadiusNeighbors(SparseResult):
         begun = f", {job.again} begun again" if job.again else ""
         return f"{job.pairs:,.0f} neighbours; {of}{begun}: X is read once for each"
 
+    def _refused(self, job: _core.RadiusJob) -> BudgetError:
+        """Return what is raised of a query whose neighbours have no room, were it all points."""
+        least = self.call.rounded(self.call.memory + _ROOM * (self.shape[1] - job.room))
+        return BudgetError(
+            f"{self.call.who}: row {job.too_many} of Q has more than {job.room:,} neighbours, for which the "
+            f"limit of {_core.format_bytes(self.call.memory)} has room; a smaller radius is needed, or "
+            f"{_core.format_bytes(least)} at most.", least,
+        )  # fmt: skip
+
     def plan(self) -> Plan:
         """Count it on a virtual clock, as if there were few neighbours."""
         job = self._job()
@@ -119,6 +131,8 @@ class RadiusNeighbors(SparseResult):
             builder, place, record = self.begin(stack)
             job = self._job(builder, max(0, _core.resident_bytes() - before))
             done = self.call.run(job)
+            if job.too_many >= 0:
+                raise self._refused(job)
             matrix = self.end(builder, place)
             kept = self.call.record(
                 done, self.what + record.where, f"exact, {self.metric}", max(1, job.stretches),

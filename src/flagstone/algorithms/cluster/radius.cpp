@@ -99,7 +99,11 @@ class Circles {
       ++notes_.stretches;
       const Index tried = end - at;
       if (found_->full()) {
-        length = shorter(at, tried);
+        if (tried == 1) {
+          notes_.too_many = at, notes_.room = found_->capacity();
+          break;
+        }
+        length = shorter(tried);
         ++notes_.again;
         continue;
       }
@@ -135,20 +139,10 @@ class Circles {
   }
 
   /// The same of a stretch that did not fit, by what was looked at until then.
-  Index shorter(Index at, Index tried) const {
-    if (tried == 1) refuse(at);
+  Index shorter(Index tried) const {
     const double pairs = static_cast<double>(found_->capacity()) / std::max(found_->looked_at(), 1.0);
     const double fit = static_cast<double>(found_->capacity()) * 2 / 3 / (pairs * static_cast<double>(points_->extent));
     return std::clamp<Index>(static_cast<Index>(fit), 1, tried / 2);
-  }
-
-  [[noreturn]] void refuse(Index row) const {
-    const auto bytes = static_cast<std::uint64_t>(points_->extent) * FoundPairs::bytes_a_pair;
-    throw BudgetError(std::string(who) + ": row " + std::to_string(row) + " of Q has more than " +
-                          std::to_string(found_->capacity()) +
-                          " neighbours, and the limit has no room for more; a smaller radius is needed, or up to " +
-                          format_bytes(2 * bytes) + " more memory.",
-                      2 * bytes);
   }
 
   void give(Index at, Index end, const RowSink& rows) {

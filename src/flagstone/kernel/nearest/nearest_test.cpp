@@ -185,8 +185,8 @@ TEST(TakeWithin, FindsWhatLiesWithinTheRadius) {
       const Within within{radius, places.data(), found.data(), [&](Index i, Index count) {
                             rows[static_cast<std::size_t>(i)].assign(places.data(), places.data() + count);
                             for (Index l = 0; l < count; ++l)
-                              EXPECT_NEAR(found[l],
-                                          std::sqrt(reference::square_distance(q, i, x, places[l] - 20, d)), 1e-12);
+                              EXPECT_NEAR(found[l], std::sqrt(reference::square_distance(q, i, x, places[l] - 20, d)),
+                                          1e-12);
                           }};
       take_within(Metric::euclidean, queries.points, points.points, {20, self}, half.data(), scores.data(), within);
       for (Index i = 0; i < m; ++i) {
