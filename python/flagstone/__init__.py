@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._array.transactions import transaction
     from ._cluster.kmeans import kmeans
     from ._cluster.knn import knn
+    from ._cluster.radius import radius_neighbors
     from ._cluster.result import KMeansResult, KnnResult
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca
@@ -123,12 +124,12 @@ __all__ = [
     "group_sum", "group_var", "hermitian", "histogram", "isin", "kernel_matrix", "kmeans", "knn",
     "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median", "meshgrid",
     "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "open_raw_csr", "pack",
-    "pca", "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat",
-    "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding",
-    "squeeze", "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline",
-    "to_dask", "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
-    "zeros_like",
+    "pca", "percentile", "planned", "quantile", "radius_neighbors", "read", "rechunk", "reduce", "repair",
+    "repeat", "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by",
+    "spectral_embedding", "squeeze", "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot",
+    "tile", "timeline", "to_dask", "transaction", "transpose", "triangular", "tril", "triu", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
@@ -204,6 +205,7 @@ def _load_matrices() -> dict[str, object]:
 def _load_decompositions() -> dict[str, object]:
     from ._cluster.kmeans import kmeans
     from ._cluster.knn import knn
+    from ._cluster.radius import radius_neighbors
     from ._cluster.result import KMeansResult, KnnResult
     from ._decomposition.pca import pca
     from ._decomposition.result import PcaResult, open_pca

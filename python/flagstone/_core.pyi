@@ -1011,6 +1011,9 @@ class PointsInput:
     ) -> None: ...
 
 class KMeansOptions:
+    minibatch: bool
+    whole: bool
+    met: list[float]
     def __init__(
         self,
         k: int,
@@ -1025,6 +1028,8 @@ class KMeansOptions:
 class KMeansJob(Job):
     @property
     def centres(self) -> NDArray[Any]: ...
+    @property
+    def met(self) -> NDArray[np.float64]: ...
     @property
     def weights(self) -> NDArray[Any]: ...
     @property
@@ -1063,9 +1068,42 @@ class KnnJob(Job):
     @property
     def blocks(self) -> int: ...
 
+class RadiusInput:
+    first: int
+    beside: int
+    def __init__(
+        self,
+        queries: Array,
+        queries_transposed: bool,
+        points: Array,
+        points_transposed: bool,
+        radius: float,
+        metric: str,
+        exclude_self: bool,
+        /,
+    ) -> None: ...
+
+class RadiusJob(Job):
+    @property
+    def stretches(self) -> int: ...
+    @property
+    def again(self) -> int: ...
+    @property
+    def pairs(self) -> float: ...
+    @property
+    def too_many(self) -> int: ...
+    @property
+    def room(self) -> int: ...
+
+def check_radius(x: RadiusInput, /) -> None: ...
+def radius_job(
+    x: RadiusInput, use: Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None] | None
+) -> RadiusJob: ...
 def check_knn(x: KnnInput, /) -> None: ...
 def query_rows(queries: Array, transposed: bool, /) -> int: ...
-def knn_job(x: KnnInput, distances: Array, indices: Array, /) -> KnnJob: ...
+def knn_job(
+    x: KnnInput, distances: Array, indices: Array, checkpoint: Checkpoint | None = None
+) -> KnnJob: ...
 
 class EigshInput:
     @staticmethod

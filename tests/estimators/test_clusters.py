@@ -6,6 +6,7 @@ import copy
 import pickle
 
 import numpy as np
+import pytest
 import sklearn.cluster
 import sklearn.neighbors
 from sklearn.model_selection import GridSearchCV
@@ -57,3 +58,31 @@ def test_pipelines_and_searches_take_them():
     found = GridSearchCV(KMeans(), {"n_clusters": [2, 6]}, cv=3).fit(x)
     assert found.best_params_["n_clusters"] == 6
     assert list(KMeans(2).fit(x).get_feature_names_out()) == ["kmeans0", "kmeans1"]
+
+
+def test_graphs_of_neighbours_are_those_of_scikit_learn(tmp_path):
+    x = np.random.default_rng(5).standard_normal((400, 4))
+    ours, other = (
+        NearestNeighbors(4, radius=0.9).fit(x),
+        sklearn.neighbors.NearestNeighbors(n_neighbors=4, radius=0.9),
+    )
+    other.fit(x)
+    for name in ("kneighbors_graph", "radius_neighbors_graph"):
+        for queries in (None, x[:30] + 0.1):
+            for mode in ("connectivity", "distance"):
+                made, expected = (getattr(one, name)(queries, mode=mode) for one in (ours, other))
+                assert abs(made - expected).max() < 1e-12
+                assert made.nnz == expected.nnz
+    distances, indices = ours.radius_neighbors(x[:30] + 0.1, sort_results=True)
+    expected = other.radius_neighbors(x[:30] + 0.1, sort_results=True)
+    for row in range(30):
+        assert (indices[row] == expected[1][row]).all()
+        assert np.allclose(distances[row], expected[0][row], rtol=1e-12)
+    stored = fl.from_numpy(x, str(tmp_path / "x.zarr"))
+    on_disk = NearestNeighbors(4, radius=0.9).fit(stored)
+    for name in ("kneighbors_graph", "radius_neighbors_graph"):
+        assert (getattr(on_disk, name)().to_scipy() != getattr(ours, name)()).nnz == 0
+    with pytest.raises(TypeError, match="radius_neighbors_graph"):
+        on_disk.radius_neighbors()
+    with pytest.raises(ValueError, match="mode is 'ones'"):
+        ours.kneighbors_graph(mode="ones")

@@ -9,12 +9,11 @@ import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import ShapeError
 from .._output.parts import Part, PartsPlace
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .points import dense_points, whole_number
+from .points import neighbour_points, whole_number
 from .result import KnnResult
 
 __all__ = ["knn"]
@@ -29,11 +28,7 @@ class Knn(Routine[KnnResult]):
         call = Call("knn", memory)
         self.k = whole_number("knn", "k", k)
         check_flags("knn", exclude_self=exclude_self)
-        if exclude_self and X is not None:
-            raise ShapeError("knn: exclude_self is for Q with itself; leave X out, or exclude_self.")
-        self.queries = dense_points(call, Q, "Q")
-        self.points = self.queries if X is None else dense_points(call, X)
-        q, x = self.queries, self.points
+        q, x = self.queries, self.points = neighbour_points(call, Q, X, exclude_self)
         self.input = _core.KnnInput(
             q.core, q.transposed, x.core, x.transposed, self.k, metric, bool(exclude_self)
         )

@@ -20,7 +20,15 @@ from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
 
-__all__ = ["Points", "centers_of", "dense_points", "points_of", "weights_of", "whole_number"]
+__all__ = [
+    "Points",
+    "centers_of",
+    "dense_points",
+    "neighbour_points",
+    "points_of",
+    "weights_of",
+    "whole_number",
+]
 
 
 @dataclass
@@ -102,6 +110,14 @@ def dense_points(call: Call, X: Any, name: str = "X") -> Operand:
         given = np.asarray(unmasked(call.who, given))
     _check(call, given, name)
     return Operand.matrix(call, given, name)
+
+
+def neighbour_points(call: Call, Q: Any, X: Any, exclude_self: bool) -> tuple[Operand, Operand]:
+    """Return queries and the points that they choose from: without X the queries themselves."""
+    if exclude_self and X is not None:
+        raise ShapeError(f"{call.who}: exclude_self is for Q with itself; leave X out, or exclude_self.")
+    queries = dense_points(call, Q, "Q")
+    return queries, queries if X is None else dense_points(call, X)
 
 
 def _check(call: Call, given: Any, name: str) -> None:

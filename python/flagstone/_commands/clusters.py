@@ -8,11 +8,14 @@ from typing import Any
 import click
 import numpy as np
 
+from .._array.array import Array
 from .._cluster.kmeans import kmeans as run_kmeans
 from .._cluster.knn import knn as run_knn
+from .._cluster.radius import radius_neighbors
 from .._cluster.result import KMeansResult, KnnResult
-from .._runtime.plan import comparison
+from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
+from .._sparse.array import SparseArray
 from .options import bar, command_runtime, common_options, open_operand, print_json
 from .routines import check_new
 
@@ -102,6 +105,7 @@ def _nearest(centers: Any, j: int) -> str:
 @click.argument("q", metavar="Q")
 @click.argument("x", metavar="[X]", required=False)
 @click.option("-k", "k", type=int, default=10, show_default=True, help="Neighbours.")
+@click.option("--radius", type=float, help="All neighbours within it instead of the nearest, as a matrix.")
 @click.option("-o", "--out", help="Zarr group for distances and indices.")
 @click.option("--key", help="Member of a group or a file.")
 @click.option(
@@ -111,25 +115,30 @@ def _nearest(centers: Any, j: int) -> str:
 @click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def knn(
-    q: str, x: str | None, k: int, out: str | None, key: str | None, overwrite: bool, memory: int | None,
-    scratch_directory: str | None, only_plan: bool, as_json: bool, **options: Any,
+    q: str, x: str | None, k: int, radius: float | None, out: str | None, key: str | None, overwrite: bool,
+    memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Exact nearest points in X of each row of Q; without X, in Q itself."""
+    """Exact nearest points in X of each row of Q, or all within a radius; without X, in Q itself."""
     if out is not None:
         check_new("knn", out, overwrite or only_plan)
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         queries = open_operand(q, key, as_json)
         points = None if x is None else open_operand(x, key, as_json)
         given = options | {"out": out}
-        plan = run_knn.plan(queries, points, k, **given)
+        function: Any = run_knn if radius is None else radius_neighbors
+        asked: Any = k if radius is None else radius
+        plan = function.plan(queries, points, asked, **given)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         if not as_json:
             click.echo(str(plan))
         with bar(runtime, "knn", plan, as_json):
-            found = run_knn(queries, points, k, **given)
+            found = function(queries, points, asked, **given)
         done = stats()
+        if radius is not None:
+            _tell_radius(found, out, plan, as_json)
+            return
         rows, table = _neighbours(found)
         if as_json:
             told = {"rows_looked_at": rows, "median_distance": [float(one) for one in table[1]]}
@@ -143,11 +152,35 @@ def knn(
             click.echo(f"Wrote {out} (from {Path(q).name}).")
 
 
+def _stretches(m: int) -> list[tuple[int, int]]:
+    """Return some stretches of rows, spread over all: where each begins, and its rows."""
+    pieces = 8
+    length = min(m, _SAMPLE) // pieces or 1
+    return [(start, length) for start in sorted({min(i * m // pieces, m - length) for i in range(pieces)})]
+
+
 def _neighbours(found: KnnResult) -> tuple[int, Any]:
     """Return quantiles of the distance of each neighbour over some stretches of rows."""
     m = found.distances.shape[0]
-    pieces = 8
-    length = min(m, _SAMPLE) // pieces or 1
-    starts = sorted({min(i * m // pieces, m - length) for i in range(pieces)})
-    looked = np.concatenate([np.asarray(found.distances[s : s + length]) for s in starts])
+    looked = np.concatenate([np.asarray(found.distances[s : s + c]) for s, c in _stretches(m)])
     return len(looked), np.quantile(looked, [0.1, 0.5, 0.9], axis=0)
+
+
+def _tell_radius(found: SparseArray, out: str | None, plan: Plan, as_json: bool) -> None:
+    """Print how many neighbours the rows have, by the pointers of some stretches of them."""
+    m, n = found.shape
+    done, stored = stats(), found.stored_values
+    pointers = Array(found.operand().matrix.indptr)
+    counts = np.concatenate([np.diff(np.asarray(pointers[s : s + c + 1])) for s, c in _stretches(m)])
+    quantiles = np.quantile(counts, [0, 0.1, 0.5, 0.9, 1])
+    if as_json:
+        told = {"neighbours": stored, "rows_looked_at": len(counts), "median_neighbours": float(quantiles[2])}
+        print_json({"out": out, **told, "plan": plan.as_dict(), "stats": done.as_dict()})
+        return
+    click.echo(f"{done.what}\n{comparison(plan, done)}")
+    click.echo(f"{stored:,} neighbours: {stored / m:,.1f} a row, {stored / m / n:.3%} of all pairs")
+    click.echo(f"of {len(counts):,} rows spread over Q:")
+    click.echo(" ".join(f"{name:>11}" for name in ("fewest", "10 %", "median", "90 %", "most")))
+    click.echo(" ".join(f"{count:>11,.0f}" for count in quantiles))
+    if out is not None:
+        click.echo(f"Wrote {out}.")

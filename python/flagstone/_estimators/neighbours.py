@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .._array.array import Array
 from .._cluster.knn import knn
+from .._cluster.radius import radius_neighbors
+from .._runtime.call import Call
+from .._sparse.array import SparseArray
+from .._sparse.builder import from_blocks
+from .._sparse.row_blocks import row_blocks
 from .base import Estimator
 from .validation import feature_names, points, same_features
 
 __all__ = ["NearestNeighbors"]
+
+_ENTRIES = 1 << 18  # of a graph that are handled at a time
 
 
 class NearestNeighbors(Estimator):
@@ -21,6 +29,8 @@ class NearestNeighbors(Estimator):
     ----------
     n_neighbors : int
         Neighbours of each query.
+    radius : float
+        Of `radius_neighbors`: distances of at most that; of "inner" products of at least that.
     metric : {"euclidean", "cosine", "inner"}
         As in `flagstone.knn`.
     memory, scratch : optional
@@ -35,10 +45,11 @@ class NearestNeighbors(Estimator):
     __module__ = "flagstone.estimators"
 
     def __init__(
-        self, n_neighbors: int = 5, *, metric: str = "euclidean", memory: int | str | None = None,
-        scratch: Any = None,
+        self, n_neighbors: int = 5, *, radius: float = 1.0, metric: str = "euclidean",
+        memory: int | str | None = None, scratch: Any = None,
     ) -> None:  # fmt: skip
-        self.n_neighbors, self.metric, self.memory, self.scratch = n_neighbors, metric, memory, scratch
+        self.n_neighbors, self.radius, self.metric = n_neighbors, radius, metric
+        self.memory, self.scratch = memory, scratch
 
     def fit(self, X: Any, y: Any = None) -> NearestNeighbors:
         """Keep the points.
@@ -83,6 +94,12 @@ class NearestNeighbors(Estimator):
         -----
         Reads the queries once and the points once for each block of queries in memory; 2 m n d flops.
         """
+        given, found = self._nearest(X, n_neighbors)
+        distances, indices = (_like(given, part) for part in found)
+        return (distances, indices) if return_distance else indices
+
+    def _nearest(self, X: Any, n_neighbors: int | None) -> tuple[Any, Any]:
+        """Return the queries as they were looked at, and what knn found."""
         self._fitted()
         who = type(self).__name__
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -94,17 +111,152 @@ class NearestNeighbors(Estimator):
                 f"{who}: Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = "
                 f"{most}; give a number from 1 to that."
             )
-        given = self._points
-        if X is not None:
-            given = points(who, X)
-            same_features(who, X, given, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        given = self._queries(X)
         with self._runtime():
             if X is None:
-                found = knn(given, None, int(k), metric=self.metric, exclude_self=True)
-            else:
-                found = knn(given, self._points, int(k), metric=self.metric)
-        distances, indices = (_like(given, part) for part in found)
+                return given, knn(given, None, int(k), metric=self.metric, exclude_self=True)
+            return given, knn(given, self._points, int(k), metric=self.metric)
+
+    def _queries(self, X: Any) -> Any:
+        if X is None:
+            return self._points
+        who = type(self).__name__
+        given = points(who, X)
+        same_features(who, X, given, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return given
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> Any:
+        """Return the nearest points of `fit` as a matrix: a row a query, a column a point.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, m x d, optional
+            Queries; default: the points of `fit`, none of which is its own neighbour.
+        n_neighbors : int, optional
+            Default: that of the estimator.
+        mode : {"connectivity", "distance"}
+            Ones, or distances.
+
+        Returns
+        -------
+        SparseArray or SciPy CSR matrix, m x n
+            float64; SciPy's of queries in memory.
+
+        Notes
+        -----
+        As `kneighbors`, whose results lie in scratch meanwhile, and one read of those.
+        """
+        who = type(self).__name__
+        _check_mode(who, mode)
+        given, found = self._nearest(X, n_neighbors)
+        with self._runtime():
+            graph = from_blocks(_rows_of(found, self.n_samples_fit_, mode), dtype=np.float64)
+        return graph.to_scipy() if isinstance(given, np.ndarray) else graph
+
+    def radius_neighbors_graph(
+        self, X: Any = None, radius: float | None = None, mode: str = "connectivity"
+    ) -> Any:
+        """Return all points of `fit` within a radius as a matrix: a row a query, a column a point.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, m x d, optional
+            Queries; default: the points of `fit`, none of which is its own neighbour.
+        radius : float, optional
+            Default: that of the estimator.
+        mode : {"connectivity", "distance"}
+            Ones, or distances.
+
+        Returns
+        -------
+        SparseArray or SciPy CSR matrix, m x n
+            float64; SciPy's of queries in memory. May exceed memory where the queries do.
+
+        Notes
+        -----
+        As `flagstone.radius_neighbors`: X is read once for each stretch of queries; 2 m n d flops.
+        """
+        self._fitted()
+        _check_mode(type(self).__name__, mode)
+        given, graph = self._queries(X), self._within(X, radius)
+        if mode == "connectivity":
+            with self._runtime():
+                graph = from_blocks(_ones(graph), dtype=np.float64)
+        return graph.to_scipy() if isinstance(given, np.ndarray) else graph
+
+    def radius_neighbors(
+        self, X: Any = None, radius: float | None = None, return_distance: bool = True,
+        sort_results: bool = False,
+    ) -> Any:  # fmt: skip
+        """Return all points of `fit` within a radius.
+
+        Parameters
+        ----------
+        X : ndarray, m x d, optional
+            Queries in memory; default: the points of `fit`, none of which is its own neighbour.
+        radius : float, optional
+            Default: that of the estimator.
+        return_distance : bool
+            Return distances too.
+        sort_results : bool
+            The nearest first; default: by index.
+
+        Returns
+        -------
+        distances, indices : ndarray of m ndarrays
+            Without `return_distance` the indices alone.
+
+        Raises
+        ------
+        TypeError
+            The queries are not in memory; `radius_neighbors_graph` returns a matrix that need not be.
+        """
+        self._fitted()
+        given = self._queries(X)
+        if not isinstance(given, np.ndarray):
+            raise TypeError(
+                f"{type(self).__name__}: the queries are no ndarray, and lists of neighbours stay in memory; "
+                'call radius_neighbors_graph(mode="distance"), whose matrix may exceed it.'
+            )
+        found = self._within(X, radius).to_scipy()
+        distances, indices = np.empty(len(given), object), np.empty(len(given), object)
+        sign = -1 if self.metric == "inner" else 1
+        for row, (low, high) in enumerate(zip(found.indptr[:-1], found.indptr[1:], strict=True)):
+            values, places = found.data[low:high], found.indices[low:high].astype(np.int64)
+            order = np.argsort(sign * values, kind="stable") if sort_results else slice(None)
+            distances[row], indices[row] = values[order], places[order]
         return (distances, indices) if return_distance else indices
+
+    def _within(self, X: Any, radius: float | None) -> SparseArray:
+        given, within = self._queries(X), self.radius if radius is None else radius
+        with self._runtime():
+            if X is None:
+                return radius_neighbors(given, None, within, metric=self.metric, exclude_self=True)
+            return radius_neighbors(given, self._points, within, metric=self.metric)
+
+
+def _check_mode(who: str, mode: str) -> None:
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(f"{who}: mode is {mode!r}; choose 'connectivity' or 'distance'.")
+
+
+def _rows_of(found: Any, cols: int, mode: str) -> Iterator[Any]:
+    """Yield stretches of rows of a graph of nearest neighbours."""
+    rows, k = found.indices.shape
+    step = max(1, _ENTRIES // k)
+    for first in range(0, rows, step):
+        part = np.s_[first : min(first + step, rows)]
+        columns = np.asarray(found.indices[part]).ravel()
+        values = np.ones(columns.size) if mode == "connectivity" else np.asarray(found.distances[part])
+        yield values.ravel(), columns, np.arange(0, columns.size + 1, k), cols
+
+
+def _ones(graph: SparseArray) -> Iterator[Any]:
+    """Yield stretches of rows of a graph, its values ones."""
+    for _, pointers, columns, values in row_blocks(Call("radius_neighbors_graph"), graph):
+        yield np.ones(len(values)), columns, pointers, graph.shape[1]
 
 
 def _like(given: Any, found: Array) -> Any:

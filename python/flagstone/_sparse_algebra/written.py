@@ -137,8 +137,13 @@ class SparseResult(Streaming[SparseArray]):
             self.note,
         )  # fmt: skip
 
-    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> SparseArray:
-        """Write the rows."""
+    @property
+    def seconds(self) -> float:
+        """Return about how long it takes: only for what is worth a record."""
+        return seconds_of(40 * self.flops, 4 * (self.read_bytes + self.bound * self.dtype.itemsize))
+
+    def begin(self, stack: contextlib.ExitStack) -> tuple[CsrBuilder, scratch.Result | None, Record]:
+        """Open the result, which `stack` undoes, with the rows that a dead process noted."""
         call, place, record = self.call, None, UNRECORDED
         if self.out is None:
             directory = scratch.prepare(call.runtime.scratch)
@@ -148,8 +153,7 @@ class SparseResult(Streaming[SparseArray]):
                 quota.counting(call.who, directory, call.runtime.scratch_quota, Path(place.path))
             )
         elif self.operation:
-            seconds = seconds_of(40 * self.flops, 4 * (self.read_bytes + self.bound * self.dtype.itemsize))
-            record = Record(self.operation, self.arguments, seconds, call.runtime)
+            record = Record(self.operation, self.arguments, self.seconds, call.runtime)
         target = os.fspath(self.out) if place is None else place.path
         builder = CsrBuilder(
             call, target, self.shape[1], self.dtype, True, record=record, beside=self.beside,
@@ -159,15 +163,25 @@ class SparseResult(Streaming[SparseArray]):
         stack.enter_context(whole_or_nothing(builder))
         stack.enter_context(record.kept(builder))
         self.fixed = builder.bytes
+        return builder, place, record
+
+    def end(self, builder: CsrBuilder, place: scratch.Result | None) -> SparseArray:
+        """Make the result appear, whose rows were all written."""
+        if builder.rows != self.shape[0]:
+            raise AssertionError(f"{self.call.who}: {builder.rows} of {self.shape[0]} rows were made")
+        matrix = builder.publish()
+        if place is not None:
+            place.tie(matrix)
+        return matrix
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> SparseArray:
+        """Write the rows."""
+        builder, place, record = self.begin(stack)
         # On this thread: what NumPy frees on another one stays in that thread's arena, which nobody trims.
         for pointers, columns, values in self.rows(builder.held):
             builder.append(pointers, columns.astype(np.int64, copy=False), values)
             builder.offer(builder.rows / max(1, self.shape[0]))
-        if builder.rows != self.shape[0]:
-            raise AssertionError(f"{call.who}: {builder.rows} of {self.shape[0]} rows were made")
-        matrix = builder.publish()
-        if place is not None:
-            place.tie(matrix)
+        matrix = self.end(builder, place)
         moved.bytes_read, moved.bytes_written, moved.where = (
             self.read_bytes,
             matrix.stored_bytes,

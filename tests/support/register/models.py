@@ -118,9 +118,21 @@ def knn(kind):
     return lambda: fl.knn(queries, points, 4, out="neighbours.zarr")
 
 
-@entry("plans of clusters", "{}.plan", variants=("kmeans", "knn"))
+@entry("radius_neighbors", "radius_neighbors", variants=("points", "itself"))
+def radius_neighbors(kind):
+    queries = fl.open("short.npy")
+    points = fl.open("tall.npy") if kind == "points" else None
+    queries = queries[:500] if kind == "points" else queries
+    first = np.asarray(queries[:2], float)
+    near = 0.6 * float(np.linalg.norm(first[0] - first[1]))
+    return lambda: fl.radius_neighbors(queries, points, near, out="near.zarr")
+
+
+@entry("plans of clusters", "{}.plan", variants=("kmeans", "knn", "radius_neighbors"))
 def plans_of_clusters(name):
     x = fl.open("tall.npy")
+    if name == "radius_neighbors":
+        return lambda: fl.radius_neighbors.plan(x, None, 3)
     return lambda: fl.kmeans.plan(x, 5) if name == "kmeans" else fl.knn.plan(x, None, 3)
 
 
@@ -142,8 +154,12 @@ def model(name):
 
 
 @entry("a model of neighbours", "estimators.NearestNeighbors", "estimators.NearestNeighbors.{}",
-       variants=("fit", "kneighbors"))  # fmt: skip
+       variants=("fit", "kneighbors", "kneighbors_graph", "radius_neighbors",
+                 "radius_neighbors_graph"))  # fmt: skip
 def neighbours(name):
     x = fl.open("short.npy")
-    made = estimators.NearestNeighbors(3)
-    return (lambda: made.fit(x)) if name == "fit" else lambda: made.fit(x).kneighbors(x[:500])
+    made = estimators.NearestNeighbors(3, radius=0.1)
+    if name == "fit":
+        return lambda: made.fit(x)
+    queries = np.asarray(x[:50]) if name == "radius_neighbors" else x[:500]
+    return lambda: getattr(made.fit(x), name)(queries)

@@ -31,6 +31,26 @@ kernel::Points PanelPieces::load(const Tile& stored, Index at, Index n, const do
   return points;
 }
 
+double panel_bytes(const DensePanels& panels) {
+  const Region region = panels.region(0);
+  return static_cast<double>(count(region.box.shape)) * static_cast<double>(size_of(region.array.dtype()));
+}
+
+void find_shift(Graph& graph, const std::shared_ptr<const DensePanels>& points, const Asked& asked,
+                const Array& shift) {
+  constexpr Index enough = 1024;
+  const PanelPieces pieces{points, 0, 1, false, asked};
+  graph.await({read(points->region(0)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
+    const std::vector<double> zero(static_cast<std::size_t>(points->side), 0.0);
+    double* to = numbers(shift);
+    const Index rows = std::min(pieces.rows(), enough);
+    for (Index i = 0; i < rows; ++i) {
+      const kernel::Points point = pieces.load(tiles[0], i, 1, zero.data(), tiles[1].data);
+      for (Index l = 0; l < point.d; ++l) to[l] += point.exact[l] / static_cast<double>(rows);
+    }
+  });
+}
+
 namespace {
 
 constexpr double bytes_of_value = 40;  // converting, rounding, distances and sums, as the bytes copied meanwhile
@@ -152,8 +172,7 @@ class DenseSource final : public Source {
   }
 
   void assign(Graph& graph, const Assignment& pass) const override {
-    for (Index i = 0; i < panels; ++i) {
-      const Index p = pass.backwards ? panels - 1 - i : i;
+    for (const Index p : order_of(pass, panels)) {
       TaskSpec task;
       task.name = "kmeans_assign";
       auto value = begin(task, p, pass.centres->k());
@@ -166,6 +185,10 @@ class DenseSource final : public Source {
         value->at.farthest = add(task, write({pass.farthest, {{p, 0}, {1, pass.farthest.shape()[1]}}}));
       finish(graph, task, Kernel::assign_points, std::move(value));
     }
+  }
+
+  void fetch(Graph& graph, const std::vector<Index>& wanted) const override {
+    for (const Index p : wanted) add_fetch(graph, {read(panels_->region(p))});
   }
 
   void draw(Graph& graph, const Drawing& pass) const override {

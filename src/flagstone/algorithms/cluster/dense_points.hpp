@@ -32,6 +32,11 @@ struct PanelPieces {
     for (Index at = 0; at < rows(); at += piece) use(at, load(stored, at, std::min(piece, rows() - at), shift, memory));
   }
 };
+/// Bytes of the tile of one panel.
+double panel_bytes(const DensePanels& panels);
+/// shift (1 x d float64 in memory) := near the mean of the points, that of the first of them. What is bad is found
+/// where it is compared.
+void find_shift(Graph& graph, const std::shared_ptr<const DensePanels>& points, const Asked& asked, const Array& shift);
 /// Rows of a piece that has `scores` scores a row: about a MiB.
 Index piece_rows(const DensePanels& x, Index scores);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flagstone/algorithms/cluster/lloyd.hpp"
+#include "flagstone/algorithms/cluster/minibatch.hpp"
 #include "flagstone/algorithms/cluster/seeding.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/error.hpp"
@@ -53,6 +54,17 @@ void write_labels(Graph& graph, const PointsInput& x, const Source& points, cons
   write_from_memory(graph, held, out);
 }
 
+Progress moved(Graph& graph, const Source& points, const Array& centres, const KMeansOptions& options,
+               const LloydOptions& lloyds, Stages& stages, KMeansResult& result) {
+  if (!options.minibatch) return lloyd(graph, points, centres, lloyds, stages);
+  const Array met = graph.allocate({1, options.k}, Dtype::float64);
+  if (!graph.planning()) std::copy(options.met.begin(), options.met.end(), numbers(met));
+  const MinibatchOptions batches{lloyds, options.seed, options.whole};
+  Progress progress = minibatches(graph, points, centres, met, batches, stages);
+  if (!graph.planning()) result.met.assign(numbers(met), numbers(met) + options.k);
+  return progress;
+}
+
 void fill(const Progress& progress, const Array& centres, bool planning, KMeansResult& result) {
   result.iterations = progress.iteration, result.converged = progress.converged;
   if (planning) return;
@@ -96,7 +108,7 @@ void kmeans(Graph& graph, const PointsInput& x, const KMeansOptions& options, co
         return seeds(graph, x, *points, options.k, init_from_name(options.init), options.seed);
       },
       static_cast<double>(before) / static_cast<double>(before + planned_iterations(lloyds) + 1));
-  Progress progress = lloyd(graph, *points, centres, lloyds, stages);
+  Progress progress = moved(graph, *points, centres, options, lloyds, stages, result);
   if (options.labels)
     write_labels(graph, x, *points, centres, out, progress);
   else

@@ -17,6 +17,9 @@ struct KMeansOptions {
   Index iterations = 300;
   double tol = 1e-4;
   std::uint64_t seed = 0;
+  bool minibatch = false;                  // centres move after each batch of points
+  bool whole = false;                      // all points are one batch
+  std::vector<double> met;                 // of minibatch: weights that the centres have met before; empty: none
   bool labels = true;                      // one more pass, and what belongs to the centres that are returned
   std::shared_ptr<Checkpoint> checkpoint;  // where the state is saved between two iterations
 };
@@ -24,6 +27,7 @@ struct KMeansOptions {
 struct KMeansResult {
   std::vector<double> centres;  // k x d
   std::vector<double> weights;  // of the points of each
+  std::vector<double> met;      // of minibatch: of all points that each centre has met
   double inertia = 0, decided = 0;
   Index iterations = 0;
   bool converged = false;

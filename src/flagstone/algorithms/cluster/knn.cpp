@@ -8,12 +8,14 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::cluster {
 namespace {
 
 constexpr Index most_queries = 1024, least_queries = 64;  // of a task: enough for gemm's rate
 constexpr Index enough_tasks = 8;                         // side by side, where there are few queries
+constexpr double long_flops = 2e12;                       // of a run that has a record
 constexpr double bytes_of_value = 40;                     // converting and rounding, as the bytes copied meanwhile
 
 /// One panel of queries against one of points, as the value of a call.
@@ -85,74 +87,88 @@ class Searches {
         shift_(graph.allocate({1, points_->side}, Dtype::float64)) {}
 
   void add(KnnNotes& notes) {
-    if (x_.metric == kernel::Metric::euclidean) find_shift();
-    if (itself_) return add_pairs(notes);
-    const Index panels = queries_->count(), most = block(), blocks = ceil_div(panels, most);
-    const Index each = ceil_div(panels, blocks);
+    Stages stages(graph_, x_.checkpoint);
+    FinishedTiles distances(stages, distances_, {queries_->step, x_.k}, "distances"),
+        indices(stages, indices_, {queries_->step, x_.k}, "indices");
+    if (x_.metric == kernel::Metric::euclidean) find_shift(graph_, points_, asked_of_points(), shift_);
+    const Index panels = queries_->count();
+    Index first = 0;  // blocks end in order
+    while (first < panels && distances.holds(lists(first)) && indices.holds(lists(first))) ++first;
+    const Index blocks = ceil_div(panels - first, block()), each = blocks > 0 ? ceil_div(panels - first, blocks) : 0;
     notes.blocks = blocks;
+    begun_.assign(static_cast<std::size_t>(panels), false);
     graph_.trust_order(true);
-    for (Index b = 0; b < blocks; ++b)
-      for (Index i = 0; i < points_->count(); ++i)  // there and back: what was read last is read first
-        for (Index q = b * each; q < std::min(panels, (b + 1) * each); ++q)
-          add(q, b % 2 == 0 ? i : points_->count() - 1 - i, i);
+    for (Index b = 0; b < blocks; ++b) {
+      const Index from = first + b * each, end = std::min(panels, from + each);
+      if (itself_)
+        add_pairs(first, from, end);
+      else
+        add_block(from, end, b % 2 == 1);
+      for (Index q = from; q < end; ++q) distances.finish(lists(q)), indices.finish(lists(q));
+      if (b + 1 < blocks) stages.offer(static_cast<double>(end) / static_cast<double>(panels));
+    }
     graph_.barrier();
     graph_.trust_order(false);
   }
 
  private:
-  /// Of points with themselves each pair of panels once: it serves the lists of both. Panels of a block stay while
-  /// those from there on stream past; lists of one are complete when the last panel has passed it.
-  void add_pairs(KnnNotes& notes) {
-    const Index panels = queries_->count(), blocks = ceil_div(panels, block()), each = ceil_div(panels, blocks);
-    notes.blocks = blocks;
-    graph_.trust_order(true);
-    for (Index b = 0; b < blocks; ++b)
-      for (Index p = b * each; p < panels; ++p)
-        for (Index q = b * each; q < std::min(p + 1, (b + 1) * each); ++q) add_pair(q, p);
-    graph_.barrier();
-    graph_.trust_order(false);
+  Box lists(Index panel) const { return {{queries_->first(panel), 0}, {queries_->length(panel), x_.k}}; }
+
+  /// There and back: what was read last is read first.
+  void add_block(Index from, Index end, bool backwards) {
+    const Index count = points_->count();
+    for (Index i = 0; i < count; ++i)
+      for (Index q = from; q < end; ++q) add(q, backwards ? count - 1 - i : i, i == count - 1);
   }
 
-  /// q <= p. Lists begin when they meet panel 0, and are complete behind the last one.
+  /// Of points with themselves each pair of panels once: it serves the lists of both. Panels of a block stay while
+  /// those from there on stream past; lists of one are complete when the last panel has passed it. Panels before
+  /// `first` are complete, and serve those of the block.
+  void add_pairs(Index first, Index from, Index end) {
+    for (Index p = 0; p < first; ++p)
+      for (Index q = from; q < end; ++q) add(q, p, false);
+    for (Index p = from; p < queries_->count(); ++p)
+      for (Index q = from; q < std::min(p + 1, end); ++q) add_pair(q, p);
+  }
+
+  /// Whether nothing has met the lists of a panel yet; something has, from now on.
+  bool begins(Index panel) {
+    const bool first = !begun_[static_cast<std::size_t>(panel)];
+    begun_[static_cast<std::size_t>(panel)] = true;
+    return first;
+  }
+
+  /// q <= p. Lists are complete behind the last one.
   void add_pair(Index q, Index p) {
     const std::shared_ptr<Search> search = value(q, p);
-    const bool pair = q != p;
-    search->first = q == 0 && p == 0, search->last = p == points_->count() - 1;
-    search->turned = pair, search->turned_first = pair && q == 0;
+    search->first = begins(q), search->last = p == points_->count() - 1;
+    search->turned = q != p, search->turned_first = search->turned && begins(p);
     TaskSpec task = begin(*search, q, p, search->first, search->last);
-    if (pair)
+    if (search->turned)
       for (const Array& array : {distances_, indices_}) {
         const Region region{array, {{points_->first(p), 0}, {points_->length(p), x_.k}}};
-        task.accesses.push_back(again(q == 0 ? write(region) : update(region)));
+        task.accesses.push_back(again(search->turned_first ? write(region) : update(region)));
       }
     finish(task, search, q, p);
-  }
-
-  /// Near the mean of the points: that of the first of them. What is bad is found where it is compared.
-  void find_shift() {
-    const PanelPieces pieces{points_, 0, 1, false, asked_of_points()};
-    graph_.await({read(points_->region(0)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
-      const std::vector<double> zero(static_cast<std::size_t>(points_->side), 0.0);
-      double* shift = numbers(shift_);
-      const Index rows = std::min<Index>(pieces.rows(), most_queries);
-      for (Index i = 0; i < rows; ++i) {
-        const kernel::Points point = pieces.load(tiles[0], i, 1, zero.data(), tiles[1].data);
-        for (Index l = 0; l < point.d; ++l) shift[l] += point.exact[l] / static_cast<double>(rows);
-      }
-    });
   }
 
   /// Panels of queries that stay while the points stream past.
   Index block() const {
     const std::shared_ptr<Search> search = value(0, 0);
-    const auto bytes = [](const Region& region) {
-      return static_cast<double>(count(region.box.shape)) * static_cast<double>(size_of(region.array.dtype()));
-    };
     const double beside = static_cast<double>(graph_.workers()) * static_cast<double>(search->scratch_bytes()) +
-                          3 * bytes(points_->region(0));
-    const double each = bytes(queries_->region(0)) + 16.0 * static_cast<double>(queries_->step * x_.k);
+                          3 * panel_bytes(*points_);
+    const double each = panel_bytes(*queries_) + 16.0 * static_cast<double>(queries_->step * x_.k);
     const double room = 0.8 * static_cast<double>(graph_.budget()) - beside;
-    return std::max<Index>(1, static_cast<Index>(room / each));
+    return std::clamp<Index>(static_cast<Index>(room / each), 1, most_of_block());
+  }
+
+  /// Blocks of what takes long end now and then, so that a killed run goes on behind the last one: a panel of points is
+  /// multiplied with 8,192 queries for each time that it is read, which takes fifty times as long as reading it.
+  Index most_of_block() const {
+    const double flops = 2.0 * static_cast<double>(queries_->extent) * static_cast<double>(points_->extent) *
+                         static_cast<double>(points_->side);
+    const Index panels = queries_->count();
+    return flops < long_flops ? panels : std::max(ceil_div(panels, Index{8}), ceil_div(Index{8192}, queries_->step));
   }
 
   Asked asked_of_points() const { return {"knn", itself_ ? "Q" : "X"}; }
@@ -161,16 +177,14 @@ class Searches {
     auto made = std::make_shared<Search>();
     const bool unit = x_.metric == kernel::Metric::cosine;
     made->queries = {queries_, q, queries_->step, unit, {"knn", "Q"}};
-    const Index piece = 12 * points_->side < 2048 ? 512 : 256;
-    made->points = {points_, p, std::min(points_->step, piece), unit, asked_of_points()};
+    made->points = {points_, p, rows_at_a_time(*points_), unit, asked_of_points()};
     made->metric = x_.metric, made->self = x_.exclude_self;
     return made;
   }
 
-  /// `turn`: how many panels of points these queries have seen.
-  void add(Index q, Index p, Index turn) {
+  void add(Index q, Index p, bool last) {
     const std::shared_ptr<Search> search = value(q, p);
-    search->first = turn == 0, search->last = turn == points_->count() - 1;
+    search->first = begins(q), search->last = last;
     TaskSpec task = begin(*search, q, p, search->first, search->last);
     finish(task, search, q, p);
   }
@@ -206,15 +220,21 @@ class Searches {
   bool itself_;
   std::shared_ptr<const DensePanels> points_;
   Array shift_;
+  std::vector<bool> begun_;  // lists of panels
 };
 
 }  // namespace
 
-kernel::Metric metric_from_name(const std::string& name) {
+kernel::Metric metric_from_name(const std::string& who, const std::string& name) {
   constexpr std::array names = {"euclidean", "cosine", "inner"};
   const auto* found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) throw ShapeError("knn: metric is '" + name + "'; choose 'euclidean', 'cosine' or 'inner'.");
+  if (found == names.end())
+    throw ShapeError(who + ": metric is '" + name + "'; choose 'euclidean', 'cosine' or 'inner'.");
   return static_cast<kernel::Metric>(found - names.begin());
+}
+
+Index rows_at_a_time(const DensePanels& points) {
+  return std::min<Index>(points.step, 12 * points.side < 2048 ? 512 : 256);
 }
 
 Index query_rows(const Array& queries, bool transposed) {
@@ -228,16 +248,20 @@ Index query_rows(const Array& queries, bool transposed) {
   return std::max<Index>(1, rows);
 }
 
-void check_knn(const KnnInput& x) {
+void check_points(const std::string& who, const KnnInput& x) {
   const Array &q = x.queries, &p = x.points;
   if (q.ndim() != 2 || p.ndim() != 2 || is_complex(q.dtype()) || is_complex(p.dtype()))
-    throw ShapeError("knn: Q is " + to_string(q.shape()) + " " + std::string(name_of(q.dtype())) + " and X " +
+    throw ShapeError(who + ": Q is " + to_string(q.shape()) + " " + std::string(name_of(q.dtype())) + " and X " +
                      to_string(p.shape()) + " " + std::string(name_of(p.dtype())) + "; real matrices are needed.");
   const Index d = q.shape()[x.queries_transposed ? 0 : 1], cols = p.shape()[x.points_transposed ? 0 : 1];
   if (d != cols)
-    throw ShapeError("knn: Q has " + std::to_string(d) + " columns and X " + std::to_string(cols) +
+    throw ShapeError(who + ": Q has " + std::to_string(d) + " columns and X " + std::to_string(cols) +
                      "; points of one space are needed.");
-  const Index others = p.shape()[x.points_transposed ? 1 : 0] - (x.exclude_self ? 1 : 0);
+}
+
+void check_knn(const KnnInput& x) {
+  check_points("knn", x);
+  const Index others = x.points.shape()[x.points_transposed ? 1 : 0] - (x.exclude_self ? 1 : 0);
   if (x.k < 1 || x.k > others)
     throw ShapeError("knn: k is " + std::to_string(x.k) + " and there are " + std::to_string(others) +
                      " points to choose from; k must lie between 1 and that.");

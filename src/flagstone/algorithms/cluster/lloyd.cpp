@@ -154,6 +154,15 @@ class Iterations {
 
 }  // namespace
 
+void list_progress(StateParts& parts, Progress& progress) {
+  parts.values("weights", progress.weights);
+  parts.value("iteration", progress.iteration);
+  parts.value("inertia", progress.inertia);
+  parts.value("decided", progress.decided);
+  parts.value("least_move", progress.least_move);
+  parts.value("converged", progress.converged);
+}
+
 Index planned_iterations(const LloydOptions& options) { return std::min(options.iterations, usual_iterations); }
 
 Progress lloyd(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, Stages& stages) {
@@ -161,12 +170,7 @@ Progress lloyd(Graph& graph, const Source& points, const Array& centres, const L
   Array moving = centres;
   const auto kept = stages.keep("lloyd", [&](StateParts& parts) {
     parts.array("centres", moving);
-    parts.values("weights", progress.weights);
-    parts.value("iteration", progress.iteration);
-    parts.value("inertia", progress.inertia);
-    parts.value("decided", progress.decided);
-    parts.value("least_move", progress.least_move);
-    parts.value("converged", progress.converged);
+    list_progress(parts, progress);
   });
   Iterations iterations(graph, points, centres, options, true);
   const Index most = graph.planning() ? planned_iterations(options) : options.iterations;

@@ -26,6 +26,8 @@ Progress lloyd(Graph& graph, const Source& points, const Array& centres, const L
 /// One more pass: labels (m int32; empty: not wanted) of these centres, and what belongs to them.
 void label(Graph& graph, const Source& points, const Array& centres, bool unit, const Array& labels,
            Progress& progress);
+/// What is saved of it.
+void list_progress(StateParts& parts, Progress& progress);
 /// Iterations that a plan counts, of those that are allowed.
 Index planned_iterations(const LloydOptions& options);
 

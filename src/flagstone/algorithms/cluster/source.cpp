@@ -1,5 +1,8 @@
 #include "flagstone/algorithms/cluster/source.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "flagstone/algorithms/cluster/dense_points.hpp"
 #include "flagstone/algorithms/cluster/panel_work.hpp"
 #include "flagstone/algorithms/cluster/sparse_points.hpp"
@@ -20,6 +23,22 @@ void run_merge(const Call&, std::span<const Tile> tiles) { merge_pool(tiles[0], 
 const bool entered = host_kernels().enter(Kernel::merge_draws, {Dtype::float64}, run_merge);
 
 }  // namespace
+
+std::vector<Index> order_of(const Assignment& pass, Index panels) {
+  if (!pass.panels.empty()) return pass.panels;
+  std::vector<Index> order(static_cast<std::size_t>(panels));
+  std::iota(order.begin(), order.end(), Index{0});
+  if (pass.backwards) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+void add_fetch(Graph& graph, std::vector<Access> accesses) {
+  TaskSpec task;
+  task.name = "kmeans_fetch";
+  for (Access& access : accesses) task.accesses.push_back(again(std::move(access)));
+  task.body = [](std::span<const Tile>) {};
+  graph.add(std::move(task));
+}
 
 void merge_offers(Graph& graph, const Array& offers, const Array& pool) {
   TaskSpec task;

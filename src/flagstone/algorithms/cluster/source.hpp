@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "flagstone/algorithms/cluster/centre_arrays.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
@@ -31,10 +32,11 @@ struct PointsInput {
 struct Assignment {
   const CentreArrays* centres = nullptr;
   bool backwards = false;
-  Array sums;      // k x d float64 += weighted sums of the points of each
-  Array totals;    // 1 x (k + 3) float64 += weights of each, and the three of Total
-  Array farthest;  // panels x (4 few) float64 := those of each panel that are farthest from their centres
-  Array labels;    // m int32 := the nearest centre
+  std::vector<Index> panels;  // these alone; empty: all
+  Array sums;                 // k x d float64 += weighted sums of the points of each
+  Array totals;               // 1 x (k + 3) float64 += weights of each, and the three of Total
+  Array farthest;             // panels x (4 few) float64 := those of each panel that are farthest from their centres
+  Array labels;               // m int32 := the nearest centre
 };
 enum class Total : std::uint8_t { inertia, spread, decided };  // spread: Σ w ‖x - shift‖²
 
@@ -55,6 +57,9 @@ struct Drawing {
   kernel::Stream stream;
 };
 
+/// The panels of a pass, in its order.
+std::vector<Index> order_of(const Assignment& pass, Index panels);
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -63,6 +68,8 @@ class Source {
 
   /// One read of the points, 2 m d k flops.
   virtual void assign(Graph& graph, const Assignment& pass) const = 0;
+  /// Reads some panels, which the next pass will want, so that they are there.
+  virtual void fetch(Graph& graph, const std::vector<Index>& panels) const = 0;
   /// One read of the points, 2 m d c flops for c fresh candidates.
   virtual void draw(Graph& graph, const Drawing& pass) const = 0;
   /// Room for D² and the nearest candidate of each point, m x 2 float64: boxes are those of panels.
@@ -74,6 +81,8 @@ class Source {
 };
 
 std::unique_ptr<Source> make_source(const PointsInput& x);
+/// Adds a task that only waits until these are there.
+void add_fetch(Graph& graph, std::vector<Access> accesses);
 /// Adds the task that joins one panel's draws with those of others.
 void merge_offers(Graph& graph, const Array& offers, const Array& pool);
 

@@ -162,16 +162,24 @@ class SparseSource final : public Source {
 
   void assign(Graph& graph, const Assignment& pass) const override {
     const Turned turned(graph, *pass.centres);
-    for (Index i = 0; i < panels; ++i) {
+    for (const Index p : order_of(pass, panels)) {
       TaskSpec task;
       task.name = "csr_assign";
-      const auto value = begin(task, pass.backwards ? panels - 1 - i : i, pass.centres, turned);
-      const Index p = pass.backwards ? panels - 1 - i : i, row = value->reader.row(), n = value->reader.rows();
+      const auto value = begin(task, p, pass.centres, turned);
+      const Index row = value->reader.row(), n = value->reader.rows();
       if (pass.labels) value->labels = add(task, write({pass.labels, {{row}, {n}}}));
       if (pass.sums) value->sums = add(task, reduce({pass.sums, whole(pass.sums.shape())}));
       value->totals = add(task, reduce({pass.totals, whole(pass.totals.shape())}));
       if (pass.farthest) value->farthest = add(task, write({pass.farthest, {{p, 0}, {1, pass.farthest.shape()[1]}}}));
       finish(graph, task, Kernel::assign_points, value);
+    }
+  }
+
+  void fetch(Graph& graph, const std::vector<Index>& wanted) const override {
+    for (const Index p : wanted) {
+      TaskSpec task;
+      begin(task, p);
+      add_fetch(graph, std::move(task.accesses));
     }
   }
 

@@ -16,7 +16,14 @@ double key_of(Metric metric, const Points& q, Index i, const Points& x, Index j)
   const RowTable& loops = row_loops();
   if (metric == Metric::euclidean) return loops.distance(q.row(i), 1, x.row(j), 1, q.d);
   const double product = loops.product(q.row(i), x.row(j), q.d);
-  return metric == Metric::inner ? -product : 1 - product * q.scales[i] * x.scales[j];
+  if (metric == Metric::inner) return -product;
+  const auto [less, more] = std::minmax(q.scales[i], x.scales[j]);  // of a pair the same from either side
+  return 1 - product * more * less;
+}
+
+/// What users see of a key.
+double told(Metric metric, double key) {
+  return metric == Metric::euclidean ? std::sqrt(key) : metric == Metric::inner ? -key : std::max(0.0, key);
 }
 
 /// A key as a score: what half ‖x‖² - q·x is where the pair has it.
@@ -52,6 +59,22 @@ double error_of(Index d, double square, double longest) {
   return score_error(d, std::sqrt(square), longest) + 0x1p-50 * square;
 }
 
+/// scores := the product of queries and points in rows of scores_width(points.rows), whose ends are 0; half :=
+/// halves(points), its end infinite. Returns the largest length of a point.
+double multiply(Metric metric, const Points& queries, const Points& points, float* half, float* scores) {
+  const Index n = points.rows, width = scores_width(n);
+  const double longest = halves(metric, points, half);
+  std::fill(half + n, half + width, std::numeric_limits<float>::infinity());
+  for (Index i = 0; i < queries.rows; ++i) std::fill(scores + i * width + n, scores + (i + 1) * width, 0.0F);
+  const Tile dots{reinterpret_cast<std::byte*>(scores),
+                  Dtype::float32,
+                  {queries.rows, n},
+                  {width * 4, 4},
+                  static_cast<std::size_t>(queries.rows * width) * 4};
+  gemm(1.0, queries.rounded_tile(), {}, points.rounded_tile(), {true, false}, 0.0, dots, nullptr);
+  return longest;
+}
+
 /// One pair that may belong to the list of `query`; true where it does.
 bool offer(const Best& best, Index query, double key, std::int64_t place) {
   double* keys = best.keys + query * best.key_step;
@@ -74,22 +97,14 @@ void clear(const Best& best, Index queries) {
 void finish(Metric metric, const Best& best, Index queries) {
   for (Index i = 0; i < queries; ++i)
     for (double* key = best.keys + i * best.key_step; key < best.keys + i * best.key_step + best.k; ++key)
-      *key = metric == Metric::euclidean ? std::sqrt(*key) : metric == Metric::inner ? -*key : std::max(0.0, *key);
+      *key = told(metric, *key);
 }
 
 Index take_best(Metric metric, const Points& queries, const Points& points, const Offered& offered, float* half,
                 float* scores, const Best& best) {
   const RowTable& loops = row_loops();
   const Index n = points.rows, d = points.d, width = scores_width(n);
-  const double longest = halves(metric, points, half);
-  std::fill(half + n, half + width, std::numeric_limits<float>::infinity());
-  for (Index i = 0; i < queries.rows; ++i) std::fill(scores + i * width + n, scores + (i + 1) * width, 0.0F);
-  const Tile dots{reinterpret_cast<std::byte*>(scores),
-                  Dtype::float32,
-                  {queries.rows, n},
-                  {width * 4, 4},
-                  static_cast<std::size_t>(queries.rows * width) * 4};
-  gemm(1.0, queries.rounded_tile(), {}, points.rounded_tile(), {true, false}, 0.0, dots, nullptr);
+  const double longest = multiply(metric, queries, points, half, scores);
   Index scored = 0;
   for (Index i = 0; i < queries.rows; ++i) {
     const float* row = scores + i * width;
@@ -134,6 +149,33 @@ Index take_best_turned(Metric metric, const Points& queries, const Points& point
       ++scored;
       if (offer(best, j, key_of(metric, points, j, queries, i), first + i)) bounds[j] = bound(j);
     }
+  }
+  return scored;
+}
+
+Index take_within(Metric metric, const Points& queries, const Points& points, const Offered& offered, float* half,
+                  float* scores, const Within& within) {
+  const RowTable& loops = row_loops();
+  const Index n = points.rows, d = points.d, width = scores_width(n);
+  const double longest = multiply(metric, queries, points, half, scores), radius = within.radius;
+  const double key = metric == Metric::euclidean ? radius * radius : metric == Metric::inner ? -radius : radius;
+  Index scored = 0;
+  for (Index i = 0; i < queries.rows; ++i) {
+    const float* row = scores + i * width;
+    const double square = queries.squares[i], error = error_of(d, square, longest) + 0x1p-50 * std::abs(key);
+    const bool all = !(std::sqrt(square) + longest < most_length);
+    const float bound = bound_of(metric, key, square, error);
+    if (!all && loops.below(half, row, bound, width).count == 0) continue;
+    Index found = 0;
+    for (Index j = 0; j < n; ++j) {
+      if (!all && !(half[j] - row[j] <= bound)) continue;
+      if (offered.self >= 0 && offered.self + i == offered.first + j) continue;
+      ++scored;
+      const double value = told(metric, key_of(metric, queries, i, points, j));
+      if (!(metric == Metric::inner ? value >= radius : value <= radius)) continue;
+      within.places[found] = offered.first + j, within.values[found] = value, ++found;
+    }
+    if (found > 0) within.use(i, found);
   }
   return scored;
 }

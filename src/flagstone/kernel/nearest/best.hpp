@@ -1,7 +1,8 @@
 #pragma once
-// Of each query the k nearest points so far: one product of queries and points, which is never stored; whatever may
-// belong to them is scored again in float64, and that number decides.
+// Of each query the k nearest points so far, or all within a radius: one product of queries and points, which is never
+// stored; whatever may belong to them is scored again in float64, and that number decides.
 #include <cstdint>
+#include <functional>
 
 #include "flagstone/kernel/nearest/points.hpp"
 
@@ -36,5 +37,16 @@ struct Offered {
 /// Cost: 2 queries points d flops in float32; expected k ln(n / k) insertions a query over n points in random order.
 Index take_best(Metric metric, const Points& queries, const Points& points, const Offered& offered, float* half,
                 float* scores, const Best& best);
+
+/// What lies within a radius: distances of at most `radius`; products of at least that.
+struct Within {
+  double radius = 0;
+  std::int64_t* places = nullptr;                     // points.rows of each: the neighbours of one query, by place
+  double* values = nullptr;                           // distances or products
+  std::function<void(Index query, Index found)> use;  // hears of each query that has any
+};
+/// All points within the radius of each query; the rest as take_best. Returns how many pairs were scored again.
+Index take_within(Metric metric, const Points& queries, const Points& points, const Offered& offered, float* half,
+                  float* scores, const Within& within);
 
 }  // namespace flagstone::kernel

@@ -170,6 +170,42 @@ TEST(TakeBestTurned, ServesTheOtherSideOfATile) {
   }
 }
 
+TEST(TakeWithin, FindsWhatLiesWithinTheRadius) {
+  const Index m = 19, n = 37, d = 6;
+  for (const double offset : {0.0, 1e4})
+    for (const Index self : {Index{-1}, Index{10}}) {
+      const std::vector<double> q = values(m, d, 4, offset), x = values(n, d, 5, offset), shift = mean_of(x, d);
+      const Loaded queries(q, d, shift), points(x, d, shift);
+      std::vector<float> half(static_cast<std::size_t>(scores_width(n))),
+          scores(static_cast<std::size_t>(m) * half.size());
+      std::vector<std::int64_t> places(static_cast<std::size_t>(n));
+      std::vector<double> found(places.size());
+      const double radius = std::sqrt(reference::square_distance(q, 3, x, 7, d));  // the pair lies on it
+      std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(m));
+      const Within within{radius, places.data(), found.data(), [&](Index i, Index count) {
+                            rows[static_cast<std::size_t>(i)].assign(places.data(), places.data() + count);
+                            for (Index l = 0; l < count; ++l)
+                              EXPECT_NEAR(found[l], std::sqrt(reference::square_distance(q, i, x, places[l] - 20, d)),
+                                          1e-12);
+                          }};
+      take_within(Metric::euclidean, queries.points, points.points, {20, self}, half.data(), scores.data(), within);
+      for (Index i = 0; i < m; ++i) {
+        std::vector<std::int64_t> expected;
+        for (Index j = 0; j < n; ++j) {
+          const double distance = std::sqrt(reference::square_distance(q, i, x, j, d));
+          if (std::abs(distance - radius) < 1e-12 && !(i == 3 && j == 7)) continue;  // rounding decides
+          if (distance <= radius + 1e-12 && !(self >= 0 && self + i == 20 + j)) expected.push_back(20 + j);
+        }
+        std::vector<std::int64_t> clear;
+        for (const std::int64_t place : rows[static_cast<std::size_t>(i)]) {
+          const double distance = std::sqrt(reference::square_distance(q, i, x, place - 20, d));
+          if (std::abs(distance - radius) >= 1e-12 || (i == 3 && place == 27)) clear.push_back(place);
+        }
+        EXPECT_EQ(clear, expected) << "query " << i;
+      }
+    }
+}
+
 TEST(TakeBest, KnowsProductsAndAngles) {
   const std::vector<double> x = {1, 0, 3, 3, 0, 0, -2, 0}, zeros(2, 0.0);
   for (const bool inner : {true, false}) {

@@ -61,6 +61,7 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",
                                                            "draw_points",
                                                            "merge_draws",
                                                            "take_nearest",
+                                                           "take_within",
                                                            "point_distances"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 

@@ -68,6 +68,7 @@ enum class Kernel : std::uint8_t {
   draw_points,              // of each point the nearest candidate; points drawn in proportion to its distance
   merge_draws,              // what was drawn, joined with others
   take_nearest,             // of each query the nearest points so far
+  take_within,              // of each query the points within a radius
   point_distances,          // to := distances of points from centres
 };
 inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::point_distances) + 1;
