@@ -28,8 +28,8 @@ Job substitute_job(const std::string& who, const std::vector<linalg::TriangularO
 }
 
 Job solve_definite_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
-                       const std::optional<Array>& diagonal) {
-  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x, diagonal ? &*diagonal : nullptr); }};
+                       const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
+  return {[=](Graph& graph) { linalg::solve_definite(graph, a, b, x, diagonal ? &*diagonal : nullptr, checkpoint); }};
 }
 
 Job factor_and_solve_job(const linalg::Operand& a, const Array& factor, double shift, const linalg::Operand& b,
@@ -41,14 +41,19 @@ Job factor_and_solve_job(const linalg::Operand& a, const Array& factor, double s
   }};
 }
 
-Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor, const Array& pivots) {
+Job lu_job(const std::string& who, const linalg::Operand& a, const Array& factor, const Array& pivots, bool saved,
+           const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    linalg::lu(graph, who.c_str(), a, {factor, linalg::lu_tile(a.rows())}, pivots, linalg::RowOrder::lapack);
+    linalg::lu(graph, who.c_str(), a, {factor, linalg::lu_tile(a.rows())}, pivots,
+               {.checkpoint = checkpoint, .saved = saved});
   }};
 }
 
-Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, const Array& pivots) {
-  return {[=](Graph& graph) { linalg::lu_triangles(graph, "lu", a, l, u, pivots); }};
+Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, const Array& pivots, bool saved,
+                     const std::shared_ptr<Checkpoint>& checkpoint) {
+  return {[=](Graph& graph) {
+    linalg::lu_triangles(graph, "lu", a, l, u, pivots, {.checkpoint = checkpoint, .saved = saved});
+  }};
 }
 
 Job lu_solve_job(const Array& factor, const Array& pivots, int trans, const linalg::Operand& b, const Array& x,
@@ -65,8 +70,8 @@ Job lu_solve_job(const Array& factor, const Array& pivots, int trans, const lina
 }
 
 Job solve_general_job(const linalg::Operand& a, const linalg::Operand& b, const Array& x,
-                      const std::optional<Array>& diagonal) {
-  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x, diagonal ? &*diagonal : nullptr); }};
+                      const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
+  return {[=](Graph& graph) { linalg::solve_general(graph, a, b, x, diagonal ? &*diagonal : nullptr, checkpoint); }};
 }
 
 }  // namespace
@@ -97,15 +102,18 @@ void bind_factor(nb::module_& m) {
       "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
       nb::arg("who"), nb::arg("a"));
   m.def("lu_tile", &linalg::lu_tile, nb::arg("n"));
-  m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"));
+  m.def("lu_job", &lu_job, nb::arg("who"), nb::arg("a"), nb::arg("factor"), nb::arg("pivots"), nb::arg("saved"),
+        nb::arg("checkpoint") = nb::none());
   m.def("factor_and_solve_job", &factor_and_solve_job, nb::arg("a"), nb::arg("factor"), nb::arg("shift"), nb::arg("b"),
         nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
-  m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"));
+  m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"),
+        nb::arg("saved"), nb::arg("checkpoint") = nb::none());
   m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"), nb::arg("b"),
         nb::arg("x"), nb::arg("diagonal").none());
-  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none());
-  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"),
-        nb::arg("diagonal").none());
+  m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),
+        nb::arg("checkpoint") = nb::none());
+  m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),
+        nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace flagstone::python

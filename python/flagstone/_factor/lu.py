@@ -16,6 +16,8 @@ from .._expression.operand import as_array, lazy_operand
 from .._linalg.operands import as_factored
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .diagonal import FactorDiagonal
@@ -66,8 +68,15 @@ def lu_flops(n: int, dtype: np.dtype[Any]) -> float:
     return 2 * float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
 
 
+def _is_kept(routine: Routine[Any], place: Any) -> bool:
+    """Say whether L lies beside a record meanwhile: a plan has none, and is to move what the run does."""
+    return not place.nameless and _core.worth_a_record(_core.nominal_seconds(*routine.effort()))
+
+
 class _LuFactor(Routine[LuFactor]):
     """The checked arguments of one factorization."""
+
+    operation = "lu_factor"
 
     def __init__(self, call: Call, a: Any, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
@@ -90,7 +99,13 @@ class _LuFactor(Routine[LuFactor]):
         return How("left-looking slabs")
 
     def job(self, at: At) -> _core.Job:
-        return _core.lu_job(self.call.who, self.a.factor, at(self.place), at(self.pivots))
+        made, pivots = at(self.place), at(self.pivots)  # first: the place has its checkpoint from here on
+        return _core.lu_job(
+            self.call.who, self.a.factor, made, pivots, _is_kept(self, self.place), self.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        return {"a": self.a.identity, "dtype": self.a.dtype.name}
 
     def effort(self) -> tuple[float, float]:
         return lu_flops(self.a.shape[0], self.a.dtype), self.place.nbytes
@@ -107,6 +122,8 @@ def lu_call(call: Call, a: Any, out: Any) -> Routine[LuFactor]:
 class _Lu(Routine[LuResult]):
     """The checked arguments of one factorization whose triangles are arrays of their own."""
 
+    operation = "lu"
+
     def __init__(self, call: Call, a: Any, p_indices: bool, out: Any) -> None:
         self.a = Operand.matrix(call, as_factored(call, lazy_operand(call, a)), "the matrix")
         _core.check_lu(call.who, self.a.factor)
@@ -117,6 +134,7 @@ class _Lu(Routine[LuResult]):
         parts.append(Part("p", (n,), (max(n, 1),), ["p_0"], "int64"))
         about = {"flagstone": {"routine": "lu", "lu": {"p_indices": bool(p_indices)}}}
         self.place = PartsPlace(call, out, parts, self.dtype, about)
+        self.place.kept = True
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)
@@ -131,7 +149,16 @@ class _Lu(Routine[LuResult]):
 
     def job(self, at: At) -> _core.Job:
         made: Any = at(self.place)
-        return _core.lu_triangles_job(self.a.factor, made[0], made[1], at(self.pivots))
+        kept = _is_kept(self, self.place)
+        return _core.lu_triangles_job(
+            self.a.factor, made[0], made[1], at(self.pivots), kept, self.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        return {"a": self.a.identity, "dtype": self.dtype.name, "p_indices": bool(self.p_indices)}
+
+    def effort(self) -> tuple[float, float]:
+        return lu_flops(self.a.shape[0], self.dtype), self.place.nbytes
 
     def result(self, job: Any) -> LuResult:
         rows = np.argsort(exchanged(self.pivots.close()))
@@ -273,6 +300,11 @@ def lu(
     return _Lu(Call("lu", memory), a, p_indices, out)
 
 
+@resumable("lu")
+def _lu_again(path: str, told: dict[str, Any]) -> Again:
+    return lu, (operand("the matrix", told["a"]),), {"p_indices": told["p_indices"], "out": path}
+
+
 @routine
 def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) -> Prepared[LuFactor]:
     """Return the LU factorization of a square matrix, with LAPACK's partial pivoting, inside a memory limit.
@@ -308,6 +340,11 @@ def lu_factor(a: Any, /, *, out: Any = None, memory: int | str | None = None) ->
     of which a half each is the pass that brings L's rows into their final order.
     """
     return _LuFactor(Call("lu_factor", memory), a, out)
+
+
+@resumable("lu_factor")
+def _lu_factor_again(path: str, told: dict[str, Any]) -> Again:
+    return lu_factor, (operand("the matrix", told["a"]),), {"out": old_output(path, told)}
 
 
 @routine

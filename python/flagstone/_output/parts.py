@@ -15,7 +15,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, open_core
 from .._array.handle import derived
-from .._errors.classes import ShapeError
+from .._errors.classes import Error, ShapeError
 from .._resume.record import sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
@@ -44,7 +44,12 @@ class Part:
 
 
 class PartsPlace(PathPlace):
-    """Where the parts go: `planned()` and `open()` return the core's arrays, `close()` those of users."""
+    """Where the parts go: `planned()` and `open()` return the core's arrays, `close()` those of users.
+
+    Where `kept` is set a call that goes on finds what a killed one had written of the parts.
+    """
+
+    kept = False
 
     def __init__(
         self, call: Call, out: Any, parts: Sequence[Part], dtype: np.dtype[Any], about: dict[str, Any]
@@ -85,20 +90,40 @@ class PartsPlace(PathPlace):
             self.path = self.scratch.path
         in_group(self.call.who, self.path)
         self.directory = super().open(stack)
-        if self.record.resumed:  # what is kept lies beside the checkpoint: these start again
-            for name in os.listdir(self.directory):
-                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        self.cores = self._left() or self._made()
+        if self.record.text:
+            sync_tree(self.directory)
+        return self.cores
+
+    def _left(self) -> list[_core.Array]:
+        """Return what a killed call had built, where it is to be gone on with."""
+        if not self.record.resumed:
+            return []
+        if self.kept:
+            try:
+                cores = [_core.open_zarr(f"{self.directory}/{part.name}", True) for part in self.parts]
+                for core in cores:
+                    core.adopt()
+            except Error as error:
+                self.record.begin_again(self.path, error)
+                self._output = None
+                self._output = self.record.output(self.path, self.overwrite, self.nbytes)
+                self.directory = self._output.directory
+                return []
+            return cores
+        for name in os.listdir(self.directory):  # what is kept lies beside the checkpoint: these start again
+            shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        return []
+
+    def _made(self) -> list[_core.Array]:
         _core.write_group(self.directory, json.dumps(self.about))
-        self.cores = [
+        return [
             _core.create_zarr(
                 f"{self.directory}/{part.name}", list(part.shape), part.dtype or self.dtype.name,
                 list(part.chunks), dimension_names=list(part.dims),
             )
             for part in self.parts
         ]  # fmt: skip
-        if self.record.text:
-            sync_tree(self.directory)
-        return self.cores
 
     def close(self) -> list[Array]:
         """Make the group appear under its name; return its arrays."""

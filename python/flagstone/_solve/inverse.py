@@ -16,6 +16,8 @@ from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
 from .._linalg.operands import dimensions
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, Prepared, Routine, routine
@@ -215,6 +217,12 @@ def inv(
         raise ShapeError(f"inv: the matrix has {dimensions(given)} dimensions; 2 are needed.")
     dtype = np.result_type(given.dtype, np.float32 if given.dtype.kind in "fc" else np.float64)
     return solver(Call("inv", memory), given, eye(given.shape[0], dtype=dtype), assume_a, out)
+
+
+@resumable("inv")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    options = {"assume_a": told["assume_a"], "out": old_output(path, told)}
+    return inv, (operand("the matrix", told["a"]),), options
 
 
 class _Columns(Solve):

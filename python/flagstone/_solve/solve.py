@@ -7,6 +7,8 @@ from typing import Any
 from .. import _core
 from .._errors.classes import ShapeError
 from .._factor.lu import TRANS
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import Prepared, routine
 from .condition import Conditioned
@@ -192,3 +194,9 @@ def solve(
     if precision is not None:
         return Mixed(call, a, b, assume_a, out)
     return Conditioned(call, a, b, assume_a, out) if rcond else solver(call, a, b, assume_a, out)
+
+
+@resumable("solve")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    given = operand("the matrix", told["a"]), operand("b", told["b"])
+    return solve, given, {"assume_a": told["assume_a"], "out": old_output(path, told)}

@@ -67,11 +67,14 @@ class Solve(Routine[Any]):
 
 
 class _SolveDefinite(Solve):
-    """The checked arguments of one solve that factors."""
+    """The checked arguments of one solve that factors, or of an inverse: a solve with the identity."""
+
+    assume_a = "pos"
 
     def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
         super().__init__(call, matrix, [_core.TriangularOperand(matrix.factor, True, False)], b, out)
         self.diagonal.squared = True
+        self.operation = call.who if call.who in ("solve", "inv") else ""
         call.scratch_bytes["factor"] = matrix.shape[0] ** 2 * matrix.dtype.itemsize
 
     def how(self, job: Any) -> How:
@@ -79,7 +82,12 @@ class _SolveDefinite(Solve):
 
     def job(self, at: At) -> _core.Job:
         b, x = self.right.b.factor, at(self.right.place)
-        return _core.solve_definite_job(self.matrix.factor, b, x, self.diagonal.core)
+        checkpoint = self.right.place.checkpoint
+        return _core.solve_definite_job(self.matrix.factor, b, x, self.diagonal.core, checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        told = {"a": self.matrix.identity, "dtype": self.matrix.dtype.name, "assume_a": self.assume_a}
+        return told if self.operation == "inv" else told | {"b": self.right.b.identity}
 
     def effort(self) -> tuple[float, float]:
         return cholesky_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes
@@ -87,6 +95,8 @@ class _SolveDefinite(Solve):
 
 class _SolveGeneral(_SolveDefinite):
     """The checked arguments of one solve that factors what is only known to be square."""
+
+    assume_a = "gen"
 
     def __init__(self, call: Call, matrix: Operand, b: Any, out: Any) -> None:
         super().__init__(call, matrix, b, out)
@@ -97,7 +107,8 @@ class _SolveGeneral(_SolveDefinite):
 
     def job(self, at: At) -> _core.Job:
         b, x = self.right.b.factor, at(self.right.place)
-        return _core.solve_general_job(self.matrix.factor, b, x, self.diagonal.core)
+        checkpoint = self.right.place.checkpoint
+        return _core.solve_general_job(self.matrix.factor, b, x, self.diagonal.core, checkpoint)
 
     def effort(self) -> tuple[float, float]:
         return lu_flops(self.matrix.shape[0], self.matrix.dtype), self.right.place.nbytes

@@ -66,7 +66,7 @@ void check_pivots(const char* who, const Index* ipiv, Index n, bool given) {
 }
 
 void factor(Graph& graph, const System& s, const Array& pivots) {
-  linalg::lu(graph, s.who, {s.a}, columns(s), pivots, linalg::RowOrder::lapack);
+  linalg::lu(graph, s.who, {s.a}, columns(s), pivots, {});
 }
 
 void solve(Graph& graph, const System& s, const Array& pivots, Transpose trans) {

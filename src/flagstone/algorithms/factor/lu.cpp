@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "flagstone/algorithms/factor/lu_progress.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
@@ -59,17 +60,19 @@ struct Panel {
 
 /// What panel k does to the column of tiles j > k: its exchanges, U(k, j), and what L(:, k) takes from the rest.
 void apply_panel(Graph& graph, const LuColumns& f, const Array& pivots, Index k, Index j) {
-  const Index first = f.first(k), split = f.first(j), w = f.width(k), n = f.order(), width = f.width(j);
+  const Index first = f.first(k), split = f.split(j), w = f.width(k), m = f.rows(), width = f.width(j);
   Panel task("apply_panel", f.lower(k).array.dtype());
   const auto exchanges = task.touch(read(pivots_of(pivots, f, k))), panel = task.touch(read(f.lower(k)));
-  const auto lower = task.touch(update(f.lower(j))), upper = task.touch(update(f.upper(j)));
-  task.call(call::laswp(task.dtype, 0, first, false, {exchanges}, {lower}, TilePart{upper}), 0);
+  const auto upper = task.touch(update(f.upper(j)));
+  const auto lower = split < m ? task.touch(update(f.lower(j))) : upper;
+  const std::optional<TilePart> above = split < m ? std::optional<TilePart>{upper} : std::nullopt;
+  task.call(call::laswp(task.dtype, 0, first, false, {exchanges}, {lower}, above), 0);
   const TilePart u{upper, false, false, rows_of(first, first + w, width)};
   task.solve(Uplo::lower, true, {panel, false, false, rows_of(0, w, w)}, u);
   task.subtract({panel, false, false, rows_of(w, split - first, w)}, u,
                 {upper, false, false, rows_of(first + w, split, width)});
-  task.subtract({panel, false, false, rows_of(split - first, n - first, w)}, u,
-                {lower, false, false, rows_of(0, n - split, width)});
+  task.subtract({panel, false, false, rows_of(split - first, m - first, w)}, u,
+                {lower, false, false, rows_of(0, m - split, width)});
   task.add(graph);
 }
 
@@ -77,22 +80,40 @@ void factor_panel(Graph& graph, const LuColumns& f, const Array& pivots, Index k
   Panel task("getrf", f.lower(k).array.dtype());
   task.task.priority = 1;
   const auto panel = task.touch(update(f.lower(k))), chosen = task.touch(write(pivots_of(pivots, f, k)));
-  const double m = static_cast<double>(f.order() - f.first(k)), w = static_cast<double>(f.width(k));
+  const double m = static_cast<double>(f.rows() - f.first(k)), w = static_cast<double>(f.width(k));
   task.call(call::getrf(task.dtype, f.first(k), {panel}, {chosen}), m * w * w - w * w * w / 3);
   task.add(graph);
 }
 
-/// Rows `from` and following of [upper; lower] exchanged as the panels [k, last) chose.
-void exchange_rows(Graph& graph, const LuColumns& f, const Array& pivots, Index k, const Region& rows, Index origin) {
+/// Rows counted from `origin` exchanged as the panels [k, panels) chose, in what is there or in a copy of `from`.
+void exchange_rows(Graph& graph, const LuColumns& f, const Array& pivots, Index k, const Region& rows, Index origin,
+                   const Region* from = nullptr) {
   Panel task("laswp", rows.array.dtype());
-  const auto changed = task.touch(update(rows));
-  for (; k < f.count(); ++k) {
+  const auto changed = task.touch(from ? write(rows) : update(rows));
+  const Box all = flagstone::whole(rows.box.shape);
+  if (from)
+    task.call(call::take(task.dtype, Part::all, {task.touch(read(*from)), false, false, all}, 0,
+                         {changed, false, false, all}, {}),
+              0);
+  for (; k < f.panels(); ++k) {
     const auto chosen = task.touch(read(pivots_of(pivots, f, k)));
     task.call(call::laswp(task.dtype, origin, f.first(k), false, {chosen}, {changed}), 0);
   }
   task.task.cost.bytes_touched =
       2.0 * static_cast<double>(count(rows.box.shape)) * static_cast<double>(size_of(task.dtype));
   task.add(graph);
+}
+
+/// The tasks that bring in columns [begin, end) of A.
+void take_columns(Graph& graph, const char* who, const Operand& a, const LuColumns& f, Index begin, Index end) {
+  for (Index j = begin; j < end; ++j) {
+    const Index at = f.first(j), width = f.width(j), split = f.split(j);
+    if (f.upper(j).array.id() == a.array.id()) continue;  // in place
+    if (split > 0) take(graph, Part::all, piece(a, {{0, at}, {split, width}}), 0, whole_tile(f.upper(j)), {who, 0, at});
+    if (split < f.rows())
+      take(graph, Part::all, piece(a, {{split, at}, {f.rows() - split, width}}), 0, whole_tile(f.lower(j)),
+           {who, split, at});
+  }
 }
 
 /// One step of L Y = P B or of U X = Y for the columns of X in `x`.
@@ -131,30 +152,51 @@ Index together(const Graph& graph, std::uint64_t bytes, Index beside, Index most
 
 }  // namespace
 
-LuColumns::LuColumns(const Array& lower, const Array& upper, Index tile) : n_(lower.shape()[0]), tile_(tile) {
-  for (Index first = 0; first < n_; first += tile) {
-    const Index width = std::min(tile, n_ - first);
-    upper_.push_back({upper, {{0, first}, {first, width}}});
-    lower_.push_back({lower, {{first, first}, {n_ - first, width}}});
+void LuColumns::cut() {
+  for (Index first = 0; first < cols_;) {
+    first_.push_back(first);
+    first = std::min(first + tile_, first < order() ? order() : cols_);
   }
 }
 
-LuColumns::LuColumns(Graph& graph, Index n, Dtype dtype, Index tile) : n_(n), tile_(tile) {
-  for (Index first = 0; first < n_; first += tile) {
-    const Index width = std::min(tile, n_ - first);
-    const auto own = [&](Index rows) -> Region {
-      if (rows == 0) return {};
-      return {graph.temporary({rows, width}, dtype, {rows, width}), flagstone::whole({rows, width})};
+LuColumns::LuColumns(const Array& lower, const Array& upper, Index tile)
+    : rows_(lower.shape()[0]), cols_(lower.shape()[1]), tile_(tile) {
+  cut();
+  for (std::size_t j = 0; j < first_.size(); ++j) {
+    const Index first = first_[j], width = (j + 1 < first_.size() ? first_[j + 1] : cols_) - first;
+    const Index above = first < order() ? first : rows_;
+    upper_.push_back({upper, {{0, first}, {above, width}}});
+    if (above == first) lower_.push_back({lower, {{first, first}, {rows_ - first, width}}});
+  }
+}
+
+LuColumns::LuColumns(Index n, Index tile, const Make& make) : rows_(n), cols_(n), tile_(tile) {
+  cut();
+  for (std::size_t j = 0; j < first_.size(); ++j) {
+    const Index first = first_[j], width = std::min(tile, n - first);
+    const auto own = [&](const char* name, Index rows) -> Region {
+      if (rows == 0) return {Array(), {{0, 0}, {0, width}}};
+      return {make(name + std::to_string(j), {rows, width}), flagstone::whole({rows, width})};
     };
-    upper_.push_back(own(first));
-    lower_.push_back(own(n_ - first));
+    upper_.push_back(own("upper", first));
+    lower_.push_back(own("lower", n - first));
   }
 }
 
-void check_lu(const char* who, const Operand& a) {
+LuColumns LuColumns::apart(const Make& make) const {
+  LuColumns made = *this;
+  for (std::size_t j = 0; j < lower_.size(); ++j) {
+    const Shape& shape = lower_[j].box.shape;
+    made.lower_[j] = {make("lower" + std::to_string(j), shape), flagstone::whole(shape)};
+  }
+  return made;
+}
+
+void check_lu(const char* who, const Operand& a, bool square) {
   const Array& x = a.array;
-  if (x.ndim() != 2 || x.shape()[0] != x.shape()[1])
-    throw ShapeError(std::string(who) + ": the matrix is " + to_string(x.shape()) + "; a square one is needed.");
+  if (x.ndim() != 2 || (square && x.shape()[0] != x.shape()[1]))
+    throw ShapeError(std::string(who) + ": the matrix is " + to_string(x.shape()) + "; a " +
+                     (square ? "square one" : "matrix of two dimensions") + " is needed.");
   if (x.dtype() != Dtype::float32 && x.dtype() != Dtype::float64 && !is_complex(x.dtype()))
     throw ShapeError(std::string(who) + ": the matrix is " + std::string(name_of(x.dtype())) +
                      "; float32, float64, complex64 or complex128 is needed.");
@@ -166,29 +208,46 @@ Index lu_tile(Index n) {
   return std::max<Index>(1, std::min(n, std::clamp<Index>(ceil_div(ceil_div(n, 24), 64) * 64, 128, 512)));
 }
 
-void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& f, const Array& pivots, RowOrder rows) {
-  check_lu(who, a);
+void lu_columns(Graph& graph, const char* who, const Operand& a, const LuColumns& f, const Array& pivots,
+                LuProgress& progress) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const auto bytes = static_cast<std::uint64_t>(f.order() * f.tile()) * size_of(a.array.dtype());
+  const auto bytes = static_cast<std::uint64_t>(f.rows() * f.tile()) * size_of(a.array.dtype());
   const Index slab = together(graph, bytes, 2, f.count());  // panels stream: the one in use, and the next
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(4 * slab + 64));
-  for (Index begin = 0; begin < f.count(); begin += slab) {
+  for (Index begin = progress.columns(f); begin < f.count(); begin += slab) {
     const Index end = std::min(begin + slab, f.count());
-    for (Index j = begin; j < end; ++j) {
-      const Index at = f.first(j), width = f.width(j);
-      if (f.lower(j).array.id() == a.array.id()) continue;  // in place
-      if (j > 0) take(graph, Part::all, piece(a, {{0, at}, {at, width}}), 0, whole_tile(f.upper(j)), {who, 0, at});
-      take(graph, Part::all, piece(a, {{at, at}, {f.order() - at, width}}), 0, whole_tile(f.lower(j)), {who, at, at});
-    }
-    for (Index k = 0; k < end; ++k) {
-      if (k >= begin) factor_panel(graph, f, pivots, k);
+    take_columns(graph, who, a, f, begin, end);
+    for (Index k = 0; k < std::min(end, f.panels()); ++k) {
+      if (k >= begin) factor_panel(graph, f, pivots, k), progress.finish(f, k);
       for (Index j = std::max(k + 1, begin); j < end; ++j) apply_panel(graph, f, pivots, k, j);
     }
+    for (Index j = std::max(begin, f.panels()); j < end; ++j) progress.finish(f, j);
   }
-  for (Index k = 0; rows == RowOrder::lapack && k + 1 < f.count(); ++k)
-    exchange_rows(graph, f, pivots, k + 1, f.lower(k), f.first(k));
   graph.trust_order(false);
+}
+
+void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor, const Array& pivots,
+        const LuOptions& options) {
+  check_lu(who, a, false);
+  Stages stages(graph, options.checkpoint);
+  LuProgress progress(stages, pivots);
+  const bool lapack = options.rows == RowOrder::lapack, apart = lapack && (options.saved || stages.saving());
+  if (!apart) {
+    lu_columns(graph, who, a, factor, pivots, progress);
+    for (Index k = 0; lapack && k + 1 < factor.panels(); ++k)
+      exchange_rows(graph, factor, pivots, k + 1, factor.lower(k), factor.first(k));
+    return;
+  }
+  const LuColumns f = factor.apart(kept_tiles(stages, a.array.dtype()));
+  progress.note(factor, false);
+  progress.note(f, true);
+  lu_columns(graph, who, a, f, pivots, progress);
+  for (Index k = 0; k < f.panels(); ++k) {
+    if (progress.holds(factor.lower(k))) continue;
+    exchange_rows(graph, f, pivots, k + 1, factor.lower(k), f.first(k), &f.lower(k));
+    progress.finish(factor.lower(k));
+  }
 }
 
 void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows, const Operand& b,
@@ -215,11 +274,16 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
   graph.trust_order(false);
 }
 
-void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal) {
+void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal,
+                   const std::shared_ptr<Checkpoint>& checkpoint) {
+  check_lu("solve", a);
   const Index n = a.rows();
   const Array pivots = graph.allocate({n}, Dtype::int64);
-  const LuColumns factor(graph, n, a.array.dtype(), lu_tile(n));
-  lu(graph, "solve", a, factor, pivots, RowOrder::interleaved);
+  Stages stages(graph, checkpoint);
+  const LuColumns factor(n, lu_tile(n), kept_tiles(stages, a.array.dtype()));
+  LuProgress progress(stages, pivots);
+  progress.note(factor, true);
+  lu_columns(graph, "solve", a, factor, pivots, progress);
   lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x, diagonal);
 }
 

@@ -67,8 +67,7 @@ TEST(Lu, IsLapacksFactorInTheEnd) {
   std::vector<std::int64_t> pivots(n);
   const LuColumns factor(array_of(lu_values, n, n), lu_tile(n));
   ASSERT_EQ(factor.count(), 3);
-  run(64 * MiB,
-      [&](Graph& graph) { lu(graph, "test", {array_of(a, n, n)}, factor, pivots_of(pivots), RowOrder::lapack); });
+  run(64 * MiB, [&](Graph& graph) { lu(graph, "test", {array_of(a, n, n)}, factor, pivots_of(pivots), {}); });
   auto rows = a;  // P A
   for (Index i = 0; i < n; ++i)
     for (Index j = 0; j < n; ++j) std::swap(rows[i * n + j], rows[pivots[i] * n + j]);
@@ -104,7 +103,7 @@ TEST(Lu, SolvesInEitherRowOrderWithTheSameBitsForEveryBudget) {
   const Array pivots = pivots_of(rows);
   const LuColumns factor(array_of(values, n, n), lu_tile(n));
   run(64 * MiB, [&](Graph& graph) {
-    lu(graph, "test", {array_of(a, n, n)}, factor, pivots, RowOrder::lapack);
+    lu(graph, "test", {array_of(a, n, n)}, factor, pivots, {});
     lu_solve(graph, "test", factor, pivots, RowOrder::lapack, {array_of(b, n, m)}, array_of(x, n, m));
   });
   EXPECT_LE(residual(a, x, b), 0x1p-52);
@@ -123,7 +122,7 @@ TEST(Lu, SolvesWithTheTransposeInEitherRowOrder) {
       const Array kept = memory_array(reinterpret_cast<std::byte*>(diagonal.data()), {n}, Dtype::float64, {});
       const LuColumns factor(array_of(values, n, n), lu_tile(n));
       run(budget, [&](Graph& graph) {
-        lu(graph, "test", {array_of(a, n, n)}, factor, pivots, order);
+        lu(graph, "test", {array_of(a, n, n)}, factor, pivots, {.rows = order});
         lu_solve_transposed(graph, "test", factor, pivots, order, false, {array_of(b, n, m)}, array_of(x, n, m), &kept);
       });
       EXPECT_LE(residual(seen, x, b), 0x1p-52);
@@ -136,7 +135,7 @@ TEST(Lu, ItsTrianglesApartAreThoseTogether) {
   std::vector<double> values(n * n), lower(n * n, 0), upper(n * n, 0);
   std::vector<std::int64_t> rows(n), again(n);
   run(3 * MiB, [&](Graph& graph) {
-    lu(graph, "test", {array_of(a, n, n)}, {array_of(values, n, n), lu_tile(n)}, pivots_of(rows), RowOrder::lapack);
+    lu(graph, "test", {array_of(a, n, n)}, {array_of(values, n, n), lu_tile(n)}, pivots_of(rows), {});
   });
   run(3 * MiB, [&](Graph& graph) {
     lu_triangles(graph, "test", {array_of(a, n, n)}, array_of(lower, n, n), array_of(upper, n, n), pivots_of(again));

@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/factor/solve.hpp"
 
 #include "flagstone/algorithms/factor/substitute.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::linalg {
 
@@ -19,9 +20,12 @@ void factor_and_solve(Graph& graph, const Operand& a, const Operand& l, Cholesky
   substitute(graph, "solve", {adjoint({l})}, {x}, x);
 }
 
-void solve_definite(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal) {
+void solve_definite(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal,
+                    const std::shared_ptr<Checkpoint>& checkpoint) {
   const Index n = a.rows(), edge = factor_tile(n, a.array.dtype());
-  factor_and_solve(graph, a, {graph.temporary({n, n}, a.array.dtype(), {edge, edge})}, {}, b, x, diagonal);
+  // "tiles": the name under which cholesky() notes them.
+  const Array l = Stages(graph, checkpoint).temporary("tiles", {n, n}, a.array.dtype(), {edge, edge});
+  factor_and_solve(graph, a, {l}, {.checkpoint = checkpoint}, b, x, diagonal);
 }
 
 }  // namespace flagstone::linalg

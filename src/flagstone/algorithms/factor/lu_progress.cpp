@@ -1,0 +1,55 @@
+#include "flagstone/algorithms/factor/lu_progress.hpp"
+
+#include <string>
+
+namespace flagstone::linalg {
+
+LuProgress::LuProgress(Stages& stages, const Array& pivots)
+    : stages_(stages),
+      pivots_(stages.keep("pivots", [kept = pivots](StateParts& parts) mutable { parts.array("", kept); })) {}
+
+void LuProgress::note(const LuColumns& f, bool own) {
+  const auto boxes = [&](const Region& region, const char* name, Index j) {
+    if (count(region.box.shape) == 0 || tiles_.contains(region.array.id())) return;
+    const Shape tile = own ? region.box.shape : Shape{f.tile(), f.tile()};
+    tiles_[region.array.id()] =
+        std::make_unique<FinishedTiles>(stages_, region.array, tile, own ? name + std::to_string(j) : name);
+  };
+  for (Index j = 0; j < f.count(); ++j) {
+    boxes(f.upper(j), "upper", j);
+    if (j < f.panels()) boxes(f.lower(j), "lower", j);
+  }
+}
+
+bool LuProgress::holds(const Region& box) const {
+  return count(box.box.shape) == 0 || tiles_.at(box.array.id())->holds(box.box);
+}
+
+Index LuProgress::columns(const LuColumns& f) const {
+  Index j = 0;
+  while (j < f.count() && stages_.saving() && holds(f.upper(j)) && (j >= f.panels() || holds(f.lower(j)))) ++j;
+  return j;
+}
+
+void LuProgress::mark(const Region& box) {
+  if (stages_.saving() && count(box.box.shape) > 0) tiles_.at(box.array.id())->finish(box.box);
+}
+
+void LuProgress::finish(const Region& box) {
+  mark(box);
+  stages_.offer();
+}
+
+void LuProgress::finish(const LuColumns& f, Index j) {
+  mark(f.upper(j));
+  if (j < f.panels()) mark(f.lower(j));
+  stages_.offer();
+}
+
+LuColumns::Make kept_tiles(Stages& stages, Dtype dtype) {
+  return [&stages, dtype](const std::string& name, const Shape& shape) {
+    return stages.temporary(name, shape, dtype, shape);
+  };
+}
+
+}  // namespace flagstone::linalg
