@@ -61,7 +61,9 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",
                                                            "draw_points",
                                                            "merge_draws",
                                                            "take_nearest",
-                                                           "point_distances"};
+                                                           "point_distances",
+                                                           "stencil_block",
+                                                           "stencil_strip"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>
