@@ -22,6 +22,7 @@ NB_MODULE(_core, m) {
   bind_elementwise(m);
   bind_along(m);
   bind_random(m);
+  bind_stencil(m);
   bind_restructure(m);
   bind_sort(m);
   bind_matmul(m);

@@ -59,6 +59,7 @@ void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_along(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_stencil(nb::module_& m);
 void bind_restructure(nb::module_& m);
 void bind_sort(nb::module_& m);
 void bind_matmul(nb::module_& m);

@@ -63,6 +63,9 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",
                                                            "take_nearest",
                                                            "take_within",
                                                            "point_distances"};
+                                                           "point_distances",
+                                                           "stencil_block",
+                                                           "stencil_strip"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>

@@ -70,8 +70,10 @@ enum class Kernel : std::uint8_t {
   take_nearest,             // of each query the nearest points so far
   take_within,              // of each query the points within a radius
   point_distances,          // to := distances of points from centres
+  stencil_block,            // a block of a field, some steps on
+  stencil_strip,            // rows of some planes of a field at each level of a superstep
 };
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::point_distances) + 1;
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::stencil_strip) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.

@@ -1,0 +1,148 @@
+// Time loops over fields.
+#include "flagstone/algorithms/stencil/expression_kernel.hpp"
+#include "flagstone/algorithms/stencil/scheme.hpp"
+#include "flagstone/kernel/stencil/weights.hpp"
+
+#include <nanobind/stl/complex.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone::python {
+namespace {
+
+struct Stencil {
+  std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
+  std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
+  stencil::Wishes wishes;
+
+  stencil::Axes axes(const Shape& of_dimensions, Index missing) const {
+    stencil::Axes found{missing, missing, missing};
+    for (std::size_t i = 0; i < of_dimensions.size(); ++i) found[problem->axes[i]] = of_dimensions[i];
+    return found;
+  }
+};
+
+std::vector<std::byte> bytes_of(const nb::ndarray<nb::ro>& values) {
+  const Tile from = tile_of(values);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count(from.shape)) * size_of(from.dtype));
+  copy(from, {bytes.data(), from.dtype, from.shape, c_strides(from.shape, size_of(from.dtype)), bytes.size()});
+  return bytes;
+}
+
+kernel::WeightsForm form_from_name(const std::string& name) {
+  using enum kernel::WeightsForm;
+  if (name == "sum") return sum;
+  if (name == "grow") return grow;
+  if (name == "grow_source") return grow_source;
+  if (name == "swing") return swing;
+  if (name == "wave") return wave;
+  return damped_wave;
+}
+
+void kernel_of(Stencil& self, std::shared_ptr<const kernel::PlaneKernel> kernel) {
+  self.problem->space.radius = kernel->radius();
+  self.problem->kernel = std::move(kernel);
+}
+
+void init(Stencil* self, const Shape& shape, const std::string& dtype, Index steps) {
+  new (self) Stencil();
+  stencil::Problem& problem = *self->problem;
+  problem.axes = stencil::axes_of(shape.size());
+  problem.dtype = dtype_from_name(dtype), problem.space.item = size_of(problem.dtype), problem.steps = steps;
+  problem.space.shape = self->axes(shape, 1);
+}
+
+void edge(Stencil& self, std::size_t dimension, bool high, const std::string& name, const nb::ndarray<nb::ro>& value) {
+  kernel::EdgeRule rule{kernel::edge_from_name(name), {}};
+  const std::vector<std::byte> bytes = bytes_of(value);
+  std::copy_n(bytes.begin(), std::min<std::size_t>(16, bytes.size()), rule.value.begin());
+  self.problem->space.edges[self.problem->axes[dimension]][high ? 1 : 0] = rule;
+}
+
+void expression(Stencil& self, const kernel::Program& program, int value,
+                const std::vector<std::tuple<std::string, Shape, std::size_t>>& inputs) {
+  std::vector<stencil::ExpressionInput> given;
+  using Kind = stencil::ExpressionInput::Kind;
+  for (const auto& [kind, offset, number] : inputs)
+    given.push_back({kind == "before"        ? Kind::before
+                     : kind == "coefficient" ? Kind::coefficient
+                                             : Kind::neighbour,
+                     self.axes(offset, 0), number});
+  kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
+}
+
+}  // namespace
+
+void bind_stencil(nb::module_& m) {
+  nb::class_<Stencil>(m, "Stencil")
+      .def("__init__", &init, nb::arg("shape"), nb::arg("dtype"), nb::arg("steps"))
+      .def("edge", &edge, nb::arg("dimension"), nb::arg("high"), nb::arg("rule"), nb::arg("value"))
+      .def(
+          "weights",
+          [](Stencil& self, const std::string& form, const std::vector<std::pair<Shape, std::complex<double>>>& given) {
+            std::vector<kernel::WeightedNeighbour> neighbours;
+            for (const auto& [offset, weight] : given) neighbours.push_back({self.axes(offset, 0), weight});
+            kernel_of(self, kernel::weights_kernel(self.problem->dtype, form_from_name(form), std::move(neighbours)));
+          })
+      .def("expression", &expression)
+      .def("source",
+           [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
+             self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});
+           })
+      .def("receiver",
+           [](Stencil& self, const Shape& point) { self.problem->receivers.push_back(self.axes(point, 0)); })
+      .def("wish",
+           [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
+              const std::vector<double>& rates) {
+             self.wishes.method = method, self.wishes.depth = depth;
+             if (!block.empty()) self.wishes.block = self.axes(block, 1);
+             if (!cache_block.empty())
+               self.wishes.planes = cache_block[0], self.wishes.strip = cache_block[1],
+               self.wishes.levels = cache_block[2];
+             if (rates.size() == 4) self.wishes.rates = {rates[0], rates[1], rates[2], rates[3]};
+           })
+      .def("job",
+           [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
+              const std::vector<Array>& coefficients, const Array& traces) {
+             auto problem = std::make_shared<stencil::Problem>(*self.problem);
+             problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
+             return Job{[=, wishes = self.wishes, scheme = self.scheme](Graph& graph) {
+               *scheme = stencil::run(graph, problem, wishes);
+             }};
+           })
+      .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
+      .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
+      .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })
+      .def_prop_ro("block",
+                   [](const Stencil& self) {
+                     Shape block;
+                     for (const std::size_t d : self.problem->axes) block.push_back(self.scheme->blocks.block[d]);
+                     return block;
+                   })
+      .def_prop_ro("cache_block",
+                   [](const Stencil& self) {
+                     const stencil::WavefrontScheme& scheme = self.scheme->wavefront;
+                     return Shape{scheme.planes, scheme.strip, scheme.levels};
+                   })
+      .def_prop_ro("flops", [](const Stencil& self) { return self.problem->kernel->flops(); })
+      .def_prop_ro("radius",
+                   [](const Stencil& self) {
+                     Shape radius;
+                     for (const std::size_t d : self.problem->axes) radius.push_back(self.problem->space.radius[d]);
+                     return radius;
+                   })
+      .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
+      .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
+      .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })
+      .def_prop_ro("compute_bound",
+                   [](const Stencil& self) { return self.scheme->compute_seconds >= self.scheme->disk_seconds; });
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,380 @@
+"""Time loops over fields that do not fit into memory."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._expression.expression import Expression, as_expression, cast
+from .._expression.operand import as_array, lazy_operand
+from .._lazy.places import broadcast_to
+from .._output.parts import Part, PartsPlace
+from .._output.place import IN_MEMORY, Place
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .boundary import set_edges
+from .trace import traced
+from .weights import given_weights
+
+__all__ = ["StencilResult", "stencil"]
+
+_METHODS = ("auto", "sweep", "al1", "al4")
+_CHUNK = 4 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
+_KINDS = "iufc"
+
+
+class StencilResult(NamedTuple):
+    """What a time loop leaves.
+
+    Attributes
+    ----------
+    state : Array or ndarray, or a pair of them
+        The field after the last step; of time order 2 (before, now).
+    steps : int
+        Steps that were done.
+    traces : ndarray, steps x receivers
+        The field's values at the receivers after each step.
+    """
+
+    state: Any
+    steps: int
+    traces: NDArray[Any]
+
+
+StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
+
+
+class _Stencil(Routine[StencilResult]):
+    """The checked arguments of one call."""
+
+    def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, out: Any, memory: Any) -> None:
+        super().__init__(Call("stencil", memory))
+        call = self.call
+        pair = isinstance(state, tuple)
+        if isinstance(state, (list, dict)) or (pair and len(state) != 2):
+            raise TypeError(
+                f"{call.who}: state is a {type(state).__name__}; an array, or a pair (before, now), is "
+                "needed."
+            )
+        given = [state[1], state[0]] if pair else [state]  # now, before
+        self.states = [_operand(call, one, "the state") for one in given]
+        now = self.states[0]
+        self.shape, self.dtype = now.shape, now.dtype
+        if not 1 <= len(self.shape) <= 3:
+            raise ShapeError(f"{call.who}: the state has {len(self.shape)} dimensions; 1, 2 or 3 are needed.")
+        if self.dtype.kind not in _KINDS or self.dtype == np.float16:
+            raise TypeError(
+                f"{call.who}: the state is {self.dtype.name}; numbers of 32 bits or more, or integers."
+            )
+        if pair and (self.states[1].shape, self.states[1].dtype) != (self.shape, self.dtype):
+            raise ShapeError(
+                f"{call.who}: the state now is {shape_text(self.shape)} {self.dtype.name} and before "
+                f"{shape_text(self.states[1].shape)} {self.states[1].dtype.name}; both must be equal."
+            )
+        self.steps = _steps(call.who, steps)
+        self.order = len(self.states)
+        self.coefficients = [
+            _coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(_several(coefficients))
+        ]
+        self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
+        self._set_kernel(kernel)
+        call.on(*(path for one in self.states for path in one.paths))
+        self._set_places(out)
+
+    def _set_kernel(self, kernel: Any) -> None:
+        who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
+        if isinstance(kernel, (Mapping, np.ndarray)):
+            weights = given_weights(who, kernel, ndim)
+            form = {(1, 0): "sum", (1, 1): "grow", (1, 2): "grow_source", (2, 0): "swing", (2, 1): "wave",
+                    (2, 2): "damped_wave"}.get((self.order, given))  # fmt: skip
+            if form is None:
+                raise ValueError(
+                    f"{who}: {given} coefficients were given; a kernel of weights takes 2 at most."
+                )
+            if any(w.imag for w in weights.values()):
+                raise TypeError(
+                    f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
+                )
+            self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
+            self.kernel = f"{len(weights)} weights"
+        elif callable(kernel):
+            program, value, inputs = traced(who, kernel, ndim, self.dtype, self.order, given)
+            self.core.expression(program, value, inputs)
+            self.kernel = f"fused expression of {len(inputs)} operands"
+        else:
+            raise TypeError(
+                f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
+                "array) or a function of neighbours is needed."
+            )
+
+    def _set_places(self, out: Any) -> None:
+        call, chunks = self.call, result_chunks(self.shape, self.dtype.itemsize)
+        pairs = self.order == 2
+        if pairs and (out is None or isinstance(out, (str, os.PathLike))):
+            dims = ["z", "y", "x"][-len(self.shape) :]
+            parts = [Part(name, self.shape, chunks, dims) for name in ("now", "before")]
+            self.fields: list[Any] = [PartsPlace(call, out, parts, self.dtype, {})]
+        else:
+            outs = [out]
+            if pairs:
+                if not isinstance(out, tuple) or len(out) != 2:
+                    raise TypeError(f"{call.who}: out is {type(out).__name__}; a path, or a pair, is needed.")
+                outs = [out[1], out[0]]
+            self.fields = [Place(call, self.shape, self.dtype, one, chunks) for one in outs]
+        self.traces = Place(call, (0, self.steps), self.dtype, IN_MEMORY, None)
+        self.places = [*self.fields, self.traces]
+        call.outputs = sum(not getattr(place, "in_memory", False) for place in self.fields)
+
+    def edges(self, boundary: Any) -> None:
+        """Say what lies beyond the edges."""
+        self.boundary = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+
+    def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
+        """Say what is added, and what is listened to."""
+        for index, series in sources:
+            values = np.asarray(series)
+            if values.shape != (self.steps,):
+                raise ShapeError(
+                    f"{self.call.who}: the series of a source is {shape_text(values.shape)}; {self.steps} "
+                    "values, one "
+                    "a step, are needed."
+                )
+            self.core.source(self._index(index, "source"), np.ascontiguousarray(values.astype(self.dtype)))
+        receivers = list(receivers)
+        for index in receivers:
+            self.core.receiver(self._index(index, "receiver"))
+        self.traces = Place(self.call, (len(receivers), self.steps), self.dtype, IN_MEMORY, None)
+        self.places[-1] = self.traces
+
+    def _index(self, index: Any, what: str) -> list[int]:
+        given = tuple(operator.index(i) for i in (index if isinstance(index, tuple) else (index,)))
+        if len(given) != len(self.shape) or not all(
+            0 <= i < n for i, n in zip(given, self.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{self.call.who}: a {what} is at {given} and the field is {shape_text(self.shape)}; an "
+                "index "
+                "inside is needed."
+            )
+        return list(given)
+
+    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
+        """Say what the tuner is not to choose."""
+        who = self.call.who
+        if method not in _METHODS:
+            raise ValueError(f"{who}: there is no method {method!r}; choose one of {', '.join(_METHODS)}.")
+        blocks = [] if block is None else [operator.index(n) for n in block]
+        if blocks and (len(blocks) != len(self.shape) or min(blocks) < 1):
+            raise ShapeError(
+                f"{who}: block is {block!r}; one extent for each of {len(self.shape)} axes is needed."
+            )
+        if blocks and method == "al4":
+            raise ValueError(f"{who}: al4 streams whole planes; give cache_block, or choose al1.")
+        deep = 0 if depth is None else operator.index(depth)
+        if depth is not None and not 1 <= deep <= max(1, self.steps):
+            raise ValueError(
+                f"{who}: depth is {depth} and there are {self.steps} steps; 1 to {self.steps} is possible."
+            )
+        cached = [] if cache_block is None else [operator.index(n) for n in cache_block]
+        if cached and (len(cached) != 3 or min(cached) < 1):
+            raise ValueError(f"{who}: cache_block is {cache_block!r}; (planes, rows, levels) is needed.")
+        if blocks and method == "auto":
+            method = "al1"
+        self.core.wish(method, blocks, deep, cached, [])
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        field = f"{shape_text(self.shape)} {self.dtype.name}"
+        return f"stencil {field}, {self.steps} steps of {self.kernel}, {self.boundary}"
+
+    def job(self, at: At) -> _core.Job:
+        """Return the time loop as a job."""
+        opened: list[Any] = []
+        for place in self.fields:
+            core = at(place)
+            opened += core if isinstance(core, list) else [core]
+        return self.core.job(
+            [one.core for one in self.states],
+            opened,
+            [one.core for one in self.coefficients],
+            at(self.traces),
+        )
+
+    def how(self, job: Any) -> How:
+        """Say which method, how deep, and which of disk and processors binds."""
+        core = self.core
+        if core.method == "al4":
+            planes, strip, levels = core.cache_block
+            cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
+        else:
+            cut = f"blocks of {shape_text(tuple(core.block))}"
+        bound = "compute" if core.compute_bound else "disk"
+        note = f"{core.depth} steps a superstep, {cut}; {self.kernel}; {bound} bound"
+        return How(core.method, core.supersteps, note)
+
+    def result(self, job: Any) -> StencilResult:
+        """Publish the fields and return them."""
+        closed: list[Any] = []
+        for place in self.fields:
+            made = place.close()
+            closed += made if isinstance(made, (list, tuple)) else [made]
+        state = closed[0] if self.order == 1 else (closed[1], closed[0])
+        return StencilResult(state, self.steps, self.traces.close().T)
+
+
+def _several(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (tuple, list)) else [given]
+
+
+def _steps(who: str, steps: Any) -> int:
+    try:
+        number = operator.index(steps)
+    except TypeError:
+        raise TypeError(f"{who}: steps is {steps!r}; a whole number is needed.") from None
+    if number < 0:
+        raise ValueError(f"{who}: steps is {number}; 0 or more is needed.")
+    return number
+
+
+def _operand(call: Call, given: Any, name: str) -> Operand:
+    given = lazy_operand(call, given)
+    if isinstance(given, Array):
+        given.flush()
+    operand = Operand.plain(call, given, name)
+    if (operand.transposed and len(operand.shape) > 1) or operand.conjugated:
+        raise ShapeError(
+            f"{call.who}: {name} is a transposed or conjugated view; write it anew first (fl.transpose, "
+            "fl.compute)."
+        )
+    return operand
+
+
+def _coefficient(
+    call: Call, given: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Operand:
+    """Return a coefficient of the field's shape and dtype; one that broadcasts is computed lazily."""
+    name = f"coefficient {number}"
+    value = as_expression(given if isinstance(given, Expression) else lazy_operand(call, given), call.who)
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"{call.who}: {name} is {value.dtype.name} and the field {dtype.name}.")
+    try:
+        fits = np.broadcast_shapes(value.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"{call.who}: {name} is {shape_text(value.shape)} and does not broadcast to {shape_text(shape)}."
+        )
+    value = cast(value, dtype)
+    seen = value.payload if value.verb == "leaf" else as_array(call, value)
+    return _operand(call, seen if value.shape == shape else broadcast_to(seen, shape), name)
+
+
+def result_chunks(shape: tuple[int, ...], item: int) -> list[int]:
+    """Return chunks of whole rows, of whole planes where they are short: what a superstep writes at once."""
+    chunks = [1] * len(shape)
+    left = max(1, _CHUNK // item)
+    for d in range(len(shape) - 1, -1, -1):
+        chunks[d] = max(1, min(max(1, shape[d]), left))
+        if chunks[d] < shape[d]:
+            break
+        left //= max(1, chunks[d])
+    return chunks
+
+
+@routine
+def stencil(
+    kernel: Mapping[Any, float] | NDArray[Any] | Callable[..., Any],
+    state: Any,
+    steps: int,
+    /,
+    *,
+    coefficients: Any = (),
+    boundary: Any = "fixed",
+    sources: Sequence[Any] = (),
+    receivers: Sequence[Any] = (),
+    out: Any = None,
+    method: str = "auto",
+    block: Sequence[int] | None = None,
+    depth: int | None = None,
+    cache_block: Sequence[int] | None = None,
+    memory: int | str | None = None,
+) -> Prepared[StencilResult]:
+    """Step a field on in time, bigger than memory: many steps for one read and one write of it.
+
+    Parameters
+    ----------
+    kernel : mapping, ndarray or function
+        What a step makes of a point's neighbours: weights (a mapping of offsets, or an array of odd extents
+        whose middle is the point), or a function ``f(u, ...)`` in which ``u[0, 0, -1]`` is a neighbour. A
+        function is called once, with stand-ins; it chooses with `where`, not with ``if``. Its arguments are
+        the field, the step before (time order 2 only), then the coefficients.
+    state : Array or ndarray, or a pair of them
+        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2. float32, float64, complex or
+        integer.
+    steps : int
+        How many.
+    coefficients : Array, ndarray, Expression or a sequence of them
+        Of the field's shape, or such as broadcast to it: a step reads them at the point itself.
+    boundary : str, dict or sequence
+        "fixed" (0, or ``{"fixed": value}``), "periodic", "neumann" (no flux through the cell's face:
+        NumPy's symmetric), "mirror" (no slope at the node: NumPy's reflect); for all axes, or one for each,
+        or a pair (low, high) for an axis.
+    sources : sequence of (index, series)
+        ``series[t]`` is added to the point's value at step t + 1.
+    receivers : sequence of index
+        Points whose values after each step are returned.
+    out : path, Array or ndarray, or a pair of them, optional
+        Where the result goes. Of time order 2 a path becomes a group of the arrays "now" and "before".
+        Default: scratch.
+    method : {"auto", "al4", "al1", "sweep"}
+        How the field travels (Notes). No choice changes a bit of the result.
+    block, depth, cache_block : optional
+        What is chosen else: extents of a block (`al1`, `sweep`), steps of a superstep, (planes, rows,
+        levels) of one task of `al4`.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    StencilResult
+        `state`, `steps`, `traces`.
+
+    Raises
+    ------
+    ShapeError
+        Arrays do not fit each other, or an index lies outside.
+    TypeError, ValueError
+        The kernel branches on a value or looks at no neighbour; steps, depth, boundary are not possible.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    Of weights W(u), the weighted sum of neighbours, a step makes W(u); with one coefficient k, u + k W(u);
+    with two, u + k W(u) + s. Of time order 2: W(u) - before; 2 u - before + k W(u); with damping s, (2 u -
+    (1 - s) before + k W(u)) / (1 + s). The association is fixed: neighbours of equal weight are added in C
+    order of their offsets, each sum times its weight, the products in the order in which weights come
+    first.
+
+    A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
+    updates each point t times: "al4", planes that stream, every step following the one before it in strips
+    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
+    is one step deep. Flops: 8 a point for 7 weights of which 6 are equal. Source: Midorikawa and Tan
+    (blocks with halos); Wellein et al. 2009 (wavefronts).
+    """
+    given = _Stencil(kernel, state, steps, coefficients, out, memory)
+    given.edges(boundary)
+    given.points(sources, receivers)
+    given.wishes(method, block, depth, cache_block)
+    return given

@@ -1,0 +1,109 @@
+"""Kernels that are functions of neighbours: called once with stand-ins, they give an expression."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._expression.expression import Expression, as_expression, ordered
+
+__all__ = ["traced"]
+
+Input = tuple[str, list[int], int]
+
+
+class _StandIn(Expression):
+    """A field, the step before or a coefficient in a kernel's function: `u[0, 0, -1]` is a neighbour."""
+
+    def __init__(
+        self, who: str, kind: str, number: int, ndim: int, dtype: np.dtype[Any], made: dict[Any, Any]
+    ) -> None:
+        super().__init__("leaf", (), dtype, (), (kind, (0,) * ndim, number))
+        self._who, self._kind, self._number, self._ndim, self._made = who, kind, number, ndim, made
+        made.setdefault(self.payload, self)
+
+    def __getitem__(self, key: Any) -> Any:
+        at = key if isinstance(key, tuple) else (key,)
+        try:
+            offset = tuple(operator.index(i) for i in at)
+        except TypeError:
+            offset = ()
+        if len(offset) != self._ndim:
+            raise TypeError(
+                f"{self._who}: the kernel asks for {key!r}; one whole number for each of {self._ndim} "
+                "axes is "
+                "needed, as u[" + ", ".join(["0"] * self._ndim) + "]."
+            )
+        if self._kind != "neighbour" and any(offset):
+            raise ValueError(
+                f"{self._who}: the kernel asks for a neighbour {offset} of what is read at the point itself "
+                "(the step before, coefficients)."
+            )
+        payload = (self._kind, offset, self._number)
+        return self._made.setdefault(payload, Expression("leaf", (), self.dtype, (), payload))
+
+    def __bool__(self) -> bool:
+        raise TypeError(_branch(self._who))
+
+
+def _branch(who: str) -> str:
+    return f"{who}: the kernel branches on a value; choose with fl.where(condition, x, y)."
+
+
+def traced(
+    who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
+) -> tuple[_core.Program, int, list[Input]]:
+    """Return the program of a kernel's function, the number of its value, and what its inputs are.
+
+    Constants take the field's dtype by NumPy's rules; a result of another dtype is converted to it.
+    """
+    made: dict[Any, Any] = {}
+    arguments = [_StandIn(who, "neighbour", 0, ndim, dtype, made)]
+    if order == 2:
+        arguments.append(_StandIn(who, "before", 0, ndim, dtype, made))
+    arguments += [_StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
+    try:
+        answer = kernel(*arguments)
+    except TypeError as error:
+        if "ambiguous" in str(error) or "truth" in str(error):
+            raise TypeError(_branch(who)) from error
+        raise
+    if isinstance(answer, (tuple, list, dict)) or answer is None:
+        raise TypeError(
+            f"{who}: the kernel returned {type(answer).__name__}; the field's next value is needed."
+        )
+    value = as_expression(
+        np.asarray(answer, dtype) if isinstance(answer, (int, float, complex)) else answer, who
+    )
+    if not any(node.verb == "leaf" and node.payload[0] == "neighbour" for node in ordered(value)):
+        raise ValueError(f"{who}: the kernel looks at no neighbour at all of the field.")
+    return _lowered(value, dtype)
+
+
+def _lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:
+    program = _core.Program()
+    numbers: dict[int, int] = {}
+    inputs: dict[Any, int] = {}
+    told: list[Input] = []
+    nodes = ordered(root)
+    for node in nodes:  # inputs first: the program numbers them so
+        if node.verb != "leaf":
+            continue
+        if node.payload not in inputs:
+            kind, offset, number = node.payload
+            inputs[node.payload] = program.input(node.dtype.name)
+            told.append((kind, list(offset), number))
+        numbers[id(node)] = inputs[node.payload]
+    for node in nodes:
+        if node.verb == "constant":
+            numbers[id(node)] = program.constant(np.ascontiguousarray(node.payload))
+        elif node.verb == "cast":
+            numbers[id(node)] = program.cast(numbers[id(node.args[0])], node.dtype.name)
+        elif node.verb != "leaf":
+            numbers[id(node)] = program.apply(node.verb, *(numbers[id(a)] for a in node.args))
+    value = numbers[id(root)]
+    return program, value if root.dtype == dtype else program.cast(value, dtype.name), told

@@ -1,0 +1,301 @@
+#include "flagstone/algorithms/stencil/scheme.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
+
+namespace flagstone::stencil {
+namespace {
+
+constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
+constexpr Index batch_planes = 16;         // of a wavefront's task
+constexpr std::uint64_t cached = 6 * MiB;  // a group of levels of one strip; measured: 4 to 8 MiB are alike
+constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
+constexpr double budget_share = 0.9;       // the rest: tiles are counted by size class
+
+/// The steps of the longest superstep for each possible number of supersteps: at most 2 sqrt(steps) values.
+std::vector<Index> depths(Index steps, Index most) {
+  std::vector<Index> found;
+  for (Index depth = std::max<Index>(1, std::min(steps, most)); depth >= 1;) {
+    const Index number = std::max<Index>(1, ceil_div(steps, depth));
+    const Index balanced = std::max<Index>(1, ceil_div(steps, number));
+    if (found.empty() || found.back() != balanced) found.push_back(balanced);
+    depth = balanced - 1;
+  }
+  return found;
+}
+
+/// What blocks of results are whole ones of: chunks of those that are written chunk by chunk.
+Axes units(const Problem& problem) {
+  Axes unit{1, 1, 1};
+  for (const Array& array : problem.to) {
+    if (array.in_memory() || takes_any_box(array)) continue;
+    const Axes chunk = problem.extents(array.chunks());
+    for (std::size_t d = 0; d < 3; ++d) unit[d] = std::min(problem.space.shape[d], std::lcm(unit[d], chunk[d]));
+  }
+  return unit;
+}
+
+class Chooser {
+ public:
+  Chooser(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers)
+      : problem_(problem),
+        wishes_(wishes),
+        budget_(static_cast<std::uint64_t>(static_cast<double>(budget) * budget_share)),
+        workers_(std::max(1, workers)),
+        units_(units(problem)) {
+    const auto arrays = static_cast<double>(2 * problem.order());
+    const auto bytes = static_cast<double>(problem.space.whole().count() * problem.item());
+    // What scratch between supersteps need not leave memory for.
+    resident_ = arrays * bytes < 0.5 * static_cast<double>(budget_);
+  }
+
+  Scheme chosen() {
+    const std::string& method = wishes_.method;
+    if (method == "auto" || method == "al4") wavefronts();
+    if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
+    if (method == "sweep") blocks(Method::sweep, 1);
+    if (best_) return *best_;
+    return smallest();
+  }
+
+ private:
+  Index most_wished(Index most) const { return wishes_.depth > 0 ? wishes_.depth : most; }
+
+  void wavefronts() {
+    if (problem_.steps == 0 || problem_.axes.size() == 1) return;
+    for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.steps)}
+                                               : depths(problem_.steps, most_depth))
+      for (Index planes = std::max(batch_planes, units_[0]); planes >= units_[0]; planes /= 2) {
+        WavefrontScheme scheme = wavefront(depth, planes);
+        consider(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
+        if (planes == 1) break;
+      }
+  }
+
+  WavefrontScheme wavefront(Index depth, Index planes) const {
+    WavefrontScheme scheme;
+    scheme.depth = depth;
+    scheme.planes =
+        wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : ceil_div(planes, units_[0]) * units_[0];
+    scheme.levels = wishes_.levels > 0 ? wishes_.levels : std::min<Index>(depth, 8);
+    const Axes& n = problem_.space.shape;
+    const std::size_t d = strip_axis(problem_);
+    scheme.strip = n[d];
+    if (!can_cut(problem_)) return scheme;
+    const Index least = std::max<Index>(1, 2 * problem_.space.radius[d]);
+    scheme.strip = std::min(n[d], d == 1 ? Index{64} : Index{64} << 10);
+    while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > cached) scheme.strip /= 2;
+    if (wishes_.strip > 0) scheme.strip = wishes_.strip;
+    scheme.strip = std::max(scheme.strip, least);
+    return scheme;
+  }
+
+  /// Slabs of whole planes first, then rows are cut; of each the most planes that fit.
+  void blocks(Method method, Index most) {
+    const Axes& n = problem_.space.shape;
+    for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
+                             : wishes_.depth > 0
+                                 ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.steps))}
+                                 : depths(problem_.steps, most)) {
+      if (wishes_.block[2] > 0) {
+        consider_block(method, wishes_.block, depth);
+        continue;
+      }
+      const std::size_t cut = problem_.axes.size() == 3 ? 1 : 2;
+      for (Index pieces = 1; pieces <= n[cut]; pieces = pieces < 4 ? pieces + 1 : pieces * 3 / 2) {
+        Axes block = n;
+        block[cut] = rounded(cut, ceil_div(n[cut], pieces));
+        largest_planes(method, block, depth);
+        if (block[cut] <= units_[cut]) break;
+      }
+    }
+  }
+
+  Index rounded(std::size_t d, Index extent) const {
+    return std::min(problem_.space.shape[d], ceil_div(extent, units_[d]) * units_[d]);
+  }
+
+  std::uint64_t bytes_of(const Axes& block, Index depth) const {
+    return block_bytes(problem_, {block, depth}) * static_cast<std::uint64_t>(workers_ + 1);
+  }
+
+  void largest_planes(Method method, Axes block, Index depth) {
+    Index low = 0, high = ceil_div(problem_.space.shape[0], units_[0]);
+    // All workers have a block to do where there is more than one plane.
+    high = std::max<Index>(1, std::min(high, ceil_div(high, 2)));
+    while (low < high) {
+      const Index middle = (low + high + 1) / 2;
+      block[0] = rounded(0, middle * units_[0]);
+      if (bytes_of(block, depth) <= budget_)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    if (low == 0) return;
+    block[0] = rounded(0, low * units_[0]);
+    consider_block(method, block, depth);
+  }
+
+  void consider_block(Method method, Axes block, Index depth) {
+    for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max<Index>(1, block[d]));
+    consider(method, {block, depth}, {}, bytes_of(block, depth));
+  }
+
+  Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
+    Scheme scheme{.method = method, .blocks = blocks, .wavefront = wavefront};
+    scheme.depth = method == Method::al4 ? wavefront.depth : blocks.depth;
+    scheme.bytes = bytes;
+    const std::vector<Index> each = supersteps(problem_.steps, scheme.depth);
+    scheme.supersteps = static_cast<Index>(each.size());
+    for (std::size_t s = 0; s < each.size(); ++s) {
+      const Counts counts = method == Method::al4 ? wavefront_counts(problem_, wavefront, each[s])
+                                                  : block_counts(problem_, blocks.block, each[s]);
+      const bool reads = s == 0 || !resident_, writes = s + 1 == each.size() || !resident_;
+      if (reads) scheme.read += counts.read;
+      if (writes) scheme.written += counts.written;
+      scheme.updates += counts.updates;
+    }
+    const auto item = static_cast<double>(problem_.item());
+    const Rates& rates = wishes_.rates;
+    scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
+    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? rates.cached : rates.streaming);
+    return scheme;
+  }
+
+  void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
+    if (bytes > budget_) return;
+    const Scheme scheme = made(method, blocks, wavefront, bytes);
+    if (!best_ || seconds(scheme) < seconds(*best_)) best_ = scheme;
+  }
+
+  /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
+  /// own, and small batches their tasks.
+  double seconds(const Scheme& scheme) const {
+    const double longer = std::max(scheme.disk_seconds, scheme.compute_seconds);
+    double filling = 0;
+    if (scheme.method == Method::al4) {
+      const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
+      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]) +
+                0.5 / static_cast<double>(scheme.wavefront.planes);
+    }
+    return longer * (1 + filling + 0.02 * scheme.disk_seconds / longer);
+  }
+
+  Scheme smallest() const {
+    if (wishes_.method == "al4" && problem_.steps > 0) {
+      WavefrontScheme scheme;
+      scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1;
+      scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : units_[0];
+      scheme.levels = wishes_.levels > 0 ? wishes_.levels : scheme.depth;
+      const std::size_t d = strip_axis(problem_);
+      scheme.strip = problem_.space.shape[d];
+      if (wishes_.strip > 0 && can_cut(problem_))
+        scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
+      return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
+    }
+    const Method method = wishes_.method == "sweep" ? Method::sweep : Method::al1;
+    BlockScheme scheme{wishes_.block[2] > 0 ? wishes_.block : units_, 1};
+    if (method == Method::al1 && wishes_.depth > 0)
+      scheme.depth = std::min(wishes_.depth, std::max<Index>(1, problem_.steps));
+    if (wishes_.block[2] == 0) scheme.block = least_block();
+    for (std::size_t d = 0; d < 3; ++d) scheme.block[d] = rounded(d, scheme.block[d]);
+    return made(method, scheme, {}, bytes_of(scheme.block, scheme.depth));
+  }
+
+  /// One unit of the results, and as many as take what a task should have at least.
+  Axes least_block() const {
+    Axes block = units_;
+    for (std::size_t d = 3; d-- > 0;) {
+      const Index bytes = block[0] * block[1] * block[2] * problem_.item();
+      block[d] = rounded(d, block[d] * std::max<Index>(1, least_bytes / bytes));
+    }
+    return block;
+  }
+
+  const Problem& problem_;
+  const Wishes& wishes_;
+  std::uint64_t budget_;
+  int workers_;
+  Axes units_;
+  bool resident_ = false;
+  std::optional<Scheme> best_;
+};
+
+}  // namespace
+
+Method method_from_name(std::string_view name) {
+  if (name == "sweep") return Method::sweep;
+  if (name == "al1") return Method::al1;
+  if (name == "al4") return Method::al4;
+  throw ShapeError("stencil: there is no method '" + std::string(name) + "'.");
+}
+
+std::string_view name_of(Method method) {
+  constexpr std::string_view names[] = {"sweep", "al1", "al4"};
+  return names[static_cast<std::size_t>(method)];
+}
+
+Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
+  const Axes &n = problem.space.shape, &reach = problem.space.radius;
+  // Elements of all blocks, each grown by so many steps, clipped at edges that are not periodic.
+  const auto grown = [&](Index steps) {
+    double all = 1;
+    for (std::size_t d = 0; d < 3; ++d) {
+      if (block[d] >= n[d]) {
+        all *= static_cast<double>(n[d]);
+        continue;
+      }
+      const Index by = steps * reach[d];
+      double along = 0;
+      for (Index first = 0; first < n[d]; first += block[d]) {
+        const Index last = std::min(n[d], first + block[d]);
+        along +=
+            static_cast<double>(problem.space.periodic(d) ? last - first + 2 * by
+                                                          : std::min(n[d], last + by) - std::max<Index>(0, first - by));
+      }
+      all *= along;
+    }
+    return all;
+  };
+  Counts counts;
+  const auto more = static_cast<double>(problem.order() - 1 + problem.coefficients.size());
+  counts.read = grown(depth) + more * grown(std::max<Index>(0, depth - 1));
+  counts.written = static_cast<double>(problem.order()) * grown(0);
+  for (Index t = 1; t <= depth; ++t) counts.updates += grown(depth - t);
+  return counts;
+}
+
+Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index depth) {
+  const Axes& n = problem.space.shape;
+  const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
+  const bool periodic = problem.space.periodic(0);
+  const auto planes = [&](Index level) {
+    return plane * static_cast<double>(n[0] + (periodic ? 2 * problem.space.radius[0] * (depth - level) : 0));
+  };
+  Counts counts;
+  counts.read = planes(0) + static_cast<double>(problem.order() - 1 + problem.coefficients.size()) * planes(1);
+  counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
+  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
+  return counts;
+}
+
+Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers) {
+  return Chooser(problem, wishes, budget, workers).chosen();
+}
+
+Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
+  if (problem->space.whole().count() == 0) return {};
+  const Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  if (scheme.method == Method::al4)
+    run_wavefront(graph, std::move(problem), scheme.wavefront);
+  else
+    run_blocks(graph, std::move(problem), scheme.blocks);
+  return scheme;
+}
+
+}  // namespace flagstone::stencil

@@ -1,0 +1,53 @@
+#pragma once
+// How a time loop is carried out: the method, its blocks and its depth, from counts, rates and the budget.
+#include <string>
+
+#include "flagstone/algorithms/stencil/blocks.hpp"
+#include "flagstone/algorithms/stencil/wavefront.hpp"
+
+namespace flagstone::stencil {
+
+enum class Method : std::uint8_t { sweep, al1, al4 };
+Method method_from_name(std::string_view name);
+std::string_view name_of(Method method);
+
+/// Seconds are made of these; bits are not.
+struct Rates {
+  double read = 2e9, written = 1.5e9;      // bytes a second of the disk
+  double cached = 2e9, streaming = 1.2e9;  // updates a second of all workers: from the cache, from memory
+};
+
+/// What the caller fixed: 0 or empty: to be chosen.
+struct Wishes {
+  std::string method = "auto";
+  Axes block{};  // al1, sweep
+  Index depth = 0;
+  Index strip = 0, levels = 0, planes = 0;  // al4
+  Rates rates;
+};
+
+struct Scheme {
+  Method method = Method::sweep;
+  BlockScheme blocks;
+  WavefrontScheme wavefront;
+  Index depth = 1, supersteps = 1;
+  double read = 0, written = 0, updates = 0;  // elements of the whole run
+  double disk_seconds = 0, compute_seconds = 0;
+  std::uint64_t bytes = 0;  // of memory
+};
+
+/// Elements that one superstep of `depth` steps reads, writes and updates.
+struct Counts {
+  double read = 0, written = 0, updates = 0, faces = 0;
+};
+Counts block_counts(const Problem& problem, const Axes& block, Index depth);
+Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth);
+
+/// The scheme that takes the least time by these counts and rates, and fits; the smallest one where the budget is 0 (or
+/// nothing fits). It changes no bit of the result.
+Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers);
+
+/// The whole time loop.
+Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes);
+
+}  // namespace flagstone::stencil

@@ -1,0 +1,98 @@
+"""Plain sweeps in NumPy, with the association that kernels of weights promise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+PADS = {"periodic": "wrap", "neumann": "symmetric", "mirror": "reflect"}
+
+
+def source_of(at, n, low, high):
+    """The interior index that a ghost takes, or the value of the side; rules take turns on short axes."""
+    for _ in range(1000):
+        if 0 <= at < n:
+            return at, None
+        rule, value = low if at < 0 else high
+        if rule == "fixed":
+            return None, value
+        if rule == "periodic":
+            at %= n
+        elif rule == "neumann":
+            at = -1 - at if at < 0 else 2 * n - 1 - at
+        elif n == 1:
+            at = 0
+        else:
+            at = -at if at < 0 else 2 * (n - 1) - at
+    raise AssertionError
+
+
+def padded(u, radius, edges):
+    """Ghosts axis by axis, axis 0 first."""
+    for d, (h, (low, high)) in enumerate(zip(radius, edges, strict=True)):
+        n = u.shape[d]
+        layers = []
+        for at in range(-h, n + h):
+            index, value = source_of(at, n, low, high)
+            layer = np.take(u, 0 if index is None else index, axis=d)
+            layers.append(layer if index is not None else np.full_like(layer, value))
+        u = np.stack(layers, axis=d)
+    return u
+
+
+def weighted(u, weights, edges):
+    """W(u)."""
+    radius = [max(abs(at[d]) for at in weights) for d in range(u.ndim)]
+    wide = padded(u, radius, edges)
+
+    def neighbour(at):
+        return wide[tuple(slice(h + o, h + o + n) for h, o, n in zip(radius, at, u.shape, strict=True))]
+
+    groups = {}
+    for at in sorted(weights):
+        groups.setdefault(weights[at], []).append(at)
+    total = None
+    for weight, offsets in groups.items():
+        part = neighbour(offsets[0]).copy()
+        for at in offsets[1:]:
+            part += neighbour(at)
+        part *= np.asarray(weight).astype(u.real.dtype)
+        total = part if total is None else total + part
+    return total
+
+
+def swept(kernel, state, steps, edges, coefficients=(), sources=(), receivers=()):
+    """What `fl.stencil` returns: state, traces. `kernel`: weights, or a function of whole arrays."""
+    pair = isinstance(state, tuple)
+    before, now = state if pair else (None, state)
+    traces = np.zeros((steps, len(receivers)), now.dtype)
+    one = now.dtype.type(1)
+    for t in range(steps):
+        if callable(kernel):
+            following = kernel(now, before, *coefficients)
+        else:
+            w = weighted(now, kernel, edges)
+            k = [np.broadcast_to(c, now.shape).astype(now.dtype) for c in coefficients]
+            if not pair:
+                following = w if not k else now + k[0] * w if len(k) == 1 else now + k[0] * w + k[1]
+            elif not k:
+                following = w - before
+            elif len(k) == 1:
+                following = ((now + now) - before) + k[0] * w
+            else:
+                following = (((now + now) - (one - k[1]) * before) + k[0] * w) / (one + k[1])
+        for index, series in sources:
+            following[index] += now.dtype.type(series[t])
+        for r, index in enumerate(receivers):
+            traces[t, r] = following[index]
+        before, now = now, following
+    return ((before, now) if pair else now), traces
+
+
+def as_edges(boundary, ndim):
+    """The rules of both sides of each axis."""
+    each = [boundary] * ndim if isinstance(boundary, (str, dict)) else boundary
+
+    def rule(side):
+        return ("fixed", side["fixed"]) if isinstance(side, dict) else (side, 0)
+
+    return [tuple(rule(s) for s in (axis if isinstance(axis, tuple) else (axis, axis))) for axis in each]
