@@ -60,6 +60,10 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.raw import open_raw, open_raw_csr
     from ._graph.embedding import spectral_embedding
     from ._graph.result import EmbeddingResult
+    from ._labels.metrics import LabelMetrics, label_metrics
+    from ._labels.model import LabelModel, open_labels
+    from ._labels.predict import Predicted
+    from ._labels.train import train_labels
     from ._lazy.computed import from_function, kernel_matrix
     from ._lazy.creation import (
         arange,
@@ -146,6 +150,18 @@ __all__ = [
     "points", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm",
     "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze", "stack", "stats",
     "stencil", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
+    "LabelMetrics", "LabelModel", "LeftoverWarning", "LsaResult", "NumericalError", "Packed",
+    "PcaResult", "Plan", "Predicted", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError",
+    "SingleCell", "SparseArray", "Stats", "StorageError", "__array_api_version__", "__version__",
+    "arange", "argsort", "bincount", "broadcast_to", "calibrate", "check", "chunk_shape", "compute",
+    "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum", "dask_chunks",
+    "delete", "diff", "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye", "features",
+    "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full", "full_like",
+    "graph", "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram", "isin",
+    "kernel_matrix", "kmeans", "knn", "label_metrics", "linspace", "lsa", "map_blocks", "map_tiles",
+    "open_edges", "open_labels", "open_pca", "open_raw", "open_raw_csr", "pack", "pca", "percentile",
+    "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm",
+    "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask", "train_labels",
     "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
     "zeros_like",
@@ -237,6 +253,10 @@ def _load_decompositions() -> dict[str, object]:
     from ._decomposition.result import PcaResult, open_pca
     from ._graph.embedding import spectral_embedding
     from ._graph.result import EmbeddingResult
+    from ._labels.metrics import LabelMetrics, label_metrics
+    from ._labels.model import LabelModel, open_labels
+    from ._labels.predict import Predicted
+    from ._labels.train import train_labels
 
     return locals()
 

@@ -426,6 +426,15 @@ def parse_values(arg0: NDArray[Any], arg1: str, arg2: NDArray[Any], /) -> Parsed
 def parse_svmlight(
     arg0: NDArray[Any], arg1: NDArray[Any], arg2: NDArray[Any], arg3: NDArray[Any], arg4: NDArray[Any], /
 ) -> ParsedText: ...
+def parse_labelled(
+    text: NDArray[Any],
+    label_pointers: NDArray[Any],
+    labels: NDArray[Any],
+    pointers: NDArray[Any],
+    columns: NDArray[Any],
+    values: NDArray[Any],
+    /,
+) -> ParsedText: ...
 
 class ParsedCsv:
     @property
@@ -1112,6 +1121,80 @@ def query_rows(queries: Array, transposed: bool, /) -> int: ...
 def knn_job(
     x: KnnInput, distances: Array, indices: Array, checkpoint: Checkpoint | None = None
 ) -> KnnJob: ...
+
+LABEL_ROWS: int
+
+class LabelModel:
+    def __init__(
+        self,
+        path: str,
+        features: int,
+        labels: int,
+        trees: int,
+        unit: bool,
+        power: int,
+        exponential: bool,
+        steps: Array,
+        counts: Array,
+        children: Array,
+        weights: Array,
+        scales: Array | None,
+        chunks: Array,
+        order: Array,
+    ) -> None: ...
+    @property
+    def levels(self) -> int: ...
+    @property
+    def most_leaf(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+class PredictLabelsOptions:
+    def __init__(self, k: int, beam: int, discount: float, batch: int, who: str, /) -> None: ...
+
+class PredictLabelsJob(Job):
+    @property
+    def batch(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    @property
+    def groups(self) -> int: ...
+
+class TrainLabelsOptions:
+    def __init__(
+        self,
+        trees: int,
+        max_leaf: int,
+        sweeps: int,
+        cost: float,
+        threshold: float,
+        eps: float,
+        seed: int,
+        small_weights: bool,
+        small: int,
+        /,
+    ) -> None: ...
+
+class TrainLabelsJob(Job):
+    @property
+    def depth(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def wide(self) -> int: ...
+    @property
+    def reads(self) -> int: ...
+    @property
+    def labels_without(self) -> float: ...
+
+def check_predict_labels(model: LabelModel, x: CsrOperand, options: PredictLabelsOptions, /) -> None: ...
+def predict_labels_job(
+    model: LabelModel, x: CsrOperand, options: PredictLabelsOptions, labels: Array, scores: Array, /
+) -> PredictLabelsJob: ...
+def check_train_labels(x: CsrOperand, y: CsrOperand, options: TrainLabelsOptions, /) -> None: ...
+def train_labels_job(
+    x: CsrOperand, y: CsrOperand, options: TrainLabelsOptions, directory: str, /
+) -> TrainLabelsJob: ...
 
 class EigshInput:
     @staticmethod

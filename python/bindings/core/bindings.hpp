@@ -71,5 +71,6 @@ void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);
 void bind_eigsh(nb::module_& m);
 void bind_cluster(nb::module_& m);
+void bind_labels(nb::module_& m);
 
 }  // namespace flagstone::python

@@ -12,6 +12,7 @@
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/storage/formats/csv.hpp"
+#include "flagstone/storage/formats/labelled.hpp"
 #include "flagstone/storage/formats/matrixmarket.hpp"
 #include "flagstone/storage/formats/svmlight.hpp"
 
@@ -159,6 +160,21 @@ void bind_text(nb::module_& m) {
                             values.data()};
     nb::gil_scoped_release unlocked;
     return parse_svmlight(text_of(text), text.shape(0), to);
+  });
+  m.def("parse_labelled", [](const Bytes& text, const Integers& label_pointers, const Integers& labels,
+                             const Integers& pointers, const Integers& columns, const Reals& values) {
+    const auto rows = static_cast<Index>(std::min(pointers.shape(0), label_pointers.shape(0))) - 1;
+    if (rows < 1) throw std::invalid_argument("parse_labelled: pointers are too few");
+    const LabelledTarget to{label_pointers.data(),
+                            labels.data(),
+                            static_cast<Index>(labels.shape(0)),
+                            pointers.data(),
+                            columns.data(),
+                            values.data(),
+                            static_cast<Index>(std::min(columns.shape(0), values.shape(0))),
+                            rows};
+    nb::gil_scoped_release unlocked;
+    return parse_labelled(text_of(text), text.shape(0), to);
   });
   m.def("format_svmlight", [](const Reals& labels, const Integers& pointers, const Integers& columns, Index base,
                               const std::string& field, const Values& values) {

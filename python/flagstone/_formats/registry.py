@@ -63,6 +63,12 @@ def _svmlight() -> ModuleType:
     return svmlight
 
 
+def _labelled() -> ModuleType:
+    from .text import labelled
+
+    return labelled
+
+
 def _csv() -> ModuleType:
     from .text import csv
 
@@ -126,6 +132,12 @@ def _svm_text(head: bytes) -> bool:
     return svmlight.looks_like(head)
 
 
+def _labelled_text(head: bytes) -> bool:
+    from .text import labelled
+
+    return labelled.looks_like(head)
+
+
 _CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _SVM = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 
@@ -141,6 +153,7 @@ FORMATS = (
     Format("Arrow", (".arrow", ".feather"), _columns, lambda head: head[:6] == b"ARROW1", True, True),
     Format("MatrixMarket", (".mtx", ".mtx.gz"), _matrixmarket, _banner, True),
     Format("CSV", _CSV, _csv, lambda head: False, True, True),  # any text may be some: the name tells
+    Format("Extreme Classification", (".xc",), _labelled, _labelled_text, True, True),
     Format("SVMlight", _SVM, _svmlight, _svm_text, True, True),
 )  # fmt: skip
 

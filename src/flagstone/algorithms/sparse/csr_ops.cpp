@@ -85,13 +85,13 @@ void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array*
   }
 }
 
+}  // namespace
+
 ElementStream stream_of(const Array& array) {
   ElementStream stream{array, {}};
   if (!array.in_memory() && chunk_coding(array) == ChunkCoding::blosc) stream.encoded = encoded_chunks(array);
   return stream;
 }
-
-}  // namespace
 
 CsrOperand prepare(const CsrMatrix& matrix) { return prepare(matrix, csr_panels(matrix)); }
 

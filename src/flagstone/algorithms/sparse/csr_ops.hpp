@@ -14,6 +14,9 @@ struct ElementStream {
   bool once = false;  // nobody reads it again in this run: its memory serves the next panel
 };
 
+/// A one-dimensional array as tasks read it. Make it once and keep it, as an operand.
+ElementStream stream_of(const Array& array);
+
 /// A matrix opened for streaming: panels are R rows each (a power of two, fixed by the stored matrix).
 /// Prepare once and keep it: what one pass leaves in the cache the next one finds through these handles.
 struct CsrOperand {

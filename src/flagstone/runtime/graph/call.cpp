@@ -66,6 +66,16 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",
                                                            "point_distances",
                                                            "stencil_block",
                                                            "stencil_strip"};
+                                                           "fill_buckets",
+                                                           "count_labels",
+                                                           "label_centroids",
+                                                           "split_labels",
+                                                           "wide_halves",
+                                                           "train_node",
+                                                           "sweep_points",
+                                                           "encode_node",
+                                                           "label_level",
+                                                           "best_labels"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>

@@ -74,6 +74,17 @@ enum class Kernel : std::uint8_t {
   stencil_strip,            // rows of some planes of a field at each level of a superstep
 };
 inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::stencil_strip) + 1;
+  fill_buckets,             // rows := those that have a label of a bucket, brought together
+  count_labels,             // points and values of each label, or of each node of trees
+  label_centroids,          // of each label the sum of its points, at unit length
+  split_labels,             // a tree of labels := balanced halves, level by level
+  wide_halves,              // scores of labels from two centres, or their sums
+  train_node,               // classifiers of one node := by dual coordinate descent
+  sweep_points,             // one sweep of it over a panel
+  encode_node,              // weights as a model stores them
+  label_level,              // beams of a batch := through some nodes of a level
+  best_labels,              // labels := those with the largest scores
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::best_labels) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.

@@ -1,0 +1,90 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/labels/predict.hpp"
+#include "flagstone/algorithms/labels/train.hpp"
+
+namespace flagstone::python {
+namespace {
+
+using namespace labels;
+
+struct PredictLabelsJob : Job {
+  std::shared_ptr<PredictNotes> notes = std::make_shared<PredictNotes>();
+};
+struct TrainLabelsJob : Job {
+  std::shared_ptr<TrainNotes> notes = std::make_shared<TrainNotes>();
+};
+
+void bind_model(nb::module_& m) {
+  nb::class_<Model>(m, "LabelModel")
+      .def(
+          "__init__",
+          [](Model* self, const std::string& path, Index features, Index labels, Index trees, bool unit, int power,
+             bool exponential, const Array& steps, const Array& counts, const Array& children, const Array& weights,
+             const std::optional<Array>& scales, const Array& chunks, const Array& order) {
+            new (self) Model({path, features, labels, trees, unit, power, exponential, steps, counts, children, weights,
+                              scales, chunks, order});
+          },
+          nb::arg("path"), nb::arg("features"), nb::arg("labels"), nb::arg("trees"), nb::arg("unit"), nb::arg("power"),
+          nb::arg("exponential"), nb::arg("steps"), nb::arg("counts"), nb::arg("children"), nb::arg("weights"),
+          nb::arg("scales").none(), nb::arg("chunks"), nb::arg("order"))
+      .def_prop_ro("levels", [](const Model& model) { return model.levels.size(); })
+      .def_ro("most_leaf", &Model::most_leaf)
+      .def_prop_ro("held_bytes", &Model::held_bytes);
+}
+
+}  // namespace
+
+void bind_labels(nb::module_& m) {
+  bind_model(m);
+  nb::class_<PredictLabelsOptions>(m, "PredictLabelsOptions")
+      .def("__init__",
+           [](PredictLabelsOptions* self, Index k, Index beam, double discount, Index batch, const std::string& who) {
+             new (self) PredictLabelsOptions{k, beam, discount, batch, who};
+           });
+  nb::class_<PredictLabelsJob, Job>(m, "PredictLabelsJob")
+      .def_prop_ro("batch", [](const PredictLabelsJob& job) { return job.notes->batch; })
+      .def_prop_ro("batches", [](const PredictLabelsJob& job) { return job.notes->batches; })
+      .def_prop_ro("groups", [](const PredictLabelsJob& job) { return job.notes->groups; });
+  m.attr("LABEL_ROWS") = result_rows;
+  m.def("check_predict_labels", &check_predict);
+  m.def("predict_labels_job", [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x,
+                                 const PredictLabelsOptions& options, const Array& labels, const Array& scores) {
+    PredictLabelsJob job;
+    job.build = [=, notes = job.notes](Graph& graph) {
+      *notes = {};
+      predict(graph, model, x, options, labels, scores, *notes);
+    };
+    return job;
+  });
+  nb::class_<TrainLabelsOptions>(m, "TrainLabelsOptions")
+      .def("__init__", [](TrainLabelsOptions* self, Index trees, Index max_leaf, Index sweeps, double cost,
+                          double threshold, double eps, std::uint64_t seed, bool small_weights, Index small) {
+        new (self) TrainLabelsOptions{trees, max_leaf, sweeps, cost, threshold, eps, seed, small_weights, small, ""};
+      });
+  nb::class_<TrainLabelsJob, Job>(m, "TrainLabelsJob")
+      .def_prop_ro("depth", [](const TrainLabelsJob& job) { return job.notes->depth; })
+      .def_prop_ro("nodes", [](const TrainLabelsJob& job) { return job.notes->nodes; })
+      .def_prop_ro("wide", [](const TrainLabelsJob& job) { return job.notes->wide; })
+      .def_prop_ro("reads", [](const TrainLabelsJob& job) { return job.notes->reads; })
+      .def_prop_ro("labels_without", [](const TrainLabelsJob& job) { return job.notes->labels_without; });
+  m.def("check_train_labels",
+        [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, const TrainLabelsOptions& options) {
+          check_train(joined(x, y, true, "train_labels"), y.matrix.cols, options);
+        });
+  m.def("train_labels_job", [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainLabelsOptions options,
+                               const std::string& directory) {
+    options.directory = directory;
+    TrainLabelsJob job;
+    job.build = [=, notes = job.notes](Graph& graph) {
+      *notes = {};
+      train(graph, joined(x, y, true, "train_labels"), options, *notes);
+    };
+    return job;
+  });
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,290 @@
+"""Models of label trees: opened, looked at, asked."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, open_core
+from .._array.requests import take
+from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import path_text, storage_error
+from .._runtime.call import Call
+from .._runtime.routine import planned_by
+from .predict import Predict, Predicted
+
+__all__ = ["LabelModel", "Level", "open_labels"]
+
+_PARTS = ("steps", "counts", "children", "weights", "scales", "chunks", "order")
+_FORMATS = ("float32", "int8")
+
+
+class Level(NamedTuple):
+    """One level of a tree, in SciPy's terms.
+
+    Attributes
+    ----------
+    weights : csc_matrix, (features + 1) x nodes
+        A column for each node, the bias last; below the leaves a node is a label.
+    parent : ndarray, nodes
+        The node of the level above that each is a child of.
+    labels : ndarray or None
+        Of the last level, the labels that its nodes are.
+    """
+
+    weights: Any
+    parent: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+
+
+Level.__module__ = "flagstone"
+
+
+class LabelModel:
+    """Trees of labels with a classifier at each node; stays on disk.
+
+    Made by `train_labels` and `open_labels`.
+
+    Attributes
+    ----------
+    path : str
+        The Zarr group that holds it.
+    method : str
+        "parabel".
+    features, labels, trees, levels : int
+        Columns of points, labels, trees, and classifiers on the way to a label.
+    format : str
+        "float32" or "int8".
+    """
+
+    __module__ = "flagstone"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        told = _attributes(path)
+        try:
+            self.method, self.format = str(told["method"]), str(told["format"])
+            self.features, self.labels, self.trees = (int(told[n]) for n in ("features", "labels", "trees"))
+            rules = bool(told["unit"]), int(told["power"]), bool(told["exponential"])
+        except (KeyError, TypeError, ValueError):
+            raise _damaged(path, "its attributes do not say what it is") from None
+        if self.format not in _FORMATS or self.method != "parabel" or rules[1] not in (2, 3):
+            raise FormatError(
+                f"open_labels: '{path}' is of method {self.method!r} and format {self.format!r}, which this "
+                "version does not know; open it with a newer one."
+            )
+        self._unit, self._power, self._exponential = rules
+        arrays: dict[str, _core.Array] = {}
+        for name in _PARTS:
+            if not os.path.isdir(f"{path}/{name}"):
+                raise _damaged(path, f"it has no array '{name}'")
+            arrays[name] = open_core(f"{path}/{name}", "r")
+        if arrays["weights"].dtype != self.format:
+            raise _damaged(path, f"its weights are {arrays['weights'].dtype}")
+        self._arrays = arrays
+        scales = arrays["scales"] if self.format == "int8" else None
+        self._core = _core.LabelModel(
+            path, self.features, self.labels, self.trees, *rules, arrays["steps"], arrays["counts"],
+            arrays["children"], arrays["weights"], scales, arrays["chunks"], arrays["order"],
+        )  # fmt: skip
+        self.levels = int(self._core.levels)
+
+    def __repr__(self) -> str:
+        return (
+            f"<flagstone.LabelModel: {self.method}, {self.trees} trees of {self.labels:,} labels over "
+            f"{self.features:,} features, {self.weights:,} weights {self.format}>"
+        )
+
+    def __reduce__(self) -> Any:
+        return LabelModel, (self.path,)
+
+    @property
+    def weights(self) -> int:
+        """Number of stored weights."""
+        return int(self._arrays["weights"].shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights, their places and their table, unpacked."""
+        return sum(int(np.prod(a.shape)) * np.dtype(a.dtype).itemsize for a in self._arrays.values())
+
+    def _predicting(
+        self, X: Any, k: int = 5, *, beam: int = 10, discount: float = 1.0, alpha: float = 0.8,
+        batch: int | None = None, out: Any = None, memory: Any = None,
+    ) -> Predict:  # fmt: skip
+        return Predict(self, X, k, beam, discount, alpha, batch, out, memory)
+
+    @planned_by(_predicting)
+    def predict(
+        self, X: Any, k: int = 5, *, beam: int = 10, discount: float = 1.0, alpha: float = 0.8,
+        batch: int | None = None, out: str | os.PathLike[str] | None = None,
+        memory: int | str | None = None,
+    ) -> Predicted:  # fmt: skip
+        """Return the best labels of points.
+
+        Parameters
+        ----------
+        X : SparseArray, Array, SciPy matrix or ndarray, m x features
+            Points, one a row.
+        k : int
+            Labels of each point, between 1 and the model's.
+        beam : int
+            Nodes of a level that are followed in each tree; raised to the number whose leaves have k labels.
+        discount : float
+            What a parent's score counts for its children's, between 0 and 1.
+        alpha : float
+            Of PfastreXML; label trees have no use for it.
+        batch : int, optional
+            Points that go through the model together; by default as many as the memory holds.
+        out : path, optional
+            A Zarr group that will hold labels and scores; replaced at once and whole. Default: scratch;
+            deleted when the last handle on the arrays dies.
+        memory : int or str, optional
+            Most resident memory of the whole process during the call.
+
+        Returns
+        -------
+        Predicted
+            ``labels, scores``: m x k, int32 and float32, on disk: the largest scores first, ties by number,
+            -1 and 0 where fewer labels were reached.
+
+        Raises
+        ------
+        ShapeError
+            X has other columns than the model features; k or beam is out of range.
+        NumericalError
+            X holds NaN or Inf; names the row and column.
+        FormatError
+            The model is damaged; names the node.
+        BudgetError
+            The limit is too small; names the least that works.
+
+        Notes
+        -----
+        Of a node with score s (the root: 0) a child has the score discount s - max(0, 1 - w·x - b)²; leaves
+        score their labels so; a label's score is the sum of exp(s) over the trees that reach it ÷ trees
+        (Prabhu et al. 2018). Reads X once a batch and the model once for as many batches as there are
+        workers; a level that does not fit a task is read piece by piece. Writes 8 m k bytes. The same bits
+        for every limit, batch and number of workers. ``predict.plan(...)`` takes the same arguments.
+        """
+        return self._predicting(
+            X, k, beam=beam, discount=discount, alpha=alpha, batch=batch, out=out, memory=memory
+        ).run()
+
+    def tree(self, number: int) -> list[Level]:
+        """Return one tree, level by level, in memory.
+
+        Parameters
+        ----------
+        number : int
+            From 0 on.
+
+        Returns
+        -------
+        list of Level
+            ``weights, parent, labels`` of each level below the root.
+
+        Raises
+        ------
+        ShapeError
+            There is no such tree.
+        BudgetError
+            The tree does not fit the memory limit.
+
+        Notes
+        -----
+        Reads the tree's chunks; 12 bytes a weight in memory, twice that while it is made.
+        """
+        if not 0 <= number < self.trees:
+            raise ShapeError(
+                f"tree: number is {number} and the model has {self.trees} trees, counted from 0."
+            )
+        table = self._table()
+        table = table[table[:, 1] == number]
+        Call("tree").room("a tree", 40 * int(table[:, 8].sum()))
+        order = self._part("order", number * self.labels, self.labels).astype(np.int64)
+        made = []
+        for level in range(self.levels):
+            chunks = table[table[:, 0] == level]
+            chunks = chunks[np.argsort(chunks[:, 3], kind="stable")]
+            made.append(self._level(chunks, order if level == self.levels - 1 else None))
+        return made
+
+    def _table(self) -> NDArray[np.int64]:
+        chunks = self._arrays["chunks"]
+        return self._part("chunks", 0, chunks.shape[0]).reshape(-1, 10)
+
+    def _part(self, name: str, first: int, number: int) -> NDArray[Any]:
+        found: NDArray[Any] = take(
+            Array(self._arrays[name], "r"), Call("tree"), np.s_[first : first + number]
+        )
+        return found
+
+    def _level(self, chunks: NDArray[np.int64], order: NDArray[np.int64] | None) -> Level:
+        from scipy import sparse
+
+        rows, columns, values, parent = [], [], [], []
+        for _, _, node, first, children, row, count, entry, entries, column in chunks:
+            features = np.cumsum(self._part("steps", row, count).astype(np.int64))
+            each = self._part("counts", row, count)
+            weights = self._part("weights", entry, entries).astype(np.float64)
+            child = self._part("children", entry, entries).astype(np.int64)
+            if self.format == "int8":
+                weights = weights * self._part("scales", column, children).astype(np.float64)[child]
+            rows.append(np.repeat(features, each))
+            columns.append(first + child)
+            values.append(weights)
+            parent.append(np.full(children, node))
+        nodes = int((chunks[:, 3] + chunks[:, 4]).max())
+        shape = self.features + 1, nodes
+        placed = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        weights = sparse.csc_matrix(placed, shape, dtype=np.float32)
+        return Level(weights, np.concatenate(parent), order)
+
+
+def _attributes(path: str) -> dict[str, Any]:
+    text, _, _ = _core.open_group(path)
+    told = json.loads(text).get("flagstone")
+    if not isinstance(told, dict) or told.get("routine") != "train_labels":
+        raise FormatError(f"open_labels: '{path}' is no model of label trees; fl.train_labels makes one.")
+    return told
+
+
+def _damaged(path: str, what: str) -> FormatError:
+    return FormatError(f"open_labels: '{path}': {what}; the model is damaged, write or copy it again.")
+
+
+def open_labels(path: str | os.PathLike[str]) -> LabelModel:
+    """Open a model of label trees; its weights stay on disk.
+
+    Parameters
+    ----------
+    path : path
+        A Zarr group that `train_labels` wrote.
+
+    Returns
+    -------
+    LabelModel
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing.
+    FormatError
+        It is no such model, or damaged.
+
+    Notes
+    -----
+    Reads the table of nodes and the order of labels: 80 bytes a node and 4 a label and tree.
+    """
+    place = path_text("open_labels", os.fspath(path))
+    if not os.path.exists(place):
+        raise storage_error(f"open_labels: '{place}' does not exist.", 2, place)
+    if not _core.is_zarr_group(place):
+        raise FormatError(f"open_labels: '{place}' is no model of label trees; a Zarr group is needed.")
+    return LabelModel(os.path.abspath(place))

@@ -1,0 +1,95 @@
+"""The best labels of points, inside a memory limit."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import _core
+from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
+from .._output.parts import Part, PartsPlace
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Routine
+from .rows import rows_of
+
+if TYPE_CHECKING:
+    from .model import LabelModel
+
+__all__ = ["Predict", "Predicted"]
+
+
+class Predicted(NamedTuple):
+    """Best labels of points; unpacks as ``labels, scores``.
+
+    Attributes
+    ----------
+    labels : Array, m x k
+        int32, -1: none.
+    scores : Array, m x k
+        float32, descending.
+    """
+
+    labels: Array
+    scores: Array
+
+
+Predicted.__module__ = "flagstone"
+
+
+class Predict(Routine[Predicted]):
+    """The checked arguments of one call."""
+
+    def __init__(
+        self, model: LabelModel, X: Any, k: int, beam: int, discount: float, alpha: float, batch: int | None,
+        out: Any, memory: Any,
+    ) -> None:  # fmt: skip
+        call = Call("predict", memory)
+        for name, number in (("k", k), ("beam", beam), ("batch", 1 if batch is None else batch)):
+            if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 1:
+                raise ShapeError(f"predict: {name} is {number!r}; a whole number of 1 or more is needed.")
+        for name, share in (("discount", discount), ("alpha", alpha)):
+            if isinstance(share, bool) or np.asarray(share).dtype.kind not in "iuf" or not 0 <= share <= 1:
+                raise ShapeError(f"predict: {name} is {share!r}; a number from 0 to 1 is needed.")
+        self.model = model
+        self.x = rows_of(call, X, "X", "a point a row")
+        needed = math.ceil(int(k) / max(1, int(model._core.most_leaf)))  # whose leaves have k labels
+        self.raised = needed if needed > beam else 0
+        self.k, self.beam = int(k), max(int(beam), needed)
+        self.options = _core.PredictLabelsOptions(
+            self.k, self.beam, float(discount), 0 if batch is None else int(batch), "predict"
+        )
+        _core.check_predict_labels(model._core, self.x.operand(), self.options)
+        shape, rows = (self.x.shape[0], self.k), _core.LABEL_ROWS
+        dims = ["row", "rank"]
+        parts = [
+            Part("labels", shape, (rows, self.k), dims, "int32"),
+            Part("scores", shape, (rows, self.k), dims, "float32"),
+        ]
+        about = {"routine": "predict_labels", "version": _core.__version__}
+        self.place = PartsPlace(call, out, parts, np.dtype(np.float32), {"flagstone": about})
+        super().__init__(call, [self.place])
+        call.on(self.x.path, model.path)
+        call.outputs = 2
+
+    @property
+    def what(self) -> str:
+        return (
+            f"predict {shape_text(self.x.shape)} sparse, {self.x.stored_values:,} stored values, "
+            f"{self.model.trees} trees of {self.model.labels:,} labels, k = {self.k}"
+        )
+
+    def job(self, at: At) -> _core.PredictLabelsJob:
+        made: Any = at(self.place)
+        return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *made)
+
+    def how(self, job: _core.PredictLabelsJob) -> How:
+        note = f"{job.batches} batches of {job.batch:,} points; the model is read {job.groups} times"
+        if self.raised:
+            note += f"; beam raised to {self.raised} for k = {self.k}"
+        return How(f"beams of {self.beam}", max(1, job.groups), note)
+
+    def result(self, job: _core.PredictLabelsJob) -> Predicted:
+        return Predicted(*self.place.close())

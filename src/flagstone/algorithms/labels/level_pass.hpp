@@ -1,0 +1,46 @@
+#pragma once
+// One block of one level, and the points of one batch: what a task of an inference is.
+#include "flagstone/algorithms/labels/joined_panel.hpp"
+#include "flagstone/algorithms/labels/model.hpp"
+#include "flagstone/kernel/labels/beam.hpp"
+
+namespace flagstone::labels {
+
+/// Tiles of the task: those of the reader and the block, then the beams that come in (but for level 0), what goes out.
+struct LevelPass final : CallValue {
+  LevelPass(std::shared_ptr<const Model> of, const sparse::CsrOperand& x, const CsrPanelRange& batch,
+            const Block& block);
+
+  std::shared_ptr<const Model> model;
+  sparse::PanelReader points;
+  mutable BlockReader weights;  // loaded by the one task that has it
+  kernel::Descent descent;
+  Index beam = 0;
+  bool starts = false, leaf = false, begins = false;  // level 0; labels; the first block of the level
+  std::string who;
+  int in = -1, out = -1;
+
+  Index slots() const { return model->trees * beam; }
+  std::size_t scratch_bytes() const;
+  /// Pairs of a point and a chunk, at most.
+  std::size_t most_pairs() const;
+  void access(std::vector<Access>& accesses);
+  void run(std::span<const Tile> tiles) const;
+
+ private:
+  struct Memory;
+  struct Pair {
+    std::uint32_t row;
+    std::uint16_t slot;
+  };
+  void find_pairs(const Memory& at, Index rows, const kernel::Reached* in) const;
+  void score(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const;
+  template <class Column>
+  void score_pairs(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const;
+};
+
+/// Adds a pass for these arrays: `in` empty at level 0.
+void add_level_pass(Graph& graph, const std::shared_ptr<LevelPass>& pass, const Array& in, const Array& out,
+                    double pairs_share);
+
+}  // namespace flagstone::labels

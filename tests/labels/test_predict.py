@@ -1,0 +1,105 @@
+"""Inference against a naive beam search; limits, batches and workers change no bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import flagstone as fl
+from flagstone import errors
+from tests.labels.naive import check_predicted, predict, problem
+from tests.support.examples import examples
+from tests.support.processes import fingerprint
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    x, y = problem()
+    model = fl.train_labels(x, y, max_leaf=6, trees=2, threshold=0.02, out=folder / "model.zarr")
+    return model, x
+
+
+@pytest.mark.parametrize("beam", [1, 2, 10])
+def test_predictions_are_those_of_a_naive_search(trained, beam):
+    model, x = trained
+    found = model.predict(x, 4, beam=beam, discount=0.7)
+    check_predicted(found, predict(model, x, 4, beam, 0.7), 4)
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 25), st.integers(2, 8), st.data())
+@examples(8)
+def test_small_shapes(points, features, labels, leaf, data):
+    x, y = problem(points, features, labels, points + 41 * labels, min(features, 3))
+    format = data.draw(st.sampled_from(["float32", "int8"]))
+    threshold = data.draw(st.sampled_from([0.0, 0.05]))
+    model = fl.train_labels(x, y, max_leaf=leaf, trees=2, threshold=threshold, format=format)
+    k, beam = data.draw(st.integers(1, labels)), data.draw(st.integers(1, 3))
+    beam = max(beam, -(-k // max(1, model._core.most_leaf)))
+    found = model.predict(x, k, beam=beam)
+    check_predicted(found, predict(model, x, k, beam), k)
+
+
+def bits(found):
+    return fingerprint(*(np.asarray(one) for one in found))
+
+
+def test_limits_batches_and_workers_change_no_bits(trained):
+    model, x = trained
+    x = fl.from_blocks([sp.vstack([x] * 9)])
+    expected = bits(model.predict(x, 5, beam=3))
+    least = model.predict.plan(x, 5, beam=3).least_memory
+    assert bits(model.predict(x, 5, beam=3, memory=least + (3 << 20))) == expected
+    assert bits(model.predict(x, 5, beam=3, batch=64)) == expected
+    with fl.Runtime(workers=3):
+        assert bits(model.predict(x, 5, beam=3, batch=128)) == expected
+    with pytest.raises(errors.BudgetError, match="predict"):
+        model.predict(x, 5, memory="1MiB")
+
+
+def test_what_points_may_be(trained, tmp_path):
+    model, x = trained
+    expected = bits(model.predict(x, 3))
+    stored = fl.from_blocks([x], tmp_path / "x.zarr")
+    assert bits(model.predict(stored, 3)) == expected
+    assert bits(model.predict(x.toarray(), 3)) == expected
+    assert bits(fl.open_labels(model.path).predict(fl.from_blocks([x.T.tocsr()]).T, 3)) == expected
+    labels, scores = model.predict(stored, 3, out=tmp_path / "best.zarr")
+    assert labels.dtype == np.int32
+    assert scores.dtype == np.float32
+    assert labels.shape == (300, 3)
+    assert (np.asarray(fl.open(tmp_path / "best.zarr", "labels")) == np.asarray(labels)).all()
+
+
+def test_bad_input_is_one_sentence(trained, tmp_path):
+    model, x = trained
+    for wrong, what in (
+        ({"k": 0}, "k is 0"), ({"k": 41}, "k is 41"), ({"beam": 0}, "beam is 0"),
+        ({"discount": 2}, "discount is 2"), ({"batch": 0}, "batch is 0"),
+    ):  # fmt: skip
+        with pytest.raises(errors.ShapeError, match=what):
+            model.predict(x, **wrong)
+    with pytest.raises(errors.ShapeError, match="59 columns and the model 60"):
+        model.predict(x[:, :59])
+    bad = x.copy()
+    bad.data[bad.indptr[7]] = np.nan
+    with pytest.raises(errors.NumericalError, match=rf"row 7, column {bad.indices[bad.indptr[7]]}"):
+        model.predict(bad)
+    with pytest.raises(errors.FormatError, match="no model"):
+        fl.open_labels(fl.from_blocks([x], tmp_path / "x.zarr").path)
+    with pytest.raises(FileNotFoundError):
+        fl.open_labels(tmp_path / "nothing")
+    assert "beam raised to 8" in str(model.predict.plan(x, 40, beam=1))
+
+
+def test_a_damaged_model_names_the_node(tmp_path):
+    x, y = problem(80, 20, 12)
+    path = fl.train_labels(x, y, max_leaf=4, out=tmp_path / "m.zarr").path
+    steps = fl.open(f"{path}/counts", mode="r+")
+    steps[:] = np.asarray(steps)[::-1].copy() + np.uint8(1)
+    steps.flush()
+    with pytest.raises(errors.FormatError, match=r"node \d+ of tree \d+"):
+        fl.open_labels(path).predict(x)
