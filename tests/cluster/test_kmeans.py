@@ -239,6 +239,9 @@ def test_a_bad_value_is_named(bad, tmp_path):
     with pytest.raises(fl.NumericalError, match="NaN or Inf at row 711, column 5"):
         fl.kmeans(stored, init=seeds, out=tmp_path / "found.zarr")
     assert not (tmp_path / "found.zarr").exists()
+    good = fl.kmeans(np.nan_to_num(x, posinf=0), init=seeds, iterations=1)
+    with pytest.raises(fl.NumericalError, match="predict: Y has NaN or Inf at row 711, column 5"):
+        good.predict(x)
 
 
 def test_plans_count_what_runs(tmp_path):

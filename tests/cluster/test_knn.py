@@ -134,7 +134,8 @@ def test_points_with_themselves_take_half_the_arithmetic(tmp_path):
         (lambda x: fl.knn(x, x[:, :2], 3), fl.ShapeError, "points of one space"),
         (lambda x: fl.knn(x, x, 3, metric="l1"), fl.ShapeError, "choose 'euclidean'"),
         (lambda x: fl.knn(x[0], x, 3), fl.ShapeError, "a point a row"),
-        (lambda x: fl.knn(np.where(x > 2, np.nan, x), x, 3), fl.NumericalError, "NaN or Inf at row"),
+        (lambda x: fl.knn(np.where(x > 2, np.nan, x), x, 3), fl.NumericalError, "Q has NaN or Inf at row"),
+        (lambda x: fl.knn(x, np.where(x > 2, np.nan, x), 3), fl.NumericalError, "X has NaN or Inf at row"),
     ],
 )
 def test_bad_input_is_refused(call, error, said):

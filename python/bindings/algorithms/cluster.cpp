@@ -57,9 +57,11 @@ void bind_kmeans(nb::module_& m) {
           "__init__",
           [](PointsInput* self, const std::optional<Array>& dense, bool transpose,
              const std::optional<sparse::CsrOperand>& sparse, const std::optional<Array>& weights, bool unit,
-             const std::string& who) { new (self) PointsInput{dense, transpose, sparse, weights, unit, who}; },
+             const std::string& who, const std::string& name) {
+            new (self) PointsInput{dense, transpose, sparse, weights, unit, {who, name}};
+          },
           nb::arg("dense").none(), nb::arg("transpose"), nb::arg("sparse").none(), nb::arg("weights").none(),
-          nb::arg("unit"), nb::arg("who"));
+          nb::arg("unit"), nb::arg("who"), nb::arg("name"));
   nb::class_<KMeansOptions>(m, "KMeansOptions")
       .def(
           "__init__",

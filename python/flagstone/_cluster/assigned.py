@@ -1,4 +1,4 @@
-"""Points against centres that are known: the nearest of each, or all distances."""
+"""Points against centers that are known: the nearest of each, or all distances."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Assigned(Routine[Any]):
         call = Call(who, memory)
         if whole:
             dense = dense_points(call, Y, "Y")
-            self.y = Points(dense.shape, dense.dtype, dense)
+            self.y = Points(dense.shape, dense.dtype, dense, name="Y")
         else:
             self.y = points_of(call, Y, "Y")
         rows, columns = self.y.shape
@@ -73,16 +73,16 @@ class _Inertia(_Assigned):
 
 
 def inertia(Y: Any, centers: NDArray[np.float64], metric: str, weights: Any, memory: Any) -> float:
-    """Return the weighted sum of squared distances of points from their nearest centres."""
+    """Return the weighted sum of squared distances of points from their nearest centers."""
     made: float = _Inertia("score", Y, centers, metric, None, memory, weights=weights).run()
     return made
 
 
 def labels(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
-    """Return the nearest centre of each point."""
+    """Return the nearest center of each point."""
     return _Assigned("predict", Y, centers, metric, out, memory).run()
 
 
 def distances(Y: Any, centers: NDArray[np.float64], metric: str, out: Any, memory: Any) -> Any:
-    """Return the distances of points from all centres."""
+    """Return the distances of points from all centers."""
     return _Assigned("transform", Y, centers, metric, out, memory, whole=True).run()

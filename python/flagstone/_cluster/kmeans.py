@@ -20,7 +20,7 @@ from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .points import centres_of, points_of, weights_of, whole_number
+from .points import centers_of, points_of, weights_of, whole_number
 from .result import KMeansResult
 
 __all__ = ["kmeans"]
@@ -50,7 +50,7 @@ class KMeans(Routine[KMeansResult]):
         self.x = points_of(call, X)
         rows, columns = self.x.shape
         self.weights = weights_of(call, weights, rows)
-        self.centres = None if isinstance(init, str) else centres_of(call, init, columns)
+        self.centres = None if isinstance(init, str) else centers_of(call, init, columns)
         self.k = self._k(k)
         check_flags("kmeans", labels=labels)
         self.metric, self.labels = metric, bool(labels)
@@ -75,12 +75,12 @@ class KMeans(Routine[KMeansResult]):
         if self.centres is None:
             if k is None:
                 raise ShapeError(
-                    "kmeans: k is not given; a number of clusters is needed, or centres as init."
+                    "kmeans: k is not given; a number of clusters is needed, or centers as init."
                 )
             return whole_number("kmeans", "k", k)
         if k is not None and k != len(self.centres):
             raise ShapeError(
-                f"kmeans: k is {k} and init holds {len(self.centres)} centres; they must agree (leave k out)."
+                f"kmeans: k is {k} and init holds {len(self.centres)} centers; they must agree (leave k out)."
             )
         return len(self.centres)
 
@@ -221,7 +221,7 @@ def kmeans(
 @resumable("kmeans")
 def _again(path: str, told: dict[str, Any]) -> Again:
     if told["centres"] is not None:
-        raise Error("resume: kmeans was begun with centres, which are in no file; make the same call again.")
+        raise Error("resume: kmeans was begun with centers, which are in no file; make the same call again.")
     options = {name: told[name] for name in ("init", "iterations", "tol", "metric", "labels", "seed")}
     if told["weights"] is not None:
         options["weights"] = operand("weights", told["weights"])

@@ -1,4 +1,4 @@
-"""Points, weights and centres as the searches take them, checked."""
+"""Points, weights and centers as the searches take them, checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
 
-__all__ = ["Points", "centres_of", "dense_points", "points_of", "weights_of", "whole_number"]
+__all__ = ["Points", "centers_of", "dense_points", "points_of", "weights_of", "whole_number"]
 
 
 @dataclass
@@ -41,6 +41,7 @@ class Points:
     dtype: np.dtype[Any]
     dense: Operand | None = None
     sparse: SparseArray | None = None
+    name: str = "X"  #: what the caller calls it
     turned: bool = False  #: stored by columns: `sparse` lies in scratch
 
     @property
@@ -74,8 +75,8 @@ class Points:
         """Return them as the core's clusters take them."""
         core = None if weights is None else weights.core
         if self.dense is not None:
-            return _core.PointsInput(self.dense.core, self.dense.transposed, None, core, unit, who)
-        return _core.PointsInput(None, False, self._stored.operand(), core, unit, who)
+            return _core.PointsInput(self.dense.core, self.dense.transposed, None, core, unit, who, self.name)
+        return _core.PointsInput(None, False, self._stored.operand(), core, unit, who, self.name)
 
 
 def points_of(call: Call, X: Any, name: str = "X") -> Points:
@@ -84,10 +85,10 @@ def points_of(call: Call, X: Any, name: str = "X") -> Points:
         X = from_blocks([X])
     if not isinstance(X, SparseArray):
         dense = dense_points(call, X, name)
-        return Points(dense.shape, dense.dtype, dense)
+        return Points(dense.shape, dense.dtype, dense, name=name)
     _check(call, X, name)
     by_rows = sparse_by_rows(call.who, X, call.memory)
-    return Points(tuple(X.shape), np.dtype(X.dtype), None, by_rows, is_transposed(X))
+    return Points(tuple(X.shape), np.dtype(X.dtype), None, by_rows, name, is_transposed(X))
 
 
 def dense_points(call: Call, X: Any, name: str = "X") -> Operand:
@@ -134,16 +135,16 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
     return made
 
 
-def centres_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
-    """Return centres in memory, in float64."""
+def centers_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
+    """Return centers in memory, in float64."""
     made = np.ascontiguousarray(unmasked(call.who, given), np.float64)
     if made.ndim != 2 or made.shape[1] != columns or not len(made):
         raise ShapeError(
-            f"{call.who}: init is {shape_text(made.shape)} and X has {columns} columns; centres, one a row, "
+            f"{call.who}: init is {shape_text(made.shape)} and X has {columns} columns; centers, one a row, "
             "with as many are needed."
         )
     if not np.isfinite(made).all():
-        raise ShapeError(f"{call.who}: init holds NaN or Inf; give finite centres.")
+        raise ShapeError(f"{call.who}: init holds NaN or Inf; give finite centers.")
     return made
 
 

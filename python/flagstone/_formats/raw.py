@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import operator
 import os
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -57,32 +57,39 @@ def open_raw(
     Cost: none until parts are asked for; then the 512-byte blocks around every contiguous run are read, or
     one span over all runs where the gaps are small. Assignments are in place and not atomic.
     """
+    return _open_flat("open_raw", path, dtype, shape, order, offset, leading, mode)
+
+
+def _open_flat(
+    who: str, path: str | os.PathLike[str], dtype: DTypeLike, shape: Any, order: str = "C", offset: int = 0,
+    leading: int | None = None, mode: str = "r",
+) -> Array:  # fmt: skip
+    """Open a flat file for the routine `who`."""
     if mode not in ("r", "r+"):
-        raise ValueError(f"open_raw: mode is {mode!r}; choose 'r' or 'r+'.")
+        raise ValueError(f"{who}: mode is {mode!r}; choose 'r' or 'r+'.")
     if order not in ("C", "F"):
-        raise ValueError(f"open_raw: order is {order!r}; choose 'C' or 'F'.")
-    place = path_text("open_raw", path)
+        raise ValueError(f"{who}: order is {order!r}; choose 'C' or 'F'.")
+    place = path_text(who, path)
     kind = np.dtype(dtype)
     if kind.kind not in "biufc" or kind.name not in _core_dtypes:
-        raise ShapeError(f"open_raw: dtype {kind} is not supported; use bool, integers, floats or complex.")
+        raise ShapeError(f"{who}: dtype {kind} is not supported; use bool, integers, floats or complex.")
     try:
         extents = [operator.index(n) for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
         start, step = operator.index(offset), operator.index(0 if leading is None else leading)
     except TypeError:
         raise ShapeError(
-            f"open_raw: shape {shape!r}, offset {offset!r} and leading {leading!r} must be whole numbers."
+            f"{who}: shape {shape!r}, offset {offset!r} and leading {leading!r} must be whole numbers."
         ) from None
     if start < 0 or step < 0 or (leading is not None and step == 0):
         raise ShapeError(
-            f"open_raw: offset {offset} and leading {leading}; offset must be 0 or more and leading 1 or "
-            "more."
+            f"{who}: offset {offset} and leading {leading}; offset must be 0 or more and leading 1 or more."
         )
     if os.path.isdir(place):
-        raise FormatError(f"open_raw: '{place}' is a directory; name a flat file, or use fl.open.")
+        raise FormatError(f"{who}: '{place}' is a directory; name a flat file, or use fl.open.")
     if not os.path.exists(place):
-        raise storage_error(f"open_raw: '{place}' does not exist.", errno.ENOENT, place)
+        raise storage_error(f"{who}: '{place}' does not exist.", errno.ENOENT, place)
     big_endian = kind.newbyteorder("<") != kind and kind.itemsize > 1
-    check_regular("open_raw", place)
+    check_regular(who, place)
     core = _core.open_raw(place, kind.name, extents, order, start, step, mode == "r+", big_endian)
     again = (os.path.abspath(place), kind.str, tuple(extents), order, start, leading, mode)
     return opened_by("flat", *again, handle=Array(core, mode))
@@ -144,14 +151,15 @@ def open_raw_csr(
         raise ShapeError(f"{who}: shape is {shape!r}; extents must not be negative.")
     if np.dtype(dtype).kind not in "iuf":
         raise ShapeError(f"{who}: dtype is {np.dtype(dtype)}; values are real numbers.")
-    ends = open_raw(pointers, narrow, rows + 1)
+    ends = _open_flat(who, pointers, narrow, rows + 1)
     number = int(ends[rows])
     if number < 0:
         raise FormatError(
             f"{who}: '{path_text(who, pointers)}' ends with the pointer {number}; the number of values is "
             "needed."
         )
-    data, columns = open_raw(values, dtype, number), open_raw(indices, narrow, number)
+    data = _open_flat(who, values, dtype, number)
+    columns = _open_flat(who, indices, narrow, number)
     place = path_text(who, values)
     matrix = SparseArray(_core.csr_of(rows, cols, data._core, columns._core, ends._core, place))
     files = [os.path.abspath(path_text(who, one)) for one in (values, indices, pointers)]

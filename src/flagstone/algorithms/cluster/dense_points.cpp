@@ -27,7 +27,7 @@ kernel::Points PanelPieces::load(const Tile& stored, Index at, Index n, const do
   const Tile part = subtile(x->view(stored), {{at, 0}, {n, x->side}});
   const kernel::Points points = kernel::points_at(memory, n, x->side);
   const Index bad = kernel::load_points(part, unit, shift, points);
-  if (bad >= 0) refuse_bad(who, first() + at + bad, kernel::first_bad(points.row(bad), x->side));
+  if (bad >= 0) refuse_bad(asked, first() + at + bad, kernel::first_bad(points.row(bad), x->side));
   return points;
 }
 
@@ -61,7 +61,7 @@ struct PanelPass final : CallValue {
            (most > 0 ? static_cast<std::size_t>(pieces.rows()) * 8 : 0);
   }
   Weights weights(std::span<const Tile> tiles) const {
-    return {at.weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(at.weights)], pieces.who, pieces.first()};
+    return {at.weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(at.weights)], pieces.asked.who, pieces.first()};
   }
 };
 
@@ -194,7 +194,7 @@ class DenseSource final : public Source {
 
   std::vector<double> row(Graph& graph, Index i) const override {
     std::vector<double> found(static_cast<std::size_t>(cols), 0.0);
-    const PanelPieces pieces{panels_, i / step, 1, x_.unit, x_.who};
+    const PanelPieces pieces{panels_, i / step, 1, x_.unit, x_.asked};
     graph.await({read(panels_->region(i / step)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
       const std::vector<double> zero(found.size(), 0.0);
       const kernel::Points point = pieces.load(tiles[0], i % step, 1, zero.data(), tiles[1].data);
@@ -212,7 +212,7 @@ class DenseSource final : public Source {
   }
   std::shared_ptr<PanelPass> begin(TaskSpec& task, Index p, Index k) const {
     auto value = std::make_shared<PanelPass>();
-    value->pieces = {panels_, p, piece_rows(*panels_, kernel::scores_width(k)), x_.unit, x_.who};
+    value->pieces = {panels_, p, piece_rows(*panels_, kernel::scores_width(k)), x_.unit, x_.asked};
     value->k = k;
     task.accesses = {read(panels_->region(p))};
     if (x_.weights) value->at.weights = add(task, read({*x_.weights, {{first(p)}, {length(p)}}}));

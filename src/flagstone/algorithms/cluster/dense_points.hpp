@@ -19,7 +19,7 @@ struct PanelPieces {
   std::shared_ptr<const DensePanels> x;
   Index panel = 0, piece = 1;  // rows at a time
   bool unit = false;
-  std::string who;
+  Asked asked;
 
   Index rows() const { return x->length(panel); }
   Index first() const { return x->first(panel); }

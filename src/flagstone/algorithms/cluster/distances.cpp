@@ -42,7 +42,7 @@ void distances(Graph& graph, const PointsInput& x, const Array& centres, const A
       panels_in_rows(*x.dense, x.transpose, query_rows(*x.dense, x.transpose));
   for (Index p = 0; p < panels->count(); ++p) {
     auto value = std::make_shared<PanelDistances>();
-    value->pieces = {panels, p, piece_rows(*panels, 0), x.unit, x.who};
+    value->pieces = {panels, p, piece_rows(*panels, 0), x.unit, x.asked};
     TaskSpec task;
     task.name = "distances";
     task.accesses = {read(panels->region(p)), read({centres, whole(centres.shape())}),

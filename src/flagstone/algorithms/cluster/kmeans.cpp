@@ -63,15 +63,15 @@ void fill(const Progress& progress, const Array& centres, bool planning, KMeansR
 }  // namespace
 
 void check_kmeans(const PointsInput& x, const KMeansOptions& options) {
-  const std::string given = x.who + ": ";
+  const std::string given = x.asked.who + ": ";
   if (x.dense && is_complex(x.dense->dtype()))
     throw ShapeError(given + "X is " + std::string(name_of(x.dense->dtype())) + "; real points are needed.");
   if (options.k < 1 || options.k > x.rows())
     throw ShapeError(given + "k is " + std::to_string(options.k) + " and X has " + std::to_string(x.rows()) +
                      " rows; k must lie between 1 and that.");
   if (options.centres && options.centres->shape() != Shape{options.k, x.cols()})
-    throw ShapeError(given + "the centres are " + to_string(options.centres->shape()) + " and X has " +
-                     std::to_string(x.cols()) + " columns; centres of as many are needed.");
+    throw ShapeError(given + "the centers are " + to_string(options.centres->shape()) + " and X has " +
+                     std::to_string(x.cols()) + " columns; centers of as many are needed.");
   if (x.weights && x.weights->shape() != Shape{x.rows()})
     throw ShapeError(given + "weights are " + to_string(x.weights->shape()) + " and X has " + std::to_string(x.rows()) +
                      " rows; one for each is needed.");

@@ -130,7 +130,7 @@ class Searches {
 
   /// Near the mean of the points: that of the first of them. What is bad is found where it is compared.
   void find_shift() {
-    const PanelPieces pieces{points_, 0, 1, false, "knn"};
+    const PanelPieces pieces{points_, 0, 1, false, asked_of_points()};
     graph_.await({read(points_->region(0)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
       const std::vector<double> zero(static_cast<std::size_t>(points_->side), 0.0);
       double* shift = numbers(shift_);
@@ -155,12 +155,14 @@ class Searches {
     return std::max<Index>(1, static_cast<Index>(room / each));
   }
 
+  Asked asked_of_points() const { return {"knn", itself_ ? "Q" : "X"}; }
+
   std::shared_ptr<Search> value(Index q, Index p) const {
     auto made = std::make_shared<Search>();
     const bool unit = x_.metric == kernel::Metric::cosine;
-    made->queries = {queries_, q, queries_->step, unit, "knn"};
+    made->queries = {queries_, q, queries_->step, unit, {"knn", "Q"}};
     const Index piece = 12 * points_->side < 2048 ? 512 : 256;
-    made->points = {points_, p, std::min(points_->step, piece), unit, "knn"};
+    made->points = {points_, p, std::min(points_->step, piece), unit, asked_of_points()};
     made->metric = x_.metric, made->self = x_.exclude_self;
     return made;
   }

@@ -18,31 +18,42 @@ void zero(const Array& array) { std::fill_n(numbers(array), count(array.shape())
 
 class Iterations {
  public:
-  Iterations(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options)
+  /// Without `updates`: for label() alone.
+  Iterations(Graph& graph, const Source& points, const Array& centres, const LloydOptions& options, bool updates)
       : graph_(graph),
         points_(points),
         options_(options),
         k_(centres.shape()[0]),
         d_(centres.shape()[1]),
         centres_(graph, centres),
-        sums_(graph.allocate({k_, d_}, Dtype::float64)),
-        totals_(graph.allocate({1, k_ + 3}, Dtype::float64)),
-        farthest_(graph.allocate({points.panels, 4 * std::min(k_, most_far)}, Dtype::float64)) {}
+        totals_(graph.allocate({1, k_ + 3}, Dtype::float64)) {
+    if (!updates) return;
+    sums_ = graph.allocate({k_, d_}, Dtype::float64);
+    farthest_ = graph.allocate({points.panels, 4 * std::min(k_, most_far)}, Dtype::float64);
+  }
 
   void iterate(Progress& progress) {
-    pass(progress, progress.iteration % 2 == 1, true, {});
+    pass(progress, {});
     if (!graph_.planning()) update(progress);
     ++progress.iteration;
   }
   /// The same pass without an update.
-  void label(Progress& progress, const Array& labels) { pass(progress, progress.iteration % 2 == 1, false, labels); }
+  void label(Progress& progress, const Array& labels) { pass(progress, labels); }
 
  private:
-  void pass(Progress& progress, bool backwards, bool sums, const Array& labels) {
+  void pass(Progress& progress, const Array& labels) {
     centres_.round(graph_, k_, points_.shifts());
-    Assignment one{.centres = &centres_, .backwards = backwards, .totals = totals_, .labels = labels};
-    if (sums) one.sums = sums_, one.farthest = farthest_;
-    if (!graph_.planning()) zero(sums_), zero(totals_);
+    const bool backwards = progress.iteration % 2 == 1;  // what the last pass left in the cache comes first
+    const Assignment one{.centres = &centres_,
+                         .backwards = backwards,
+                         .sums = sums_,
+                         .totals = totals_,
+                         .farthest = farthest_,
+                         .labels = labels};
+    if (!graph_.planning()) {
+      zero(totals_);
+      if (sums_) zero(sums_);
+    }
     points_.assign(graph_, one);
     graph_.barrier();
     if (graph_.planning()) return;
@@ -137,7 +148,8 @@ class Iterations {
   LloydOptions options_;
   Index k_, d_;
   CentreArrays centres_;
-  Array sums_, totals_, farthest_;
+  Array totals_;
+  Array sums_, farthest_;  // empty where nothing is updated
 };
 
 }  // namespace
@@ -156,7 +168,7 @@ Progress lloyd(Graph& graph, const Source& points, const Array& centres, const L
     parts.value("least_move", progress.least_move);
     parts.value("converged", progress.converged);
   });
-  Iterations iterations(graph, points, centres, options);
+  Iterations iterations(graph, points, centres, options, true);
   const Index most = graph.planning() ? planned_iterations(options) : options.iterations;
   while (progress.iteration < most && !progress.converged) {
     iterations.iterate(progress);
@@ -167,7 +179,7 @@ Progress lloyd(Graph& graph, const Source& points, const Array& centres, const L
 
 void label(Graph& graph, const Source& points, const Array& centres, bool unit, const Array& labels,
            Progress& progress) {
-  Iterations(graph, points, centres, {.unit = unit}).label(progress, labels);
+  Iterations(graph, points, centres, {.unit = unit}, false).label(progress, labels);
 }
 
 }  // namespace flagstone::cluster

@@ -102,9 +102,9 @@ void merge_pool(const Tile& offers, const Tile& pool) {
   for (std::size_t i = 0; i < coming.size(); ++i) std::copy_n(at(coming[i]), width, held + leaving[i] * width);
 }
 
-void refuse_bad(const std::string& who, Index row, Index column) {
-  throw NumericalError(who + ": X has NaN or Inf at row " + std::to_string(row) + ", column " + std::to_string(column) +
-                       "; finite values are needed, replace or drop them first.");
+void refuse_bad(const Asked& asked, Index row, Index column) {
+  throw NumericalError(asked.who + ": " + asked.points + " has NaN or Inf at row " + std::to_string(row) + ", column " +
+                       std::to_string(column) + "; finite values are needed, replace or drop them first.");
 }
 
 }  // namespace flagstone::cluster

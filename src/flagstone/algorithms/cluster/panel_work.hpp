@@ -48,6 +48,6 @@ std::vector<Index> least_keys(const double* keys, Index n, Index most);
 void merge_pool(const Tile& offers, const Tile& pool);
 
 /// Throws: a point holds NaN or Inf.
-[[noreturn]] void refuse_bad(const std::string& who, Index row, Index column);
+[[noreturn]] void refuse_bad(const Asked& asked, Index row, Index column);
 
 }  // namespace flagstone::cluster

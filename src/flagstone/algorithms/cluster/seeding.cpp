@@ -192,7 +192,7 @@ Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, 
   const Array weights = draws.weigh();
   if (!graph.planning() && draws.count() <= k) return completed(graph, draws, k);
   const Array held = first_rows(draws.candidates(), draws.count());
-  PointsInput candidates{.dense = held, .unit = x.unit, .who = x.who};
+  PointsInput candidates{.dense = held, .unit = x.unit, .asked = x.asked};
   candidates.weights =
       memory_array(weights.store().memory(), {draws.count()}, Dtype::float64, {8}, weights.shared_store());
   const std::unique_ptr<Source> among = make_source(candidates);
@@ -214,7 +214,7 @@ Init init_from_name(const std::string& name) {
   if (name == "k-means||") return Init::parallel;
   if (name == "k-means++") return Init::plus_plus;
   if (name == "random") return Init::random;
-  throw ShapeError("kmeans: init is '" + name + "'; choose 'k-means||', 'k-means++', 'random' or give centres.");
+  throw ShapeError("kmeans: init is '" + name + "'; choose 'k-means||', 'k-means++', 'random' or give centers.");
 }
 
 Array seeds(Graph& graph, const PointsInput& x, const Source& points, Index k, Init init, std::uint64_t seed) {

@@ -10,6 +10,11 @@
 
 namespace flagstone::cluster {
 
+/// Who asks, and what the caller calls the points: for messages.
+struct Asked {
+  std::string who = "kmeans", points = "X";
+};
+
 /// The points, one a row.
 struct PointsInput {
   std::optional<Array> dense;  // m x d, any real dtype
@@ -17,7 +22,7 @@ struct PointsInput {
   std::optional<sparse::CsrOperand> sparse;
   std::optional<Array> weights;  // m real numbers of 0 or more
   bool unit = false;             // each divided by its length
-  std::string who = "kmeans";
+  Asked asked;
   Index rows() const;
   Index cols() const;
 };

@@ -43,7 +43,7 @@ struct SparsePass final : CallValue {
   sparse::PanelReader reader;
   Index cols, k = 0, base = 0, most = 0;
   bool unit = false;
-  std::string who;
+  Asked asked;
   kernel::Stream stream;
   int weights = -1, labels = -1, sums = -1, totals = -1, farthest = -1, state = -1, counts = -1, offers = -1;
   int centres = -1, columns = -1;
@@ -60,14 +60,14 @@ struct SparsePass final : CallValue {
             tiles[static_cast<std::size_t>(columns)], tiles[static_cast<std::size_t>(columns) + 1].as<const double>()};
   }
   Weights weight(std::span<const Tile> tiles) const {
-    return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], who, reader.row()};
+    return {weights < 0 ? nullptr : &tiles[static_cast<std::size_t>(weights)], asked.who, reader.row()};
   }
   /// A batch has room for a value of each column, and squares of duplicates are not those of their sum.
   void check_lengths(Index row, const kernel::CsrRows& step) const {
     for (Index i = 0; i < step.rows; ++i)
       if (const Index stored = step.pointers[i + 1] - step.pointers[i]; stored > cols)
-        throw FormatError(who + ": row " + std::to_string(reader.row() + row + i) + " of X has " +
-                          std::to_string(stored) + " values and there are " + std::to_string(cols) +
+        throw FormatError(asked.who + ": row " + std::to_string(reader.row() + row + i) + " of " + asked.points +
+                          " has " + std::to_string(stored) + " values and there are " + std::to_string(cols) +
                           " columns; sum its duplicates first (fl.from_blocks does).");
   }
   /// use(first row in the panel, batch) for all rows, loaded.
@@ -78,7 +78,7 @@ struct SparsePass final : CallValue {
       check_lengths(row, step);
       for (Index at = 0; at < step.rows;) {
         const Index rows = batch.load(step, at, unit);
-        if (batch.bad_row() >= 0) refuse_bad(who, reader.row() + row + at + batch.bad_row(), batch.bad_column());
+        if (batch.bad_row() >= 0) refuse_bad(asked, reader.row() + row + at + batch.bad_row(), batch.bad_column());
         use(row + at, batch);
         at += rows;
       }
@@ -228,7 +228,7 @@ class SparseSource final : public Source {
   std::shared_ptr<SparsePass> begin(TaskSpec& task, Index p) const {
     auto value = std::make_shared<SparsePass>(a_, p);
     value->reader.access(task.accesses);
-    value->unit = x_.unit, value->who = x_.who;
+    value->unit = x_.unit, value->asked = x_.asked;
     if (x_.weights) value->weights = add(task, read({*x_.weights, {{value->reader.row()}, {value->reader.rows()}}}));
     return value;
   }

@@ -33,6 +33,8 @@ CodecPool::Done CodecPool::computed(Given given, Workspace& workspace) {
 void CodecPool::give(std::size_t number, Piece piece, bool here) {
   std::unique_lock lock(mutex_);
   if (here || !pool_) {
+    // Its last piece may be named by finished() before a thread of the pool has put its workspace back.
+    gone_.wait(lock, [&] { return !free_.empty(); });
     Workspace& workspace = workspaces_[free_.back()];
     lock.unlock();
     Done done = computed({number, std::move(piece)}, workspace);

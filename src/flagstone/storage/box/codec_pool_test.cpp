@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box/box.hpp"
@@ -66,6 +68,23 @@ TEST(CodecPool, ErrorsComeWithTheirNumberAndWhatIsCancelledIsNotComputed) {
   for (std::size_t i = 0; i < 9; ++i) work.give(i, [&](Workspace&) { ++computed; });
   EXPECT_EQ(all_of(work, 9).size(), 9u);
   EXPECT_EQ(computed, 0);
+}
+
+TEST(CodecPool, APieceGivenHereWaitsForAWorkspace) {
+  ThreadPool pool(2, 2);
+  std::atomic<bool> named{false};
+  CodecPool work(&pool, 2, [&] {  // both threads are done with their pieces, neither has put its workspace back
+    while (!named) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+  Workspace* used[3] = {};
+  for (std::size_t i = 0; i < 2; ++i) work.give(i, [&, i](Workspace& workspace) { used[i] = &workspace; });
+  EXPECT_EQ(all_of(work, 2).size(), 2u);
+  named = true;
+  work.give(
+      2, [&](Workspace& workspace) { used[2] = &workspace; }, true);
+  EXPECT_TRUE(used[2] == used[0] || used[2] == used[1]);
+  EXPECT_EQ(work.finished().size(), 1u);
 }
 
 TEST(CodecPool, WithoutACrewTheGiverComputes) {
