@@ -69,8 +69,18 @@ enum class Kernel : std::uint8_t {
   merge_draws,              // what was drawn, joined with others
   take_nearest,             // of each query the nearest points so far
   point_distances,          // to := distances of points from centres
+  count_frequencies,        // of each word, how many documents have it how often
+  project_rest,             // of each document the square of what lies beside a subspace
+  count_words,              // of each word, how many documents of each cluster have it
+  collect_words,            // frequencies of words, side by side for each cluster
+  score_documents,          // of each topic, the largest sums of its catchwords in a document
+  sum_documents,            // sums of the documents of each topic
+  expect_topics,            // counts of words by topics, as weights of documents explain them
+  infer_topics,             // of each document its weights of topics
+  complete_documents,       // how well one half of a document tells the other
+  count_pairs,              // how many documents have two words of a topic
 };
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::point_distances) + 1;
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::count_pairs) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.
