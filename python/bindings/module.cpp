@@ -35,4 +35,5 @@ NB_MODULE(_core, m) {
   bind_eigsh(m);
   bind_cluster(m);
   bind_labels(m);
+  bind_topics(m);
 }

@@ -116,12 +116,14 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._tasks.fold import fold
     from ._tasks.graph import Graph, graph, read, reduce, update, write
     from ._tasks.map_blocks import map_blocks, map_tiles
+    from ._topics.result import EdgeTopics, TopicsResult, open_topics
+    from ._topics.topics import topics
 
 __all__ = [
-    "Array", "BudgetError", "CheckReport", "ConvergenceError", "EmbeddingResult", "Epochs", "Error",
+    "Array", "BudgetError", "CheckReport", "ConvergenceError", "EdgeTopics", "EmbeddingResult", "Epochs", "Error",
     "Expression", "FormatError", "Graph", "IllConditionedWarning", "KMeansResult", "KnnResult",
     "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult", "Plan", "Reduced", "Region",
-    "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats", "StorageError",
+    "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats", "StorageError", "TopicsResult",
     "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
     "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create",
     "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "empty",
@@ -163,6 +165,11 @@ __all__ = [
     "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm",
     "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask", "train_labels",
     "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
+    "nonzero", "ones", "ones_like", "open", "open_edges", "open_pca", "open_raw", "open_raw_csr", "open_topics", "pack",
+    "pca", "percentile", "planned", "quantile", "read", "rechunk", "reduce", "repair", "repeat",
+    "resume", "roll", "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding",
+    "squeeze", "stack", "stats", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline",
+    "to_dask", "topics", "transaction", "transpose", "triangular", "tril", "triu", "unique_all", "unique_counts",
     "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write", "write_obsm", "zeros",
     "zeros_like",
 ]  # fmt: skip
@@ -290,6 +297,8 @@ def _load_tasks() -> dict[str, object]:
 def _load_recipes() -> dict[str, object]:
     from ._recipes.lsa import LsaResult, lsa
     from ._recipes.single_cell import SingleCell, single_cell
+    from ._topics.result import EdgeTopics, TopicsResult, open_topics
+    from ._topics.topics import topics
 
     return locals()
 

@@ -72,5 +72,6 @@ void bind_pca(nb::module_& m);
 void bind_eigsh(nb::module_& m);
 void bind_cluster(nb::module_& m);
 void bind_labels(nb::module_& m);
+void bind_topics(nb::module_& m);
 
 }  // namespace flagstone::python

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
 namespace flagstone::cluster {
@@ -11,6 +12,23 @@ Array first_rows(const Array& array, Index rows) {
   shape[0] = rows;
   return memory_array(array.store().memory(), shape, array.dtype(), array.store().memory_strides(),
                       array.shared_store());
+}
+
+void write_rows(Graph& graph, const Array& held, const Array& out) {
+  const Index step = out.chunks()[0], rows = out.shape()[0];
+  const Array from = first_rows(held, rows);
+  for (Index at = 0; at < rows; at += step) {
+    Box box = whole(out.shape());
+    box.start[0] = at, box.shape[0] = std::min(step, rows - at);
+    TaskSpec task;
+    task.name = "written";
+    task.accesses = {read({from, box}), write({out, box})};
+    task.cost.bytes_touched = 2.0 * static_cast<double>(count(box.shape) * static_cast<Index>(size_of(out.dtype())));
+    task.calls = {held.dtype() == out.dtype() ? call::copy(out.dtype(), {0}, {1})
+                                              : call::convert(out.dtype(), {0}, {1})};
+    graph.add(std::move(task));
+  }
+  graph.barrier();
 }
 
 CentreArrays::CentreArrays(Graph& graph, Array exact)

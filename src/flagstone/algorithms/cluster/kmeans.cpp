@@ -27,31 +27,13 @@ Array copy_of(Graph& graph, const Array& given, bool unit) {
   return made;
 }
 
-/// out := array in memory, both in boxes of the chunks of `out` along their first dimension.
-void write_from_memory(Graph& graph, const Array& held, const Array& out) {
-  const Index step = out.chunks()[0], rows = out.shape()[0];
-  const Array from = first_rows(held, rows);
-  for (Index at = 0; at < rows; at += step) {
-    Box box = whole(out.shape());
-    box.start[0] = at, box.shape[0] = std::min(step, rows - at);
-    TaskSpec task;
-    task.name = "written";
-    task.accesses = {read({from, box}), write({out, box})};
-    task.cost.bytes_touched = 2.0 * static_cast<double>(count(box.shape) * static_cast<Index>(size_of(out.dtype())));
-    task.calls = {held.dtype() == out.dtype() ? call::copy(out.dtype(), {0}, {1})
-                                              : call::convert(out.dtype(), {0}, {1})};
-    graph.add(std::move(task));
-  }
-  graph.barrier();
-}
-
 /// Panels of chosen rows are no chunks of the labels: these are put together in memory.
 void write_labels(Graph& graph, const PointsInput& x, const Source& points, const Array& centres, const Array& out,
                   Progress& progress) {
   if (!x.sparse || !x.sparse->rows) return label(graph, points, centres, x.unit, out, progress);
   const Array held = graph.allocate(out.shape(), out.dtype());
   label(graph, points, centres, x.unit, held, progress);
-  write_from_memory(graph, held, out);
+  write_rows(graph, held, out);
 }
 
 Progress moved(Graph& graph, const Source& points, const Array& centres, const KMeansOptions& options,
@@ -112,7 +94,7 @@ void kmeans(Graph& graph, const PointsInput& x, const KMeansOptions& options, co
   if (options.labels)
     write_labels(graph, x, *points, centres, out, progress);
   else
-    write_from_memory(graph, centres, out);
+    write_rows(graph, centres, out);
   fill(progress, centres, graph.planning(), result);
   const Index after = options.labels ? 1 : 0;
   result.passes = before + progress.iteration + after;

@@ -35,6 +35,10 @@ class Iterations {
   void iterate(Progress& progress) {
     pass(progress, {});
     if (!graph_.planning()) update(progress);
+    if (!graph_.planning())
+      update(progress);
+    else if (points_.onto)
+      points_.onto->project(graph_, sums_);
     ++progress.iteration;
   }
   /// The same pass without an update.
@@ -69,6 +73,7 @@ class Iterations {
     if (progress.least_move < 0) progress.least_move = least_move(weights);
     const bool moved = fill_empty(weights);
     const double square = mean_square(weights);
+    if (points_.onto) points_.onto->project(graph_, sums_);
     double change = 0, noise = 0;  // noise: Σ (‖c‖² + mean ‖x‖²), of which rounding² P is no move
     double* centres = numbers(centres_.exact());
     for (Index j = 0; j < k_; ++j) {

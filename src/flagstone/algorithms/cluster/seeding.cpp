@@ -16,13 +16,16 @@ namespace {
 constexpr Index rounds = 5;             // of k-means||: more find no better seeds (the paper's figure 5.3)
 constexpr Index inner_iterations = 20;  // over its candidates
 
+/// Numbers of a candidate: its coordinates where points are seen in a subspace.
+Index width_of(const Source& points) { return points.onto ? points.onto->size() : points.cols; }
+
 /// Candidates, drawn so many at a time in proportion to weight · D².
 class Draws {
  public:
   Draws(Graph& graph, const Source& points, Index each, Index most, std::uint64_t seed)
       : graph_(graph),
         points_(points),
-        candidates_(graph.allocate({most, points.cols}, Dtype::float64)),
+        candidates_(graph.allocate({most, width_of(points)}, Dtype::float64)),
         state_(points.state(graph)),
         pool_(graph.allocate({each, points.cols + 2}, Dtype::float64)),
         fresh_(graph, each, points.cols),
@@ -74,13 +77,24 @@ class Draws {
       drawn = std::min<Index>(static_cast<Index>(rows.size()), room);
       for (Index i = 0; i < drawn; ++i) {
         std::copy_n(rows[static_cast<std::size_t>(i)] + 2, d, numbers(fresh_.exact()) + i * d);
-        std::copy_n(rows[static_cast<std::size_t>(i)] + 2, d, numbers(candidates_) + (count_ + i) * d);
+        if (!points_.onto) std::copy_n(numbers(fresh_.exact()) + i * d, d, numbers(candidates_) + (count_ + i) * d);
       }
     }
+    if (points_.onto && drawn > 0) project(drawn);
     if (drawn == 0) return false;  // D² knows those of the last round, which may be given once more
     base_ = count_, count_ += drawn;
     fresh_.round(graph_, drawn, points_.shifts());
     return true;
+  }
+
+  /// Those that were drawn, as they are seen; of candidates their coordinates are enough.
+  void project(Index drawn) {
+    const Array fresh = first_rows(fresh_.exact(), drawn);
+    const Array coordinates = points_.onto->coordinates(graph_, fresh);
+    points_.onto->points(graph_, coordinates, fresh);
+    if (graph_.planning()) return;
+    const Index r = points_.onto->size();
+    std::copy_n(numbers(coordinates), drawn * r, numbers(candidates_) + count_ * r);
   }
 
   Graph& graph_;
@@ -92,22 +106,30 @@ class Draws {
   Index count_ = 0, base_ = 0;  // candidates; the first of the last round
 };
 
+/// Of their coordinates centres, where candidates are kept as these.
+Array points_of(Graph& graph, const Source& points, Array centres) {
+  if (!points.onto) return centres;
+  const Array made = graph.allocate({centres.shape()[0], points.cols}, Dtype::float64);
+  points.onto->points(graph, centres, made);
+  return made;
+}
+
 /// k rows: of fewer candidates some more than once.
-Array completed(Graph& graph, const Draws& draws, Index k) {
+Array completed(Graph& graph, const Source& points, const Draws& draws, Index k) {
   const Index d = draws.candidates().shape()[1];
-  const Array centres = graph.allocate({k, d}, Dtype::float64);
-  if (graph.planning()) return centres;
+  Array centres = graph.allocate({k, d}, Dtype::float64);
+  if (graph.planning()) return points_of(graph, points, centres);
   if (draws.count() == 0) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
   for (Index j = 0; j < k; ++j)
     std::copy_n(numbers(draws.candidates()) + j % draws.count() * d, d, numbers(centres) + j * d);
-  return centres;
+  return points_of(graph, points, centres);
 }
 
 Array drawn(Graph& graph, const Source& points, Index k, Index each, std::uint64_t seed) {
   Draws draws(graph, points, each, k, seed);
   while (draws.count() < k && draws.draw()) {
   }
-  return completed(graph, draws, k);
+  return completed(graph, points, draws, k);
 }
 
 /// Greedy k-means++ over candidates in memory: of 2 + ln k draws in proportion to weight · D² the one that leaves the
@@ -190,22 +212,23 @@ Array chosen(Graph& graph, const PointsInput& x, const Source& points, Index k, 
   for (Index i = 0; i < rounds && draws.count() < most && draws.draw(); ++i) {
   }
   const Array weights = draws.weigh();
-  if (!graph.planning() && draws.count() <= k) return completed(graph, draws, k);
+  if (!graph.planning() && draws.count() <= k) return completed(graph, points, draws, k);
   const Array held = first_rows(draws.candidates(), draws.count());
   PointsInput candidates{.dense = held, .unit = x.unit, .asked = x.asked};
   candidates.weights =
       memory_array(weights.store().memory(), {draws.count()}, Dtype::float64, {8}, weights.shared_store());
   const std::unique_ptr<Source> among = make_source(candidates);
-  const Array centres = graph.allocate({k, points.cols}, Dtype::float64);
+  const Index width = width_of(points);
+  const Array centres = graph.allocate({k, width}, Dtype::float64);
   const auto tried = static_cast<double>(draws.count() * k * GreedyChoice::trials(k));
-  graph.host_work("seeds", {3 * tried * static_cast<double>(points.cols), 0, true});
+  graph.host_work("seeds", {3 * tried * static_cast<double>(width), 0, true});
   if (!graph.planning())
-    GreedyChoice(numbers(held), numbers(weights), draws.count(), points.cols,
+    GreedyChoice(numbers(held), numbers(weights), draws.count(), width,
                  {{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, rounds + 1})
         .choose(k, numbers(centres));
   Stages none(graph, nullptr);
   lloyd(graph, *among, centres, {.iterations = inner_iterations, .tol = 0, .unit = x.unit}, none);
-  return centres;
+  return points_of(graph, points, centres);
 }
 
 }  // namespace

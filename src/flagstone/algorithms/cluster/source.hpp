@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/cluster/centre_arrays.hpp"
+#include "flagstone/algorithms/cluster/subspace.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
 #include "flagstone/kernel/random/philox.hpp"
 
@@ -24,6 +25,7 @@ struct PointsInput {
   std::optional<Array> weights;  // m real numbers of 0 or more
   bool unit = false;             // each divided by its length
   Asked asked;
+  std::optional<Subspace> onto = {};  // sparse points: distances are those of their projections
   Index rows() const;
   Index cols() const;
 };
@@ -64,7 +66,8 @@ class Source {
  public:
   virtual ~Source() = default;
   Index rows = 0, cols = 0, panels = 0;
-  Index step = 1;  // rows of a panel
+  Index step = 1;                // rows of a panel
+  std::optional<Subspace> onto;  // centres stay in it
 
   /// One read of the points, 2 m d k flops.
   virtual void assign(Graph& graph, const Assignment& pass) const = 0;

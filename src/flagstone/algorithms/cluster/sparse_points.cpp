@@ -45,7 +45,8 @@ struct SparsePass final : CallValue {
   bool unit = false;
   Asked asked;
   kernel::Stream stream;
-  int weights = -1, labels = -1, sums = -1, totals = -1, farthest = -1, state = -1, counts = -1, offers = -1;
+  int weights = -1, labels = -1, sums = -1, totals = -1, farthest = -1, state = -1, counts = -1, offers = -1,
+      beside = -1;
   int centres = -1, columns = -1;
 
   Index width() const { return kernel::scores_width(std::max<Index>(k, 1)); }
@@ -142,6 +143,7 @@ void run_draw(const Call& call, std::span<const Tile> tiles) {
   auto* keys = reinterpret_cast<double*>(tiles.back().data + pass.reader_bytes() + pass.rows_bytes());
   pass.each(tiles, tiles.back().data, [&](Index at, RowBatch& batch) {
     if (pass.k > 0) batch.assign(centres);
+    if (pass.k > 0 && pass.beside >= 0) batch.less(numbers_at(tiles, pass.beside) + at);
     draw_points(
         {numbers_at(tiles, pass.state) + 2 * at, numbers_at(tiles, pass.counts), pass.most > 0 ? keys + at : nullptr},
         batch.rows(), pass.k > 0 ? batch.labels() : nullptr, batch.squares(), pass.base, weights, at, pass.stream,
@@ -157,7 +159,7 @@ class SparseSource final : public Source {
  public:
   explicit SparseSource(const PointsInput& x) : x_(x), a_(*x.sparse) {
     rows = a_.matrix.rows, cols = a_.matrix.cols, panels = static_cast<Index>(a_.panels.size());
-    step = a_.panel_rows();
+    step = a_.panel_rows(), onto = x.onto;
   }
 
   void assign(Graph& graph, const Assignment& pass) const override {
@@ -191,6 +193,7 @@ class SparseSource final : public Source {
       task.name = "csr_draw";
       const auto value = pass.fresh ? begin(task, p, pass.fresh, *turned) : begin(task, p);
       value->base = pass.base, value->stream = pass.stream;
+      if (onto) value->beside = add(task, read({onto->beside, {{value->reader.row(), 0}, {value->reader.rows(), 1}}}));
       const Region state{pass.state, {{value->reader.row(), 0}, {value->reader.rows(), 2}}};
       value->state = add(task, again(pass.fresh ? update(state) : write(state)));
       if (pass.counts) value->counts = add(task, reduce({pass.counts, whole(pass.counts.shape())}));

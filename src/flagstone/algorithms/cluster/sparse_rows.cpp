@@ -128,6 +128,10 @@ Index RowBatch::assign(const TurnedCentres& centres) {
   return decided;
 }
 
+void RowBatch::less(const double* beside) {
+  for (Index i = 0; i < rows_.rows; ++i) distances_[i] = std::max(0.0, distances_[i] - beside[i]);
+}
+
 void RowBatch::add(Index i, double weight, double* to) const {
   each(i, [&](Index column, double value, Index) { to[column] += weight * scales_[i] * value; });
 }

@@ -35,6 +35,8 @@ class RowBatch {
 
   const std::int32_t* labels() const { return labels_; }
   const double* squares() const { return distances_; }
+  /// Less so much of each row of the batch.
+  void less(const double* beside);
   /// ‖x‖², after the division.
   double square(Index i) const { return squares_[i]; }
   /// to[column] += weight · value, for all stored values of row i, after the division.

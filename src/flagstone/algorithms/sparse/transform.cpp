@@ -65,6 +65,28 @@ void change(const Transform::Step& step, const Stretch& s) {
     each([](Real value) { return value != 0 ? 1 : 0; });
 }
 
+/// In float64 whatever Real is: a threshold is a whole number, which float32 may miss.
+template <class Real, class Column>
+void weigh(const Transform::Step& step, const Stretch& s) {
+  const auto of = [](const Array& array) {
+    return array ? reinterpret_cast<const double*>(array.store().memory()) : nullptr;
+  };
+  const double *lengths = of(step.lengths), *thresholds = of(step.thresholds), average = step.factors[0];
+  Real* values = reinterpret_cast<Real*>(s.values);
+  const auto* columns = reinterpret_cast<const Column*>(s.columns);
+  for_each_row(s, [&](Index row, Index from, Index to) {
+    const double length = lengths[s.first_row + row];
+    for (Index i = from; i < to; ++i) {
+      double value = length > 0 ? static_cast<double>(values[i]) * average / length : 0;
+      if (thresholds) {
+        const double least = thresholds[columns[i]];
+        value = std::floor(value + 0.5) >= least ? std::sqrt(least) : 0;
+      }
+      values[i] = static_cast<Real>(value);
+    }
+  });
+}
+
 template <class Real, class Column, class Place>
 Index select(Place place_of, const Stretch& s, Index before, Index* kept) {
   Real* values = reinterpret_cast<Real*>(s.values);
@@ -95,6 +117,11 @@ Index apply(const Transform* transform, const std::optional<ColumnRange>& betwee
     if (step.kind == Transform::Step::Kind::map) {
       kernel::map_values(step.verb, s.real, s.values, s.count, scratch);
       std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.real));
+    } else if (step.kind == Transform::Step::Kind::frequencies) {
+      visit_column(s.column, [&](auto sample) {
+        using Column = decltype(sample);
+        s.real == Dtype::float32 ? weigh<float, Column>(step, s) : weigh<double, Column>(step, s);
+      });
     } else if (step.kind > Transform::Step::Kind::map) {
       s.real == Dtype::float32 ? change<float>(step, s) : change<double>(step, s);
     } else if (s.real == Dtype::float32) {

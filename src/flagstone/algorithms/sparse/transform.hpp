@@ -7,6 +7,7 @@
 
 #include "flagstone/kernel/elementwise/verbs.hpp"
 #include "flagstone/kernel/sparse/csr.hpp"
+#include "flagstone/storage/array/array.hpp"
 
 namespace flagstone::sparse {
 
@@ -18,12 +19,15 @@ struct Transform {
       columns,
       scale,
       map,
-      power,   // to factors[0], more than 0
-      single,  // rounded to float32
-      truth,   // 1 where it is not zero (NaN is not)
+      frequencies,  // counts c := A = c factors[0] / lengths; with thresholds: sqrt(zeta) where round(A) >= zeta, else
+                    // 0
+      power,        // to factors[0], more than 0
+      single,       // rounded to float32
+      truth,        // 1 where it is not zero (NaN is not)
     } kind;
     std::vector<double> factors;  // one for each row that is seen, each stored column, or one
     kernel::Verb verb{};          // map
+    Array lengths, thresholds;    // frequencies: float64 in memory, one for each row that is seen, each stored column
   };
   std::vector<Step> steps;
   std::vector<Index> place;    // of each stored column among those that stay, or -1; empty: all stay

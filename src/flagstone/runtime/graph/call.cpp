@@ -76,6 +76,16 @@ constexpr std::array<std::string_view, kernel_count> names{"zero",
                                                            "encode_node",
                                                            "label_level",
                                                            "best_labels"};
+                                                           "count_frequencies",
+                                                           "project_rest",
+                                                           "count_words",
+                                                           "collect_words",
+                                                           "score_documents",
+                                                           "sum_documents",
+                                                           "expect_topics",
+                                                           "infer_topics",
+                                                           "complete_documents",
+                                                           "count_pairs"};
 static_assert(!names.back().empty(), "every kernel has a name, in the order of the enumerators");
 
 template <class T>

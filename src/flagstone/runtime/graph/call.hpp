@@ -85,6 +85,17 @@ inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::ste
   label_level,              // beams of a batch := through some nodes of a level
   best_labels,              // labels := those with the largest scores
 inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::best_labels) + 1;
+  count_frequencies,        // of each word, how many documents have it how often
+  project_rest,             // of each document the square of what lies beside a subspace
+  count_words,              // of each word, how many documents of each cluster have it
+  collect_words,            // frequencies of words, side by side for each cluster
+  score_documents,          // of each topic, the largest sums of its catchwords in a document
+  sum_documents,            // sums of the documents of each topic
+  expect_topics,            // counts of words by topics, as weights of documents explain them
+  infer_topics,             // of each document its weights of topics
+  complete_documents,       // how well one half of a document tells the other
+  count_pairs,              // how many documents have two words of a topic
+inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::count_pairs) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
 /// A part of one of the task's tiles, and how the kernel takes it.

@@ -1,0 +1,105 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/topics/infer.hpp"
+#include "flagstone/algorithms/topics/topics.hpp"
+
+namespace flagstone::python {
+namespace {
+
+using namespace topics;
+
+/// Jobs that also tell what was found.
+struct TopicsJob : Job {
+  std::shared_ptr<TopicsResult> result = std::make_shared<TopicsResult>();
+};
+struct CompletionJob : Job {
+  std::shared_ptr<Completion> result = std::make_shared<Completion>();
+};
+struct PairsJob : Job {
+  std::shared_ptr<std::vector<double>> result = std::make_shared<std::vector<double>>();
+};
+
+TopicsJob topics_job(const sparse::CsrOperand& x, TopicsOptions options, const Array& clusters,
+                     const std::shared_ptr<Checkpoint>& checkpoint) {
+  options.checkpoint = checkpoint;
+  TopicsJob job;
+  job.build = [=, result = job.result](Graph& graph) { topics::topics(graph, x, options, clusters, *result); };
+  return job;
+}
+
+/// A copy of some numbers as a NumPy array.
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> numpy_of(const std::vector<T>& values) {
+  auto* held = new std::vector<T>(values);
+  nb::capsule owner(held, [](void* all) noexcept { delete static_cast<std::vector<T>*>(all); });
+  return {held->data(), {held->size()}, owner};
+}
+
+template <class T>
+auto member(std::vector<T> TopicsResult::*values) {
+  return [values](const TopicsJob& job) { return numpy_of(job.result.get()->*values); };
+}
+
+}  // namespace
+
+void bind_topics(nb::module_& m) {
+  const auto shares = nb::rv_policy::automatic;  // the arrays have an owner: a property's default policy refuses that
+  nb::class_<TopicsOptions>(m, "TopicsOptions")
+      .def(
+          "__init__",
+          [](TopicsOptions* self, Index k, Index passes, double sample, double eps1, double eps2, double eps3,
+             double rho, double w0, bool cluster_documents, Index projected_iterations, Index iterations,
+             const std::string& solver, Index edge_topics, std::uint64_t seed) {
+            new (self) TopicsOptions{{k, eps1, eps2, eps3, rho, w0, sample, cluster_documents, edge_topics,
+                                      projected_iterations, iterations, solver, seed},
+                                     passes,
+                                     nullptr};
+          },
+          nb::arg("k"), nb::arg("passes"), nb::arg("sample"), nb::arg("eps1"), nb::arg("eps2"), nb::arg("eps3"),
+          nb::arg("rho"), nb::arg("w0"), nb::arg("cluster_documents"), nb::arg("projected_iterations"),
+          nb::arg("iterations"), nb::arg("solver"), nb::arg("edge_topics"), nb::arg("seed"));
+  nb::class_<TopicsJob, Job>(m, "TopicsJob")
+      .def_prop_ro("thresholds", member(&TopicsResult::thresholds), shares)
+      .def_prop_ro("singular_values", member(&TopicsResult::singular_values), shares)
+      .def_prop_ro("sampled", member(&TopicsResult::sampled), shares)
+      .def_prop_ro("catchwords", member(&TopicsResult::catchwords), shares)
+      .def_prop_ro("isle", member(&TopicsResult::isle), shares)
+      .def_prop_ro("topics", member(&TopicsResult::topics), shares)
+      .def_prop_ro("shares", member(&TopicsResult::shares), shares)
+      .def_prop_ro("likelihood", member(&TopicsResult::likelihood), shares)
+      .def_prop_ro("pairs", member(&TopicsResult::pairs), shares)
+      .def_prop_ro("together", member(&TopicsResult::together), shares)
+      .def_prop_ro("edges", member(&TopicsResult::edges), shares)
+      .def_prop_ro("documents", [](const TopicsJob& job) { return job.result->documents; })
+      .def_prop_ro("average", [](const TopicsJob& job) { return job.result->average; })
+      .def_prop_ro("passes", [](const TopicsJob& job) { return job.result->passes; });
+  m.def("check_topics", &check_topics);
+  m.def("weights_rows", &weights_rows);
+  m.def("topics_job", &topics_job, nb::arg("x"), nb::arg("options"), nb::arg("clusters"),
+        nb::arg("checkpoint") = nb::none());
+  m.def("infer_topics_job",
+        [](const sparse::CsrOperand& x, const Array& topics, bool multiplicative, const Array& out) -> Job {
+          return {[=](Graph& graph) { infer_topics(graph, x, topics, multiplicative, out); }};
+        });
+  nb::class_<CompletionJob, Job>(m, "CompletionJob")
+      .def_prop_ro("likelihood", [](const CompletionJob& job) { return job.result->likelihood; })
+      .def_prop_ro("counted", [](const CompletionJob& job) { return job.result->counted; });
+  m.def("complete_documents_job", [](const sparse::CsrOperand& x, const Array& topics) {
+    CompletionJob job;
+    job.build = [=, result = job.result](Graph& graph) { complete_documents(graph, x, topics, *result); };
+    return job;
+  });
+  nb::class_<PairsJob, Job>(m, "PairsJob")
+      .def_prop_ro(
+          "pairs", [](const PairsJob& job) { return numpy_of(*job.result); }, shares);
+  m.def("count_pairs_job", [](const sparse::CsrOperand& x, const std::vector<Index>& tops, Index n) {
+    PairsJob job;
+    job.build = [=, result = job.result](Graph& graph) { count_pairs(graph, x, tops, n, *result); };
+    return job;
+  });
+}
+
+}  // namespace flagstone::python

@@ -1,0 +1,110 @@
+"""Topics that are known, against documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import shape_text
+from .._errors.classes import ShapeError
+from .._output.place import IN_MEMORY, Place
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Routine
+from .._sparse.array import SparseArray
+from .counts import counts_of
+
+__all__ = ["coherence", "perplexity", "weights"]
+
+
+class _Known(Routine[Any]):
+    """One pass over documents; topics are in memory, and counted."""
+
+    def __init__(self, who: str, Y: Any, topics: NDArray[np.float32], memory: Any) -> None:
+        call = Call(who, memory)
+        self.y, _ = counts_of(call, Y, "Y", topics.shape[1])
+        self.topics = np.ascontiguousarray(topics, np.float32)
+        super().__init__(call)
+
+    @property
+    def what(self) -> str:
+        return f"{self.call.who} {shape_text(self.y.shape)} sparse, k = {len(self.topics)}"
+
+    def how(self, job: Any) -> How:
+        return How("row panels")
+
+
+class _Weights(_Known):
+    def __init__(
+        self, Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any, who: str = "transform"
+    ) -> None:
+        if method not in ("em", "mwu"):
+            raise ShapeError(f"{who}: method is {method!r}; choose 'em' or 'mwu'.")
+        super().__init__(who, Y, topics, memory)
+        self.method = method
+        if out is None and not isinstance(Y, SparseArray):
+            out = IN_MEMORY
+        shape = (self.y.shape[0], len(topics) + 1)
+        rows = _core.weights_rows(self.y.operand())
+        self.places = [Place(self.call, shape, np.dtype(np.float32), out, (rows, shape[1]))]
+
+    def job(self, at: At) -> _core.Job:
+        topics = _core.memory_array(self.topics)
+        return _core.infer_topics_job(self.y.operand(), topics, self.method == "mwu", at(self.places[0]))
+
+
+class _Perplexity(_Known):
+    def job(self, at: At) -> _core.CompletionJob:
+        return _core.complete_documents_job(self.y.operand(), _core.memory_array(self.topics))
+
+    def result(self, job: _core.CompletionJob) -> float:
+        if not job.counted > 0:
+            raise ShapeError("perplexity: no document has two words; one half is to tell the other.")
+        return float(np.exp(-job.likelihood / job.counted))
+
+
+class _Pairs(_Known):
+    def __init__(self, Y: Any, topics: NDArray[np.float32], tops: NDArray[np.int64], memory: Any) -> None:
+        super().__init__("coherence", Y, topics, memory)
+        self.tops = tops
+
+    def job(self, at: At) -> _core.PairsJob:
+        return _core.count_pairs_job(self.y.operand(), self.tops.ravel().tolist(), self.tops.shape[1])
+
+    def result(self, job: _core.PairsJob) -> NDArray[np.float64]:
+        k, n = self.tops.shape
+        return np.array(job.pairs).reshape(k, n, n)
+
+
+def weights(Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any) -> Any:
+    """Return the weights of topics in each document, and the certificates."""
+    return _Weights(Y, topics, method, out, memory).run()
+
+
+def perplexity(Y: Any, topics: NDArray[np.float32], memory: Any) -> float:
+    """Return exp(-mean log p) of second halves of documents, told by the first."""
+    made: float = _Perplexity("perplexity", Y, topics, memory).run()
+    return made
+
+
+def coherence(
+    Y: Any, topics: NDArray[np.float32], tops: NDArray[np.int64], memory: Any
+) -> NDArray[np.float64]:
+    """Return the mean NPMI of pairs of words of each topic, by documents."""
+    step = _Pairs(Y, topics, tops, memory)
+    together: NDArray[np.float64] = step.run()
+    k, n = tops.shape
+    if n < 2:
+        return np.full(k, np.nan)
+    alone = np.einsum("tii->ti", together)  # documents of each word
+    first, second = np.triu_indices(n, 1)
+    # Words stand in the order of their places among the topic's slots: the upper triangle holds each pair.
+    both = together[:, first, second] / step.y.shape[0]
+    apart = alone[:, first] * alone[:, second] / step.y.shape[0] ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        npmi = np.where(both >= 1, 1.0, np.log(both / apart) / -np.log(both))
+    npmi[~(both > 0)] = -1
+    made: NDArray[np.float64] = npmi.mean(axis=1)
+    return made
