@@ -29,7 +29,6 @@ __all__ = [
     "weights_of",
     "whole_number",
 ]
-__all__ = ["Points", "centers_of", "dense_points", "points_of", "weights_of", "whole_number"]
 
 
 @dataclass

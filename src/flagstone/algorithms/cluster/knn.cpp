@@ -152,20 +152,6 @@ class Searches {
     finish(task, search, q, p);
   }
 
-  /// Near the mean of the points: that of the first of them. What is bad is found where it is compared.
-  void find_shift() {
-    const PanelPieces pieces{points_, 0, 1, false, asked_of_points()};
-    graph_.await({read(points_->region(0)), scratch(pieces.bytes())}, [&](std::span<const Tile> tiles) {
-      const std::vector<double> zero(static_cast<std::size_t>(points_->side), 0.0);
-      double* shift = numbers(shift_);
-      const Index rows = std::min<Index>(pieces.rows(), most_queries);
-      for (Index i = 0; i < rows; ++i) {
-        const kernel::Points point = pieces.load(tiles[0], i, 1, zero.data(), tiles[1].data);
-        for (Index l = 0; l < point.d; ++l) shift[l] += point.exact[l] / static_cast<double>(rows);
-      }
-    });
-  }
-
   /// Panels of queries that stay while the points stream past.
   Index block() const {
     const std::shared_ptr<Search> search = value(0, 0);
@@ -192,8 +178,6 @@ class Searches {
     const bool unit = x_.metric == kernel::Metric::cosine;
     made->queries = {queries_, q, queries_->step, unit, {"knn", "Q"}};
     made->points = {points_, p, rows_at_a_time(*points_), unit, asked_of_points()};
-    const Index piece = 12 * points_->side < 2048 ? 512 : 256;
-    made->points = {points_, p, std::min(points_->step, piece), unit, asked_of_points()};
     made->metric = x_.metric, made->self = x_.exclude_self;
     return made;
   }

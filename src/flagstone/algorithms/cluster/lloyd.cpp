@@ -34,7 +34,6 @@ class Iterations {
 
   void iterate(Progress& progress) {
     pass(progress, {});
-    if (!graph_.planning()) update(progress);
     if (!graph_.planning())
       update(progress);
     else if (points_.onto)

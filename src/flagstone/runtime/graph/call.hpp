@@ -72,8 +72,6 @@ enum class Kernel : std::uint8_t {
   point_distances,          // to := distances of points from centres
   stencil_block,            // a block of a field, some steps on
   stencil_strip,            // rows of some planes of a field at each level of a superstep
-};
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::stencil_strip) + 1;
   fill_buckets,             // rows := those that have a label of a bucket, brought together
   count_labels,             // points and values of each label, or of each node of trees
   label_centroids,          // of each label the sum of its points, at unit length
@@ -84,7 +82,6 @@ inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::ste
   encode_node,              // weights as a model stores them
   label_level,              // beams of a batch := through some nodes of a level
   best_labels,              // labels := those with the largest scores
-inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::best_labels) + 1;
   count_frequencies,        // of each word, how many documents have it how often
   project_rest,             // of each document the square of what lies beside a subspace
   count_words,              // of each word, how many documents of each cluster have it
@@ -95,6 +92,7 @@ inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::bes
   infer_topics,             // of each document its weights of topics
   complete_documents,       // how well one half of a document tells the other
   count_pairs,              // how many documents have two words of a topic
+};
 inline constexpr std::size_t kernel_count = static_cast<std::size_t>(Kernel::count_pairs) + 1;
 std::string_view name_of(Kernel kernel) noexcept;
 
