@@ -1262,7 +1262,11 @@ def predict_labels_job(
 ) -> PredictLabelsJob: ...
 def check_train_labels(x: CsrOperand, y: CsrOperand, options: TrainLabelsOptions, /) -> None: ...
 def train_labels_job(
-    x: CsrOperand, y: CsrOperand, options: TrainLabelsOptions, directory: str, /
+    x: CsrOperand,
+    y: CsrOperand,
+    options: TrainLabelsOptions,
+    directory: str,
+    checkpoint: Checkpoint | None = None,
 ) -> TrainLabelsJob: ...
 
 class EigshInput:

@@ -63,7 +63,8 @@ void bind_labels(nb::module_& m) {
   nb::class_<TrainLabelsOptions>(m, "TrainLabelsOptions")
       .def("__init__", [](TrainLabelsOptions* self, Index trees, Index max_leaf, Index sweeps, double cost,
                           double threshold, double eps, std::uint64_t seed, bool small_weights, Index small) {
-        new (self) TrainLabelsOptions{trees, max_leaf, sweeps, cost, threshold, eps, seed, small_weights, small, ""};
+        new (self)
+            TrainLabelsOptions{trees, max_leaf, sweeps, cost, threshold, eps, seed, small_weights, small, "", nullptr};
       });
   nb::class_<TrainLabelsJob, Job>(m, "TrainLabelsJob")
       .def_prop_ro("depth", [](const TrainLabelsJob& job) { return job.notes->depth; })
@@ -75,16 +76,19 @@ void bind_labels(nb::module_& m) {
         [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, const TrainLabelsOptions& options) {
           check_train(joined(x, y, true, "train_labels"), y.matrix.cols, options);
         });
-  m.def("train_labels_job", [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainLabelsOptions options,
-                               const std::string& directory) {
-    options.directory = directory;
-    TrainLabelsJob job;
-    job.build = [=, notes = job.notes](Graph& graph) {
-      *notes = {};
-      train(graph, joined(x, y, true, "train_labels"), options, *notes);
-    };
-    return job;
-  });
+  m.def(
+      "train_labels_job",
+      [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainLabelsOptions options,
+         const std::string& directory, const std::shared_ptr<Checkpoint>& checkpoint) {
+        options.directory = directory, options.checkpoint = checkpoint;
+        TrainLabelsJob job;
+        job.build = [=, notes = job.notes](Graph& graph) {
+          *notes = {};
+          train(graph, joined(x, y, true, "train_labels"), options, *notes);
+        };
+        return job;
+      },
+      nb::arg("x"), nb::arg("y"), nb::arg("options"), nb::arg("directory"), nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace flagstone::python

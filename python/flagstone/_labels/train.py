@@ -15,6 +15,10 @@ from .._errors.classes import ShapeError
 from .._output.destination import in_group
 from .._output.place import PathPlace
 from .._output.replaceable import check_path
+from .._resume.identity import identity
+from .._resume.openers import operand
+from .._resume.record import sync_tree
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.builds import whole_or_nothing
@@ -59,6 +63,8 @@ class ModelPlace(PathPlace):
         in_group(self.call.who, self.path)
         self.directory = super().open(stack)
         _core.write_group(self.directory, "{}")
+        if self.record.text:
+            sync_tree(self.directory)
         return self.directory
 
     def finish(self, about: dict[str, Any]) -> LabelModel:
@@ -73,6 +79,8 @@ class ModelPlace(PathPlace):
 
 class TrainLabels(Routine[LabelModel]):
     """The checked arguments of one call."""
+
+    operation = "train_labels"
 
     def __init__(
         self, X: Any, Y: Any, method: str, trees: int | None, format: str, max_leaf: int, C: float,
@@ -105,6 +113,12 @@ class TrainLabels(Routine[LabelModel]):
             self.trees, int(max_leaf), int(sweeps), float(C), float(threshold), float(eps), int(seed),
             format == "int8", _SMALL,
         )  # fmt: skip
+        self.asked = counts | {
+            "method": method, "format": format, "C": float(C), "threshold": float(threshold),
+            "eps": float(eps), "seed": int(seed),
+        }  # fmt: skip
+        if self.x is not X or self.y is not Y:
+            self.operation = ""  # what is brought into scratch goes with the process: it begins again
         _core.check_train_labels(self.x.operand(), self.y.operand(), self.options)
         self.place = ModelPlace(call, out)
         super().__init__(call, [self.place])
@@ -120,7 +134,16 @@ class TrainLabels(Routine[LabelModel]):
 
     def job(self, at: At) -> _core.TrainLabelsJob:
         made: Any = at(self.place)
-        return _core.train_labels_job(self.x.operand(), self.y.operand(), self.options, made)
+        return _core.train_labels_job(
+            self.x.operand(), self.y.operand(), self.options, made, self.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        return self.asked | {"x": identity(self.x), "y": identity(self.y)}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, as if a point took part in a hundred classifiers of each tree."""
+        return 400.0 * self.x.stored_values * self.trees, 5.0 * self.x.stored_bytes
 
     def how(self, job: _core.TrainLabelsJob) -> How:
         note = f"{job.nodes:,} nodes on {job.depth + 1} levels"
@@ -198,6 +221,14 @@ def train_labels(
     holds; wider nodes are trained by sweeps over the panels of X, one read each. Flops: 4 for a value, label
     on the path, and sweep. Where X has at most 2²² stored values it is read twice. Sources: Prabhu, Kag,
     Harsola, Agrawal, Varma 2018 (Parabel); Hsieh et al. 2008 (dual coordinate descent); Yu et al. 2010
-    (blocks on disk). ``train_labels.plan(...)`` takes the same arguments and counts.
+    (blocks on disk). With `out` a killed call goes on behind the last node that was noted, with the same
+    bits. ``train_labels.plan(...)`` takes the same arguments and counts.
     """
     return TrainLabels(X, Y, method, trees, format, max_leaf, C, threshold, eps, sweeps, seed, out, memory)
+
+
+@resumable("train_labels")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    names = "method", "format", "trees", "max_leaf", "sweeps", "C", "threshold", "eps", "seed"
+    options = {name: told[name] for name in names}
+    return train_labels, (operand("X", told["x"]), operand("Y", told["y"])), options | {"out": path}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 
+import scipy.sparse as sp
+
+import flagstone as fl
 from flagstone._cli import cli
 from flagstone._runtime.runtime import current
 
 from .entry import POINTERS, entry
+from .models import tagged
 
 VERBS = {
     "info": ("a.zarr",),
@@ -93,6 +97,29 @@ def verb_pack(verb):
 )  # fmt: skip
 def verb_embed(verb):
     return verbs(verb)
+
+
+LABELS = {
+    "labels train": ("x.npz", "y.npz", "--trees", "1", "--max-leaf", "8", "-o", "t.zarr", "--overwrite"),
+    "labels predict": ("verb-trees.zarr", "x.npz", "-k", "3", "-o", "best-by-verb.zarr", "--overwrite"),
+    "labels score": ("verb-trees.zarr", "x.npz", "y.npz", "--train", "y.npz"),
+}
+
+
+@entry("verbs of labels", "flagstone {}", "flagstone labels", variants=tuple(LABELS), headers=POINTERS)
+def verbs_of_labels(verb):
+    x, y = tagged(1000)
+    for name, matrix in (("x", x), ("y", y)):
+        sp.save_npz(f"{name}.npz", matrix.to_scipy())
+        fl.open(f"{name}.npz")  # what is imported stays in scratch: it is not the verb's
+    fl.train_labels(x, y, trees=1, max_leaf=8, out="verb-trees.zarr")
+
+    def run():
+        memory = ("--memory", str(current().memory))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cli.main([*verb.split(), *LABELS[verb], *memory], "flagstone", standalone_mode=False)
+
+    return run
 
 
 # stays: the same.

@@ -42,6 +42,8 @@ EXCEPTIONS = {
         )
     },
     "KnnResult.__iter__": FIELDS,
+    **{f"{kind}.*": FIELDS for kind in ("LabelMetrics", "Predicted")},
+    **{f"LabelModel.{name}": FACTS for name in ("nbytes", "weights")},
     **{
         f"KMeansResult.{name}": FIELDS
         for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")

@@ -6,8 +6,9 @@ import numpy as np
 
 import flagstone as fl
 from flagstone import estimators
+from tests.support.processes import random_csr
 
-from .entry import entry
+from .entry import POINTERS, entry
 
 POINTS = 3000  # K: 69 MiB
 
@@ -141,6 +142,41 @@ def points_and_centers(name):
     x = fl.open("tall.npy")
     found = fl.kmeans(np.asarray(x[:50], float), 3)
     return lambda: getattr(found, name)(x, out="assigned.zarr")
+
+
+def tagged(points: int = 3000):
+    """Points and labels of theirs, stored."""
+    x, y = random_csr(points, 400, 0.03, 5, "float32"), random_csr(points, 24, 0.06, 6, "float32")
+    return fl.from_blocks([x]), fl.from_blocks([y])
+
+
+@entry("label trees", "train_labels", variants=("float32", "int8"), headers=POINTERS)
+def train_labels(kind):
+    x, y = tagged()
+    return lambda: fl.train_labels(x, y, trees=1, max_leaf=8, format=kind, out="trees.zarr")
+
+
+@entry("labels of points", "open_labels", "LabelModel.{}", variants=("predict", "tree"), headers=POINTERS)
+def labels_of_points(name):
+    x, y = tagged()
+    fl.train_labels(x, y, trees=1, max_leaf=8, out="asked-trees.zarr")
+    if name == "tree":
+        return lambda: fl.open_labels("asked-trees.zarr").tree(0)
+    return lambda: fl.open_labels("asked-trees.zarr").predict(x, 3, out="predicted.zarr")
+
+
+@entry("plans of label trees", "train_labels.plan", variants=("train", "predict"), headers=POINTERS)
+def plans_of_labels(name):
+    x, y = tagged()
+    model = fl.train_labels(x, y, trees=1, max_leaf=8, out="planned-trees.zarr")
+    return lambda: fl.train_labels.plan(x, y) if name == "train" else model.predict.plan(x)
+
+
+@entry("measures of labels", "label_metrics")
+def label_metrics():
+    _, y = tagged()
+    found = np.arange(5 * 3000, dtype="i4").reshape(3000, 5) % 24
+    return lambda: fl.label_metrics(found, y, y)
 
 
 @entry("a k-means model", "estimators.KMeans", "estimators.KMeans.{}",

@@ -33,7 +33,7 @@ class _Rows:
     """Buffers that the core's parser fills."""
 
     def __init__(self, call: Call, path: str) -> None:
-        self._call, self.alone = call, False
+        self._call, self.consumed = call, 0
         self._make(STEP, min(STEP, os.path.getsize(path) // 2 + 1024))
 
     def _make(self, values: int, touched: int) -> None:
@@ -48,10 +48,11 @@ class _Rows:
 
     def parse(self, text: NDArray[Any]) -> _core.ParsedText:
         """Parse a block of text."""
-        self.alone = len(text) == 1  # the end of a line that `Lines` adds to the file
-        return _core.parse_labelled(
+        done = _core.parse_labelled(
             text, self.label_pointers, self.labels, self.pointers, self.columns, self.values
         )
+        self.consumed += done.bytes
+        return done
 
 
 def _header(lines: Lines) -> tuple[int, int, int]:
@@ -68,10 +69,13 @@ def _blocks(call: Call, path: str) -> Iterator[tuple[int, _Rows, int]]:
     """Yield (rows, buffers, values), once the header was looked at."""
     with Lines(path, call) as lines:
         expected, features, labels = _header(lines)
-        rows, report, seen, added = _Rows(call, path), Reported(call, lines.nbytes), 0, 0
+        header = lines.text_bytes - lines.unread
+        rows, report, seen, empty = _Rows(call, path), Reported(call, lines.nbytes), 0, False
         for done in lines.parsed(rows.parse, rows.grow, report):
             n = min(done.entries, expected - seen)  # empty lines may follow
-            seen, added = seen + n, n if rows.alone else 0
+            seen += n
+            last = int(rows.pointers[n - 1]), int(rows.label_pointers[n - 1])
+            empty = 0 < n == done.entries and last == (done.values, done.several)
             if done.values > rows.pointers[n] or done.several > rows.label_pointers[n]:
                 raise FormatError(f"open: '{path}' has more rows than the {expected} of its first line.")
             for what, most, found in (
@@ -85,7 +89,9 @@ def _blocks(call: Call, path: str) -> Iterator[tuple[int, _Rows, int]]:
                         f"line says {most}; they count from 0."
                     )
             yield n, rows, done.values
-        if (seen := seen - added) != expected:
+        if empty and header + rows.consumed > lines.text_bytes:
+            seen -= 1  # it is the end of a line that `Lines` adds to a text
+        if seen != expected:
             raise FormatError(
                 f"open: '{path}' has {seen} rows and its first line says {expected}; copy it again."
             )

@@ -104,6 +104,16 @@ class Lines:
         return at
 
     @property
+    def text_bytes(self) -> int:
+        """Bytes of text, unpacked, that were read."""
+        return self._taken
+
+    @property
+    def unread(self) -> int:
+        """Bytes of text that were read and not given."""
+        return len(self._left)
+
+    @property
     def taken(self) -> int:
         """Bytes of the file, packed where it is, that were read."""
         return self._raw.tell()

@@ -87,6 +87,24 @@ Tally share(const Tally& all, double labels, double of) {
 
 }  // namespace
 
+std::shared_ptr<const std::vector<TreeOrder>> tree_orders(const TreeShape& shape,
+                                                          std::span<const std::int32_t> label_at) {
+  const auto labels = static_cast<std::size_t>(shape.labels);
+  auto made = std::make_shared<std::vector<TreeOrder>>(label_at.size() / labels);
+  for (std::size_t t = 0; t < made->size(); ++t) {
+    TreeOrder& one = (*made)[t];
+    const auto own = label_at.subspan(t * labels, labels);
+    one.label_at.assign(own.begin(), own.end());
+    one.leaf_of.resize(labels);
+    for (Index leaf = 0; leaf < shape.nodes(shape.depth); ++leaf) {
+      const auto [first, n] = shape.range(shape.depth, leaf);
+      for (Index place = first; place < first + n; ++place)
+        one.leaf_of[static_cast<std::size_t>(own[static_cast<std::size_t>(place)])] = static_cast<std::int32_t>(leaf);
+    }
+  }
+  return made;
+}
+
 std::vector<Tally> count_labels(Graph& graph, const Examples& examples, Index labels) {
   Counting about;
   about.labels = labels;

@@ -16,6 +16,10 @@ struct TreeOrder {
   std::vector<std::int32_t> label_at, leaf_of;
 };
 
+/// Both ways, of the labels of all trees by place.
+std::shared_ptr<const std::vector<TreeOrder>> tree_orders(const TreeShape& shape,
+                                                          std::span<const std::int32_t> label_at);
+
 /// One read of X and Y: of each label; the last one of all points. In a plan as if labels were alike.
 std::vector<Tally> count_labels(Graph& graph, const Examples& examples, Index labels);
 /// One read: of each node of all trees, a point once; tree by tree, level by level. In a plan as above.

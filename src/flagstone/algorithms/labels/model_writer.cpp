@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/storage/file/directory.hpp"
 
 namespace flagstone::labels {
 namespace {
@@ -47,7 +48,8 @@ void EncodedSize::note(std::byte* tile, const kernel::ChunkTarget& done) {
 }
 
 ModelWriter::ModelWriter(const std::string& directory, bool small)
-    : small_(small),
+    : directory_(directory),
+      small_(small),
       steps_(directory + "/steps", Dtype::uint16, long_chunk, true),
       counts_(directory + "/counts", Dtype::uint8, long_chunk, true),
       children_(directory + "/children", Dtype::uint8, long_chunk, true),
@@ -73,6 +75,18 @@ void ModelWriter::append(Chunk chunk, const EncodedSize& size, const std::byte* 
   const Index numbers[] = {chunk.level, chunk.tree, chunk.node,  chunk.first,   chunk.children,
                            chunk.row,   chunk.rows, chunk.entry, chunk.entries, chunk.column};
   put(chunks_, numbers, chunk_numbers, 8);
+}
+
+std::vector<std::byte> ModelWriter::state() const {
+  StateWriter to;
+  for (const ChunkAppender* part : {&steps_, &counts_, &children_, &weights_, &scales_, &chunks_}) part->save(to);
+  sync_directory(directory_);
+  return to.take();
+}
+
+void ModelWriter::restore(std::span<const std::byte> state) {
+  StateReader from(state);
+  for (ChunkAppender* part : {&steps_, &counts_, &children_, &weights_, &scales_, &chunks_}) part->restore(from);
 }
 
 void ModelWriter::finish(const std::vector<std::int32_t>& label_at) {

@@ -1,5 +1,6 @@
 #pragma once
 // A model on disk, written chunk by chunk as classifiers are trained.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,14 @@ class ModelWriter {
   static std::size_t bytes();
   /// Behind those before it: `chunk` says what it is.
   void append(Chunk chunk, const EncodedSize& size, const std::byte* tile);
+  /// What a writer needs to go on from here, once it is durable; and of a new one, to do so.
+  std::vector<std::byte> state() const;
+  void restore(std::span<const std::byte> state);
   /// The table, and the order of the labels of each tree.
   void finish(const std::vector<std::int32_t>& label_at);
 
  private:
+  std::string directory_;
   bool small_;
   ChunkAppender steps_, counts_, children_, weights_, scales_, chunks_, order_;
 };

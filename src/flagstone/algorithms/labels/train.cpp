@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/labels/train.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 
@@ -9,12 +10,24 @@
 #include "flagstone/algorithms/labels/wide_classifier.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::labels {
 namespace {
 
 constexpr double planned_sweeps = 4;    // that a point takes part in, of a column
+constexpr double planned_before = 0.1;  // of all work, what comes before the classifiers
 constexpr double planned_share = 0.15;  // of the room of a chunk that is used
+
+/// What comes before the classifiers.
+struct Grown {
+  std::vector<std::int32_t> order;  // of each tree
+  std::vector<double> tallies;
+};
+void list_parts(StateParts& parts, Grown& grown) {
+  parts.values("order", grown.order);
+  parts.values("tallies", grown.tallies);
+}
 
 class Training {
  public:
@@ -25,30 +38,31 @@ class Training {
         notes_(notes),
         labels_(examples.y->matrix.cols),
         shape_(TreeShape::of(labels_, options.max_leaf)),
-        held_(graph.charge(ModelWriter::bytes() + static_cast<std::uint64_t>(labels_) *
-                                                      (24 + 8 * static_cast<std::uint64_t>(options.trees)))) {
+        held_(graph.charge(ModelWriter::bytes() + 40 * static_cast<std::uint64_t>(labels_) +
+                           12 * static_cast<std::uint64_t>(labels_ * options.trees))),
+        stages_(graph, options.checkpoint),
+        writer_(make_writer()),
+        kept_(stages_.keep("model",
+                           [this](StateParts& parts) {
+                             if (!parts.loading()) state_ = writer_->state();
+                             parts.values("writer", state_);
+                             parts.value("stored", stored_);
+                           })),
+        skipped_(stored_) {
     notes.depth = shape_.depth;
-    if (!graph.planning()) writer_.emplace(options.directory, options.small_weights);
+    if (kept_.loaded()) writer_->restore(state_);
   }
 
   void run() {
-    tallies_ = count_labels(graph_, examples_, labels_);
-    ++notes_.reads;
+    const Grown grown = stages_.once(
+        "trees", [this] { return grow(); }, planned_before);
+    tallies_.resize(grown.tallies.size() / 3);
+    std::memcpy(tallies_.data(), grown.tallies.data(), grown.tallies.size() * sizeof(double));
     note_empty();
-    const bool small = tallies_.back().values <= static_cast<double>(options_.small);
-    if (small) all_ = bucket_of_all();
-    {
-      const Centroids centroids = label_centroids(graph_, examples_, tallies_, all_, options_.small);
-      if (!small) ++notes_.reads;
-      trees_ =
-          grow_trees(graph_, centroids, shape_, examples_.features(), options_.trees, options_.seed, options_.small);
-    }
-    small ? train_small() : train_large();
+    if (!trees_) trees_ = tree_orders(shape_, grown.order);
+    is_small() ? train_small() : train_large();
     while (!pending_.empty()) store_first();
-    if (!writer_) return;
-    std::vector<std::int32_t> order;
-    for (const TreeOrder& tree : *trees_) order.insert(order.end(), tree.label_at.begin(), tree.label_at.end());
-    writer_->finish(order);
+    if (writer_) writer_->finish(grown.order);
   }
 
  private:
@@ -58,19 +72,38 @@ class Training {
     EncodedSize size;
   };
 
+  std::optional<ModelWriter> make_writer() const {
+    if (graph_.planning()) return std::nullopt;
+    return std::optional<ModelWriter>(std::in_place, options_.directory, options_.small_weights);
+  }
+  bool is_small() const { return tallies_.back().values <= static_cast<double>(options_.small); }
+
+  Grown grow() {
+    tallies_ = count_labels(graph_, examples_, labels_);
+    ++notes_.reads;
+    if (is_small()) fill_all();
+    const Centroids centroids = label_centroids(graph_, examples_, tallies_, all_, options_.small);
+    if (!is_small()) ++notes_.reads;
+    trees_ = grow_trees(graph_, centroids, shape_, examples_.features(), options_.trees, options_.seed, options_.small);
+    Grown made;
+    for (const TreeOrder& tree : *trees_)
+      made.order.insert(made.order.end(), tree.label_at.begin(), tree.label_at.end());
+    for (const Tally& one : tallies_) made.tallies.insert(made.tallies.end(), {one.points, one.values, one.keys});
+    return made;
+  }
+
   void note_empty() {
     for (Index l = 0; l < labels_; ++l)
       notes_.labels_without += tallies_[static_cast<std::size_t>(l)].points == 0 ? 1 : 0;
   }
 
   /// Points without labels teach nothing: they are not in it.
-  BucketRows bucket_of_all() {
+  void fill_all() {
+    if (all_.pieces() > 0) return;
     const std::vector<BucketSize> sizes{tallies_.back().size()};
     auto maps = std::make_shared<BucketMaps>(1, std::vector<std::int32_t>(static_cast<std::size_t>(labels_), 0));
-    BucketRows made;
-    made.add(fill_buckets(graph_, JoinedPanels(examples_), sizes, maps, examples_.who)[0], sizes[0]);
+    all_.add(fill_buckets(graph_, JoinedPanels(examples_), sizes, maps, examples_.who)[0], sizes[0]);
     ++notes_.reads;
-    return made;
   }
 
   /// The points of a node as its labels bound them.
@@ -88,6 +121,7 @@ class Training {
 
   /// All points are in one bucket: levels of all trees one behind the other.
   void train_small() {
+    fill_all();
     for (Index level = 0; level <= shape_.depth; ++level)
       for (Index tree = 0; tree < options_.trees; ++tree)
         for (Index node = 0; node < shape_.nodes(level); ++node)
@@ -117,7 +151,29 @@ class Training {
     for (std::size_t first = 0; first < subtrees.size();) first += train_subtrees(subtrees, first);
   }
 
+  /// How many subtrees from `first` on a dead process stored whole; they are counted.
+  std::size_t all_stored(const std::vector<Node>& subtrees, std::size_t first) {
+    std::size_t s = first;
+    for (; s < subtrees.size(); ++s) {
+      Index parts = 0;
+      each_below(subtrees[s], [&](const Node& at) {
+        const Index most = children_at_a_time(std::min(examples_.features(), tally(at).size().values) + 1);
+        parts += ceil_div(part_of(at).children, most);
+      });
+      if (added_ + parts > skipped_) break;
+      added_ += parts;
+    }
+    return s - first;
+  }
+  template <class Use>
+  void each_below(const Node& root, Use&& use) const {
+    for (Index level = root.level; level <= shape_.depth; ++level)
+      for (Index node = root.node << (level - root.level); node < (root.node + 1) << (level - root.level); ++node)
+        use(Node{root.tree, level, node});
+  }
+
   std::size_t train_subtrees(const std::vector<Node>& subtrees, std::size_t first) {
+    if (const std::size_t stored = all_stored(subtrees, first); stored > 0) return stored;
     std::vector<BucketSize> sizes;
     for (std::size_t s = first; s < subtrees.size(); ++s) sizes.push_back(tally(subtrees[s]).size());
     sizes.resize(at_a_time(graph_, sizes));
@@ -133,14 +189,8 @@ class Training {
     }
     const auto buckets = fill_buckets(graph_, JoinedPanels(examples_), sizes, maps, examples_.who);
     ++notes_.reads;
-    for (std::size_t b = 0; b < sizes.size(); ++b) {
-      const Node& root = subtrees[first + b];
-      for (Index level = root.level; level <= shape_.depth; ++level)
-        for (Index node = root.node << (level - root.level); node < (root.node + 1) << (level - root.level); ++node) {
-          const Node at{root.tree, level, node};
-          add_node(at, buckets[b], sizes[b], tally(at).size());
-        }
-    }
+    for (std::size_t b = 0; b < sizes.size(); ++b)
+      each_below(subtrees[first + b], [&](const Node& at) { add_node(at, buckets[b], sizes[b], tally(at).size()); });
     return sizes.size();
   }
 
@@ -160,7 +210,7 @@ class Training {
     ++notes_.nodes;
     for (; part.first < end; part.first += part.children) {
       part.children = std::min(most, end - part.first);
-      use(part);
+      if (added_++ >= skipped_) use(part);  // what a dead process stored is there
     }
   }
 
@@ -213,8 +263,13 @@ class Training {
     held_bytes_ -= one.size.bytes();
     graph_.await({last(read({one.tile, whole(one.tile.shape())}))},
                  [&](std::span<const Tile> tiles) { writer_->append(one.chunk, one.size, tiles[0].data); });
+    ++stored_;
+    stages_.offer(std::min(0.99, planned_before + (1 - planned_before) * static_cast<double>(stored_) / all_parts()));
     graph_.host_work("store_node", seconds_of(planned_share * 1e-9 * static_cast<double>(one.size.bytes())));
   }
+
+  /// About as many chunks as there will be.
+  double all_parts() const { return static_cast<double>(options_.trees * ((Index{2} << shape_.depth) - 1)); }
 
   Graph& graph_;
   const Examples& examples_;
@@ -223,7 +278,12 @@ class Training {
   Index labels_;
   TreeShape shape_;
   Charge held_;
+  Stages stages_;
   std::optional<ModelWriter> writer_;
+  std::vector<std::byte> state_;  // of the writer, while it is saved or loaded
+  Index stored_ = 0;              // chunks
+  Stages::Kept kept_;
+  Index skipped_ = 0, added_ = 0;  // chunks: that are there; that were come to
   std::vector<Tally> tallies_, counts_;
   BucketRows all_;
   std::shared_ptr<const std::vector<TreeOrder>> trees_;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "flagstone/algorithms/labels/joined_panel.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::labels {
 
@@ -14,11 +15,12 @@ struct TrainLabelsOptions {
   bool small_weights = false;    // int8
   Index small = Index{1} << 22;  // stored values that one task holds; a constant, so that bits depend on no limit
   std::string directory;         // of the model, which exists; unused in plans
+  std::shared_ptr<Checkpoint> checkpoint;  // where trees, and the chunks that are stored, are noted
 };
 struct TrainNotes {
   Index depth = 0, nodes = 0, wide = 0;  // wide: nodes that were trained by passes over X
   Index reads = 0;                       // of X
-  double points_without = 0, labels_without = 0;
+  double labels_without = 0;             // points
 };
 
 /// ShapeError: numbers out of range.

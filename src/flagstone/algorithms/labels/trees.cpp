@@ -77,21 +77,10 @@ class Growing {
   }
 
   std::shared_ptr<const std::vector<TreeOrder>> orders(Index trees) {
-    auto made = std::make_shared<std::vector<TreeOrder>>(static_cast<std::size_t>(trees));
-    for (Index t = 0; t < trees; ++t) {
-      TreeOrder& one = (*made)[static_cast<std::size_t>(t)];
-      one.label_at.resize(static_cast<std::size_t>(shape_.labels));
-      std::iota(one.label_at.begin(), one.label_at.end(), 0);
-      if (!graph_.planning()) std::copy_n(order(t), shape_.labels, one.label_at.begin());
-      one.leaf_of.resize(one.label_at.size());
-      for (Index leaf = 0; leaf < shape_.nodes(shape_.depth); ++leaf) {
-        const auto [first, n] = shape_.range(shape_.depth, leaf);
-        for (Index place = first; place < first + n; ++place)
-          one.leaf_of[static_cast<std::size_t>(one.label_at[static_cast<std::size_t>(place)])] =
-              static_cast<std::int32_t>(leaf);
-      }
-    }
-    return made;
+    if (!graph_.planning()) return tree_orders(shape_, elements_of<std::int32_t>(orders_));
+    std::vector<std::int32_t> as_they_are;
+    for (Index t = 0; t < trees; ++t) as_they_are.insert(as_they_are.end(), order(t), order(t) + shape_.labels);
+    return tree_orders(shape_, as_they_are);
   }
 
  private:
