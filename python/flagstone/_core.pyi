@@ -1052,6 +1052,7 @@ def labels_job(x: PointsInput, centres: Array, labels: Array, /) -> KMeansJob: .
 def distances_job(x: PointsInput, centres: Array, out: Array, /) -> Job: ...
 
 class KnnInput:
+    noted: bool
     def __init__(
         self,
         queries: Array,

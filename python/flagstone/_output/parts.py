@@ -15,7 +15,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, open_core
 from .._array.handle import derived
-from .._errors.classes import ShapeError
+from .._errors.classes import FormatError, ShapeError
 from .._resume.record import sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
@@ -56,6 +56,7 @@ class PartsPlace(PathPlace):
                     f"{call.who}: out '{os.fspath(out)}' must be a Zarr directory; it holds several arrays."
                 )
         self.parts, self.dtype, self.about = parts, dtype, about
+        self.kept = False  # the job notes which tiles are finished: what a dead process wrote stays
         self.scratch: Result | None = None
         self.cores: list[_core.Array] = []
         self.beside = 0
@@ -85,6 +86,8 @@ class PartsPlace(PathPlace):
             self.path = self.scratch.path
         in_group(self.call.who, self.path)
         self.directory = super().open(stack)
+        if self.record.resumed and self.kept and self._left():
+            return self.cores
         if self.record.resumed:  # what is kept lies beside the checkpoint: these start again
             for name in os.listdir(self.directory):
                 shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
@@ -99,6 +102,21 @@ class PartsPlace(PathPlace):
         if self.record.text:
             sync_tree(self.directory)
         return self.cores
+
+    def _left(self) -> bool:
+        """Open what a killed call had built; False where it is damaged: all of it is begun again."""
+        try:
+            self.cores = [_core.open_zarr(f"{self.directory}/{part.name}", True) for part in self.parts]
+            for core in self.cores:
+                core.adopt()
+        except FormatError as error:
+            self.cores = []
+            self.record.begin_again(self.path, error)
+            self._output = None
+            self._output = self.record.output(self.path, self.overwrite, self.nbytes)
+            self.directory = self._output.directory
+            return False
+        return True
 
     def close(self) -> list[Array]:
         """Make the group appear under its name; return its arrays."""
