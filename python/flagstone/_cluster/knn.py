@@ -60,7 +60,8 @@ class Knn(Routine[KnnResult]):
 
     def job(self, at: At) -> _core.KnnJob:
         made: Any = at(self.place)
-        return _core.knn_job(self.input, *made, self.place.checkpoint)
+        distances, indices = made
+        return _core.knn_job(self.input, distances, indices, self.place.checkpoint)
 
     def arguments(self) -> dict[str, Any]:
         x = None if self.points is self.queries else self.points.identity
