@@ -1138,6 +1138,7 @@ def complete_documents_job(x: CsrOperand, topics: Array, /) -> CompletionJob: ..
 def count_pairs_job(x: CsrOperand, tops: list[int], n: int, /) -> PairsJob: ...
 
 class KnnInput:
+    noted: bool
     def __init__(
         self,
         queries: Array,

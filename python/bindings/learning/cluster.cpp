@@ -132,11 +132,14 @@ void bind_kmeans(nb::module_& m) {
 void bind_cluster(nb::module_& m) {
   bind_kmeans(m);
   nb::class_<KnnInput>(m, "KnnInput")
-      .def("__init__", [](KnnInput* self, const Array& queries, bool queries_transposed, const Array& points,
-                          bool points_transposed, Index k, const std::string& metric, bool exclude_self) {
-        new (self) KnnInput{
-            queries, queries_transposed, points, points_transposed, k, metric_from_name("knn", metric), exclude_self};
-      });
+      .def("__init__",
+           [](KnnInput* self, const Array& queries, bool queries_transposed, const Array& points,
+              bool points_transposed, Index k, const std::string& metric, bool exclude_self) {
+             new (self) KnnInput{
+                 queries,     queries_transposed, points, points_transposed, k, metric_from_name("knn", metric),
+                 exclude_self};
+           })
+      .def_rw("noted", &KnnInput::noted);
   nb::class_<KnnJob, Job>(m, "KnnJob").def_prop_ro("blocks", [](const KnnJob& job) { return job.notes->blocks; });
   nb::class_<RadiusInput>(m, "RadiusInput")
       .def("__init__",

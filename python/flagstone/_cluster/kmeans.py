@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import shape_text
+from .._array.array import Array, shape_text
 from .._errors.classes import Error, ShapeError
-from .._output.place import GroupPlace
+from .._output.place import GroupPlace, Place
 from .._output.replaceable import check_path
 from .._resume.identity import memory_identity
 from .._resume.openers import operand
@@ -23,7 +24,7 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .points import centers_of, points_of, weights_of, whole_number
 from .result import KMeansResult
 
-__all__ = ["kmeans"]
+__all__ = ["batch_step", "kmeans"]
 
 _USUAL = 20  # iterations, for what is worth a record
 _COUNTED = 30  # iterations of a plan at most, as the core counts
@@ -33,19 +34,25 @@ class KMeans(Routine[KMeansResult]):
     """The checked arguments of one call."""
 
     operation = "kmeans"
+    whole = False  #: all points are one batch
 
     def __init__(
         self, X: Any, k: int | None, init: Any, iterations: int, tol: float, weights: Any, metric: str,
-        labels: bool, seed: int, out: Any, memory: Any,
+        labels: bool, seed: int, out: Any, memory: Any, method: str = "lloyd",
     ) -> None:  # fmt: skip
         call = Call("kmeans", memory)
+        if method not in ("lloyd", "minibatch"):
+            raise ShapeError(f"kmeans: method is {method!r}; choose 'lloyd' or 'minibatch'.")
         if metric not in ("euclidean", "cosine"):
             raise ShapeError(f"kmeans: metric is {metric!r}; choose 'euclidean' or 'cosine'.")
         if isinstance(tol, bool) or np.asarray(tol).dtype.kind not in "iuf" or not 0 <= tol < 1:
             raise ShapeError(f"kmeans: tol is {tol!r}; a number from 0 to 1 is needed.")
         if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
             raise ShapeError(f"kmeans: seed is {seed}; an integer of 0 or more is needed.")
-        if out is not None:
+        self.seeds = out if isinstance(out, (Array, np.ndarray)) else None  # overwritten where they stand
+        if self.seeds is not None:
+            out = None
+        elif out is not None:
             check_path("kmeans", out)
         self.x = points_of(call, X)
         rows, columns = self.x.shape
@@ -61,9 +68,11 @@ class KMeans(Routine[KMeansResult]):
         self.options = _core.KMeansOptions(self.k, named, centres, steps, float(tol), int(seed), self.labels)
         self.asked: dict[str, Any] = {
             "k": self.k, "init": named, "iterations": steps, "tol": float(tol), "metric": metric,
-            "labels": self.labels, "seed": int(seed),
+            "labels": self.labels, "seed": int(seed), "method": method,
         }  # fmt: skip
+        self.options.minibatch, self.options.whole = method == "minibatch", self.whole
         _core.check_kmeans(self.input, self.options)
+        self.into = None if self.seeds is None else self._into(call, self.seeds, columns)
         self.place = self._place(call, out, rows, columns)
         super().__init__(call, [self.place])
         if self.x.turned:
@@ -83,6 +92,26 @@ class KMeans(Routine[KMeansResult]):
                 f"kmeans: k is {k} and init holds {len(self.centres)} centers; they must agree (leave k out)."
             )
         return len(self.centres)
+
+    def _into(self, call: Call, seeds: Any, columns: int) -> Place:
+        """Return the place of centers that overwrite an array."""
+        if seeds.dtype.kind != "f" or seeds.dtype.itemsize not in (4, 8):
+            raise ShapeError(
+                f"kmeans: out is {shape_text(tuple(seeds.shape))} {seeds.dtype}; centers overwrite seeds of "
+                "float32 or float64."
+            )
+        shape = self.k, columns
+        return Place(call, shape, np.dtype(seeds.dtype), seeds, shape, called="matrix of centers")
+
+    def _overwrite(self, centers: NDArray[np.float64]) -> None:
+        """Let the centers stand where the seeds stood, at once and whole."""
+        if self.into is None:
+            return
+        with contextlib.ExitStack() as stack:
+            core = self.into.open(stack)
+            values = np.ascontiguousarray(centers, self.into.dtype)
+            self.call.engine.write_boxes(core, [([0, 0], values)], 1 << 20)
+            self.into.close()
 
     def _place(self, call: Call, out: Any, rows: int, columns: int) -> GroupPlace:
         small = 8 * (self.k * (columns + 1) + 1)
@@ -111,7 +140,7 @@ class KMeans(Routine[KMeansResult]):
         note = f"{min(_COUNTED, steps)} iterations are counted; {steps} at most" if steps > _COUNTED else ""
         if job.decided:  # it has run
             note = f"float64 decided {job.decided:,.0f} labels"
-        return How(f"lloyd, {seeds}", job.passes, note)
+        return How(f"{self.asked['method']}, {seeds}", job.passes, note)
 
     def arguments(self) -> dict[str, Any]:
         return self.asked | {
@@ -138,6 +167,7 @@ class KMeans(Routine[KMeansResult]):
             "converged": job.converged, "metric": self.metric, "version": _core.__version__,
         }  # fmt: skip
         made = self.place.close({"flagstone": about})
+        self._overwrite(centers)
         if empty := int(np.count_nonzero(counts == 0)):
             warnings.warn(
                 f"kmeans: {empty} of {self.k} clusters have no points; X has fewer distinct rows than k, or "
@@ -152,10 +182,10 @@ class KMeans(Routine[KMeansResult]):
 @routine
 def kmeans(
     X: Any, k: int | None = None, *, init: Any = "k-means||", iterations: int = 300, tol: float = 1e-4,
-    weights: Any = None, metric: str = "euclidean", labels: bool = True, seed: int = 0,
-    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+    weights: Any = None, metric: str = "euclidean", method: str = "lloyd", labels: bool = True, seed: int = 0,
+    out: str | os.PathLike[str] | Any = None, memory: int | str | None = None,
 ) -> Prepared[KMeansResult]:  # fmt: skip
-    """Return k clusters of points by Lloyd's algorithm, inside a memory limit.
+    """Return k clusters of points by Lloyd's algorithm or by mini-batches, inside a memory limit.
 
     Parameters
     ----------
@@ -176,14 +206,21 @@ def kmeans(
         Of points, 0 or more: in sums, counts, inertia and draws.
     metric : {"euclidean", "cosine"}
         "cosine": rows and centers as unit vectors (a row of zeros stays one).
+    method : {"lloyd", "minibatch"}
+        "minibatch": centers move after each batch of stored panels (some 8 MiB each, at most four, an eighth
+        of X), by the share that it has among all points they have met (Sculley 2010); batches come in an
+        order that is drawn anew in each iteration, which is one read of X. Few reads bring it near what
+        Lloyd's iterations find; another result.
     labels : bool
         Return labels too, and inertia and counts of the centers that are returned: one more pass. False:
         inertia and counts are those of the last update.
     seed : int
         Of the draws; the same seed gives the same bits for every memory limit and worker count.
-    out : path, optional
+    out : path, Array or ndarray, optional
         A Zarr group that will hold labels, centers and counts; replaced at once and whole. Default: scratch;
-        deleted when the last handle on the labels dies.
+        deleted when the last handle on the labels dies. An Array or ndarray, k x d of float32 or float64:
+        overwritten with the centers, at once and whole; it may be `init`, the seeds themselves. The labels
+        go to scratch then.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -215,14 +252,46 @@ def kmeans(
     start anew at the farthest ones. ``kmeans.plan(...)`` takes the same arguments and counts: at most 30
     iterations. Sources: Lloyd 1982; Arthur and Vassilvitskii 2007; Bahmani et al. 2012.
     """
-    return KMeans(X, k, init, iterations, tol, weights, metric, labels, seed, out, memory)
+    return KMeans(X, k, init, iterations, tol, weights, metric, labels, seed, out, memory, method)
+
+
+class _Step(KMeans):
+    """One batch: all points that are given."""
+
+    whole = True
+
+    def __init__(
+        self, X: Any, k: int, init: Any, met: NDArray[np.float64] | None, weights: Any, metric: str,
+        seed: int, memory: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(X, k, init, 1, 0.0, weights, metric, False, seed, None, memory, "minibatch")
+        self.options.met = [] if met is None else met.tolist()
+        self.operation, self.places = "", []
+        self._centers = np.empty((self.k, self.x.shape[1]))
+
+    def job(self, at: At) -> _core.KMeansJob:
+        return _core.kmeans_job(self.input, self.options, _core.memory_array(self._centers), None)
+
+    def result(self, job: _core.KMeansJob) -> Any:
+        return self._centers, np.array(job.met), float(job.inertia)
+
+
+def batch_step(
+    X: Any, k: int, init: Any, met: NDArray[np.float64] | None, weights: Any, metric: str, seed: int,
+    memory: Any,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:  # fmt: skip
+    """Move centers by one batch; return them, what they have met, and the inertia before they moved."""
+    made: Any = _Step(X, k, init, met, weights, metric, seed, memory).run()
+    return made  # type: ignore[no-any-return]
 
 
 @resumable("kmeans")
 def _again(path: str, told: dict[str, Any]) -> Again:
     if told["centres"] is not None:
         raise Error("resume: kmeans was begun with centers, which are in no file; make the same call again.")
-    options = {name: told[name] for name in ("init", "iterations", "tol", "metric", "labels", "seed")}
+    options = {
+        name: told[name] for name in ("init", "iterations", "tol", "metric", "method", "labels", "seed")
+    }
     if told["weights"] is not None:
         options["weights"] = operand("weights", told["weights"])
     return kmeans, (operand("X", told["x"]), told["k"]), options | {"out": path}

@@ -10,6 +10,9 @@ import numpy as np
 from .. import _core
 from .._array.array import shape_text
 from .._output.parts import Part, PartsPlace
+from .._resume.openers import operand
+from .._resume.record import seconds_of
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -22,6 +25,8 @@ __all__ = ["knn"]
 class Knn(Routine[KnnResult]):
     """The checked arguments of one call."""
 
+    operation = "knn"
+
     def __init__(
         self, Q: Any, X: Any, k: int, metric: str, exclude_self: bool, out: Any, memory: Any
     ) -> None:
@@ -33,7 +38,7 @@ class Knn(Routine[KnnResult]):
             q.core, q.transposed, x.core, x.transposed, self.k, metric, bool(exclude_self)
         )
         _core.check_knn(self.input)
-        self.metric = metric
+        self.metric, self.exclude_self = metric, bool(exclude_self)
         shape, rows = (q.shape[0], self.k), _core.query_rows(q.core, q.transposed)
         dims = ["row", "neighbour"]
         parts = [
@@ -42,6 +47,8 @@ class Knn(Routine[KnnResult]):
         ]
         about = {"routine": "knn", "metric": metric, "version": _core.__version__}
         self.place = PartsPlace(call, out, parts, np.dtype(np.float64), {"flagstone": about})
+        self.place.kept = True
+        self.input.noted = not self.place.nameless and _core.worth_a_record(seconds_of(*self.effort()))
         super().__init__(call, [self.place])
         call.on(*q.paths, *x.paths)
         call.outputs = 2
@@ -53,7 +60,20 @@ class Knn(Routine[KnnResult]):
 
     def job(self, at: At) -> _core.KnnJob:
         made: Any = at(self.place)
-        return _core.knn_job(self.input, *made)
+        distances, indices = made
+        return _core.knn_job(self.input, distances, indices, self.place.checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        x = None if self.points is self.queries else self.points.identity
+        return {
+            "q": self.queries.identity, "x": x, "k": self.k, "metric": self.metric,
+            "exclude_self": self.exclude_self,
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, each of points and queries once."""
+        q, x = self.queries, self.points
+        return 2.0 * q.shape[0] * x.shape[0] * q.shape[1], 8.0 * (q.shape[0] + x.shape[0]) * q.shape[1]
 
     def how(self, job: _core.KnnJob) -> How:
         blocks = f"{job.blocks} blocks of queries" if job.blocks > 1 else "one block of queries"
@@ -109,6 +129,13 @@ def knn(
     What may be among the k is scored again in float64 by differences, so indices are those of float64 at any
     offset of the data; equal distances are ordered by index. Writes 16 m k bytes. The matrix of distances
     never exists. The same bits for every limit and number of workers. ``knn.plan(...)`` takes the same
-    arguments and counts.
+    arguments and counts. A killed call with `out` goes on behind the last block of queries that was noted.
     """
     return Knn(Q, X, k, metric, exclude_self, out, memory)
+
+
+@resumable("knn")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    points = None if told["x"] is None else operand("X", told["x"])
+    options = {name: told[name] for name in ("metric", "exclude_self")}
+    return knn, (operand("Q", told["q"]), points, told["k"]), options | {"out": path}

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._cluster.assigned import distances, inertia, labels
-from .._cluster.kmeans import kmeans
+from .._cluster.kmeans import batch_step, kmeans
 from .._runtime.routine import planned_by
 from .base import Estimator
 from .validation import feature_names, points, same_features
@@ -19,13 +19,14 @@ __all__ = ["KMeans"]
 class _Fit:
     """One fit, to be planned or run."""
 
-    def __init__(self, model: KMeans, X: Any, sample_weight: Any) -> None:
+    def __init__(self, model: KMeans, X: Any, sample_weight: Any, least: int | None = None) -> None:
+        """`least`: points that are needed; default: one for each cluster."""
         who = type(model).__name__
         self.model, self.X = model, points(who, X)
         self.names = feature_names(X)
         rows = self.X.shape[0]
         clusters = model.n_clusters
-        if not hasattr(clusters, "__index__") or not 1 <= clusters <= rows:
+        if not hasattr(clusters, "__index__") or not 1 <= clusters <= (rows if least is None else clusters):
             raise ValueError(
                 f"{who}: n_samples={rows} should be >= n_clusters={clusters}, and that a whole number of 1 "
                 "or more; give fewer clusters."
@@ -37,7 +38,7 @@ class _Fit:
         model = self.model
         return {
             "init": model.init, "iterations": model.max_iter, "tol": model.tol, "weights": self.weights,
-            "metric": model.metric, "seed": model.random_state or 0,
+            "metric": model.metric, "method": model.method, "seed": model.random_state or 0,
         }  # fmt: skip
 
     def plan(self) -> Any:
@@ -80,6 +81,8 @@ class KMeans(Estimator):
         Of the centers' moves, relative to the mean variance of the columns.
     metric : {"euclidean", "cosine"}
         "cosine": points as unit vectors.
+    method : {"lloyd", "minibatch"}
+        "minibatch": centers move after each batch of points, as `partial_fit` moves them.
     random_state : int, optional
         Of the draws.
     memory, scratch : optional
@@ -102,10 +105,11 @@ class KMeans(Estimator):
 
     def __init__(
         self, n_clusters: int = 8, *, init: Any = "k-means||", max_iter: int = 300, tol: float = 1e-4,
-        metric: str = "euclidean", random_state: int | None = None, memory: int | str | None = None,
-        scratch: Any = None,
+        metric: str = "euclidean", method: str = "lloyd", random_state: int | None = None,
+        memory: int | str | None = None, scratch: Any = None,
     ) -> None:  # fmt: skip
         self.n_clusters, self.init, self.max_iter, self.tol = n_clusters, init, max_iter, tol
+        self.method = method
         self.metric, self.random_state, self.memory, self.scratch = metric, random_state, memory, scratch
 
     def __sklearn_tags__(self) -> Any:
@@ -144,13 +148,56 @@ class KMeans(Estimator):
         self.cluster_centers_, self.counts_ = found.centers, found.counts
         self.labels_ = np.asarray(found.labels) if isinstance(fit.X, np.ndarray) else found.labels
         self.inertia_, self.n_iter_ = float(found.inertia), int(found.iterations)
-        self._metric = found.metric
+        self._seen(fit)
+        return self
+
+    def _seen(self, fit: _Fit) -> None:
+        """Note what points were like."""
+        self._metric = self.metric
         self.n_features_in_ = int(fit.X.shape[1])
-        self._n_features_out = len(found.centers)
+        self._n_features_out = len(self.cluster_centers_)
         if fit.names is not None:
             self.feature_names_in_ = fit.names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
+        """Move the centers by one batch of points.
+
+        Parameters
+        ----------
+        X : Array, Expression or ndarray, rows x d
+            The batch; the first one is at least `n_clusters` points, among which `init` finds the seeds.
+        y : ignored
+        sample_weight : ndarray, optional
+            One for each point.
+
+        Returns
+        -------
+        self
+            `labels_` and `inertia_` are those of this batch, `counts_` of all points the centers have met.
+
+        Notes
+        -----
+        Each center moves by the share that the batch has among all points it has met (Sculley 2010). Two
+        reads of X; 4 rows d k flops.
+        """
+        begun = hasattr(self, "cluster_centers_")
+        if begun:
+            self._checked(X)
+            fit = _Fit(self, X, sample_weight, least=1)
+        else:
+            fit = _Fit(self, X, sample_weight)
+        init, met = (self.cluster_centers_, np.asarray(self.counts_, float)) if begun else (self.init, None)
+        seed = self.random_state or 0
+        with self._runtime():
+            moved, self.counts_, self.inertia_ = batch_step(
+                fit.X, int(self.n_clusters), init, met, fit.weights, self.metric, seed, None
+            )
+            self.cluster_centers_ = moved
+            self.labels_ = labels(fit.X, moved, self.metric, None, None)
+        self.n_iter_ = self.n_iter_ + 1 if begun else 1
+        self._seen(fit)
         return self
 
     def _checked(self, X: Any) -> Any:

@@ -100,7 +100,7 @@ def linear(name):
 
 
 @entry("kmeans", "kmeans", "KMeansResult.labels",
-       variants=("seeds", "random", "memory", "sparse", "fortran"))  # fmt: skip
+       variants=("seeds", "random", "memory", "sparse", "fortran", "minibatch"))  # fmt: skip
 def kmeans(kind):
     x = fl.open("s.zarr" if kind == "sparse" else "f.npy" if kind == "fortran" else "tall.npy")
     if kind == "memory":
@@ -108,6 +108,8 @@ def kmeans(kind):
     given = {"init": np.asarray(x[:5], float)} if kind == "seeds" else {"k": 5}
     if kind == "random":
         given["init"] = "random"
+    if kind == "minibatch":
+        given |= {"init": "random", "method": "minibatch"}
     return lambda: fl.kmeans(x, iterations=3, out="clusters.zarr", **given).labels
 
 
@@ -180,11 +182,11 @@ def label_metrics():
 
 
 @entry("a k-means model", "estimators.KMeans", "estimators.KMeans.{}",
-       variants=("fit", "predict", "score", "transform"))  # fmt: skip
+       variants=("fit", "partial_fit", "predict", "score", "transform"))  # fmt: skip
 def model(name):
     x = fl.open("tall.npy")
     made = estimators.KMeans(3, max_iter=2)
-    if name != "fit":
+    if name not in ("fit", "partial_fit"):
         made.fit(np.asarray(x[:50], float))
     return lambda: getattr(made, name)(x)
 

@@ -167,7 +167,7 @@ const bool entered = host_kernels().enter(Kernel::assign_points, {Dtype::float32
 
 class DenseSource final : public Source {
  public:
-  explicit DenseSource(const PointsInput& x) : x_(x), panels_(panels_of(*x.dense, x.transpose)) {
+  DenseSource(const PointsInput& x, std::shared_ptr<const DensePanels> cut) : x_(x), panels_(std::move(cut)) {
     rows = panels_->rows(), cols = panels_->cols(), panels = panels_->count(), step = panels_->step;
   }
 
@@ -258,6 +258,8 @@ class DenseSource final : public Source {
 
 }  // namespace
 
-std::unique_ptr<Source> make_dense_source(const PointsInput& x) { return std::make_unique<DenseSource>(x); }
+std::unique_ptr<Source> make_dense_source(const PointsInput& x, std::shared_ptr<const DensePanels> panels) {
+  return std::make_unique<DenseSource>(x, std::move(panels));
+}
 
 }  // namespace flagstone::cluster

@@ -40,6 +40,6 @@ void find_shift(Graph& graph, const std::shared_ptr<const DensePanels>& points, 
 /// Rows of a piece that has `scores` scores a row: about a MiB.
 Index piece_rows(const DensePanels& x, Index scores);
 
-std::unique_ptr<Source> make_dense_source(const PointsInput& x);
+std::unique_ptr<Source> make_dense_source(const PointsInput& x, std::shared_ptr<const DensePanels> panels);
 
 }  // namespace flagstone::cluster

@@ -36,13 +36,14 @@ void write_labels(Graph& graph, const PointsInput& x, const Source& points, cons
   write_rows(graph, held, out);
 }
 
-Progress moved(Graph& graph, const Source& points, const Array& centres, const KMeansOptions& options,
-               const LloydOptions& lloyds, Stages& stages, KMeansResult& result) {
+Progress moved(Graph& graph, const PointsInput& x, const Source& points, const Array& centres,
+               const KMeansOptions& options, const LloydOptions& lloyds, Stages& stages, KMeansResult& result) {
   if (!options.minibatch) return lloyd(graph, points, centres, lloyds, stages);
   const Array met = graph.allocate({1, options.k}, Dtype::float64);
   if (!graph.planning()) std::copy(options.met.begin(), options.met.end(), numbers(met));
   const MinibatchOptions batches{lloyds, options.seed, options.whole};
-  Progress progress = minibatches(graph, points, centres, met, batches, stages);
+  const std::unique_ptr<Source> cut = options.whole ? nullptr : make_batches(x);
+  Progress progress = minibatches(graph, cut ? *cut : points, centres, met, batches, stages);
   if (!graph.planning()) result.met.assign(numbers(met), numbers(met) + options.k);
   return progress;
 }
@@ -60,7 +61,8 @@ void check_kmeans(const PointsInput& x, const KMeansOptions& options) {
   const std::string given = x.asked.who + ": ";
   if (x.dense && is_complex(x.dense->dtype()))
     throw ShapeError(given + "X is " + std::string(name_of(x.dense->dtype())) + "; real points are needed.");
-  if (options.k < 1 || options.k > x.rows())
+  const bool batch = options.whole && options.centres;  // of as many points as there are
+  if (options.k < 1 || (options.k > x.rows() && !batch))
     throw ShapeError(given + "k is " + std::to_string(options.k) + " and X has " + std::to_string(x.rows()) +
                      " rows; k must lie between 1 and that.");
   if (options.centres && options.centres->shape() != Shape{options.k, x.cols()})
@@ -90,7 +92,7 @@ void kmeans(Graph& graph, const PointsInput& x, const KMeansOptions& options, co
         return seeds(graph, x, *points, options.k, init_from_name(options.init), options.seed);
       },
       static_cast<double>(before) / static_cast<double>(before + planned_iterations(lloyds) + 1));
-  Progress progress = moved(graph, *points, centres, options, lloyds, stages, result);
+  Progress progress = moved(graph, x, *points, centres, options, lloyds, stages, result);
   if (options.labels)
     write_labels(graph, x, *points, centres, out, progress);
   else

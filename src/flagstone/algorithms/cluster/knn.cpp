@@ -15,7 +15,6 @@ namespace {
 
 constexpr Index most_queries = 1024, least_queries = 64;  // of a task: enough for gemm's rate
 constexpr Index enough_tasks = 8;                         // side by side, where there are few queries
-constexpr double long_flops = 2e12;                       // of a run that has a record
 constexpr double bytes_of_value = 40;                     // converting and rounding, as the bytes copied meanwhile
 
 /// One panel of queries against one of points, as the value of a call.
@@ -162,13 +161,11 @@ class Searches {
     return std::clamp<Index>(static_cast<Index>(room / each), 1, most_of_block());
   }
 
-  /// Blocks of what takes long end now and then, so that a killed run goes on behind the last one: a panel of points is
-  /// multiplied with 8,192 queries for each time that it is read, which takes fifty times as long as reading it.
+  /// Blocks of what is noted end now and then, so that a killed run goes on behind the last one: a panel of points is
+  /// multiplied with 8,192 queries each time that it is read, which takes fifty times as long as reading it.
   Index most_of_block() const {
-    const double flops = 2.0 * static_cast<double>(queries_->extent) * static_cast<double>(points_->extent) *
-                         static_cast<double>(points_->side);
     const Index panels = queries_->count();
-    return flops < long_flops ? panels : std::max(ceil_div(panels, Index{8}), ceil_div(Index{8192}, queries_->step));
+    return x_.noted ? std::max(ceil_div(panels, Index{8}), ceil_div(Index{8192}, queries_->step)) : panels;
   }
 
   Asked asked_of_points() const { return {"knn", itself_ ? "Q" : "X"}; }

@@ -17,6 +17,7 @@ struct KnnInput {
   Index k = 10;
   kernel::Metric metric = kernel::Metric::euclidean;
   bool exclude_self = false;                    // query i is not a neighbour of point i
+  bool noted = false;                           // where there will be a checkpoint: blocks are shorter
   std::shared_ptr<Checkpoint> checkpoint = {};  // notes the panels of queries whose lists are complete
 };
 

@@ -13,9 +13,9 @@ struct MinibatchOptions {
 };
 
 /// Moves centres (k x d float64 in memory): c += (S - n c) / N, where S and n are sum and weight of a batch's points of
-/// c and N (`met`, 1 x k float64 in memory, updated) the weight of all that c has met (Sculley 2010). A batch is some
-/// panels of points, at most four, an eighth of all; the order is drawn. The same bits for every limit and number of
-/// workers. Cost of a pass: one read of the points, 2 m d k flops.
+/// c and N (`met`, 1 x k float64 in memory, updated) the weight of all that c has met (Sculley 2010). A batch is
+/// some panels of points, at most four, an eighth of all; the order is drawn. The same bits for every limit and number
+/// of workers. Cost of a pass: one read of the points, 2 m d k flops.
 Progress minibatches(Graph& graph, const Source& points, const Array& centres, const Array& met,
                      const MinibatchOptions& options, Stages& stages);
 

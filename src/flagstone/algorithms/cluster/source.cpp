@@ -13,7 +13,17 @@ Index PointsInput::rows() const { return sparse ? sparse->matrix.rows : dense->s
 Index PointsInput::cols() const { return sparse ? sparse->matrix.cols : dense->shape()[transpose ? 0 : 1]; }
 
 std::unique_ptr<Source> make_source(const PointsInput& x) {
-  return x.sparse ? make_sparse_source(x) : make_dense_source(x);
+  return x.sparse ? make_sparse_source(x) : make_dense_source(x, panels_of(*x.dense, x.transpose));
+}
+
+std::unique_ptr<Source> make_batches(const PointsInput& x) {
+  constexpr Index usual_rows = 1024, usual_panels = 64;
+  if (x.sparse) return make_sparse_source(x);
+  const DensePanels panels(*x.dense, x.transpose, spectral::Along::rows);
+  const Index chunk = x.dense->chunks()[x.transpose ? 1 : 0], unit = chunk < panels.extent ? chunk : 16;
+  const Index wanted = std::max(usual_rows, ceil_div(panels.extent, usual_panels));
+  const Index rows = std::min(panels.step, ceil_div(wanted, unit) * unit);
+  return make_dense_source(x, panels_in_rows(*x.dense, x.transpose, rows));
 }
 
 namespace {

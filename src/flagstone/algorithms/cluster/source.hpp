@@ -84,6 +84,8 @@ class Source {
 };
 
 std::unique_ptr<Source> make_source(const PointsInput& x);
+/// The same in panels of which mini-batches are made: whole chunks, about a 64th of all points, not much below 1,024.
+std::unique_ptr<Source> make_batches(const PointsInput& x);
 /// Adds a task that only waits until these are there.
 void add_fetch(Graph& graph, std::vector<Access> accesses);
 /// Adds the task that joins one panel's draws with those of others.
