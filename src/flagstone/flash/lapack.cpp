@@ -5,7 +5,9 @@
 
 #include "flagstone/algorithms/factor/cholesky.hpp"
 #include "flagstone/algorithms/factor/lu_transposed.hpp"
+#include "flagstone/algorithms/factor/qr.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 
@@ -77,6 +79,29 @@ void solve(Graph& graph, const System& s, const Array& pivots, Transpose trans) 
     linalg::lu_solve_transposed(graph, s.who, columns(s), pivots, rows, trans == Transpose::conjugate, {s.b}, s.b);
 }
 
+/// Rows [first, first + rows) of B.
+StoredMatrix rows_of(const char* who, const LeastSquaresCall& call, Index first, Index rows) {
+  MatrixArgument at = call.b;
+  const Index before = call.order == Order::row_major ? first * at.leading : first;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(before) * size_of(call.dtype);
+  at.place.offset += bytes;
+  if (at.place.memory) at.place.memory += bytes;
+  return {who, "b", call.order, at, rows, call.nrhs, call.dtype};
+}
+
+void zero_rows(Graph& graph, const Array& x) {
+  if (count(x.shape()) == 0) return;
+  const Index rows = x.shape()[0], cols = x.shape()[1];
+  const Index step = std::max<Index>(1, static_cast<Index>(2 * MiB / size_of(x.dtype())) / cols);
+  for (Index i = 0; i < rows; i += step) {
+    TaskSpec task;
+    task.name = "zero";
+    task.accesses = {write({x, {{i, 0}, {std::min(step, rows - i), cols}}})};
+    task.calls = {call::zero(x.dtype(), {0})};
+    graph.add(std::move(task));
+  }
+}
+
 /// The factorization, and a solve after it, where there is something to solve.
 Statistics factored(Runtime& runtime, const System& s, Index* ipiv) {
   check_pivots(s.who, ipiv, s.n, false);
@@ -124,8 +149,60 @@ Statistics getrs(Runtime& runtime, Transpose trans, const SystemCall& call, cons
   return runtime.run([&](Graph& graph) { solve(graph, s, pivots_from(graph, ipiv, s.n), trans); });
 }
 
+Statistics getrf(Runtime& runtime, Index m, const SystemCall& call, Index* ipiv) {
+  check_extents("getrf", {{"m", m}, {"n", call.n}});
+  const Index least = std::min(m, call.n);
+  const StoredMatrix a("getrf", "a", call.order, call.a, m, call.n, call.dtype);
+  a.check_writable();
+  check_pivots("getrf", ipiv, least, false);
+  if (least == 0) return {};
+  const Array matrix = a.matrix(), pivots = memory_array(ipiv, {least});
+  const Statistics done = runtime.run([&](Graph& graph) {
+    linalg::lu(graph, "getrf", {matrix}, {matrix, linalg::lu_tile(least)}, pivots, {});
+  });
+  for (Index i = 0; i < least; ++i) ++ipiv[i];
+  return done;
+}
+
 Statistics gesv(Runtime& runtime, const SystemCall& call, Index* ipiv) {
   return factored(runtime, System("gesv", call, true, true), ipiv);
+}
+
+Statistics gels(Runtime& runtime, const LeastSquaresCall& call) {
+  check_extents("gels", {{"m", call.m}, {"n", call.n}, {"nrhs", call.nrhs}});
+  const StoredMatrix a("gels", "a", call.order, call.a, call.m, call.n, call.dtype);
+  const bool plain = call.trans == Transpose::none, complex = is_complex(call.dtype);
+  const Index rows = plain ? call.m : call.n, cols = plain ? call.n : call.m;
+  const Index most = std::max(rows, cols), least = std::min(rows, cols);
+  const StoredMatrix b = rows_of("gels", call, 0, most);
+  check_written(b, a);
+  if (call.nrhs == 0 || most == 0) return {};
+  const bool tall = rows >= cols;
+  linalg::Operand factored{a.matrix(), !plain, call.trans == Transpose::conjugate && complex};
+  if (!tall) factored = {factored.array, !factored.transpose, complex && !factored.conjugate};
+  const Array all = b.matrix(), top = rows_of("gels", call, 0, least).matrix();
+  const Array below = rows_of("gels", call, least, most - least).matrix();
+  const auto file = FlashFile::temporary(runtime.scratch("gels"), static_cast<std::uint64_t>(least * least) * a.item());
+  const RawLayout layout{.shape = {least, least}, .dtype = call.dtype, .offset = 0, .leading = least};
+  RawLayout turned = layout;
+  turned.column_major = true;
+  const linalg::Operand r{file->array(layout)};  // written in the tiles of the tree, read in those of a solve
+  const linalg::TriangularOperand triangle{{file->array(turned), true}, false};
+  return runtime.run([&](Graph& graph) {  // views of B and R overlap: one is written before another is read
+    if (least == 0) return zero_rows(graph, all);
+    const linalg::QrTree tree(most, least, call.dtype);
+    const auto shapes = linalg::reflector_shapes(tree);
+    const auto made = [&](std::size_t i) { return graph.temporary(shapes[i].first, call.dtype, shapes[i].second); };
+    const linalg::Reflectors f{made(0), made(1), made(2)};
+    linalg::qr_factor(graph, factored, f, &r, {});
+    if (tall) linalg::apply_q(graph, tree, f, {all}, true, {all});
+    graph.drain();
+    if (tall) return linalg::substitute(graph, "gels", {triangle}, {top}, top);
+    linalg::substitute(graph, "gels", {linalg::adjoint(triangle)}, {top}, top);
+    zero_rows(graph, below);
+    graph.drain();
+    linalg::apply_q(graph, tree, f, {all}, false, {all});
+  });
 }
 
 }  // namespace flagstone::flash

@@ -12,6 +12,7 @@
 #include "flagstone/base/memory.hpp"
 #include "flagstone/base/pivot_error.hpp"
 #include "flagstone/flash/blas3.hpp"
+#include "flagstone/flash/norms.hpp"
 #include "flagstone/testing/temporary_directory.hpp"
 
 namespace flagstone::flash {
@@ -245,6 +246,233 @@ TYPED_TEST(FlashLapack, RankKUpdatesOfOneTriangle) {
         if (mine(r, s)) {
           ASSERT_LE(std::abs(Exact(c(r, s)) - (1.5 * sum(r, s) - 0.5 * old(r, s))), 4000 * this->eps) << i;
         }
+  }
+}
+
+Dense scaled_sum(Exact alpha, const Dense& a, Exact beta, const Dense& b) {
+  Dense sum = a;
+  for (std::size_t i = 0; i < sum.values.size(); ++i) sum.values[i] = alpha * a.values[i] + beta * b.values[i];
+  return sum;
+}
+
+/// The whole of a matrix of which one triangle counts.
+Dense whole_of(const Dense& a, Uplo uplo, bool hermitian) {
+  Dense t = a;
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.cols; ++j) {
+      const bool mine = (i > j) == (uplo == Uplo::lower);
+      if (i == j)
+        t(i, j) = hermitian ? Exact(a(i, i).real()) : a(i, i);
+      else if (!mine)
+        t(i, j) = hermitian ? std::conj(a(j, i)) : a(j, i);
+    }
+  return t;
+}
+
+TYPED_TEST(FlashLapack, RankTwoKUpdatesOfOneTriangle) {
+  using T = TypeParam;
+  constexpr bool complex = !std::is_floating_point_v<T>;
+  for (int i = 0; i < (complex ? 24 : 12); ++i) {
+    const Order order = i & 1 ? Order::row_major : Order::column_major;
+    const Uplo uplo = i & 2 ? Uplo::lower : Uplo::upper;
+    const bool plain = i & 4, hermitian = i & 8, twice = i < 16;  // from 16 on: complex symmetric of rank k
+    const Index n = i % 3 ? 270 : 5, k = i == 3 ? 0 : 33;
+    const Transpose turned = hermitian ? Transpose::conjugate : Transpose::plain;
+    const Transpose how = plain ? Transpose::none : turned;
+    if (hermitian && !complex) continue;
+    this->fill();
+    const auto a = this->stored(1, order, plain ? n : k, plain ? k : n);
+    const auto b = this->stored(200'000, order, plain ? n : k, plain ? k : n), c = this->stored(400'000, order, n, n);
+    this->make_definite(c, hermitian);
+    const Dense x = op(a.values(), how), y = op(b.values(), how), old = c.values();
+    const T alpha = this->number(), beta = static_cast<T>(-0.5f);
+    this->remember();
+    if (!twice && !hermitian)
+      syrk(this->runtime, order, uplo, how, n, k, alpha, a.begin, a.leading, beta, c.begin, c.leading);
+    else if (!hermitian)
+      syr2k(this->runtime, order, uplo, how, n, k, alpha, a.begin, a.leading, b.begin, b.leading, beta, c.begin,
+            c.leading);
+    else if constexpr (complex)
+      her2k(this->runtime, order, uplo, how, n, k, alpha, a.begin, a.leading, b.begin, b.leading, -0.5f, c.begin,
+            c.leading);
+    const auto mine = [=](Index r, Index s) { return uplo == Uplo::lower ? r >= s : r <= s; };
+    this->expect_untouched({{c, mine}});
+    const Exact other = hermitian ? std::conj(Exact(alpha)) : Exact(alpha);
+    const Dense sum = twice || hermitian
+                          ? scaled_sum(alpha, product(x, op(y, turned)), other, product(y, op(x, turned)))
+                          : scaled_sum(alpha, product(x, op(x, turned)), 0, old);
+    for (Index r = 0; r < n; ++r)
+      for (Index s = 0; s < n; ++s)
+        if (mine(r, s)) ASSERT_LE(std::abs(Exact(c(r, s)) - (sum(r, s) - 0.5 * old(r, s))), 8000 * this->eps) << i;
+  }
+}
+
+TYPED_TEST(FlashLapack, ProductsWithStructureFromEitherSide) {
+  using T = TypeParam;
+  const Index m = 41, n = 283;
+  for (int i = 0; i < 16; ++i) {
+    const Order order = i & 1 ? Order::row_major : Order::column_major;
+    const Side side = i & 2 ? Side::left : Side::right;
+    const Uplo uplo = i & 4 ? Uplo::lower : Uplo::upper;
+    const bool hermitian = i & 8;
+    if (hermitian && std::is_floating_point_v<T>) continue;
+    const Index edge = side == Side::left ? m : n;
+    this->fill();
+    const auto a = this->stored(2, order, edge, edge), b = this->stored(200'000, order, m, n),
+               c = this->stored(400'003, order, m, n);
+    const Dense seen = whole_of(a.values(), uplo, hermitian), old = c.values(), right = b.values();
+    const T alpha = this->number(), beta = this->number();
+    this->remember();
+    if (!hermitian)
+      symm(this->runtime, order, side, uplo, m, n, alpha, a.begin, a.leading, b.begin, b.leading, beta, c.begin,
+           c.leading);
+    else if constexpr (!std::is_floating_point_v<T>)
+      hemm(this->runtime, order, side, uplo, m, n, alpha, a.begin, a.leading, b.begin, b.leading, beta, c.begin,
+           c.leading);
+    this->expect_untouched({{c, all}});
+    const Dense exact = side == Side::left ? product(seen, right) : product(right, seen);
+    this->expect_near(c.values(), scaled_sum(alpha, exact, beta, old), 8000 * this->eps, std::to_string(i));
+    if (testing::Test::HasFailure()) return;
+  }
+  const Index large = 530;  // several tiles of a triangle
+  for (int i = 0; i < 48; ++i) {
+    const Order order = i & 1 ? Order::row_major : Order::column_major;
+    const Side side = i & 2 ? Side::left : Side::right;
+    const Uplo uplo = i & 4 ? Uplo::lower : Uplo::upper;
+    const Diagonal diagonal = i & 8 ? Diagonal::stored : Diagonal::unit;
+    const Transpose trans[] = {Transpose::none, Transpose::plain, Transpose::conjugate};
+    const Index edge = i % 7 ? m : large, beside = 5;
+    const Index rows = side == Side::left ? edge : beside, cols = side == Side::left ? beside : edge;
+    this->fill();
+    const auto a = this->stored(2, order, edge, edge), b = this->stored(400'003, order, rows, cols);
+    const Dense t = op(triangle(a.values(), uplo, diagonal), trans[i / 16]), old = b.values();
+    const T alpha = this->number();
+    this->remember();
+    trmm(this->runtime, order, side, uplo, trans[i / 16], diagonal, rows, cols, alpha, a.begin, a.leading, b.begin,
+         b.leading);
+    this->expect_untouched({{b, all}});
+    const Dense exact = side == Side::left ? product(t, old) : product(old, t);
+    this->expect_near(b.values(), scaled_sum(alpha, exact, 0, exact), 20'000 * this->eps, std::to_string(i));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TYPED_TEST(FlashLapack, LuOfAnyShape) {
+  for (const Order order : {Order::row_major, Order::column_major})
+    for (const auto& [m, n] : {std::pair<Index, Index>{300, 170}, {170, 301}, {1, 7}, {7, 1}}) {
+      this->fill();
+      const auto a = this->stored(9, order, m, n);
+      const Dense given = a.values();
+      const Index least = std::min(m, n);
+      std::vector<Index> pivots(static_cast<std::size_t>(least));
+      this->remember();
+      getrf(this->runtime, order, m, n, a.begin, a.leading, pivots.data());
+      this->expect_untouched({{a, all}});
+      Dense rows = given, l{m, least}, u{least, n};
+      for (Index i = 0; i < least; ++i) {
+        const Index other = pivots[static_cast<std::size_t>(i)] - 1;
+        for (Index j = 0; j < n && other != i; ++j) std::swap(rows(i, j), rows(other, j));
+      }
+      for (Index i = 0; i < m; ++i)
+        for (Index j = 0; j < n; ++j)
+          if (i > j)
+            l(i, j) = Exact(a(i, j));
+          else
+            u(i, j) = Exact(a(i, j));
+      for (Index i = 0; i < least; ++i) l(i, i) = 1;
+      this->expect_near(product(l, u), rows, 30 * static_cast<double>(m + n) * this->eps * 10, std::to_string(m));
+      for (const Exact value : l.values) ASSERT_LE(std::abs(value), std::is_floating_point_v<TypeParam> ? 1 : 1.5);
+      if (testing::Test::HasFailure()) return;
+    }
+}
+
+TYPED_TEST(FlashLapack, LeastSquaresOfAnyShape) {
+  const Transpose adjoint = Transpose::conjugate;
+  for (const Order order : {Order::row_major, Order::column_major})
+    for (const Transpose trans : {Transpose::none, adjoint})
+      for (const auto& [m, n] : {std::pair<Index, Index>{290, 60}, {60, 290}, {9, 9}, {600, 530}}) {
+        this->fill();
+        const auto a = this->stored(3, order, m, n), b = this->stored(400'003, order, std::max(m, n), 3);
+        for (Index i = 0; i < std::min(m, n); ++i) a(i, i) += static_cast<TypeParam>(40);
+        const Dense seen = op(a.values(), trans), right = b.values();
+        this->remember();
+        gels(this->runtime, order, trans, m, n, Index{3}, a.begin, a.leading, b.begin, b.leading);
+        this->expect_untouched({{b, all}});
+        const Dense made = b.values();
+        Dense x{seen.cols, 3}, asked{seen.rows, 3};
+        for (Index j = 0; j < 3; ++j) {
+          for (Index i = 0; i < seen.cols; ++i) x(i, j) = made(i, j);
+          for (Index i = 0; i < seen.rows; ++i) asked(i, j) = right(i, j);
+        }
+        const Dense left = scaled_sum(1, asked, -1, product(seen, x));
+        const double bound = 2000 * static_cast<double>(m + n) * this->eps;
+        const std::string text = std::to_string(m) + " x " + std::to_string(n);
+        if (seen.rows > seen.cols) {
+          this->expect_near(product(op(seen, adjoint), left), Dense{seen.cols, 3}, 60 * bound, text);
+          double rest = 0, residual = 0;
+          for (Index i = seen.cols; i < seen.rows; ++i) rest += std::norm(made(i, 0));
+          for (Index i = 0; i < seen.rows; ++i) residual += std::norm(left(i, 0));
+          ASSERT_NEAR(rest, residual, bound * residual);
+        } else {
+          this->expect_near(left, Dense{seen.rows, 3}, bound, text);
+        }
+        if (seen.rows < seen.cols) {  // the shortest: orthogonal to the null space, x = Aᴴ y
+          gels(this->runtime, order, trans == adjoint ? Transpose::none : adjoint, m, n, Index{3}, a.begin, a.leading,
+               b.begin, b.leading);
+          const Dense y = b.values();
+          Dense rows{seen.rows, 3};
+          for (Index i = 0; i < seen.rows; ++i)
+            for (Index j = 0; j < 3; ++j) rows(i, j) = y(i, j);
+          this->expect_near(product(op(seen, adjoint), rows), x, bound, text);
+        }
+        if (testing::Test::HasFailure()) return;
+      }
+}
+
+TYPED_TEST(FlashLapack, Norms) {
+  using Real = decltype(std::abs(TypeParam{}));
+  const Index m = 143, n = 301;
+  const auto largest = [](const Dense& x, Norm which) {
+    double found = 0;
+    if (which == Norm::max)
+      for (const Exact value : x.values) found = std::max(found, std::abs(value));
+    if (which == Norm::fro) {
+      for (const Exact value : x.values) found += std::norm(value);
+      return std::sqrt(found);
+    }
+    const bool one = which == Norm::one;
+    for (Index i = 0; which != Norm::max && i < (one ? x.cols : x.rows); ++i) {
+      double sum = 0;
+      for (Index j = 0; j < (one ? x.rows : x.cols); ++j) sum += std::abs(one ? x(j, i) : x(i, j));
+      found = std::max(found, sum);
+    }
+    return found;
+  };
+  for (const Order order : {Order::row_major, Order::column_major})
+    for (const Norm which : {Norm::max, Norm::one, Norm::inf, Norm::fro}) {
+      this->fill();
+      const auto a = this->stored(7, order, m, n), s = this->stored(200'000, order, n, n);
+      const auto near = [&](double got, double exact) { EXPECT_NEAR(got, exact, exact * 10 * this->eps); };
+      near(lange(this->runtime, order, which, m, n, a.begin, a.leading), largest(a.values(), which));
+      for (const Uplo uplo : {Uplo::lower, Uplo::upper}) {
+        near(lansy(this->runtime, order, which, uplo, n, s.begin, s.leading),
+             largest(whole_of(s.values(), uplo, false), which));
+        near(lanhe(this->runtime, order, which, uplo, n, s.begin, s.leading),
+             largest(whole_of(s.values(), uplo, true), which));
+        near(lantr(this->runtime, order, which, uplo, Diagonal::unit, n, s.begin, s.leading),
+             largest(triangle(s.values(), uplo, Diagonal::unit), which));
+      }
+      a(3, 5) = std::numeric_limits<Real>::infinity();
+      EXPECT_TRUE(std::isinf(lange(this->runtime, order, which, m, n, a.begin, a.leading)));
+      a(3, 5) = std::numeric_limits<Real>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(lange(this->runtime, order, which, m, n, a.begin, a.leading)));
+    }
+  const double far = std::is_same_v<Real, float> ? 1e30 : 1e200;
+  for (const double scale : {far, 1 / far}) {
+    const auto a = this->stored(7, Order::row_major, 2, 2);
+    for (Index i = 0; i < 4; ++i) a(i / 2, i % 2) = static_cast<TypeParam>(static_cast<Real>((i + 1) * scale));
+    EXPECT_NEAR(lange(this->runtime, Order::row_major, Norm::fro, 2, 2, a.begin, a.leading), std::sqrt(30) * scale,
+                scale * 20 * this->eps);
   }
 }
 

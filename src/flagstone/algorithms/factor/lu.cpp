@@ -166,7 +166,7 @@ LuColumns::LuColumns(const Array& lower, const Array& upper, Index tile)
     const Index first = first_[j], width = (j + 1 < first_.size() ? first_[j + 1] : cols_) - first;
     const Index above = first < order() ? first : rows_;
     upper_.push_back({upper, {{0, first}, {above, width}}});
-    if (above == first) lower_.push_back({lower, {{first, first}, {rows_ - first, width}}});
+    if (first < order()) lower_.push_back({lower, {{first, first}, {rows_ - first, width}}});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "flagstone/algorithms/linalg/rank_k.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
@@ -23,6 +24,20 @@ Operand adjoint_of(const Operand& x, bool conjugate) {
 struct Pair {
   Index row, col;
 };
+
+/// The lower triangle of To := that of From; what is above it stays.
+void copy_lower(Graph& graph, const Region& from, const Region& to) {
+  TaskSpec task;
+  task.name = "copy_lower";
+  task.accesses = {read(from), update(to)};
+  task.cost.bytes_touched = static_cast<double>(count(to.box.shape)) * static_cast<double>(size_of(to.array.dtype()));
+  task.body = [item = size_of(to.array.dtype())](std::span<const Tile> tiles) {
+    const auto at = [](const Tile& x, Index i, Index j) { return x.data + i * x.strides[0] + j * x.strides[1]; };
+    for (Index i = 0; i < tiles[1].shape[0]; ++i)
+      for (Index j = 0; j <= i; ++j) std::memcpy(at(tiles[1], i, j), at(tiles[0], i, j), item);
+  };
+  graph.add(std::move(task));
+}
 
 /// One call of rank_k: the tiles, and the tasks on them.
 class Update {
@@ -48,6 +63,10 @@ class Update {
     steps_ = terms_[0].left.cols();
     half_of_diagonal_ = !b && steps_ > 0 && (options.hermitian || !is_complex(c_out.dtype()));
     groups_ = options.in_place ? 1 : rank_k_groups(C_.rows(), steps_);  // sums have whole tiles on the diagonal
+    for (Index i = 0; options.in_place && !half_of_diagonal_ && i < C_.rows(); ++i) {
+      const Shape edge = C_(i, i).region.box.shape;
+      diagonal_.push_back({graph.temporary(edge, c_out.dtype(), edge), whole(edge)});
+    }
     for (Index g = 1; g < groups_; ++g) {
       const Array sum = graph.temporary(c_out.shape(), c_out.dtype(), {tile_.rows, tile_.cols});
       sums_.emplace_back(Operand{sum}, Cut{a.rows(), tile_.rows, tile_.rows}, Cut{a.rows(), tile_.cols, tile_.cols});
@@ -127,7 +146,9 @@ class Update {
           sum_up(graph_, of_group(at, g + stride), to);
         }
     for (const Pair at : pairs) {
-      if (at.row == at.col && !options_.in_place)
+      if (apart(at))
+        copy_lower(graph_, of_group(at, 0).region, computed(at).region);
+      else if (at.row == at.col && !options_.in_place)
         mirror(graph_, options_.hermitian, computed(at), computed(at));
       else if (at.row != at.col && options_.half == Half::both)
         mirror(graph_, options_.hermitian, computed(at), mirrored(at));
@@ -137,7 +158,14 @@ class Update {
     finished_.offer();
   }
 
+  /// Whether a tile on the diagonal is summed up whole beside C, of which the other triangle is somebody else's.
+  bool apart(Pair at) const { return at.row == at.col && !diagonal_.empty(); }
+
   MatrixTile of_group(Pair at, Index group) const {
+    if (apart(at)) {
+      const Region& tile = diagonal_[static_cast<std::size_t>(at.row)];
+      return {tile, tile.box, {}};
+    }
     return group == 0 ? computed(at) : sums_[static_cast<std::size_t>(group - 1)](at.row, at.col);
   }
 
@@ -149,6 +177,7 @@ class Update {
     const bool first = k < groups_;
     std::complex<double> beta = !first ? 1.0 : group == 0 && (c_in_ || options_.in_place) ? options_.beta : 0.0;
     const Array* old = first && group == 0 ? c_in_ : nullptr;
+    if (first && apart(at) && beta != 0.0) copy(graph_, computed(at).region, c);
     const bool upper = options_.half == Half::upper;
     if (old && at.row == at.col) {  // of C one triangle counts, and products take the lower one
       copy(graph_, {*old, c.region.box}, c);
@@ -178,7 +207,8 @@ class Update {
   KeptOperand kept_a_;
   std::optional<KeptOperand> kept_b_;
   Tiled C_;
-  std::vector<Tiled> sums_;  // of groups but the first, which sums in C itself
+  std::vector<Tiled> sums_;       // of groups but the first, which sums in C itself
+  std::vector<Region> diagonal_;  // of C in place, where its tiles on the diagonal are summed up whole
   std::vector<Term> terms_;
   Index steps_ = 0, groups_ = 1;
   bool half_of_diagonal_ = false;  // BLAS has no complex symmetric one of tiles in C order and any op
@@ -217,10 +247,8 @@ void check_rank_k(const Operand& a, const Operand* b, const Array* c, const Rank
                        std::string(name_of(c->dtype())) + " and the result " + say(a.rows(), a.rows()) + " " +
                        std::string(name_of(dtype)) + "; they must agree.");
   }
-  if (options.in_place &&
-      (b || options.half != Half::lower || a.cols() == 0 || (is_complex(dtype) && !options.hermitian)))
-    throw ShapeError(
-        "rank_k_update: in place goes the lower triangle of rank k with a summed dimension, Hermitian where complex.");
+  if (options.in_place && (options.half != Half::lower || a.cols() == 0))
+    throw ShapeError("rank_k_update: in place goes the lower triangle of an update with a summed dimension.");
   const bool real_factors = options.hermitian || !is_complex(dtype);
   if (real_factors && (options.beta.imag() != 0 || (options.alpha.imag() != 0 && (!b || !is_complex(dtype)))))
     throw ShapeError("rank_k_update: alpha or beta is complex and the result Hermitian; give real ones.");

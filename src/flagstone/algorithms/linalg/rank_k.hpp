@@ -23,8 +23,8 @@ struct RankKOptions {
   std::complex<double> alpha = 1.0, beta = 0.0;  // beta, and of rank k alpha: real where C is Hermitian
   bool hermitian = true;                         // A Aᴴ; else A Aᵀ. Of real ones the same
   Half half = Half::both;
-  /// `c_out` holds C, whose lower triangle is updated and whose upper one is not touched; there is no c_in, and of
-  /// complex ones C is Hermitian. Half::lower and rank k alone.
+  /// `c_out` holds C, whose lower triangle is updated and whose upper one is not touched; there is no c_in. Half::lower
+  /// alone. Of rank 2k, and where C is complex and symmetric, tiles on the diagonal are summed up beside it.
   bool in_place = false;
   /// Where progress is saved, superblock by superblock.
   std::shared_ptr<Checkpoint> checkpoint;
