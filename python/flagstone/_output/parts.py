@@ -16,7 +16,6 @@ from .. import _core
 from .._array.array import Array, open_core
 from .._array.handle import derived
 from .._errors.classes import Error, ShapeError
-from .._errors.classes import FormatError, ShapeError
 from .._resume.record import sync_tree
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
@@ -62,7 +61,6 @@ class PartsPlace(PathPlace):
                     f"{call.who}: out '{os.fspath(out)}' must be a Zarr directory; it holds several arrays."
                 )
         self.parts, self.dtype, self.about = parts, dtype, about
-        self.kept = False  # the job notes which tiles are finished: what a dead process wrote stays
         self.scratch: Result | None = None
         self.cores: list[_core.Array] = []
         self.beside = 0
@@ -118,11 +116,6 @@ class PartsPlace(PathPlace):
         return []
 
     def _made(self) -> list[_core.Array]:
-        if self.record.resumed and self.kept and self._left():
-            return self.cores
-        if self.record.resumed:  # what is kept lies beside the checkpoint: these start again
-            for name in os.listdir(self.directory):
-                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
         _core.write_group(self.directory, json.dumps(self.about))
         return [
             _core.create_zarr(
@@ -131,21 +124,6 @@ class PartsPlace(PathPlace):
             )
             for part in self.parts
         ]  # fmt: skip
-
-    def _left(self) -> bool:
-        """Open what a killed call had built; False where it is damaged: all of it is begun again."""
-        try:
-            self.cores = [_core.open_zarr(f"{self.directory}/{part.name}", True) for part in self.parts]
-            for core in self.cores:
-                core.adopt()
-        except FormatError as error:
-            self.cores = []
-            self.record.begin_again(self.path, error)
-            self._output = None
-            self._output = self.record.output(self.path, self.overwrite, self.nbytes)
-            self.directory = self._output.directory
-            return False
-        return True
 
     def close(self) -> list[Array]:
         """Make the group appear under its name; return its arrays."""
