@@ -1007,6 +1007,7 @@ class PointsInput:
         weights: Array | None,
         unit: bool,
         who: str,
+        name: str,
     ) -> None: ...
 
 class KMeansOptions:

@@ -21,6 +21,7 @@ from .._commands import (
     sorting,
     spectra,
     summaries,
+    topics,
 )
 from .._errors.classes import Error
 from .._runtime import environment
@@ -59,6 +60,7 @@ for command in (
     documents.recipe,
     clusters.kmeans,
     clusters.knn,
+    topics.topics,
     models.gp,
     resumed.resume_command,
     upkeep.scratch_command,

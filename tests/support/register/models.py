@@ -127,7 +127,7 @@ def plans_of_clusters(name):
 @entry("topics", "topics", "TopicsResult.topics", "TopicsResult.isle", "TopicsResult.clusters", "open_topics",
        "topics.plan", variants=("passes", "sample"))  # fmt: skip
 def topics(kind):
-    x = fl.open("s.zarr").map("abs")
+    x = fl.open("s.zarr")
     given = {"passes": 2} if kind == "passes" else {"passes": 0, "sample": 0.5}
     return lambda: fl.topics(x, 3, out="topics.zarr", **given).topics
 
@@ -135,7 +135,7 @@ def topics(kind):
 @entry("topics and documents", "TopicsResult.{}",
        variants=("transform", "perplexity", "coherence", "diversity", "top_words"))  # fmt: skip
 def topics_and_documents(name):
-    x = fl.open("s.zarr").map("abs")
+    x = fl.open("s.zarr")
     found = fl.topics(x, 3, passes=0)
     if name in ("diversity", "top_words"):
         return lambda: getattr(found, name)(number=4)
