@@ -22,6 +22,7 @@ from .._commands import (
     sorting,
     spectra,
     summaries,
+    topics,
 )
 from .._errors.classes import Error
 from .._runtime import environment
@@ -61,6 +62,7 @@ for command in (
     clusters.kmeans,
     clusters.knn,
     labels.labels,
+    topics.topics,
     models.gp,
     resumed.resume_command,
     upkeep.scratch_command,

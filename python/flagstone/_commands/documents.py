@@ -20,7 +20,7 @@ from .._sparse.array import SparseArray
 from .options import bar, command_runtime, common_options, open_operand, print_json
 from .routines import check_new, recipe
 
-__all__ = ["recipe"]  # with the command that stands here
+__all__ = ["read_words", "recipe"]  # with the command that stands here
 
 _SHOWN = 12  # directions
 
@@ -46,7 +46,7 @@ def lsa(
         matrix = open_operand(x, key, as_json)
         if not isinstance(matrix, SparseArray):
             raise ShapeError(f"recipe lsa: '{x}' is dense; sparse counts of documents x words are needed.")
-        names = None if vocab is None else _words(vocab, matrix.shape[1])
+        names = None if vocab is None else read_words("recipe lsa", vocab, matrix.shape[1])
         options: dict[str, Any] = {"tol": tol, "seed": seed, "out": out}
         plan = run_lsa.plan(matrix, k, **options)
         if only_plan:
@@ -79,19 +79,19 @@ def _named(found: LsaResult, number: int, names: list[str] | None) -> list[list[
     return [[str(at) if names is None else names[at] for at in row] for row in places]
 
 
-def _words(path: str, count: int) -> list[str]:
+def read_words(who: str, path: str, count: int) -> list[str]:
     """Return the words of a file; refuse another number of them."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise FormatError(f"recipe lsa: '{path}' is no text in UTF-8; give words, one a line.") from None
+        raise FormatError(f"{who}: '{path}' is no text in UTF-8; give words, one a line.") from None
     except OSError as error:
         raise storage_error(
-            f"recipe lsa: '{path}' cannot be read ({os.strerror(error.errno or 0)}).", error.errno or 0, path
+            f"{who}: '{path}' cannot be read ({os.strerror(error.errno or 0)}).", error.errno or 0, path
         ) from None
     words = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()
     if not isinstance(words, list) or len(words) != count:
         raise ShapeError(
-            f"recipe lsa: '{path}' has {len(words):,} words and X {count:,} columns; they must agree."
+            f"{who}: '{path}' has {len(words):,} words and X {count:,} columns; they must agree."
         )
     return [str(word) for word in words]

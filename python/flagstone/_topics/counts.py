@@ -19,8 +19,8 @@ def counts_of(call: Call, X: Any, name: str, words: int | None = None) -> tuple[
     """Return counts by documents, and whether they lie where they were given; `words`: columns they need."""
     if not isinstance(X, SparseArray) and not hasattr(X, "tocsr"):
         raise TypeError(
-            f"{call.who}: {name} is {type(X).__name__}; a sparse matrix of documents x words is needed (fl.open, "
-            "or SciPy's)."
+            f"{call.who}: {name} is {type(X).__name__}; a sparse matrix of documents x words is needed "
+            "(fl.open, or SciPy's)."
         )
     if X.dtype.kind not in "biuf":
         raise ShapeError(f"{call.who}: {name} is {X.dtype}; counts are needed.")
@@ -28,8 +28,8 @@ def counts_of(call: Call, X: Any, name: str, words: int | None = None) -> tuple[
         raise ShapeError(f"{call.who}: {name} is {shape_text(X.shape)}; documents and words are needed.")
     if words is not None and X.shape[1] != words:
         raise ShapeError(
-            f"{call.who}: {name} is {shape_text(X.shape)} and the topics know {words} words; as many columns are "
-            "needed."
+            f"{call.who}: {name} is {shape_text(X.shape)} and the topics know {words} words; as many "
+            "columns are needed."
         )
     given = X if isinstance(X, SparseArray) else from_blocks([X])
     made = sparse_by_rows(call.who, given, call.memory)

@@ -140,8 +140,8 @@ class TopicsResult:
         Returns
         -------
         float
-            exp(-mean log p). Words of a document go to its halves in turn; its weights come from the first half,
-            p is the second's, under 0.9999 of the topics and 0.0001 of an even one.
+            exp(-mean log p). Words of a document go to its halves in turn; its weights come from the first
+            half, p is the second's, under 0.9999 of the topics and 0.0001 of an even one.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class TopicsResult:
             1: no two topics share one.
         """
         tops = self.top_words(number=number)
-        return len(np.unique(tops)) / tops.size
+        return float(len(np.unique(tops)) / tops.size)
 
     def top_words(self, vocabulary: Sequence[str] | None = None, number: int = 10) -> Any:
         """Return the first words of each topic.
@@ -222,8 +222,8 @@ class TopicsResult:
         k, words = self.topics.shape
         if vocabulary is not None and len(vocabulary) != words:
             raise ShapeError(
-                f"top_words: the vocabulary has {len(vocabulary):,} words and the topics know {words:,}; one for "
-                "each column of the counts is needed."
+                f"top_words: the vocabulary has {len(vocabulary):,} words and the topics know {words:,}; "
+                "one for each column of the counts is needed."
             )
         number = min(number, words)
         tops = np.empty((k, number), np.int64)

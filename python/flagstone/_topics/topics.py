@@ -47,12 +47,12 @@ class Topics(Routine[TopicsResult]):
             whole = hasattr(value, "__index__") and not isinstance(value, bool)
             if not whole or value < least:
                 raise ShapeError(f"topics: {name} is {value!r}; a whole number of {least} or more is needed.")
-        for name, (least, most) in _RANGES.items():
+        for name, (above, most) in _RANGES.items():
             value = options[name]
             number = not isinstance(value, bool) and np.asarray(value).dtype.kind in "iuf"
-            if not number or not least < value <= most:
+            if not number or not above < value <= most:
                 raise ShapeError(
-                    f"topics: {name} is {value!r}; a number above {least:g}, at most {most:g}, is needed."
+                    f"topics: {name} is {value!r}; a number above {above:g}, at most {most:g}, is needed."
                 )
         check_flags("topics", cluster_documents=options["cluster_documents"])
         self.x, placed = counts_of(call, X, "X")
@@ -144,10 +144,10 @@ _NAMES = (*_COUNTS, *_RANGES, "cluster_documents", "solver")
 
 @routine
 def topics(
-    X: Any, k: int, *, passes: int = 5, sample: float | None = None, eps1: float = 1 / 60, eps2: float = 1 / 3,
-    eps3: float = 1.0, rho: float = 1.1, w0: float = 1.0, cluster_documents: bool = False,
-    projected_iterations: int = 10, iterations: int = 10, solver: str = "auto", edge_topics: int = 0,
-    seed: int = 0, out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+    X: Any, k: int, *, passes: int = 5, sample: float | None = None, eps1: float = 1 / 60,
+    eps2: float = 1 / 3, eps3: float = 1.0, rho: float = 1.1, w0: float = 1.0,
+    cluster_documents: bool = False, projected_iterations: int = 10, iterations: int = 10,
+    solver: str = "auto", edge_topics: int = 0, seed: int = 0, out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> Prepared[TopicsResult]:  # fmt: skip
     """Return k topics of documents, inside a memory limit: ISLE's five steps, then passes of EM.
 
@@ -171,24 +171,24 @@ def topics(
     projected_iterations, iterations : int
         Of k-means in the span of the singular vectors, then in all words, at most.
     solver : {"auto", "gram", "krylov", "krylov-schur"}
-        Of the singular vectors. "auto": by shapes alone: the Gram matrix up to 1,024 words, else block Krylov,
-        with a basis on disk where it takes more than 64 MiB.
+        Of the singular vectors. "auto": by shapes alone: the Gram matrix up to 1,024 words, else block
+        Krylov, with a basis on disk where it takes more than 64 MiB.
     edge_topics : int
         So many mixtures of two topics that most documents are full of.
     seed : int
         Of the random start, seeds and sample; the same seed gives the same bits for every memory limit and
         worker count.
     out : path, optional
-        A Zarr group that `open_topics` opens; replaced at once and whole. Default: scratch; deleted when the last
-        handle on its arrays dies.
+        A Zarr group that `open_topics` opens; replaced at once and whole. Default: scratch; deleted when
+        the last handle on its arrays dies.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
     Returns
     -------
     TopicsResult
-        ``topics``, and what each step found: ``thresholds, sampled, singular_values, clusters, catchwords, isle,
-        shares, edges``; with ``transform, perplexity, coherence, top_words``.
+        ``topics``, and what each step found: ``thresholds, sampled, singular_values, clusters, catchwords,
+        isle, shares, edges``; with ``transform, perplexity, coherence, top_words``.
 
     Raises
     ------
@@ -206,16 +206,17 @@ def topics(
 
     Notes
     -----
-    About 30 reads of X and one a pass (fewer where iterations come to rest); 4 nnz b q flops for q applications to
-    b vectors, 2 nnz k for each iteration, 44 nnz k a pass. Numbers of words and topics (12 to 20 bytes for each of
-    V k, for every worker one sum in float64 more) and about 30 bytes a document stay in memory, documents on disk.
-    A frequency is average · count ÷ length. Sources: Bansal, Bhattacharyya and Kannan 2014; microsoft/ISLE;
-    Efraimidis and Spirakis 2006. EM with Dirichlet parameters 1.02 (of weights) and 1.01 (of words).
+    About 30 reads of X and one a pass (fewer where iterations come to rest); 4 nnz b q flops for q
+    applications to b vectors, 2 nnz k for each iteration, 44 nnz k a pass. Numbers of words and topics (12
+    to 20 bytes for each of V k, for every worker one sum in float64 more) and about 30 bytes a document
+    stay in memory, documents on disk. A frequency is average · count ÷ length. Sources: Bansal,
+    Bhattacharyya and Kannan 2014; microsoft/ISLE; Efraimidis and Spirakis 2006. EM with Dirichlet
+    parameters 1.02 (of weights) and 1.01 (of words).
     """
     return Topics(
-        X, k, out, memory, passes=passes, sample=1.0 if sample is None else sample, eps1=eps1, eps2=eps2, eps3=eps3,
-        rho=rho, w0=w0, cluster_documents=cluster_documents, projected_iterations=projected_iterations,
-        iterations=iterations, solver=solver, edge_topics=edge_topics, seed=seed,
+        X, k, out, memory, passes=passes, sample=1.0 if sample is None else sample, eps1=eps1, eps2=eps2,
+        eps3=eps3, rho=rho, w0=w0, cluster_documents=cluster_documents, solver=solver,
+        projected_iterations=projected_iterations, iterations=iterations, edge_topics=edge_topics, seed=seed,
     )  # fmt: skip
 
 

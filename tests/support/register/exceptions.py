@@ -30,6 +30,7 @@ EXCEPTIONS = {
         for kind in (
             *(
                 "CheckReport",
+                "EdgeTopics",
                 "EmbeddingResult",
                 "LsaResult",
                 "Packed",
@@ -44,6 +45,12 @@ EXCEPTIONS = {
     "KnnResult.__iter__": FIELDS,
     **{f"{kind}.*": FIELDS for kind in ("LabelMetrics", "Predicted")},
     **{f"LabelModel.{name}": FACTS for name in ("nbytes", "weights")},
+    **{
+        f"TopicsResult.{name}": FIELDS
+        for name in (
+            *("catchwords", "edges", "likelihood", "sampled", "shares", "singular_values", "thresholds"),
+        )
+    },
     **{
         f"KMeansResult.{name}": FIELDS
         for name in ("centers", "converged", "counts", "inertia", "iterations", "metric")

@@ -139,6 +139,24 @@ def plans_of_clusters(name):
     return lambda: fl.kmeans.plan(x, 5) if name == "kmeans" else fl.knn.plan(x, None, 3)
 
 
+@entry("topics", "topics", "TopicsResult.topics", "TopicsResult.isle", "TopicsResult.clusters", "open_topics",
+       "topics.plan", variants=("passes", "sample"))  # fmt: skip
+def topics(kind):
+    x = fl.open("s.zarr")
+    given = {"passes": 2} if kind == "passes" else {"passes": 0, "sample": 0.5}
+    return lambda: fl.topics(x, 3, out="topics.zarr", **given).topics
+
+
+@entry("topics and documents", "TopicsResult.{}",
+       variants=("transform", "perplexity", "coherence", "diversity", "top_words"))  # fmt: skip
+def topics_and_documents(name):
+    x = fl.open("s.zarr")
+    found = fl.topics(x, 3, passes=0)
+    if name in ("diversity", "top_words"):
+        return lambda: getattr(found, name)(number=4)
+    return lambda: getattr(found, name)(x)
+
+
 @entry("points and centers", "KMeansResult.{}", variants=("predict", "transform"))
 def points_and_centers(name):
     x = fl.open("tall.npy")

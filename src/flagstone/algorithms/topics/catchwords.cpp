@@ -9,6 +9,9 @@
 namespace flagstone::topics {
 namespace {
 
+constexpr Index least_values = Index{1} << 16;  // of a read, however little memory there is
+constexpr Index most_planned = 32;              // reads: where a plan looks for the least memory
+
 /// counts[word, cluster] += documents that have the word.
 struct CountWords final : PanelPass {
   using PanelPass::PanelPass;
@@ -61,7 +64,7 @@ class WordBlocks {
         counts_(counts),
         k_(counts.shape()[1]),
         rank_(static_cast<double>(rank)),
-        most_(std::max<Index>(1, static_cast<Index>(graph.budget() / 24))) {}
+        most_(std::max(least_values, static_cast<Index>(graph.budget() / 24))) {}
 
   /// use(word, its rank-th frequency in each cluster); returns the reads it took.
   Index each(const std::function<void(Index, const double*)>& use) {
@@ -103,7 +106,8 @@ class WordBlocks {
   Index plan() {
     const double all = static_cast<double>(corpus_.counts().matrix.nnz) / 2 +
                        static_cast<double>(corpus_.words()) * static_cast<double>(k_);
-    const Index reads = std::max<Index>(1, static_cast<Index>(std::ceil(all / static_cast<double>(most_))));
+    const auto expected = static_cast<Index>(std::ceil(all / static_cast<double>(most_)));
+    const Index reads = std::clamp<Index>(expected, 1, most_planned);
     const Index n = std::max<Index>(1, std::min(most_, static_cast<Index>(all)));
     for (Index i = 0; i < reads; ++i)
       read(0, corpus_.words(), graph_.allocate({1, 1}, Dtype::int64), graph_.allocate({1, n}, Dtype::float64));

@@ -34,9 +34,11 @@ typedef float Sixteen __attribute__((vector_size(64), aligned(4), may_alias));
 typedef double Doubles __attribute__((vector_size(128), aligned(8), may_alias));
 
 inline float sum_of(Floats v) {
-  float sum = 0;
-  for (int l = 0; l < lanes; ++l) sum += v[l];
-  return sum;
+  float parts[lanes];
+  *reinterpret_cast<Floats*>(parts) = v;
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) parts[l] += parts[l + half];
+  return parts[0];
 }
 
 /// 4 words · width flops: each row is read twice, the second time from the nearest cache.
