@@ -33,4 +33,6 @@ NB_MODULE(_core, m) {
   bind_pca(m);
   bind_eigsh(m);
   bind_cluster(m);
+  bind_subspace(m);
+  bind_nuclear(m);
 }

@@ -70,5 +70,7 @@ void bind_sparse(nb::module_& m);
 void bind_pca(nb::module_& m);
 void bind_eigsh(nb::module_& m);
 void bind_cluster(nb::module_& m);
+void bind_subspace(nb::module_& m);
+void bind_nuclear(nb::module_& m);
 
 }  // namespace flagstone::python
