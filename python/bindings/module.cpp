@@ -36,4 +36,6 @@ NB_MODULE(_core, m) {
   bind_cluster(m);
   bind_labels(m);
   bind_topics(m);
+  bind_subspace(m);
+  bind_nuclear(m);
 }

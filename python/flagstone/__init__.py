@@ -31,7 +31,7 @@ from ._resume import registers as _registers
 if TYPE_CHECKING:  # what the functions below load; a test compares them
     from typing import Any
 
-    from . import linalg, random, sparse
+    from . import linalg, nuclear, random, sparse, subspace
     from ._along.bins import digitize, isin
     from ._along.groups import group_count, group_mean, group_sum, group_var
     from ._along.histogram import bincount, histogram
@@ -187,6 +187,13 @@ def _load_random() -> dict[str, object]:
     return locals()
 
 
+def _load_projections() -> dict[str, object]:
+    import flagstone.nuclear as nuclear
+    import flagstone.subspace as subspace
+
+    return locals()
+
+
 def _load_files() -> dict[str, object]:
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
@@ -323,7 +330,7 @@ def _load_lazy() -> dict[str, object]:
 _LOADED_BY = {
     name: load
     for load in (
-        _load_along, _load_arrays, _load_files, _load_random,
+        _load_along, _load_arrays, _load_files, _load_random, _load_projections,
         _load_expressions, _load_matrices, _load_decompositions, _load_storage,
         _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime, _load_stencils,
     )

@@ -53,7 +53,7 @@ def test_type_checkers_see_what_is_loaded():
     ]
     listed = {(f"_expression.{name}", "*", "*") for name in ("functions", "namespace")}
     shown = imported(checked.body) - {("typing", "Any", "Any")} - listed
-    faces = {(None, face, face) for face in ("linalg", "random", "sparse")}
+    faces = {(None, face, face) for face in ("linalg", "nuclear", "random", "sparse", "subspace")}
     loaders = [
         node for node in TREE.body if isinstance(node, ast.FunctionDef) and node.name.startswith("_load_")
     ]
@@ -80,7 +80,7 @@ for load, name in first.items():
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0, name
-assert {*fl.__all__, "linalg", "random", "sparse"} <= {*fl._LOADED_BY, *vars(fl)}
+assert {*fl.__all__, "linalg", "nuclear", "random", "sparse", "subspace"} <= {*fl._LOADED_BY, *vars(fl)}
 print(len(first))
 """
     assert int(fresh(code)) == 15
@@ -91,7 +91,7 @@ def test_all_names_are_listed_and_starred():
         "print(*dir(fl)); exec('from flagstone import *'); print(*(n for n in fl.__all__ if n in globals()))"
     )
     listed, starred = (line.split() for line in told.splitlines())
-    assert {*fl.__all__, "errors", "linalg", "random", "sparse"} <= set(listed)
+    assert {*fl.__all__, "errors", "linalg", "nuclear", "random", "sparse", "subspace"} <= set(listed)
     assert set(starred) == set(fl.__all__)
 
 

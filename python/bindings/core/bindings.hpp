@@ -73,5 +73,7 @@ void bind_eigsh(nb::module_& m);
 void bind_cluster(nb::module_& m);
 void bind_labels(nb::module_& m);
 void bind_topics(nb::module_& m);
+void bind_subspace(nb::module_& m);
+void bind_nuclear(nb::module_& m);
 
 }  // namespace flagstone::python

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
@@ -36,6 +37,7 @@ class Part:
     chunks: Sequence[int]
     dims: Sequence[str]
     dtype: str = ""  #: that of the group where it is empty
+    kept: bool = False  #: a call that goes on finds what a killed one wrote of it
 
     def nbytes(self, dtype: np.dtype[Any]) -> int:
         """Bytes of it."""
@@ -124,6 +126,30 @@ class PartsPlace(PathPlace):
             )
             for part in self.parts
         ]  # fmt: skip
+        kept = {part.name for part in self.parts if part.kept} if self.record.resumed else set()
+        if self.record.resumed:  # what is kept lies beside the checkpoint: others start again
+            for name in set(os.listdir(self.directory)) - kept:
+                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
+        self.cores = [self._core_of(part, part.name in kept) for part in self.parts]
+
+    def _core_of(self, part: Part, kept: bool) -> _core.Array:
+        place = f"{self.directory}/{part.name}"
+        if kept:
+            core = _core.open_zarr(place, True)
+            core.adopt()
+            return core
+        return _core.create_zarr(
+            place, list(part.shape), part.dtype or self.dtype.name, list(part.chunks),
+            dimension_names=list(part.dims),
+        )  # fmt: skip
+
+    def write(self, name: str, values: NDArray[Any]) -> None:
+        """Write a small part whole."""
+        number = [part.name for part in self.parts].index(name)
+        if values.size:
+            self.call.engine.write_boxes(
+                self.cores[number], [([0] * values.ndim, np.ascontiguousarray(values))], 1 << 20
+            )
 
     def close(self) -> list[Array]:
         """Make the group appear under its name; return its arrays."""

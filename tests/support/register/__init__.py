@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     lazy,
     linear_algebra,
     models,
+    projections,
     sparse,
     storage,
     tasks,

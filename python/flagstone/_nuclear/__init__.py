@@ -1,0 +1,1 @@
+"""Spaces of nucleons, interactions, bases of good J."""

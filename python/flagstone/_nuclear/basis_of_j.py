@@ -1,0 +1,109 @@
+"""Z: states of good J, group by group."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._errors.classes import ShapeError
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._subspace.basis import BasisPlace
+from .._subspace.stored import BlockBasis
+from .momentum import doubled, momentum_text
+from .space import Space
+
+__all__ = ["basis_of_j"]
+
+
+class BasisOfJ(Routine[BlockBasis]):
+    """The checked arguments of one call."""
+
+    def __init__(self, space: Space, J: Any, M: Any, dedup: bool, dtype: str, out: Any, memory: Any) -> None:
+        who = "nuclear.basis_of_j"
+        call = Call(who, memory)
+        if not isinstance(space, Space):
+            raise ShapeError(f"{who}: space is {type(space).__name__}; a nuclear.Space is needed.")
+        if dtype not in ("float32", "float64"):
+            raise ShapeError(f"{who}: dtype is {dtype!r}; choose 'float32' or 'float64'.")
+        self.space, self.two_j = space, doubled(who, "J", J, space.nucleons)
+        self.two_m = self.two_j if M is None else doubled(who, "M", M, space.nucleons)
+        columns = space.columns(J, self.two_m)
+        self.basis = space.basis(self.two_m)
+        same = self.basis.patterns if dedup else [-1] * self.basis.groups
+        kind = np.dtype(dtype)
+        self.layout = _core.lay_out_blocks(self.basis.rows, columns, same, kind.itemsize)
+        about = {
+            "two_j": self.two_j, "two_m": self.two_m, "dedup": bool(dedup), "space": space._about(),
+            "version": _core.__version__,
+        }  # fmt: skip
+        self.place = BasisPlace(call, out, self.layout, kind, about)
+        super().__init__(call, [self.place])
+        call.outputs = 5
+
+    @property
+    def what(self) -> str:
+        return f"basis of J = {momentum_text(self.two_j)}, {self.basis.dimension} rows of {self.space!r}"
+
+    def job(self, at: At) -> _core.Job:
+        values: Any = at(self.place)
+        return _core.basis_of_j_job(self.basis, self.two_j, self.layout, values[0])
+
+    def how(self, job: Any) -> How:
+        kernel = self.two_m == self.two_j
+        return How(
+            "kernel of J+ by QR" if kernel else "eigenvectors of J²", 1, f"{len(self.layout.offsets)} blocks"
+        )
+
+    def result(self, job: Any) -> BlockBasis:
+        return self.place.finished()
+
+
+@routine
+def basis_of_j(
+    space: Space, J: Any, *, dedup: bool = True, dtype: str = "float32", M: Any = None,
+    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+) -> Prepared[BlockBasis]:  # fmt: skip
+    """Store an orthonormal basis of the states of one J, group by group.
+
+    Parameters
+    ----------
+    space : Space
+        Whose rows of total M.
+    J : int, str or float
+        2, "5/2" or 2.5.
+    dedup : bool
+        Store equal blocks once: J² of a group depends on the angular momenta of its partly filled orbits
+        alone.
+    dtype : {"float32", "float64"}
+        Of what is stored; five decimals of an energy need float64.
+    M : int, str or float, optional
+        At most J; default J, which has the fewest rows.
+    out : path, optional
+        A Zarr group. Default: scratch; deleted when the last handle dies.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    BlockBasis
+
+    Raises
+    ------
+    ShapeError
+        J is no angular momentum of so many nucleons; M is above J.
+    NumericalError
+        A group has not d(J) - d(J+1) states.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    M = J: of a group of d rows, r of them with M + 1, the last d - r columns of Q in a QR of the transpose
+    of J₊; 4 d³ flops and 8 d² bytes at most. M < J: eigenvectors of J² = J₋J₊ + M(M + 1), 9 d³ flops, ``|λ -
+    J(J+1)| < 1e-8``. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and counts.
+    """
+    return BasisOfJ(space, J, M, dedup, dtype, out, memory)

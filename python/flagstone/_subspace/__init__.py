@@ -1,0 +1,1 @@
+"""Projections of symmetric matrices on block-diagonal bases."""

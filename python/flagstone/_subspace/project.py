@@ -1,0 +1,220 @@
+"""H' = ZᵀHZ of a matrix that is made by blocks and a basis that lies on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._array.array import shape_text
+from .._array.handle import Operand
+from .._errors.classes import ShapeError
+from .._output.parts import Part, PartsPlace
+from .._resume.identity import file_identity
+from .._runtime.arguments import memory_bytes
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .basis import PAGE
+from .stored import BlockBasis, ProjectedMatrix
+
+__all__ = ["Blocks", "project"]
+
+
+class Blocks:
+    """A symmetric matrix whose blocks a function makes.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(i, j)``, i >= j: the block of groups i and j, a SciPy matrix or an ndarray, or None.
+    rows : sequence of int
+        Of each group.
+    pattern : sequence of sequences of int
+        Of each group i the groups j <= i whose blocks may not be zero.
+    """
+
+    __module__ = "flagstone.subspace"
+
+    def __init__(
+        self, function: Callable[[int, int], Any], rows: Sequence[int], pattern: Sequence[Sequence[int]]
+    ) -> None:
+        if len(rows) != len(pattern):
+            raise ShapeError(
+                f"Blocks: {len(rows)} groups have rows and {len(pattern)} a pattern; give both of each."
+            )
+        self.function, self.rows = function, [int(d) for d in rows]
+        self.pattern = [sorted({int(j) for j in row if 0 <= j <= i}) for i, row in enumerate(pattern)]
+
+    def block_source(self, basis: BlockBasis) -> _core.BlockSource:
+        """Return it as the core takes it."""
+        return _core.called_source(self._made, self.rows, self.pattern)
+
+    def identity(self) -> dict[str, Any] | None:
+        """None: nobody knows whether it is the same function, so such a call is begun again."""
+        return None
+
+    def _made(self, i: int, j: int) -> Any:
+        block = self.function(i, j)
+        if block is None:
+            return None
+        shape = (self.rows[i], self.rows[j])
+        if tuple(block.shape) != shape:
+            raise ShapeError(
+                f"project: the function made block ({i}, {j}) of {shape_text(tuple(block.shape))}; "
+                f"{shape_text(shape)} is needed."
+            )
+        from scipy.sparse import csr_matrix
+
+        made = csr_matrix(block)
+        return made.indptr.astype(np.int32), made.indices.astype(np.int32), made.data.astype(np.float64)
+
+
+def _by_groups(H: Any, basis: BlockBasis) -> Blocks:
+    """Return a SciPy matrix cut at the groups of Z."""
+    matrix = H.tocsr()
+    if matrix.shape != (basis.shape[0],) * 2:
+        raise ShapeError(
+            f"project: H is {shape_text(matrix.shape)} and Z has {basis.shape[0]} rows; as many are needed."
+        )
+    first = np.concatenate([[0], np.cumsum(basis.rows)])
+    pattern = []
+    for i in range(len(basis.rows)):
+        columns = np.unique(matrix.indices[matrix.indptr[first[i]] : matrix.indptr[first[i + 1]]])
+        pattern.append(np.unique(np.searchsorted(first, columns, side="right") - 1).tolist())
+    return Blocks(
+        lambda i, j: matrix[first[i] : first[i + 1], first[j] : first[j + 1]], basis.rows.tolist(), pattern
+    )
+
+
+class Project(Routine[ProjectedMatrix]):
+    """The checked arguments of one call."""
+
+    operation = "project"
+
+    def __init__(self, H: Any, Z: BlockBasis, out: Any, order: str, panel: Any, memory: Any) -> None:
+        call = Call("project", memory)
+        if not isinstance(Z, BlockBasis):
+            raise ShapeError(
+                f"project: Z is {type(Z).__name__}; a BlockBasis of subspace.basis or "
+                "nuclear.basis_of_j is needed."
+            )
+        if order not in ("panels", "columns"):
+            raise ShapeError(f"project: order is {order!r}; choose 'panels' or 'columns'.")
+        if panel is not None and order == "columns":
+            raise ShapeError("project: order 'columns' has no panel; leave it out.")
+        self.H = H if hasattr(H, "block_source") else _by_groups(H, Z)
+        self.Z, self.order = Z, order
+        told = self.H.identity()
+        if told is None:
+            self.operation = ""
+        self.told = told
+        self.projection = _core.Projection(
+            self.H.block_source(Z), Operand.of(Z.values).core, Z.layout, order == "columns",
+            0 if panel is None else memory_bytes(panel),
+        )  # fmt: skip
+        made = self.projection
+        self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
+        stripes, groups = len(Z.layout.stripes), len(Z.rows)
+        about = {
+            "kind": "projected matrix", "nonzeros": made.nonzeros, "version": _core.__version__,
+            "basis": Z.about,
+        }  # fmt: skip
+        parts = [
+            Part("values", (made.length,), (PAGE // Z.dtype.itemsize,), ["element"], kept=True),
+            Part("blocks", (made.blocks, 2), (1 << 14, 2), ["block", "side"], "int32"),
+            Part("columns", (groups,), (max(groups, 1),), ["group"], "int64"),
+            Part("stripes", (stripes,), (stripes,), ["stripe"], "int64"),
+            Part("runs", self.runs.shape, (max(len(self.runs), 1), 6), ["run", "field"], "int64"),
+        ]
+        self.place = PartsPlace(call, out, parts, Z.dtype, {"flagstone": about})
+        super().__init__(call, [self.place])
+        call.on(Z.path)
+        call.outputs = len(parts)
+
+    @property
+    def what(self) -> str:
+        n = self.Z.shape[1]
+        return f"project {shape_text((self.Z.shape[0],) * 2)} on {n} columns {self.Z.dtype}"
+
+    def job(self, at: At) -> _core.ProjectJob:
+        values, blocks = at(self.place)[:2]  # type: ignore[index]
+        return _core.project_job(self.projection, values, blocks, self.place.checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"h": self.told, "z": file_identity(self.Z.path)}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes."""
+        made = self.projection
+        return 2 * made.multiply_adds, float(made.length * self.Z.dtype.itemsize + self.Z.nbytes)
+
+    def how(self, job: _core.ProjectJob) -> How:
+        panels = f"{job.panels} panels of Z" if job.panels != 1 else "one panel of Z"
+        told = "a stripe stays" if self.order == "columns" else panels
+        if job.pairs:
+            told += (
+                f"; {job.pairs} pairs, {job.nonzeros} nonzeros of H made in {job.making:.2f} s, "
+                f"multiplied in {job.multiplying:.2f} s of workers"
+            )
+        return How(self.order, 1, told)
+
+    def result(self, job: _core.ProjectJob) -> ProjectedMatrix:
+        self.place.write("columns", np.asarray(self.Z.columns, np.int64))
+        self.place.write("stripes", np.array(self.Z.layout.stripes, np.int64))
+        self.place.write("runs", self.runs)
+        values = self.place.close()[0]
+        return ProjectedMatrix(self.place.path, self.place.about["flagstone"], values)
+
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        if self.Z.values.path is not None and not os.path.exists(self.Z.values.path):
+            raise FileNotFoundError(f"project: Z '{self.Z.path}' went away.")
+        return super().execute(stack)
+
+
+@routine
+def project(
+    H: Any, Z: BlockBasis, *, out: str | os.PathLike[str] | None = None, order: str = "panels",
+    panel: int | str | None = None, memory: int | str | None = None,
+) -> Prepared[ProjectedMatrix]:  # fmt: skip
+    """Project a symmetric matrix on a block-diagonal basis, ZᵀHZ, inside a memory limit.
+
+    Parameters
+    ----------
+    H : Blocks, nuclear.Space or SciPy matrix
+        Blocks are made where they are needed, on and below the diagonal, and never stored.
+    Z : BlockBasis
+        On disk; its groups are H's.
+    out : path, optional
+        A Zarr group for H', replaced at once and whole. Default: scratch; deleted when the last handle dies.
+    order : {"panels", "columns"}
+        "panels": stripes that fill the limit stay, the others stream past them. "columns": one stripe stays,
+        as in algorithm 1 of Aktulga et al. (Euro-Par 2012).
+    panel : int or str, optional
+        Bytes of Z that stay at most; default: what the limit leaves.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    ProjectedMatrix
+
+    Raises
+    ------
+    ShapeError
+        Groups of H and Z differ; a function makes a block of another shape.
+    BudgetError
+        The limit is too small; names the least that works.
+
+    Notes
+    -----
+    Reads, of panels P of stripes (512 KiB of Z), Σ_P (``|Z_P|`` + what couples behind P), writes H' once. Of
+    a pair min(nnz z_j + d_i z_i z_j, nnz z_i + z_i d_j z_j) multiply-adds, and making its block of H. A
+    block of H' is computed whole and in one way: the same bits for every order, panel, limit and number of
+    workers, and whether equal blocks of Z are stored once or not. A killed call goes on behind its finished
+    pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
+    """
+    return Project(H, Z, out, order, panel, memory)

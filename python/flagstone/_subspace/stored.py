@@ -1,0 +1,230 @@
+"""What projections read and write: Z and H' on disk, opened."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array, open_core, shape_text
+from .._array.handle import Operand
+from .._errors.classes import FormatError, ShapeError
+from .._runtime.call import Call
+
+__all__ = ["BlockBasis", "ProjectedMatrix", "open_stored"]
+
+
+def _small(call: Call, path: str, name: str) -> NDArray[Any]:
+    """Return a small array of the index."""
+    core = open_core(f"{path}/{name}", "r")
+    call.room(f"the array '{name}' of the index", int(np.prod(core.shape)) * np.dtype(core.dtype).itemsize)
+    values = np.empty(tuple(core.shape), core.dtype)
+    if values.size:
+        call.engine.read_boxes(core, [([0] * values.ndim, values)], 1 << 20)
+    return values
+
+
+class _Stored:
+    """A group with `values` and an index; what both kinds share."""
+
+    __module__ = "flagstone.subspace"
+
+    def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
+        self.path, self.about, self.values = path, about, values
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the stored values."""
+        return np.dtype(self.values.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored values."""
+        return int(np.prod(self.values.shape)) * self.dtype.itemsize
+
+
+class BlockBasis(_Stored):
+    """Z on disk: of each group of rows a dense block with orthonormal columns; nothing between groups.
+
+    ``rows`` and ``columns`` of each group, ``shape``, ``stored`` (which stored block a group has; equal ones
+    are stored once).
+    """
+
+    def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
+        super().__init__(path, about, values)
+        call = Call("subspace.open")
+        parts = [_small(call, path, name) for name in ("rows", "columns", "stored", "offsets")]
+        self.rows, self.columns, self.stored, self.offsets = parts
+        d, z, stored, offsets = (part.tolist() for part in parts)
+        self.layout = _core.known_block_layout(
+            d, z, stored, offsets, self.values.shape[0], self.dtype.itemsize
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of all groups."""
+        return int(self.rows.sum()), int(self.columns.sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockBasis {shape_text(self.shape)} {self.dtype}, {len(self.rows)} groups, "
+            f"{len(self.offsets)} stored blocks, {_core.format_bytes(self.nbytes)}"
+        )
+
+    def block(self, group: int) -> NDArray[Any]:
+        """Return the block of a group, rows x columns; reads it."""
+        d, z = int(self.rows[group]), int(self.columns[group])
+        if z == 0:
+            return np.empty((d, 0), self.dtype)
+        first = int(self.offsets[self.stored[group]])
+        return np.asarray(self.values[first : first + d * z]).reshape(d, z)
+
+    def to_scipy(self) -> Any:
+        """Return it as a SciPy CSR matrix in memory."""
+        from scipy.sparse import block_diag
+
+        entries = int((self.rows * self.columns).sum())
+        Call("BlockBasis.to_scipy").room("the matrix", entries * (self.dtype.itemsize + 24))
+        return block_diag([self.block(g) for g in range(len(self.rows))], format="csr")
+
+
+class ProjectedMatrix(_Stored):
+    """H' on disk, block-sparse and symmetric: pairs of stripes of its lower triangle.
+
+    ``shape``, ``nnz`` (of both triangles), ``@`` with vectors in memory, ``to_dense``, ``to_scipy``; an
+    operator for `fl.linalg.eigsh` as it is.
+    """
+
+    def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
+        super().__init__(path, about, values)
+        call = Call("subspace.open")
+        self.columns, self.stripes, self.runs = (
+            _small(call, path, name) for name in ("columns", "stripes", "runs")
+        )
+        self.blocks = Array(open_core(f"{path}/blocks", "r"), "r")
+        self._core = _core.StoredMatrix(
+            Operand.of(values).core, Operand.of(self.blocks).core, self.columns.tolist(),
+            self.stripes.tolist(), self.runs.tolist(),
+        )  # fmt: skip
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Columns of Z, twice."""
+        n = int(self.columns.sum())
+        return n, n
+
+    @property
+    def nnz(self) -> int:
+        """Elements of its blocks, both triangles."""
+        lower = int(self.about["nonzeros"])
+        return 2 * lower - int(self.columns.sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"ProjectedMatrix {shape_text(self.shape)} {self.dtype}, {self.nnz} nonzeros, "
+            f"{_core.format_bytes(self.nbytes)}"
+        )
+
+    def __matmul__(self, x: Any) -> NDArray[np.float64]:
+        return self.matmat(x)
+
+    def matmat(self, x: Any) -> NDArray[np.float64]:
+        """Return H' x, float64, for a vector or a matrix in memory. Reads H' once; 4 nnz flops a column."""
+        x = np.asarray(x)
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[0] or x.dtype.kind not in "biuf":
+            raise ShapeError(
+                f"ProjectedMatrix @: x is {shape_text(x.shape)} {x.dtype}; {self.shape[1]} real rows "
+                "are needed."
+            )
+        call = Call("subspace.matmul")
+        wide = np.ascontiguousarray(x.reshape(len(x), -1), np.float64)
+        y = np.zeros_like(wide)
+        job = _core.multiply_stored_job(self._core, _core.memory_array(wide), _core.memory_array(y))
+        done = call.run(job)
+        call.record(done, f"{self!r} @ {shape_text(x.shape)}", "runs in the order in which they lie", 1)
+        return y.reshape(x.shape)
+
+    def to_dense(self) -> NDArray[np.float64]:
+        """Return all of it as an ndarray, float64; BudgetError where that does not fit the limit."""
+        call = Call("ProjectedMatrix.to_dense")
+        call.room("the matrix", 8 * self.shape[0] ** 2)
+        made = np.zeros(self.shape)
+        done = call.run(_core.dense_stored_job(self._core, _core.memory_array(made)))
+        call.record(done, f"{self!r} as an ndarray", "runs in the order in which they lie", 1)
+        return made
+
+    def to_scipy(self) -> Any:
+        """Return it as a SciPy CSR matrix in memory, both triangles."""
+        from scipy.sparse import coo_matrix
+
+        Call("ProjectedMatrix.to_scipy").room("the matrix", 40 * self.nnz)
+        first = np.concatenate([[0], np.cumsum(self.columns)])
+        parts: list[tuple[Any, Any, Any]] = []
+        for _, _, start, length, blocks, count in self.runs:
+            values = np.asarray(self.values[int(start) : int(start + length)], np.float64)
+            at = 0
+            for i, j in np.asarray(self.blocks[int(blocks) : int(blocks + count)]):
+                zi, zj = int(self.columns[i]), int(self.columns[j])
+                block = values[at : at + zi * zj].reshape(zi, zj)
+                at += zi * zj
+                row, col = np.meshgrid(first[i] + np.arange(zi), first[j] + np.arange(zj), indexing="ij")
+                parts.append((block.ravel(), row.ravel(), col.ravel()))
+                if i != j:
+                    parts.append((block.ravel(), col.ravel(), row.ravel()))
+        data, rows, cols = (np.concatenate([part[k] for part in parts] or [np.empty(0)]) for k in range(3))
+        return coo_matrix((data, (rows.astype(int), cols.astype(int))), self.shape).tocsr()
+
+    def eigvalsh(self, k: int) -> NDArray[np.float64]:
+        """Return the k lowest eigenvalues: dense where twice the matrix fits the limit, else by `eigsh`."""
+        from .._spectral.eigsh import eigsh
+
+        n = self.shape[0]
+        k = min(int(k), n)
+        if k < 1:
+            return np.empty(0)
+        call = Call("ProjectedMatrix.eigvalsh")
+        if n < 64 or 20 * n * n < call.memory - _core.resident_bytes():
+            return np.asarray(np.linalg.eigvalsh(self.to_dense())[:k], np.float64)
+        return np.asarray(
+            eigsh(self, k, which="SA", tol=1e-10, return_eigenvectors=False, memory=call.memory)
+        )
+
+
+def open_stored(path: str | os.PathLike[str]) -> BlockBasis | ProjectedMatrix:
+    """Open Z or H' that was stored; reads its index.
+
+    Parameters
+    ----------
+    path : path
+        What `basis`, `fl.nuclear.basis_of_j` or `project` wrote.
+
+    Returns
+    -------
+    BlockBasis or ProjectedMatrix
+
+    Raises
+    ------
+    FormatError
+        It is something else, or its index is damaged.
+    """
+    place = os.fspath(path)
+    if not os.path.exists(place):
+        raise FileNotFoundError(f"subspace.open: '{place}' does not exist.")
+    about: dict[str, Any] = {}
+    if os.path.isdir(place) and _core.is_zarr_group(place):
+        about = json.loads(_core.open_group(place)[0] or "{}").get("flagstone", {})
+    kinds: dict[str, Any] = {"block basis": BlockBasis, "projected matrix": ProjectedMatrix}
+    if about.get("kind") not in kinds:
+        raise FormatError(
+            f"subspace.open: '{place}' is neither a block basis nor a projected matrix; give what "
+            "subspace.basis, "
+            "nuclear.basis_of_j or subspace.project wrote."
+        )
+    made: BlockBasis | ProjectedMatrix = kinds[about["kind"]](
+        place, about, Array(open_core(f"{place}/values", "r"), "r")
+    )
+    return made

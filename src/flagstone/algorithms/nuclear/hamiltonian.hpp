@@ -1,0 +1,64 @@
+#pragma once
+// H by pairs of groups: the moves of nucleons are the same for every state of a pair, and rows are found by rank.
+#include <memory>
+#include <vector>
+
+#include "flagstone/algorithms/nuclear/moves.hpp"
+#include "flagstone/kernel/sparse/sparse_block.hpp"
+
+namespace flagstone::nuclear {
+
+/// What all makers of blocks share.
+class Hamiltonian {
+ public:
+  /// ShapeError where the interaction lacks an orbit.
+  Hamiltonian(std::shared_ptr<const Basis> basis, std::shared_ptr<const Interaction> interaction);
+  const Basis& basis() const { return *basis_; }
+  const Interaction& interaction() const { return *interaction_; }
+  const Coupling& coupling() const { return coupling_; }
+  const ClebschTables& tables() const { return tables_; }
+  double scale() const { return scale_; }
+  /// A bound of the stored values of block (i, j), and of the bytes that making it takes.
+  Index most_nonzeros(Index i, Index j) const;
+  std::size_t workspace_bytes(Index i, Index j) const;
+
+ private:
+  std::shared_ptr<const Basis> basis_;
+  std::shared_ptr<const Interaction> interaction_;
+  Coupling coupling_;
+  ClebschTables tables_;
+  double scale_;
+};
+
+/// Makes blocks, one after the other; keeps the lists of the last pairs of configurations, which neighbours share.
+/// One thread.
+class BlockMaker {
+ public:
+  explicit BlockMaker(std::shared_ptr<const Hamiltonian> h) : h_(std::move(h)) {}
+  /// H_ij: rows of group i, columns of group j.
+  void make(Index i, Index j, kernel::SparseBlock& to);
+
+ private:
+  /// Lists of one species between two configurations.
+  struct Lists {
+    std::int32_t from = -1, to = -1;
+    int reach = -1;
+    bool has_own = false, has_jumps = false;
+    OwnElements own;
+    Jumps jumps;
+  };
+  void prepare(Lists& lists, bool neutron, std::int32_t from, std::int32_t to, int reach, bool own, bool jumps);
+  void prepare_mixed();
+  void row(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons);
+  void mixed_direct(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons,
+                    kernel::SparseBlock& to);
+
+  std::shared_ptr<const Hamiltonian> h_;
+  Lists protons_, neutrons_;
+  std::vector<Quadruple> mixed_;  // by channels of protons, then of neutrons
+  std::vector<std::int32_t> base_, touched_;
+  std::vector<double> row_;
+  std::vector<std::uint8_t> seen_;
+};
+
+}  // namespace flagstone::nuclear

@@ -1,0 +1,36 @@
+#pragma once
+// H' = ZᵀHZ: pairs of stripes of Z, each a task that makes its blocks of H and writes its run of H'.
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "flagstone/algorithms/subspace/runs.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
+
+namespace flagstone::subspace {
+
+enum class Order : std::uint8_t { panels, columns };
+
+/// What a run did, told as it goes.
+struct Notes {
+  std::atomic<Index> pairs{0}, nonzeros{0};
+  std::atomic<double> making{0}, multiplying{0};  // seconds of workers
+  Index panels = 0;
+};
+
+struct Projection {
+  std::shared_ptr<const BlockSource> h;
+  BlockBasis z;
+  Runs runs;
+  Order order = Order::panels;
+  std::uint64_t panel = 0;  // bytes of Z that stay; 0: what the budget leaves
+};
+
+/// values (1-D, runs.length) and blocks (int32, number of blocks x 2: groups i and j) := H'. Reads, of stripes P that
+/// stay, Σ_P (|Z_P| + what couples to it behind it); `columns` has one stripe stay at a time, which is algorithm 1 of
+/// Aktulga et al. (Euro-Par 2012) with a stripe as its tile. Each block is computed whole, in one way, so its bits do
+/// not depend on order, panel, limit or workers.
+void project(Graph& graph, std::shared_ptr<const Projection> job, const Array& values, const Array& blocks,
+             const std::shared_ptr<Checkpoint>& checkpoint, std::shared_ptr<Notes> notes);
+
+}  // namespace flagstone::subspace

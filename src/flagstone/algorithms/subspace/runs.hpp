@@ -1,0 +1,38 @@
+#pragma once
+// H' on disk: for each pair of stripes that couple one run of whole pages with its blocks.
+#include <vector>
+
+#include "flagstone/algorithms/subspace/block_basis.hpp"
+#include "flagstone/algorithms/subspace/block_source.hpp"
+
+namespace flagstone::subspace {
+
+/// One pair of stripes I >= J: its blocks in order of (j, i), each z_i x z_j in C order.
+struct Run {
+  std::int32_t row = 0, col = 0;  // I, J
+  Index first = 0, length = 0;    // elements of `values`, whole pages
+  Index blocks = 0, count = 0;    // of the list of blocks
+  double multiply_adds = 0;       // estimated
+  Index nonzeros = 0;             // a bound of those of H
+  std::size_t scratch = 0;        // bytes of the product with one side
+};
+
+/// A block: its groups, counted from the first ones of their stripes.
+struct BlockPlace {
+  std::uint16_t i, j;
+};
+
+struct Runs {
+  std::vector<Run> runs;  // by J, then I
+  std::vector<BlockPlace> places;
+  Index length = 0;           // elements
+  std::size_t workspace = 0;  // bytes that the most demanding block takes to make
+  Index nonzeros = 0;         // of H', in its lower triangle
+};
+
+/// Which blocks there are and where they lie: a function of Z's shapes and H's pattern.
+Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item);
+/// Multiply-adds of Zᵢᵀ(H_ij Z_j), from the cheaper side; `right`: H_ij Z_j first.
+double pair_work(double nonzeros, Index rows_i, Index z_i, Index rows_j, Index z_j, bool& right);
+
+}  // namespace flagstone::subspace

@@ -1,0 +1,142 @@
+"""Spaces, interactions, Hamiltonians by groups, bases of J: against counts, energies and a slow oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from flagstone import _core, nuclear, subspace
+from tests.nuclear.rows import RowByRow, clebsch
+
+USDB = Path(__file__).parents[1] / "data" / "usdb.snt"
+
+# Aktulga et al., Euro-Par 2012, table 1, to its digits; integers: counted by listing states and pairs of
+# groups.
+TABLE = [
+    (4, 1, 717, 15_764, 3_298, 37_406, 0.001e9),
+    (6, 2, 4_382, 157_486, 39_521, 540_283, 0.0138e9),
+    (8, 2, 19_629, 1_323_908, 263_408, 4_599_301, 0.1714e9),
+    (12, 3, 243_704, 37_663_447, 6_965_415, None, 11.21e9),
+    pytest.param(14, 3, 711_587, 169_826_273, 26_678_359, None, 67.06e9, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("nmax", "J", "used", "dimension", "columns", "tasks", "nbytes"), TABLE)
+def test_counts_of_the_paper(nmax, J, used, dimension, columns, tasks, nbytes):
+    found = nuclear.Space(3, 3, nmax).counts(J)
+    assert (found.groups_used, found.dimension, found.columns) == (used, dimension, columns)
+    assert tasks is None or found.tasks == tasks
+    assert abs(found.z_bytes - nbytes) < max(0.001 * nbytes, 0.0005e9)
+    if nmax == 14:
+        assert found.distinct_bytes == pytest.approx(4.49e9, rel=1e-3)
+        assert found.tasks == pytest.approx(7.041e8, rel=1e-4)
+
+
+@pytest.mark.parametrize("J", ["1/2", 2.25, -1, "two", None])
+def test_momenta_that_cannot_be(J):
+    with pytest.raises(fl.ShapeError, match="J is"):
+        nuclear.Space(3, 3, 2).counts(J)
+
+
+def test_counts_are_those_of_the_rows():
+    for space, J in (
+        (nuclear.Space(2, 3, 3), "3/2"),
+        (nuclear.Space(0, 2, 4), 2),
+        (nuclear.Space(2, 2, 0), 0),
+    ):
+        counted = space.counts(J)
+        two_j = round(2 * float(eval(str(J))))
+        basis = space.basis(two_j)
+        assert (counted.groups, counted.dimension) == (basis.groups, basis.dimension)
+        assert counted.columns == sum(space.columns(J, two_j))
+
+
+def _dense(space, two_m):
+    basis = space.basis(two_m)
+    h = _core.NuclearHamiltonian(basis, space.interaction.core)
+    first = np.concatenate([[0], np.cumsum(basis.rows)])
+    made, entries = np.zeros((basis.dimension,) * 2), 0
+    for i in range(basis.groups):
+        for j in h.couplings(i):
+            starts, columns, values = h.block(i, j)
+            assert len(values) <= h.most_nonzeros(i, j)
+            rows = first[i] + np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+            made[rows, first[j] + np.array(columns, int)] = values
+            made[first[j] + np.array(columns, int), rows] = values
+            entries += len(values) * (1 if i == j else 2)
+    return made, entries
+
+
+@pytest.mark.parametrize(
+    ("protons", "neutrons", "nmax", "two_m"),
+    [(2, 2, None, 0), (1, 2, 2, 1), (0, 3, 2, 3), (3, 3, 1, 2), (2, 2, 0, 0)],
+)
+def test_pairs_of_groups_are_the_rows(protons, neutrons, nmax, two_m):
+    interaction = nuclear.Interaction.read(USDB) if nmax is None else nuclear.Interaction.random(7)
+    space = nuclear.Space(protons, neutrons, nmax, interaction)
+    oracle = RowByRow(space, two_m).dense()
+    made, _ = _dense(space, two_m)
+    assert np.abs(made - oracle).max(initial=0) <= 1e-13 * max(1, np.abs(oracle).max(initial=0))
+    assert np.abs(oracle - oracle.T).max(initial=0) <= 1e-13 * max(1, np.abs(oracle).max(initial=0))
+
+
+def test_commutes_with_j_squared():
+    space = nuclear.Space(2, 2, 2, nuclear.Interaction.random(3))
+    basis = space.basis(0)
+    first = np.concatenate([[0], np.cumsum(basis.rows)])
+    h, _ = _dense(space, 0)
+    j2 = np.zeros_like(h)
+    for g in range(basis.groups):
+        up = np.zeros((basis.rows[g] * 4 + 8, basis.rows[g]))
+        for to, row, value in basis.raising(g):
+            up[to, row] += value
+        j2[first[g] : first[g + 1], first[g] : first[g + 1]] = up.T @ up
+    assert np.abs(h @ j2 - j2 @ h).max() <= 1e-11 * np.abs(h).max() * np.abs(j2).max()
+
+
+def test_clebsch_gordan():
+    for j1, j2 in ((1, 1), (5, 3), (19, 15)):
+        for J in range(abs(j1 - j2), j1 + j2 + 1, 2):
+            for m1 in range(-j1, j1 + 1, 4):
+                for m2 in range(-j2, j2 + 1, 2):
+                    assert abs(_core.clebsch_gordan(j1, m1, j2, m2, J) - clebsch(j1, m1, j2, m2, J)) < 1e-8
+
+
+@pytest.mark.parametrize(("J", "M", "dedup"), [(2, None, True), (2, None, False), (2, 0, True), (3, 1, True)])
+def test_blocks_are_states_of_j(J, M, dedup):
+    space = nuclear.Space(2, 2, 2)
+    Z = nuclear.basis_of_j(space, J, M=M, dedup=dedup, dtype="float64")
+    two_m = 2 * (J if M is None else M)
+    basis = space.basis(two_m)
+    distinct = len({p for p, z in zip(basis.patterns, Z.columns, strict=True) if z > 0})
+    assert Z.stored.max() + 1 == (distinct if dedup else (Z.columns > 0).sum())
+    m = two_m / 2
+    for g in range(basis.groups):
+        z = Z.block(g)
+        assert np.abs(z.T @ z - np.eye(z.shape[1])).max(initial=0) < 1e-13
+        up = np.zeros((4 * len(z) + 8, len(z)))
+        for to, row, value in basis.raising(g):
+            up[to, row] += value
+        off = up.T @ (up @ z) + (m * (m + 1) - J * (J + 1)) * z
+        assert np.abs(off).max(initial=0) < 1e-11
+
+
+def test_a_damaged_interaction(tmp_path):
+    text = USDB.read_text()
+    for wrong, sentence in (
+        (text[: len(text) // 2], "needed; the file is damaged"),
+        (text.replace("1 1 1 1 0 -1.8992", "1 1 1 1 9 -1.8992"), "breaks J or parity"),
+        (text.replace("1 1 1 1 2 -0.0974", "1 4 1 1 2 -0.0974"), "breaks charge"),
+        (text.replace("1 0 2 3 -1", "1 0 2 9 -1"), "not an orbit"),
+        (text.replace("1 1 2 2 0 -3.1025", "2 2 1 1 0 1.5\n1 1 2 2 0 -3.1025"), "given before"),
+    ):
+        place = tmp_path / "wrong.snt"
+        place.write_text(wrong)
+        with pytest.raises(fl.FormatError, match=sentence):
+            nuclear.Interaction.read(place)
+    with pytest.raises(fl.ShapeError, match="does not list"):
+        space = nuclear.Space(3, 3, 2, nuclear.Interaction.read(USDB))
+        subspace.project(space, nuclear.basis_of_j(space, 1))

@@ -1,0 +1,260 @@
+"""H' = ZᵀHZ against SciPy, energies that are known, and itself under every order, limit and worker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import flagstone as fl
+from flagstone import _core, nuclear, subspace
+
+DATA = Path(__file__).parents[1] / "data"
+USDB, LITHIUM = DATA / "usdb.snt", DATA / "li6_daejeon16_hw15_acm40_nmax2.snt"
+
+#: Protons, neutrons, Nmax, J, columns, pairs, energies: published, or full diagonalisations.
+ENERGIES = [
+    (USDB, 0, 2, None, 0, 3, 6, [-11.93179]),
+    (USDB, 2, 2, None, 0, 46, 270, [-40.47233]),
+    (USDB, 2, 2, None, 2, None, None, [-38.72564]),
+    (USDB, 2, 3, None, "3/2", 341, 625, [-47.23316]),
+    (USDB, 2, 4, None, 0, 216, 798, [-57.57816]),
+    (LITHIUM, 3, 3, 2, 0, None, None, [-22.68902, -8.47010, 0.73887]),
+    (LITHIUM, 3, 3, 2, 1, None, None, [-25.57766, -17.04194, -12.71218, -10.73929, -1.51607, 7.28565]),
+    (LITHIUM, 3, 3, 2, 2, None, None, [-19.98330, -18.97546, -14.35415, 2.46952, 3.29595, 8.18085]),
+    (LITHIUM, 3, 3, 2, 3, None, None, [-24.14824, -1.07853]),
+]
+
+
+def limited(mib):
+    return fl.Runtime(memory=_core.resident_bytes() + (mib << 20), workers=2)
+
+
+@pytest.mark.parametrize(("file", "protons", "neutrons", "nmax", "J", "columns", "pairs", "known"), ENERGIES)
+def test_energies_that_are_known(file, protons, neutrons, nmax, J, columns, pairs, known):
+    space = nuclear.Space(protons, neutrons, nmax, nuclear.Interaction.read(file))
+    with limited(48):
+        Z = nuclear.basis_of_j(space, J, dtype="float64")
+        H = subspace.project(space, Z)
+        assert columns in (None, H.shape[0])
+        assert pairs is None or f"{pairs} pairs" in fl.stats().note
+        found = H.eigvalsh(len(known))
+    # files and tables are rounded: 1e-5 is their last digit
+    assert np.abs(found - known).max() < 1.1e-5
+
+
+def test_magnesium_through_the_operator():
+    """24Mg, 28,503 rows: H' is dense in 1,161 columns, and eigsh finds the same on the operator."""
+    space = nuclear.Space(4, 4, None, nuclear.Interaction.read(USDB))
+    H = subspace.project(space, nuclear.basis_of_j(space, 0, dtype="float64"))
+    assert "2124 pairs" in fl.stats().note
+    assert H.shape == (1161, 1161)
+    found = H.eigvalsh(2)
+    assert np.abs(found - [-87.10445, -79.76617]).max() < 1.1e-5
+    w = fl.linalg.eigsh(H, 2, which="SA", tol=1e-9, return_eigenvectors=False)
+    assert np.abs(np.sort(w) - found).max() < 1e-6
+
+
+def _random_parts(seed=0, groups=9):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(1, 40, groups)
+    rows[3] = 1
+    blocks = []
+    for number, d in enumerate(rows):
+        z = [0, d, max(d // 2, 1)][number % 3]
+        blocks.append((int(d), np.linalg.qr(rng.normal(size=(d, d)))[0][:, :z] if z else None))
+    n = int(rows.sum())
+    half = sp.random(n, n, 0.05, random_state=rng)
+    return (half + half.T).tocsr(), blocks
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_against_scipy(tmp_path, dtype):
+    H, blocks = _random_parts()
+    Z = subspace.basis(blocks, dtype=dtype, out=tmp_path / "z.zarr")
+    made = subspace.project(H, Z, out=tmp_path / "h.zarr")
+    z = Z.to_scipy().astype(float)
+    expected = (z.T @ (H @ z)).toarray()
+    bound = 60 * np.finfo(dtype).eps * np.abs(H).sum(axis=1).max()
+    again = subspace.open(tmp_path / "h.zarr")
+    dense = again.to_dense()
+    assert np.abs(dense - expected).max() < bound
+    assert (dense == dense.T).all()
+    assert (again.to_scipy() != sp.csr_matrix(dense)).nnz == 0
+    x = np.random.default_rng(1).normal(size=(made.shape[0], 3))
+    assert np.abs(again @ x - dense @ x).max() < 1e-12 * np.abs(dense).sum(axis=1).max() * np.abs(x).max()
+    assert np.abs(again @ x[:, 0] - dense @ x[:, 0]).max() < 1e-12 * np.abs(dense).sum() * np.abs(x).max()
+
+
+def test_blocks_of_a_function():
+    H, blocks = _random_parts(3)
+    Z = subspace.basis(blocks)
+    first = np.concatenate([[0], np.cumsum(Z.rows)])
+    whole = H.tolil()
+
+    def block(i, j):
+        made = whole[first[i] : first[i + 1], first[j] : first[j + 1]]
+        return made if made.nnz else None
+
+    given = subspace.Blocks(block, Z.rows, [range(i + 1) for i in range(len(Z.rows))])
+    assert np.abs(subspace.project(given, Z).to_dense() - subspace.project(H, Z).to_dense()).max() < 1e-12
+    wrong = subspace.Blocks(lambda i, j: np.zeros((1, 1)), Z.rows, [[i] for i in range(len(Z.rows))])
+    with pytest.raises(fl.ShapeError, match="the function made block"):
+        subspace.project(wrong, Z)
+
+
+def _values(H):
+    return np.asarray(H.values).tobytes()
+
+
+@pytest.fixture(scope="module")
+def lithium():
+    space = nuclear.Space(3, 3, 4, nuclear.Interaction.random(1))
+    return space, nuclear.basis_of_j(space, 1), nuclear.basis_of_j(space, 1, dedup=False)
+
+
+def test_same_bits(lithium):
+    space, Z, whole = lithium
+    bits = _values(subspace.project(space, Z))
+    assert bits == _values(subspace.project(space, whole))
+    assert bits == _values(subspace.project(space, whole, order="columns"))
+    assert bits == _values(subspace.project(space, whole, panel="512KiB"))
+    least = subspace.project.plan(space, whole).least_memory
+    for memory, workers in ((least, 1), (2 * least, 2)):
+        with fl.Runtime(memory=memory, workers=workers):
+            assert bits == _values(subspace.project(space, whole))
+            assert fl.stats().peak_memory <= memory
+
+
+def test_plan_is_what_happens(lithium):
+    space, _, whole = lithium
+    with limited(64):
+        plan = subspace.project.plan(space, whole)
+        subspace.project(space, whole)
+        done = fl.stats()
+    assert (done.bytes_written, done.bytes_read) == (plan.bytes_written, plan.bytes_read)
+    with pytest.raises(fl.BudgetError, match="project"), fl.Runtime(memory=_core.resident_bytes() // 2):
+        subspace.project(space, whole)
+
+
+def test_spectrum_is_that_of_h(lithium):
+    """M = J and M < J agree, with as many values as there are states."""
+    space = nuclear.Space(2, 2, 2, nuclear.Interaction.random(5))
+    found = [
+        subspace.project(space, nuclear.basis_of_j(space, 2, M=M, dtype="float64")).eigvalsh(10**6)
+        for M in (2, 1, 0)
+    ]
+    for other in found[1:]:
+        assert other.shape == found[0].shape
+        assert np.abs(other - found[0]).max() < 1e-10 * np.abs(found[0]).max()
+
+
+@pytest.mark.parametrize(
+    ("protons", "neutrons", "nmax", "J"), [(0, 2, 2, 40), (1, 0, 0, "1/2"), (2, 2, 0, 0)]
+)
+def test_small_and_empty(protons, neutrons, nmax, J):
+    space = nuclear.Space(protons, neutrons, nmax, nuclear.Interaction.random(1))
+    H = subspace.project(space, nuclear.basis_of_j(space, J, dtype="float64"))
+    assert H.shape[0] == space.counts(J).columns == len(H.eigvalsh(5))
+    assert H.to_dense().shape == H.shape
+
+
+KILLED = """
+import os, sys
+import flagstone as fl
+from flagstone import nuclear, subspace
+from flagstone._resume import record
+record.saved = lambda number: number >= int(sys.argv[2]) and os.kill(os.getpid(), 9)
+space = nuclear.Space(3, 3, 4, nuclear.Interaction.random(1))
+with fl.Runtime(workers=1):
+    Z = subspace.open(sys.argv[1] + "/z.zarr")
+    subspace.project(space, Z, out=sys.argv[1] + "/h.zarr", panel="512KiB")
+    print(fl.stats().what)
+"""
+
+
+def test_killed_and_gone_on(tmp_path, lithium, monkeypatch):
+    space, _, _ = lithium
+    monkeypatch.setenv("FLAGSTONE_CHECKPOINT_SECONDS", "0")
+    nuclear.basis_of_j(space, 1, dedup=False, out=tmp_path / "z.zarr")
+
+    def run(number):
+        return subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path), str(number)], capture_output=True, text=True
+        )
+
+    assert run(1).returncode == -signal.SIGKILL
+    assert not (tmp_path / "h.zarr").exists()
+    done = run(10**6)
+    assert done.returncode == 0, done.stderr
+    assert "resumed" in done.stdout
+    assert _values(subspace.open(tmp_path / "h.zarr")) == _values(subspace.project(space, lithium[1]))
+
+
+def test_what_does_not_fit(tmp_path, lithium):
+    space, Z, _ = lithium
+    H, blocks = _random_parts()
+    mine = subspace.basis(blocks)
+    for call, error, sentence in (
+        (lambda: subspace.project(H[:5, :5], mine), fl.ShapeError, "as many are needed"),
+        (lambda: subspace.project(space, mine), fl.ShapeError, "Z was made for"),
+        (lambda: subspace.project(space, Z.values), fl.ShapeError, "a BlockBasis"),
+        (lambda: subspace.project(space, Z, order="rows"), fl.ShapeError, "order is"),
+        (lambda: subspace.basis([(3, np.ones((3, 2)))]), fl.NumericalError, "not orthonormal"),
+        (lambda: subspace.basis([(3, np.ones((2, 2)))]), fl.ShapeError, "block 0"),
+        (lambda: subspace.open(tmp_path), fl.FormatError, "neither a block basis"),
+        (lambda: subspace.open(tmp_path / "none"), FileNotFoundError, "does not exist"),
+    ):
+        with pytest.raises(error, match=sentence):
+            call()
+
+
+def test_zarr_reads_it(tmp_path):
+    """The index is enough for a reader that knows Zarr alone."""
+    zarr = pytest.importorskip("zarr")
+    H, blocks = _random_parts(2)
+    made = subspace.project(H, subspace.basis(blocks), out=tmp_path / "h.zarr")
+    group = zarr.open_group(tmp_path / "h.zarr", mode="r")
+    columns, values = group["columns"][:], group["values"][:]
+    first = np.concatenate([[0], np.cumsum(columns)])
+    dense = np.zeros(made.shape)
+    for _, _, start, _, block, count in group["runs"][:]:
+        at = start
+        for i, j in group["blocks"][block : block + count]:
+            size = columns[i] * columns[j]
+            part = values[at : at + size].reshape(columns[i], columns[j])
+            dense[first[i] : first[i + 1], first[j] : first[j + 1]] = part
+            dense[first[j] : first[j + 1], first[i] : first[i + 1]] = part.T
+            at += size
+    assert (dense == made.to_dense()).all()
+
+
+def test_command(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "flagstone",
+        "project",
+        "--nmax",
+        "2",
+        "-J",
+        "1",
+        "--interaction",
+        str(LITHIUM),
+    ]
+    told = json.loads(
+        subprocess.run(
+            [*command, "--energies", "2", "--float64", "-o", str(tmp_path / "h.zarr"), "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    )
+    assert np.abs(np.array(told["energies"]) - [-25.57766, -17.04194]).max() < 1.1e-5
+    assert subspace.open(tmp_path / "h.zarr").shape == (213, 213)
