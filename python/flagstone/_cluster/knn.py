@@ -42,12 +42,11 @@ class Knn(Routine[KnnResult]):
         shape, rows = (q.shape[0], self.k), _core.query_rows(q.core, q.transposed)
         dims = ["row", "neighbour"]
         parts = [
-            Part("distances", shape, (rows, self.k), dims),
-            Part("indices", shape, (rows, self.k), dims, "int64"),
+            Part("distances", shape, (rows, self.k), dims, kept=True),
+            Part("indices", shape, (rows, self.k), dims, "int64", kept=True),
         ]
         about = {"routine": "knn", "metric": metric, "version": _core.__version__}
         self.place = PartsPlace(call, out, parts, np.dtype(np.float64), {"flagstone": about})
-        self.place.kept = True
         self.input.noted = not self.place.nameless and _core.worth_a_record(seconds_of(*self.effort()))
         super().__init__(call, [self.place])
         call.on(*q.paths, *x.paths)

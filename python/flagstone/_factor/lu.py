@@ -130,11 +130,10 @@ class _Lu(Routine[LuResult]):
         self.p_indices = p_indices
         n, self.dtype = self.a.shape[0], self.a.dtype
         tile = (_core.lu_tile(n), _core.lu_tile(n))
-        parts = [Part(name, (n, n), tile, [f"{name}_0", f"{name}_1"]) for name in "lu"]
-        parts.append(Part("p", (n,), (max(n, 1),), ["p_0"], "int64"))
+        parts = [Part(name, (n, n), tile, [f"{name}_0", f"{name}_1"], kept=True) for name in "lu"]
+        parts.append(Part("p", (n,), (max(n, 1),), ["p_0"], "int64", kept=True))
         about = {"flagstone": {"routine": "lu", "lu": {"p_indices": bool(p_indices)}}}
         self.place = PartsPlace(call, out, parts, self.dtype, about)
-        self.place.kept = True
         self.pivots = Place(call, (n,), np.dtype(np.int64), IN_MEMORY, None)
         super().__init__(call, [self.place, self.pivots])
         call.on(*self.a.paths)

@@ -46,12 +46,7 @@ class Part:
 
 
 class PartsPlace(PathPlace):
-    """Where the parts go: `planned()` and `open()` return the core's arrays, `close()` those of users.
-
-    Where `kept` is set a call that goes on finds what a killed one had written of the parts.
-    """
-
-    kept = False
+    """Where the parts go: `planned()` and `open()` return the core's arrays, `close()` those of users."""
 
     def __init__(
         self, call: Call, out: Any, parts: Sequence[Part], dtype: np.dtype[Any], about: dict[str, Any]
@@ -92,45 +87,27 @@ class PartsPlace(PathPlace):
             self.path = self.scratch.path
         in_group(self.call.who, self.path)
         self.directory = super().open(stack)
-        self.cores = self._left() or self._made()
+        kept = {part.name for part in self.parts if part.kept} if self.record.resumed else set()
+        try:
+            self.cores = self._made(kept)
+        except Error as error:
+            if not kept:
+                raise
+            self.record.begin_again(self.path, error)  # what was left is damaged
+            self._output = None
+            self._output = self.record.output(self.path, self.overwrite, self.nbytes)
+            self.directory = self._output.directory
+            self.cores = self._made(set())
         if self.record.text:
             sync_tree(self.directory)
         return self.cores
 
-    def _left(self) -> list[_core.Array]:
-        """Return what a killed call had built, where it is to be gone on with."""
-        if not self.record.resumed:
-            return []
-        if self.kept:
-            try:
-                cores = [_core.open_zarr(f"{self.directory}/{part.name}", True) for part in self.parts]
-                for core in cores:
-                    core.adopt()
-            except Error as error:
-                self.record.begin_again(self.path, error)
-                self._output = None
-                self._output = self.record.output(self.path, self.overwrite, self.nbytes)
-                self.directory = self._output.directory
-                return []
-            return cores
-        for name in os.listdir(self.directory):  # what is kept lies beside the checkpoint: these start again
-            shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
-        return []
-
-    def _made(self) -> list[_core.Array]:
-        _core.write_group(self.directory, json.dumps(self.about))
-        return [
-            _core.create_zarr(
-                f"{self.directory}/{part.name}", list(part.shape), part.dtype or self.dtype.name,
-                list(part.chunks), dimension_names=list(part.dims),
-            )
-            for part in self.parts
-        ]  # fmt: skip
-        kept = {part.name for part in self.parts if part.kept} if self.record.resumed else set()
-        if self.record.resumed:  # what is kept lies beside the checkpoint: others start again
+    def _made(self, kept: set[str]) -> list[_core.Array]:
+        if self.record.resumed:  # others start again: what is kept of them lies beside the checkpoint
             for name in set(os.listdir(self.directory)) - kept:
                 shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
-        self.cores = [self._core_of(part, part.name in kept) for part in self.parts]
+        _core.write_group(self.directory, json.dumps(self.about))
+        return [self._core_of(part, part.name in kept) for part in self.parts]
 
     def _core_of(self, part: Part, kept: bool) -> _core.Array:
         place = f"{self.directory}/{part.name}"

@@ -12,7 +12,6 @@ from . import (  # noqa: F401
     projections,
     sparse,
     storage,
-    tasks,
 )
 from .entry import ENTRIES, Entry
 
