@@ -192,6 +192,7 @@ STORES: dict[str, Callable[[str], object]] = {
     "CSV, packed": lambda path: fl.convert(fl.from_numpy(DENSE), path),
     "MatrixMarket": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "MatrixMarket, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
+    "Extreme Classification": lambda path: _labelled(path),
     "SVMlight": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
     "SVMlight, packed": lambda path: fl.convert(fl.from_blocks([SPARSE]), path),
 }
@@ -200,8 +201,18 @@ SUFFIXES = {
     "npy": ".npy", "npy, dates": ".npy", "npz": ".npz", "npz, dense": ".npz", "HDF5": ".h5",
     "HDF5, AnnData": ".h5ad",
     "Parquet": ".parquet", "Arrow": ".arrow", "MatrixMarket": ".mtx", "MatrixMarket, packed": ".mtx.gz",
-    "CSV": ".csv", "CSV, packed": ".csv.gz", "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
+    "CSV": ".csv", "CSV, packed": ".csv.gz", "Extreme Classification": ".xc",
+    "SVMlight": ".svm", "SVMlight, packed": ".svm.gz",
 }  # fmt: skip
+
+
+def _labelled(path: str) -> None:
+    rows = sp.csr_matrix(SPARSE)
+    with open(path, "w") as file:
+        print(*rows.shape, 3, file=file)
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            print(i % 3, *(f"{c}:{v:g}" for c, v in zip(row.indices, row.data, strict=True)), file=file)
 
 
 def missing_formats() -> set[str]:
