@@ -201,7 +201,8 @@ def kmeans(
         At most so many.
     tol : float
         Centers stay where the sum of their squared moves is at most `tol` times the mean variance of the
-        columns; 0: where they move by no more than sums round.
+        columns; 0: where they move by no more than sums round. Mini-batches also end where an iteration lowers
+        the inertia, as they meet it, by less than `tol` of itself (not with 0).
     weights : Array or ndarray, m, optional
         Of points, 0 or more: in sums, counts, inertia and draws.
     metric : {"euclidean", "cosine"}
@@ -209,8 +210,8 @@ def kmeans(
     method : {"lloyd", "minibatch"}
         "minibatch": centers move after each batch of stored panels (some 8 MiB each, at most four, an eighth
         of X), by the share that it has among all points they have met (Sculley 2010); batches come in an
-        order that is drawn anew in each iteration, which is one read of X. Few reads bring it near what
-        Lloyd's iterations find; another result.
+        order that is drawn anew in each iteration, which is one read of X. Another result than Lloyd's, near
+        it after a read or two.
     labels : bool
         Return labels too, and inertia and counts of the centers that are returned: one more pass. False:
         inertia and counts are those of the last update.

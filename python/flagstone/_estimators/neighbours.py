@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._array.array import Array
 from .._cluster.knn import knn
 from .._cluster.radius import radius_neighbors
 from .._runtime.call import Call
+from .._runtime.routine import least_of
 from .._sparse.array import SparseArray
-from .._sparse.builder import from_blocks
+from .._sparse.builder import from_blocks, writer_bytes
 from .._sparse.row_blocks import row_blocks
 from .base import Estimator
 from .validation import feature_names, points, same_features
 
 __all__ = ["NearestNeighbors"]
 
-_ENTRIES = 1 << 18  # of a graph that are handled at a time
+_ENTRIES = 1 << 17  # of a graph that are handled at a time
+_WRITING = 64 * _ENTRIES + (4 << 20)  # bytes: these on their way to the writer, and a first block
 
 
 class NearestNeighbors(Estimator):
@@ -98,8 +101,11 @@ class NearestNeighbors(Estimator):
         distances, indices = (_like(given, part) for part in found)
         return (distances, indices) if return_distance else indices
 
-    def _nearest(self, X: Any, n_neighbors: int | None) -> tuple[Any, Any]:
-        """Return the queries as they were looked at, and what knn found."""
+    def _nearest(self, X: Any, n_neighbors: int | None, graph: str = "") -> tuple[Any, Any]:
+        """Return the queries as they were looked at, and what knn found.
+
+        `graph`: who will write it as a matrix; a limit that cannot hold both is refused once.
+        """
         self._fitted()
         who = type(self).__name__
         k = self.n_neighbors if n_neighbors is None else n_neighbors
@@ -112,10 +118,14 @@ class NearestNeighbors(Estimator):
                 f"{most}; give a number from 1 to that."
             )
         given = self._queries(X)
+        choose = None if X is None else self._points
+        options: dict[str, Any] = {"metric": self.metric, "exclude_self": X is None}
         with self._runtime():
-            if X is None:
-                return given, knn(given, None, int(k), metric=self.metric, exclude_self=True)
-            return given, knn(given, self._points, int(k), metric=self.metric)
+            if graph:
+                call = Call(graph)
+                written = _core.resident_bytes() + writer_bytes(most, np.dtype(np.float64)) + _WRITING
+                call.check_least(max(least_of(knn, given, choose, int(k), **options), written))
+            return given, knn(given, choose, int(k), **options)
 
     def _queries(self, X: Any) -> Any:
         if X is None:
@@ -150,7 +160,7 @@ class NearestNeighbors(Estimator):
         """
         who = type(self).__name__
         _check_mode(who, mode)
-        given, found = self._nearest(X, n_neighbors)
+        given, found = self._nearest(X, n_neighbors, "kneighbors_graph")
         with self._runtime():
             graph = from_blocks(_rows_of(found, self.n_samples_fit_, mode), dtype=np.float64)
         return graph.to_scipy() if isinstance(given, np.ndarray) else graph

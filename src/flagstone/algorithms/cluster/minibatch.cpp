@@ -31,6 +31,7 @@ class Batches {
 
   void pass(Progress& progress) {
     const std::vector<Index> order = drawn(progress.iteration);
+    last_ = progress.iteration > 0 ? progress.inertia : -1;
     const Index panels = points_.panels,
                 each = options_.whole ? panels : std::clamp<Index>(panels / enough_batches, 1, most_panels);
     if (!graph_.planning()) {
@@ -105,7 +106,8 @@ class Batches {
     }
   }
 
-  /// Whether the centres stayed during the pass: Σ ‖Δc‖² against tol times the mean variance of the columns.
+  /// Whether the centres stayed during the pass, Σ ‖Δc‖² against tol times the mean variance of the columns, or the
+  /// inertia, as the batches met it, fell by less than tol of itself.
   void finish(Progress& progress) {
     const double all = std::accumulate(progress.weights.begin(), progress.weights.end(), 0.0);
     if (!(all > 0)) throw NumericalError("kmeans: all weights are zero; a positive one is needed.");
@@ -115,7 +117,9 @@ class Batches {
       progress.least_move = options_.lloyd.tol * std::max(0.0, squares_ / all - mean) / static_cast<double>(d_);
     const double *centres = numbers(centres_.exact()), *before = numbers(before_);
     for (Index i = 0; i < k_ * d_; ++i) change += (centres[i] - before[i]) * (centres[i] - before[i]);
-    progress.converged = change <= progress.least_move;
+    const double gain = last_ - progress.inertia;  // batches pull centres about long after it has become nothing
+    progress.converged =
+        change <= progress.least_move || (options_.lloyd.tol > 0 && last_ > 0 && gain < options_.lloyd.tol * last_);
   }
 
   Graph& graph_;
@@ -126,6 +130,7 @@ class Batches {
   Array met_, totals_, sums_, before_;
   std::vector<double> mean_;  // sums of the columns in this pass
   double squares_ = 0;
+  double last_ = -1;  // inertia of the pass before
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace flagstone::cluster {
 
 struct MinibatchOptions {
-  LloydOptions lloyd;      // iterations are passes over all batches; tol is of the moves of one pass
+  LloydOptions lloyd;      // iterations are passes over all batches; tol is of moves or gain of one
   std::uint64_t seed = 0;  // of the order of the batches, anew in each pass
   bool whole = false;      // all points are one batch
 };
