@@ -87,7 +87,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._lazy.structure import hermitian, symmetric, triangular
     from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
-    from ._linalg.products import matrix_transpose, tensordot, vecdot
+    from ._linalg.products import dot, matrix_transpose, tensordot, vecdot
     from ._maintenance.check import CheckReport, RepairReport, check, repair
     from ._maintenance.pack import Packed, pack
     from ._output.create import create, from_numpy
@@ -127,8 +127,8 @@ __all__ = [
     "SparseArray", "Stats", "StencilResult", "StorageError", "TopicsResult", "__array_api_version__",
     "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate", "check", "chunk_shape",
     "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum",
-    "dask_chunks", "delete", "diff", "digitize", "empty", "empty_like", "epochs", "expand_dims", "eye",
-    "features", "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full",
+    "dask_chunks", "delete", "diff", "digitize", "dot", "empty", "empty_like", "epochs", "expand_dims",
+    "eye", "features", "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full",
     "full_like", "graph", "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram",
     "isin", "kernel_matrix", "kmeans", "knn", "label_metrics", "laplacian", "linspace", "lsa",
     "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median", "meshgrid", "nonzero", "ones",
@@ -218,7 +218,7 @@ def _load_matrices() -> dict[str, object]:
     from ._edges.edges import open_edges
     from ._linalg.covariance import corrcoef, cov
     from ._linalg.matmul import matmul
-    from ._linalg.products import matrix_transpose, tensordot, vecdot
+    from ._linalg.products import dot, matrix_transpose, tensordot, vecdot
     from ._sparse.array import SparseArray
     from ._sparse.builder import from_blocks
     from ._sparse_algebra.sddmm import sddmm

@@ -6,11 +6,12 @@ from ._factor.lu import LuFactor, LuResult, lu, lu_factor, lu_solve
 from ._factor.qr import QrResult, lq, open_factor, qr
 from ._factor.reflectors import QrFactor, apply_q
 from ._linalg.matmul import matmul
-from ._linalg.norms import matrix_norm, vector_norm
+from ._linalg.norms import vector_norm
 from ._linalg.products import diagonal, matrix_transpose, outer, tensordot, trace, vecdot
 from ._linalg.rank_k import rank_2k_update, rank_k_update
 from ._solve.condition import cond
 from ._solve.inverse import Slogdet, det, inv, inv_diagonal, slogdet
+from ._solve.matrix_norm import matrix_norm
 from ._solve.solve import cho_solve, solve, solve_triangular
 from ._spectral.eigsh import eigsh
 from ._spectral.lobpcg import lobpcg

@@ -221,6 +221,28 @@ def test_inverses(tmp_path, rng, dtype, assume_a):
     assert norm1(np.eye(520) - inverse @ a) / (520 * norm1(a) * norm1(inverse)) <= 50 * eps(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+def test_inverses_of_triangles(tmp_path, rng, dtype, uplo):
+    """What `triangular` made is known to be a triangle: substitution, and of a lower one a third of it."""
+    n = 620
+    a = definite(rng, n, dtype, condition=100)
+    for unit in (False, True):
+        t = fl.triangular(stored(a, "npy", tmp_path / f"a{unit}"), uplo, unit_diagonal=unit)
+        seen = np.asarray(t)
+        made = linalg.inv(t, out=tmp_path / "inverse.zarr")
+        assert fl.stats().flops < (1 if uplo == "lower" else 1.6) * n**3 * (4 if dtype[0] == "c" else 1)
+        assert fl.stats().method == "substitution"
+        inverse = np.asarray(made)
+        assert np.array_equal(inverse, np.tril(inverse) if uplo == "lower" else np.triu(inverse))
+        assert norm1(np.eye(n) - inverse @ seen) / (n * norm1(seen) * norm1(inverse)) <= 50 * eps(dtype)
+        said = linalg.inv(a if not unit else seen, assume_a=f"{uplo} triangular")
+        assert np.array_equal(np.asarray(said), inverse)
+        b = seen @ np.ones((n, 2), dtype)
+        x = linalg.solve(t, b)
+        assert np.array_equal(x, linalg.solve(seen, b, assume_a=f"{uplo} triangular"))
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

@@ -200,3 +200,36 @@ def test_plan_counts_one_read(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert math.isfinite(float(matrix_norm(X, ord=1, memory="1GiB")))
+
+
+@pytest.mark.parametrize("kind", ["zarr", "turned"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_norms_are_largest_singular_values(tmp_path, kind, dtype):
+    for shape in ((1, 1), (401, 133)):
+        _is_two_norm(tmp_path, kind, dtype, shape)
+
+
+def _is_two_norm(tmp_path, kind, dtype, shape):
+    x = random(shape, dtype)
+    wanted = np.linalg.norm(x.astype("c16" if np.dtype(dtype).kind == "c" else "f8"), 2)
+    found = matrix_norm(stored(x, kind, tmp_path), ord=2)
+    assert found.dtype == x.real.dtype
+    assert abs(float(found) - wanted) <= max(1e-8, 10 * np.sqrt(min(shape)) * bound(x)) * wanted
+
+
+def test_two_norms_where_they_go_and_what_they_refuse(tmp_path):
+    x = random((400, 90), "float64")
+    plan = matrix_norm.plan(x, ord=2, memory="1GiB")
+    assert plan.passes > 1
+    place = np.zeros((1, 1))
+    assert matrix_norm(x, ord=2, keepdims=True, out=place) is place
+    assert place[0, 0] == matrix_norm(fl.from_numpy(x), ord=2)  # the same bits from anywhere
+    for values, wanted in ((np.zeros((0, 5)), 0.0), (np.zeros((30, 20)), 0.0), (np.eye(30), 1.0)):
+        assert matrix_norm(values, ord=2) == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(fl.ShapeError, match="one matrix"):
+        matrix_norm(np.ones((2, 3, 4)), ord=2)
+    with pytest.raises(fl.ShapeError, match="they must agree"):
+        matrix_norm(x, ord=2, out=np.zeros(3))
+    x[3, 4] = np.nan
+    with pytest.raises(fl.NumericalError):
+        matrix_norm(x, ord=2)

@@ -87,6 +87,20 @@ def test_vectors(tmp_path, dtype):
         fl.linalg.outer(np.ones((3, 3)), Y)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [((4,), (4,)), ((3, 4), (4,)), ((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), ()), ((), (4,))],
+)
+def test_dot_is_numpys(tmp_path, one, other):
+    a, b = values(4, one, "complex128", tame=True), values(5, other, "complex128", tame=True)
+    for kind in ("zarr", "memory"):
+        found = fl.dot(ours(a, kind, tmp_path) if one else a[()], b)
+        close(found, np.dot(a, b), "complex128")
+    close(fl.dot(a, ours(b, "memory", tmp_path) if other else b[()]), np.dot(a, b), "complex128")
+    with pytest.raises(fl.ShapeError, match="dot: b is a stack"):
+        fl.dot(np.ones((3, 4)), fl.asarray(np.ones((2, 4, 3))))
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     ("one", "other", "axes"),

@@ -9,13 +9,14 @@ import click
 
 from .._linalg.covariance import corrcoef
 from .._linalg.covariance import cov as run_cov
-from .._linalg.norms import matrix_norm, vector_norm
+from .._linalg.norms import vector_norm
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
+from .._solve.matrix_norm import matrix_norm
 from .options import bar, command_runtime, common_options, open_operand, print_json
 from .routines import check_new, dense_operand
 
-_ORDERS = {"fro": "fro", "1": 1, "-1": -1, "inf": math.inf, "-inf": -math.inf, "max": "max"}
+_ORDERS = {"fro": "fro", "1": 1, "-1": -1, "2": 2, "inf": math.inf, "-inf": -math.inf, "max": "max"}
 
 
 @click.command()
@@ -30,7 +31,7 @@ def norm(
     x: str, order: str, key: str | None, memory: int | None, scratch_directory: str | None, only_plan: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Print a norm of X, a matrix or a vector, in one read."""
+    """Print a norm of X, a matrix or a vector, in one read; of 2 in several."""
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         array = dense_operand(
             open_operand(x, key, as_json), x, "norm", "fl.open(X).power(2).sum() has its squares"

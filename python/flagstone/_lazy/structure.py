@@ -17,10 +17,11 @@ from .mapped import core_of, member
 
 __all__ = [
     "hermitian", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangle_of",
-    "triangular",
+    "triangular", "triangular_side",
 ]  # fmt: skip
 
 _TRIANGLE = "triangle"  #: among our attributes, and of what is kept beside a handle
+_SEEN = "seen"  #: beside a handle: what `symmetric`, `hermitian`, `triangular` made it
 _TOLD = [[kind, uplo] for kind in ("symmetric", "hermitian") for uplo in ("lower", "upper")]
 
 
@@ -101,6 +102,12 @@ def triangle_of(stored: Any) -> list[str] | None:
     return told
 
 
+def triangular_side(given: Any) -> str | None:
+    """Return "lower" or "upper" of what `triangular` made, None of anything else."""
+    kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
+    return uplo if kind == "triangular" else None
+
+
 def seen_whole(stored: Any) -> Any:
     """Return the matrix of which one triangle is stored; what is stored whole as it is."""
     told = triangle_of(stored)
@@ -122,7 +129,9 @@ def _structured(kind: str, given: Any, uplo: str, unit_diagonal: bool) -> Array:
         kept = identity(one) if isinstance(one, Array) else told_values(one)
         return [kind, kept, uplo, unit_diagonal]
 
-    return lazy_array(core, Lazy(f"the {uplo} triangle of a matrix, {kind}", (one,), "structured", told))
+    made = lazy_array(core, Lazy(f"the {uplo} triangle of a matrix, {kind}", (one,), "structured", told))
+    derived(made)[_SEEN] = [kind, uplo]
+    return made
 
 
 @opener("structured")

@@ -10,7 +10,7 @@ from .._expression.reductions import Reduced
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, least_of, routine
 
-__all__ = ["matrix_norm", "vector_norm"]
+__all__ = ["matrix_norm", "prepared", "vector_norm"]
 
 
 class _Pending:
@@ -78,45 +78,15 @@ def vector_norm(
     return _Pending(norms.vector_norm(x, axis, keepdims, ord), out, memory)
 
 
+def prepared(x: Any, keepdims: bool, ord: float | str, out: Any, memory: Any) -> Prepared[Any]:
+    """Return the checked arguments of norms of matrices."""
+    return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)
+
+
 @routine
 def matrix_norm(
     x: Any, /, *, keepdims: bool = False, ord: float | str = "fro", out: Any = None,
     memory: int | str | None = None,
 ) -> Prepared[Any]:  # fmt: skip
-    """Return the norms of the matrices in the last two dimensions.
-
-    Parameters
-    ----------
-    x : Array or Expression
-        With two dimensions or more.
-    keepdims : bool
-        Leave the last two dimensions in place with extent 1.
-    ord : {"fro", "max", 1, -1, inf, -inf}
-        "fro": the square root of the sum of squares, which neither overflow nor underflow. "max": the largest
-        absolute value. 1 and ``fl.inf``: the largest sum of absolute values of a column, of a row; -1 and
-        ``-fl.inf``: the least.
-    out : path, Array or ndarray, optional
-        Where the norms go; computed now.
-    memory : int or str, optional
-        Most resident memory of the whole process; computed now.
-
-    Returns
-    -------
-    Reduced
-        Pending until needed: ``fl.compute(...)`` takes several of one array in one pass. With `out` or
-        `memory` the number, the ndarray or `out`.
-
-    Raises
-    ------
-    ShapeError
-        x has one dimension; `ord` is none of these.
-    BudgetError
-        The limit is too small; names the least that works.
-
-    Notes
-    -----
-    Reads x once; 2 flops an element. Sums of float64 are compensated, sums of float32 are in float64. NaN
-    gives NaN, as LAPACK 3.12's ``lange``. 1 and inf hold 16 bytes for each column or row of a tile. The
-    matrix without elements has norm 0.
-    """
-    return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)
+    """Return the norms that one read gives: `flagstone.linalg.matrix_norm` without ord 2."""
+    return prepared(x, keepdims, ord, out, memory)

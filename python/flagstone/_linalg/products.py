@@ -18,7 +18,7 @@ from .._expression.reductions import Reduced
 from .._lazy.places import expand_dims
 from .._output.create import from_numpy
 
-__all__ = ["diagonal", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
+__all__ = ["diagonal", "dot", "matrix_transpose", "outer", "tensordot", "trace", "vecdot"]
 
 _BOX = 1024  # elements of a diagonal that one box holds, where chunks do not say
 
@@ -52,6 +52,29 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Reduced:
         )
     product = from_ufunc(np.multiply, (from_ufunc(np.conj, (a,)), b))
     return Reduced(product, "sum", axis, False, dtype=product.dtype)
+
+
+def dot(a: Any, b: Any, /) -> Any:
+    """Return what ``np.dot`` does of numbers, vectors and matrices, without loading a matrix.
+
+    Parameters
+    ----------
+    a, b : Array, Expression or ndarray
+        Of at most two dimensions; `a` may be a stack.
+
+    Returns
+    -------
+    Array, Expression or number
+        Of two vectors the sum of products, nothing conjugated; with a number the products, lazily; else
+        ``a @ b``.
+
+    Notes
+    -----
+    The bytes and flops of `matmul`.
+    """
+    first = a if isinstance(a, Elementwise) or isinstance(b, Elementwise) else from_numpy(np.asarray(a))
+    seen: Any = first if isinstance(first, Elementwise) else b
+    return dispatch().numpy_function(seen, np.dot, (first, b), {})
 
 
 def outer(x1: Any, x2: Any, /) -> Expression:

@@ -15,6 +15,7 @@ from .._errors.classes import ShapeError
 from .._factor.cholesky import cholesky_call
 from .._factor.lu import LuFactor, lu_call
 from .._lazy.creation import eye
+from .._lazy.structure import triangular_side
 from .._linalg.operands import dimensions
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
@@ -22,7 +23,7 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, Prepared, Routine, routine
 from .._runtime.runtime import current, remember, stats
-from .systems import Solve, matrix, solver, triangle
+from .systems import Solve, kind_of, matrix, solver, triangle
 
 __all__ = ["Slogdet", "det", "inv", "inv_diagonal", "slogdet"]
 
@@ -186,7 +187,7 @@ def inv(
     a : Array, Expression or ndarray, n x n
         float32, float64, complex64 or complex128; on disk, in memory, or computed where it is loaded.
     assume_a : str
-        What is known of `a`, as in `solve`.
+        What is known of `a`, as in `solve`. Of what `flagstone.triangular` made it is known.
     out : path, Array or ndarray, optional
         Where the inverse goes, as in `cholesky`. Default: scratch.
     memory : int or str, optional
@@ -210,19 +211,36 @@ def inv(
     Notes
     -----
     `solve` with the identity, which is nowhere stored: 8 n³/3 flops, with "pos" 7 n³/3 (complex: four times
-    as many). Where A⁻¹ B is wanted, `solve` takes less and is more accurate.
+    as many); of an upper triangle n³, of a lower one n³/3, where chunks above the diagonal are absent.
+    Where A⁻¹ B is wanted, `solve` takes less and is more accurate.
     """
     given = a if hasattr(a, "dtype") else np.asarray(a)
     if dimensions(given) != 2:
         raise ShapeError(f"inv: the matrix has {dimensions(given)} dimensions; 2 are needed.")
     dtype = np.result_type(given.dtype, np.float32 if given.dtype.kind in "fc" else np.float64)
-    return solver(Call("inv", memory), given, eye(given.shape[0], dtype=dtype), assume_a, out)
+    call, identity = Call("inv", memory), eye(given.shape[0], dtype=dtype)
+    side = triangular_side(given) if kind_of(call, assume_a) == "gen" else kind_of(call, assume_a)
+    if side == "lower":
+        return _LowerInverse(call, given, identity, out)
+    return solver(call, given, identity, assume_a, out)
 
 
 @resumable("inv")
 def _again(path: str, told: dict[str, Any]) -> Again:
     options = {"assume_a": told["assume_a"], "out": old_output(path, told)}
     return inv, (operand("the matrix", told["a"]),), options
+
+
+class _LowerInverse(Solve):
+    """An inverse of a lower triangle: a column begins at its diagonal, and what lies above is not written."""
+
+    def __init__(self, call: Call, a: Any, identity: Any, out: Any) -> None:
+        given = matrix(call, a)
+        super().__init__(call, given, [triangle(given, True, 0)], identity, out)
+
+    def job(self, at: At) -> _core.Job:
+        b, x = self.right.b.factor, at(self.right.place)
+        return _core.substitute_job(self.call.who, self.factors, b, x, self.diagonal.core, 0)
 
 
 class _Columns(Solve):

@@ -142,7 +142,8 @@ def solve(
     assume_a : str
         What is known of `a`, in SciPy's words. "pos": Hermitian and positive definite; its lower triangle is
         read. "lower triangular", "upper triangular": that triangle is read. "gen", "sym", "her", "diagonal",
-        "tridiagonal", "banded": solved as general, by LU with partial pivoting.
+        "tridiagonal", "banded": solved as general, by LU with partial pivoting; what `flagstone.triangular`
+        made by substitution.
     precision : {None, "mixed"}
         "mixed", of float64 and complex128, "gen" and "pos": factor in single precision, half the bytes and
         the time, and refine the solution in double with the rule of LAPACK's dsgesv. Where that does not

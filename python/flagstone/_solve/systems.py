@@ -13,6 +13,7 @@ from .._factor.cholesky import cholesky_flops
 from .._factor.diagonal import FactorDiagonal
 from .._factor.lu import lu_flops
 from .._factor.right import Right
+from .._lazy.structure import triangular_side
 from .._linalg.operands import as_factored
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
@@ -143,6 +144,8 @@ def kind_of(call: Call, assume_a: str) -> str:
 def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
     """Return the checked call of the algorithm for what is known of `a`."""
     kind = kind_of(call, assume_a)
+    if kind == "gen":
+        kind = triangular_side(a) or kind
     if kind in ("lower", "upper"):
         given = matrix(call, a)
         return Solve(call, given, [_core.TriangularOperand(given.factor, kind == "lower", False)], b, out)

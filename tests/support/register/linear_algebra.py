@@ -136,10 +136,10 @@ def small_products(name):
     return lambda: getattr(fl.linalg, name)(a)
 
 
-@entry("names of the standard", "{}", variants=("matrix_transpose", "tensordot", "vecdot"))
+@entry("names of the standard", "{}", variants=("dot", "matrix_transpose", "tensordot", "vecdot"))
 def of_the_standard(name):
     a, b = fl.open("a.npy"), fl.open("a.zarr")
-    more = {"matrix_transpose": (), "tensordot": (b,), "vecdot": (b,)}[name]
+    more = {"dot": (b,), "matrix_transpose": (), "tensordot": (b,), "vecdot": (b,)}[name]
     return lambda: fl.compute(abs(getattr(fl, name)(a, *more)).max())
 
 
