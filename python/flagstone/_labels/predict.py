@@ -76,20 +76,24 @@ class Predict(Routine[Predicted]):
 
     @property
     def what(self) -> str:
+        """What plans and statistics call it."""
         return (
             f"predict {shape_text(self.x.shape)} sparse, {self.x.stored_values:,} stored values, "
             f"{self.model.trees} trees of {self.model.labels:,} labels, k = {self.k}"
         )
 
     def job(self, at: At) -> _core.PredictLabelsJob:
+        """Return the job that writes labels and scores."""
         made: Any = at(self.place)
         return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *made)
 
     def how(self, job: _core.PredictLabelsJob) -> How:
+        """Say how many batches there are, and how often the model is read."""
         note = f"{job.batches} batches of {job.batch:,} points; the model is read {job.groups} times"
         if self.raised:
             note += f"; beam raised to {self.raised} for k = {self.k}"
         return How(f"beams of {self.beam}", max(1, job.groups), note)
 
     def result(self, job: _core.PredictLabelsJob) -> Predicted:
+        """Publish both, and return them."""
         return Predicted(*self.place.close())
