@@ -15,7 +15,7 @@ constexpr Index most_depth = 64;           // beyond it nothing is gained: the d
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr std::uint64_t cached = 6 * MiB;  // a group of levels of one strip; measured: 4 to 8 MiB are alike
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
-constexpr double budget_share = 0.9;       // the rest: tiles are counted by size class
+constexpr double budget_share = 0.85;      // the rest: tiles are counted by size class
 
 /// The steps of the longest superstep for each possible number of supersteps: at most 2 sqrt(steps) values.
 std::vector<Index> depths(Index steps, Index most) {
@@ -163,8 +163,18 @@ class Chooser {
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? rates.cached : rates.streaming);
+    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? wavefront_rate(wavefront) : rates.streaming);
     return scheme;
+  }
+
+  /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
+  double wavefront_rate(const WavefrontScheme& scheme) const {
+    const Rates& rates = wishes_.rates;
+    const auto reach = static_cast<double>(problem_.space.radius[strip_axis(problem_)]);
+    const double streamed = 1 / rates.streaming - 1 / rates.cached;  // of a plain sweep: two elements an update or more
+    const double share = (1 + 2 * reach / static_cast<double>(scheme.strip)) / static_cast<double>(scheme.levels) +
+                         reach / static_cast<double>(scheme.planes);
+    return 1 / (1 / rates.cached + streamed * std::min(1.0, share));
   }
 
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
@@ -180,8 +190,7 @@ class Chooser {
     double filling = 0;
     if (scheme.method == Method::al4) {
       const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
-      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]) +
-                0.5 / static_cast<double>(scheme.wavefront.planes);
+      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]);
     }
     return longer * (1 + filling + 0.02 * scheme.disk_seconds / longer);
   }

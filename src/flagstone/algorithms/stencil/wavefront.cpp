@@ -233,10 +233,13 @@ std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& sch
   const std::uint64_t order = problem.order(), given = problem.coefficients.size();
   const auto planes = static_cast<std::uint64_t>(scheme.planes);
   const auto lag = static_cast<std::uint64_t>(problem.space.radius[0] * (scheme.depth - 1));
-  // Batches that run, and one that is read ahead of them or written behind.
+  // Batches that run, and one that is read ahead of them or written behind; of stored units the rest.
   const auto batches = static_cast<std::uint64_t>(workers) + 1;
+  std::uint64_t rest = 0;
+  for (const auto* arrays : {&problem.from, &problem.coefficients})
+    for (const Array& array : *arrays) rest += static_cast<std::uint64_t>(2 * (unit_of(problem, array, false) - 1));
   return static_cast<std::uint64_t>(levels.strips()) * levels.ring_bytes() + faces +
-         batches * planes * plane * (2 * order) + given * plane * (lag + batches * planes) +
+         plane * (batches * planes * 2 * order + given * (lag + batches * planes) + rest) +
          static_cast<std::uint64_t>(workers) * StripWork::scratch_bytes(problem, levels);
 }
 
