@@ -32,6 +32,7 @@ SCRIPTS = {
     "pca": "sparse",
     "sparse_stream": "sparse",
     "kmeans": "learning",
+    "speed": "stencil",
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",

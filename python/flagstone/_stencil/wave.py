@@ -15,6 +15,8 @@ from .._expression.compute import compute
 from .._expression.expression import Expression, as_expression, cast, constant, node
 from .._lazy.creation import zeros
 from .._runtime.arguments import unmasked
+from .._runtime.call import Call
+from .._runtime.routine import least_of
 from .stencil import stencil
 from .weights import laplacian, spacings
 
@@ -186,6 +188,8 @@ def wave(
     if not 1 <= len(shape) <= 3:
         raise ShapeError(f"wave: the velocity has {len(shape)} dimensions; 1, 2 or 3 are needed.")
     weights = laplacian(len(shape), order, spacing)
+    silence = (zeros(shape, dtype), zeros(shape, dtype)) if state is None else tuple(state)
+    _check_limit(given, weights, silence, steps, out, method, memory)
     fastest = _fastest(given, memory)
     longest = _longest_step(weights, fastest)
     step = 0.9 * longest if dt is None else float(dt)
@@ -194,10 +198,9 @@ def wave(
     squared = node("square", node("multiply", given, constant(step, dtype)))
     courant = fastest * step / min(spacings("wave", len(shape), spacing))
     layer = cast(sponge(shape, sponge_width, courant), dtype)
-    silence = (zeros(shape, dtype), zeros(shape, dtype))
     done = stencil(
         weights,
-        silence if state is None else tuple(state),
+        silence,
         steps,
         coefficients=(squared, layer),
         sources=[_source(one, frequency, step, steps, len(shape)) for one in sources],
@@ -207,6 +210,23 @@ def wave(
         memory=memory,
     )
     return WaveResult(done.state, done.traces, step)
+
+
+def _check_limit(
+    velocity: Expression,
+    weights: Any,
+    state: Any,
+    steps: int,
+    out: Any,
+    method: str,
+    memory: int | str | None,
+) -> None:
+    """Refuse a limit that either pass cannot work in, before the first one; no step decides its need."""
+    shape, dtype = velocity.shape, velocity.dtype
+    given = (node("square", node("multiply", velocity, constant(1, dtype))), cast(sponge(shape, 1), dtype))
+    call = Call("wave", memory)
+    loop = least_of(stencil, weights, state, steps, coefficients=given, out=out, method=method, memory=memory)
+    call.check_least(max(loop, least_of(compute, np.max(velocity), memory=memory)))
 
 
 def _fastest(velocity: Expression, memory: int | str | None) -> float:

@@ -37,6 +37,8 @@ EXCEPTIONS = {
                 "RepairReport",
                 "SingleCell",
                 "Stats",
+                "StencilResult",
+                "WaveResult",
             ),
             *("linalg.LuFactor", "linalg.Slogdet"),
         )

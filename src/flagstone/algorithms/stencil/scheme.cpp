@@ -70,11 +70,19 @@ class Chooser {
     if (problem_.steps == 0 || problem_.axes.size() == 1) return;
     for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.steps)}
                                                : depths(problem_.steps, most_depth))
-      for (Index planes = std::max(batch_planes, units_[0]); planes >= units_[0]; planes /= 2) {
+      for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
         WavefrontScheme scheme = wavefront(depth, planes);
         consider(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
         if (planes == 1) break;
       }
+  }
+
+  /// Of a batch: short planes come in more of them.
+  Index most_planes() const { return std::max({batch_planes, units_[0], least_planes(1 * MiB)}); }
+  Index least_planes(Index bytes) const {
+    const Axes& n = problem_.space.shape;
+    const Index plane = std::max<Index>(1, n[1] * n[2] * problem_.item());
+    return ceil_div(std::min(n[0], ceil_div(bytes, plane)), units_[0]) * units_[0];
   }
 
   WavefrontScheme wavefront(Index depth, Index planes) const {
@@ -199,7 +207,7 @@ class Chooser {
     if (wishes_.method == "al4" && problem_.steps > 0) {
       WavefrontScheme scheme;
       scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1;
-      scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : units_[0];
+      scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : least_planes(least_bytes);
       scheme.levels = wishes_.levels > 0 ? wishes_.levels : scheme.depth;
       const std::size_t d = strip_axis(problem_);
       scheme.strip = problem_.space.shape[d];
