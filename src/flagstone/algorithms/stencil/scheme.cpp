@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/base/error.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
@@ -244,13 +243,6 @@ class Chooser {
 };
 
 }  // namespace
-
-Method method_from_name(std::string_view name) {
-  if (name == "sweep") return Method::sweep;
-  if (name == "al1") return Method::al1;
-  if (name == "al4") return Method::al4;
-  throw ShapeError("stencil: there is no method '" + std::string(name) + "'.");
-}
 
 std::string_view name_of(Method method) {
   constexpr std::string_view names[] = {"sweep", "al1", "al4"};

@@ -1,6 +1,7 @@
 #pragma once
 // How a time loop is carried out: the method, its blocks and its depth, from counts, rates and the budget.
 #include <string>
+#include <string_view>
 
 #include "flagstone/algorithms/stencil/blocks.hpp"
 #include "flagstone/algorithms/stencil/wavefront.hpp"
@@ -8,7 +9,6 @@
 namespace flagstone::stencil {
 
 enum class Method : std::uint8_t { sweep, al1, al4 };
-Method method_from_name(std::string_view name);
 std::string_view name_of(Method method);
 
 /// Seconds are made of these; bits are not.
