@@ -33,6 +33,7 @@ SCRIPTS = {
     "sparse_stream": "sparse",
     "kmeans": "learning",
     "labels": "learning",
+    "speed": "stencil",
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",

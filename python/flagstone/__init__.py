@@ -107,6 +107,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._sparse.builder import from_blocks
     from ._sparse_algebra.sddmm import sddmm
     from ._stencil.stencil import StencilResult, stencil
+    from ._stencil.wave import WaveResult, sponge, wave
     from ._stencil.weights import laplacian, points
     from ._storage.chunk_shape import chunk_shape
     from ._storage.dask import dask_chunks, to_dask
@@ -124,22 +125,22 @@ __all__ = [
     "Error", "Expression", "FormatError", "Graph", "IllConditionedWarning", "KMeansResult", "KnnResult",
     "LabelMetrics", "LabelModel", "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult",
     "Plan", "Predicted", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
-    "SparseArray", "Stats", "StencilResult", "StorageError", "TopicsResult", "__array_api_version__",
-    "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate", "check", "chunk_shape",
-    "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod", "cumulative_sum",
-    "dask_chunks", "delete", "diff", "digitize", "dot", "empty", "empty_like", "epochs", "expand_dims",
-    "eye", "features", "flip", "fold", "from_blocks", "from_coo", "from_function", "from_numpy", "full",
-    "full_like", "graph", "group_count", "group_mean", "group_sum", "group_var", "hermitian", "histogram",
-    "isin", "kernel_matrix", "kmeans", "knn", "label_metrics", "laplacian", "linspace", "lsa",
-    "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median", "meshgrid", "nonzero", "ones",
-    "ones_like", "open", "open_edges", "open_labels", "open_pca", "open_raw", "open_raw_csr",
-    "open_topics", "pack", "pca", "percentile", "planned", "points", "quantile", "radius_neighbors",
-    "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm", "searchsorted",
-    "single_cell", "sort", "sort_by", "spectral_embedding", "squeeze", "stack", "stats", "stencil",
-    "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask", "topics",
-    "train_labels", "transaction", "transpose", "triangular", "tril", "triu", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values", "unstack", "update", "vecdot", "write",
-    "write_obsm", "zeros", "zeros_like",
+    "SparseArray", "Stats", "StencilResult", "StorageError", "TopicsResult", "WaveResult",
+    "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
+    "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create",
+    "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "dot", "empty",
+    "empty_like", "epochs", "expand_dims", "eye", "features", "flip", "fold", "from_blocks", "from_coo",
+    "from_function", "from_numpy", "full", "full_like", "graph", "group_count", "group_mean", "group_sum",
+    "group_var", "hermitian", "histogram", "isin", "kernel_matrix", "kmeans", "knn", "label_metrics",
+    "laplacian", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
+    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_labels", "open_pca",
+    "open_raw", "open_raw_csr", "open_topics", "pack", "pca", "percentile", "planned", "points",
+    "quantile", "radius_neighbors", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll",
+    "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "sponge", "squeeze",
+    "stack", "stats", "stencil", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline",
+    "to_dask", "topics", "train_labels", "transaction", "transpose", "triangular", "tril", "triu",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "update", "vecdot",
+    "wave", "write", "write_obsm", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
@@ -170,13 +171,6 @@ def _load_along() -> dict[str, object]:
     from ._sort.records import sort_by
     from ._sort.search import searchsorted
     from ._sort.unique import unique_all, unique_counts, unique_inverse, unique_values
-
-    return locals()
-
-
-def _load_stencils() -> dict[str, object]:
-    from ._stencil.stencil import StencilResult, stencil
-    from ._stencil.weights import laplacian, points
 
     return locals()
 
@@ -239,6 +233,9 @@ def _load_decompositions() -> dict[str, object]:
     from ._labels.model import LabelModel, open_labels
     from ._labels.predict import Predicted
     from ._labels.train import train_labels
+    from ._stencil.stencil import StencilResult, stencil
+    from ._stencil.wave import WaveResult, sponge, wave
+    from ._stencil.weights import laplacian, points
 
     return locals()
 
@@ -332,7 +329,7 @@ _LOADED_BY = {
     for load in (
         _load_along, _load_arrays, _load_files, _load_random, _load_projections,
         _load_expressions, _load_matrices, _load_decompositions, _load_storage,
-        _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime, _load_stencils,
+        _load_lazy, _load_maintenance, _load_tasks, _load_recipes, _load_runtime,
     )
     for name in load.__code__.co_varnames  # what it imports
 } | dict.fromkeys(_functions, _load_named) | dict.fromkeys(_namespace, _load_namespace)  # fmt: skip

@@ -165,6 +165,7 @@ pathlib.Path("edges.txt").write_text("\\n".join(f"{a} {b}" for a, b in ends))
 """
     ),
     "docs/guide/learning.md": Page(),
+    "docs/guide/stencils.md": Page(),
     "docs/guide/models.md": Page(
         sizes={"(2000, 2)": "(300, 2)", "standard_normal(2000)": "standard_normal(300)"}
     ),

@@ -28,7 +28,7 @@ from .weights import given_weights
 __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", "sweep", "al1", "al4")
-_CHUNK = 4 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
+_CHUNK = 1 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
 _KINDS = "iufc"
 
 
@@ -251,11 +251,10 @@ def _operand(call: Call, given: Any, name: str) -> Operand:
     if isinstance(given, Array):
         given.flush()
     operand = Operand.plain(call, given, name)
-    if (operand.transposed and len(operand.shape) > 1) or operand.conjugated:
-        raise ShapeError(
-            f"{call.who}: {name} is a transposed or conjugated view; write it anew first (fl.transpose, "
-            "fl.compute)."
-        )
+    if (
+        operand.transposed and len(operand.shape) > 1
+    ) or operand.conjugated:  # as it is seen, where it is read
+        operand = Operand.plain(call, broadcast_to(given, operand.shape), name)
     return operand
 
 

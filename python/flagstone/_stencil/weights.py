@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._errors.classes import ShapeError
 
-__all__ = ["given_weights", "laplacian", "points"]
+__all__ = ["given_weights", "laplacian", "points", "spacings"]
 
 Weights = dict[tuple[int, ...], complex]
 
@@ -26,7 +26,8 @@ _SECOND = {
 }
 
 
-def _spacings(who: str, ndim: int, spacing: float | Sequence[float]) -> list[float]:
+def spacings(who: str, ndim: int, spacing: float | Sequence[float]) -> list[float]:
+    """Return the spacing of each axis."""
     given = list(spacing) if isinstance(spacing, Sequence) else [spacing] * ndim
     if len(given) != ndim or not all(float(h) > 0 for h in given):
         raise ValueError(
@@ -59,7 +60,7 @@ def laplacian(
     if order not in _SECOND:
         raise ValueError(f"laplacian: order is {order}; 2, 4, 6 or 8 is needed.")
     found: dict[tuple[int, ...], float] = {}
-    for axis, h in enumerate(_spacings("laplacian", ndim, spacing)):
+    for axis, h in enumerate(spacings("laplacian", ndim, spacing)):
         for j, weight in enumerate(_SECOND[order]):
             for side in (-j, j) if j else (0,):
                 offset = tuple(side if d == axis else 0 for d in range(ndim))

@@ -1,4 +1,4 @@
-"""Along an axis, by group, in order, by bin, by index; sorts; random arrays."""
+"""Along an axis, by group, in order, by bin, by index; sorts; random arrays; time loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ STORED = ("a.npy", "f.npy", "a.zarr", "packed.zarr", "small.zarr")
 GROUPED = ("group_sum", "group_mean", "group_var")
 RANKS = ("median", "quantile", "percentile")
 SCANS = ("cumulative_sum", "cumulative_prod", "diff")
+
+HEAT = {at: 0.1 * w + (not any(at)) for at, w in fl.laplacian(2).items()}
 
 
 @entry(
@@ -194,3 +196,29 @@ def entries(kind):
 def edges(ids):
     np.save("edges.npy", np.random.default_rng(5).integers(0, 3000, (200_000, 2)))
     return lambda: fl.open_edges("edges.npy", ids=ids)
+
+
+@entry(
+    "time loops",
+    "stencil",
+    "stencil.plan",
+    variants=tuple(
+        f"{method} {stored}" for method in ("al4", "al1", "sweep") for stored in STORED if stored != "f.npy"
+    ),
+)
+def loops(case):
+    method, stored = case.split()
+    a = fl.open(stored)
+    return lambda: fl.stencil(HEAT, a, 5, method=method, out="stepped.zarr")
+
+
+@entry("time loops of functions", variants=("a.zarr", "a.npy"))
+def functions(stored):
+    a = fl.open(stored)
+    return lambda: fl.stencil(lambda u: 0.5 * u[0, 0] + 0.25 * (u[1, 0] + u[0, -1]), a, 3, out="stepped.zarr")
+
+
+@entry("the wave equation", "wave", "sponge", "laplacian", "points")
+def waves():
+    v = fl.open("a.zarr")
+    return lambda: fl.wave(abs(v) + 1, 3, spacing=1.0, sources=[(1000, 1000)], frequency=0.01)

@@ -38,6 +38,8 @@ EXCEPTIONS = {
                 "RepairReport",
                 "SingleCell",
                 "Stats",
+                "StencilResult",
+                "WaveResult",
             ),
             *("linalg.LuFactor", "linalg.Slogdet"),
         )

@@ -10,7 +10,7 @@
 namespace flagstone::stencil {
 namespace {
 
-constexpr Index cell_bytes = 64 * KiB;  // a request that long costs a disk little more than its bytes
+constexpr Index cell_bytes = 128 * KiB;  // a request that long costs a disk little more than its bytes
 
 /// A cell of an array on disk, and where its elements lie in the block's own space (a periodic image is shifted).
 struct Piece {
@@ -324,11 +324,18 @@ std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
     read *=
         std::min(static_cast<double>(n[d]), scheme.block[d] >= n[d] ? wide : wide + 2 * static_cast<double>(cell[d]));
   }
+  Range3 first_cell{{0, 0, 0}, cell}, first_block{{0, 0, 0}, scheme.block};
+  double cell_elements = 1, staging = 0;
+  for (std::size_t d = 0; d < 3; ++d) cell_elements *= static_cast<double>(cell[d]);
+  for (const auto* arrays : {&problem.from, &problem.coefficients})
+    for (const Array& array : *arrays)
+      staging += static_cast<double>(staging_of(problem, array, first_cell, false)) * read / cell_elements;
+  for (const Array& array : problem.to) staging += static_cast<double>(staging_of(problem, array, first_block, true));
   const auto arrays = static_cast<double>(problem.order() + problem.coefficients.size());
   const auto states = static_cast<double>(problem.order());
   const auto buffers = static_cast<double>(2 + problem.coefficients.size());
-  return static_cast<std::uint64_t>(static_cast<double>(problem.item()) *
-                                    (read * arrays + 1.1 * halo * buffers + core * states));
+  return static_cast<std::uint64_t>(staging + static_cast<double>(problem.item()) *
+                                                  (read * arrays + 1.1 * halo * buffers + core * states));
 }
 
 }  // namespace flagstone::stencil

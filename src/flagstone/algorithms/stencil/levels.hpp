@@ -50,7 +50,6 @@ class Levels {
   /// A plane like those of the level, in memory of its own.
   kernel::Points like_ring(std::byte* memory, Index level, Index strip, Index plane) const;
   kernel::Points in_face(std::byte* face, Index batch, Index level, Index strip, Index plane) const;
-  Index slots(Index level) const { return slots_[static_cast<std::size_t>(level)]; }
   /// All of a plane but for the strip's axis, which is `rows`.
   Range3 range(Index plane, const Interval& rows) const;
 

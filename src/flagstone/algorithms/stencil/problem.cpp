@@ -71,6 +71,12 @@ kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3&
   return points;
 }
 
+std::uint64_t staging_of(const Problem& problem, const Array& array, const Range3& range, bool written) {
+  if (array.in_memory()) return 0;
+  const Box box = problem.box(kernel::intersect(range, problem.space.whole()));
+  return written ? array.store().write_staging(box) : array.store().read(box).staging_bytes;
+}
+
 void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range) {
   for (const Source& source : problem.sources) {
     Axes first = source.point, each{1, 1, 1};
@@ -99,6 +105,10 @@ States::States(Graph& graph, const Problem& problem, std::size_t supersteps, con
   const std::size_t turns = std::min<std::size_t>(2, supersteps - 1);
   for (std::size_t i = 0; i < turns * problem.order(); ++i)
     scratch_.push_back(graph.temporary(problem.from[0].shape(), problem.dtype, tile));
+}
+
+bool States::is_turn(const Array& array) const {
+  return std::any_of(scratch_.begin(), scratch_.end(), [&](const Array& one) { return one.id() == array.id(); });
 }
 
 }  // namespace flagstone::stencil

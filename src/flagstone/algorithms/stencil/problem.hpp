@@ -52,6 +52,9 @@ std::vector<Index> supersteps(Index steps, Index depth);
 /// lies.
 kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3& range, const Axes& shift = {});
 
+/// Bytes of staging that a tile of this range takes beside its own, of an array that is read (written).
+std::uint64_t staging_of(const Problem& problem, const Array& array, const Range3& range, bool written);
+
 /// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
 void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
 
@@ -65,6 +68,8 @@ class States {
     return s + 1 == supersteps_ ? problem_.to[state] : turn(s, state);
   }
   bool is_result(std::size_t s) const { return s + 1 == supersteps_; }
+  /// Whether it is scratch, of cells.
+  bool is_turn(const Array& array) const;
 
  private:
   const Array& turn(std::size_t s, std::size_t state) const { return scratch_[(s % 2) * problem_.order() + state]; }

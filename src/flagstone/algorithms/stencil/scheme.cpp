@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/base/error.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
@@ -15,7 +14,7 @@ constexpr Index most_depth = 64;           // beyond it nothing is gained: the d
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr std::uint64_t cached = 6 * MiB;  // a group of levels of one strip; measured: 4 to 8 MiB are alike
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
-constexpr double budget_share = 0.9;       // the rest: tiles are counted by size class
+constexpr double budget_share = 0.85;      // the rest: tiles are counted by size class
 
 /// The steps of the longest superstep for each possible number of supersteps: at most 2 sqrt(steps) values.
 std::vector<Index> depths(Index steps, Index most) {
@@ -70,11 +69,19 @@ class Chooser {
     if (problem_.steps == 0 || problem_.axes.size() == 1) return;
     for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.steps)}
                                                : depths(problem_.steps, most_depth))
-      for (Index planes = std::max(batch_planes, units_[0]); planes >= units_[0]; planes /= 2) {
+      for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
         WavefrontScheme scheme = wavefront(depth, planes);
         consider(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
         if (planes == 1) break;
       }
+  }
+
+  /// Of a batch: short planes come in more of them.
+  Index most_planes() const { return std::max({batch_planes, units_[0], least_planes(1 * MiB)}); }
+  Index least_planes(Index bytes) const {
+    const Axes& n = problem_.space.shape;
+    const Index plane = std::max<Index>(1, n[1] * n[2] * problem_.item());
+    return ceil_div(std::min(n[0], ceil_div(bytes, plane)), units_[0]) * units_[0];
   }
 
   WavefrontScheme wavefront(Index depth, Index planes) const {
@@ -163,8 +170,18 @@ class Chooser {
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? rates.cached : rates.streaming);
+    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? wavefront_rate(wavefront) : rates.streaming);
     return scheme;
+  }
+
+  /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
+  double wavefront_rate(const WavefrontScheme& scheme) const {
+    const Rates& rates = wishes_.rates;
+    const auto reach = static_cast<double>(problem_.space.radius[strip_axis(problem_)]);
+    const double streamed = 1 / rates.streaming - 1 / rates.cached;  // of a plain sweep: two elements an update or more
+    const double share = (1 + 2 * reach / static_cast<double>(scheme.strip)) / static_cast<double>(scheme.levels) +
+                         reach / static_cast<double>(scheme.planes);
+    return 1 / (1 / rates.cached + streamed * std::min(1.0, share));
   }
 
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
@@ -180,8 +197,7 @@ class Chooser {
     double filling = 0;
     if (scheme.method == Method::al4) {
       const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
-      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]) +
-                0.5 / static_cast<double>(scheme.wavefront.planes);
+      filling = 0.25 * lag / static_cast<double>(problem_.space.shape[0]);
     }
     return longer * (1 + filling + 0.02 * scheme.disk_seconds / longer);
   }
@@ -190,7 +206,7 @@ class Chooser {
     if (wishes_.method == "al4" && problem_.steps > 0) {
       WavefrontScheme scheme;
       scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1;
-      scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : units_[0];
+      scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : least_planes(least_bytes);
       scheme.levels = wishes_.levels > 0 ? wishes_.levels : scheme.depth;
       const std::size_t d = strip_axis(problem_);
       scheme.strip = problem_.space.shape[d];
@@ -227,13 +243,6 @@ class Chooser {
 };
 
 }  // namespace
-
-Method method_from_name(std::string_view name) {
-  if (name == "sweep") return Method::sweep;
-  if (name == "al1") return Method::al1;
-  if (name == "al4") return Method::al4;
-  throw ShapeError("stencil: there is no method '" + std::string(name) + "'.");
-}
 
 std::string_view name_of(Method method) {
   constexpr std::string_view names[] = {"sweep", "al1", "al4"};

@@ -1,6 +1,7 @@
 #pragma once
 // How a time loop is carried out: the method, its blocks and its depth, from counts, rates and the budget.
 #include <string>
+#include <string_view>
 
 #include "flagstone/algorithms/stencil/blocks.hpp"
 #include "flagstone/algorithms/stencil/wavefront.hpp"
@@ -8,13 +9,12 @@
 namespace flagstone::stencil {
 
 enum class Method : std::uint8_t { sweep, al1, al4 };
-Method method_from_name(std::string_view name);
 std::string_view name_of(Method method);
 
 /// Seconds are made of these; bits are not.
 struct Rates {
-  double read = 2e9, written = 1.5e9;      // bytes a second of the disk
-  double cached = 2e9, streaming = 1.2e9;  // updates a second of all workers: from the cache, from memory
+  double read = 2e9, written = 1.5e9;    // bytes a second of the disk
+  double cached = 4e9, streaming = 2e9;  // updates a second of all workers: from the cache, from memory
 };
 
 /// What the caller fixed: 0 or empty: to be chosen.

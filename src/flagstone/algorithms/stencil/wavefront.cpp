@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "flagstone/algorithms/stencil/strip.hpp"
 #include "flagstone/base/bytes.hpp"
@@ -10,10 +11,24 @@
 namespace flagstone::stencil {
 namespace {
 
-/// What lies behind the planes of an array: how many of them are read or written at once.
-Index unit_of(const Problem& problem, const Array& array, bool written) {
-  if (array.in_memory() || (written ? takes_any_box(array) : reads_any_box(array))) return 1;
-  return std::min(problem.space.shape[0], problem.extents(array.chunks())[0]);
+constexpr Index tile_bytes = 64 * KiB;  // a request that long costs a disk little more than its bytes
+
+Index plane_bytes(const Problem& problem) {
+  return std::max<Index>(1, problem.space.shape[1] * problem.space.shape[2] * problem.item());
+}
+
+/// Planes of one tile, where nothing stored says how many: a divisor of a batch.
+Index unit_of(const Problem& problem, const WavefrontScheme& scheme) {
+  Index unit = std::min(scheme.planes, ceil_div(tile_bytes, plane_bytes(problem)));
+  while (scheme.planes % unit != 0) --unit;
+  return unit;
+}
+
+/// Of an array: stored units are read or written whole where they cannot be cut.
+Index unit_of(const Problem& problem, const WavefrontScheme& scheme, const Array& array, bool written) {
+  if (array.in_memory() || (written ? takes_any_box(array) : reads_any_box(array))) return unit_of(problem, scheme);
+  const Index chunk = std::min(problem.space.shape[0], problem.extents(array.chunks())[0]);
+  return written ? chunk : std::lcm(chunk, unit_of(problem, scheme));
 }
 
 Index floor_div(Index a, Index b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
@@ -50,7 +65,7 @@ class Builder {
  private:
   Axes plane_cell() const {
     Axes cell = problem_->space.shape;
-    cell[0] = 1;
+    cell[0] = unit_of(*problem_, scheme_);
     return cell;
   }
 
@@ -74,7 +89,8 @@ class Builder {
   }
 
   PlaneList read_planes(TaskSpec& task, const Array& array, Interval planes) const {
-    return planes_of(task, array, planes, unit_of(*problem_, array, false),
+    return planes_of(task, array, planes,
+                     states_.is_turn(array) ? unit_of(*problem_, scheme_) : unit_of(*problem_, scheme_, array, false),
                      [](Region region) { return read(std::move(region)); });
   }
 
@@ -128,8 +144,9 @@ class Builder {
     const bool first = work.strip == 0, last = work.strip + 1 == levels_->strips(), result = states_.is_result(s);
     for (std::size_t state = 0; state < problem_->order(); ++state) {
       const Array& array = states_.out(s, state);
-      work.results.push_back(
-          planes_of(task, array, planes, result ? unit_of(*problem_, array, true) : 1, [&](Region region) {
+      work.results.push_back(planes_of(
+          task, array, planes, result ? unit_of(*problem_, scheme_, array, true) : unit_of(*problem_, scheme_),
+          [&](Region region) {
             const Access access = first ? write(std::move(region)) : update(std::move(region));
             return last && result ? once(access) : again(access);
           }));
@@ -233,10 +250,21 @@ std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& sch
   const std::uint64_t order = problem.order(), given = problem.coefficients.size();
   const auto planes = static_cast<std::uint64_t>(scheme.planes);
   const auto lag = static_cast<std::uint64_t>(problem.space.radius[0] * (scheme.depth - 1));
-  // Batches that run, and one that is read ahead of them or written behind.
+  // Batches that run, and one that is read ahead of them or written behind; of stored units the rest.
   const auto batches = static_cast<std::uint64_t>(workers) + 1;
+  std::uint64_t rest = 0;
+  for (const auto* arrays : {&problem.from, &problem.coefficients})
+    for (const Array& array : *arrays) {
+      const Index unit = unit_of(problem, scheme, array, false);
+      const Range3 tile{{0, 0, 0}, {unit, n[1], n[2]}};
+      rest +=
+          static_cast<std::uint64_t>(2 * (unit - 1)) * plane +
+          batches * static_cast<std::uint64_t>(ceil_div(scheme.planes, unit)) * staging_of(problem, array, tile, false);
+    }
+  for (const Array& array : problem.to)
+    rest += batches * staging_of(problem, array, {{0, 0, 0}, {scheme.planes, n[1], n[2]}}, true);
   return static_cast<std::uint64_t>(levels.strips()) * levels.ring_bytes() + faces +
-         batches * planes * plane * (2 * order) + given * plane * (lag + batches * planes) +
+         plane * (batches * planes * 2 * order + given * (lag + batches * planes)) + rest +
          static_cast<std::uint64_t>(workers) * StripWork::scratch_bytes(problem, levels);
 }
 
