@@ -116,6 +116,7 @@ class Project(Routine[ProjectedMatrix]):
             self.H.block_source(Z), Operand.of(Z.values).core, Z.layout, order == "columns",
             0 if panel is None else memory_bytes(panel),
         )  # fmt: skip
+        call.tidy()  # what the pattern took on its way
         made = self.projection
         self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
         stripes, groups = len(Z.layout.stripes), len(Z.rows)
