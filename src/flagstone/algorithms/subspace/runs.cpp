@@ -54,7 +54,7 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
       }
     }
   }
-  const Index page = chunk_bytes / static_cast<Index>(item);
+  const Index page = run_chunk_bytes / static_cast<Index>(item);
   for (std::size_t column = 0; column < by_column.size(); ++column) {
     auto& [places, rows] = by_column[column];
     rows.emplace_back(-1, places.size());
