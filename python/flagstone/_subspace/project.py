@@ -18,10 +18,11 @@ from .._resume.identity import file_identity
 from .._runtime.arguments import memory_bytes
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .basis import PAGE
 from .stored import BlockBasis, ProjectedMatrix
 
 __all__ = ["Blocks", "project"]
+
+_CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
 class Blocks:
@@ -116,6 +117,7 @@ class Project(Routine[ProjectedMatrix]):
             self.H.block_source(Z), Operand.of(Z.values).core, Z.layout, order == "columns",
             0 if panel is None else memory_bytes(panel),
         )  # fmt: skip
+        call.tidy()  # what the pattern took on its way
         made = self.projection
         self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
         stripes, groups = len(Z.layout.stripes), len(Z.rows)
@@ -124,7 +126,7 @@ class Project(Routine[ProjectedMatrix]):
             "basis": Z.about,
         }  # fmt: skip
         parts = [
-            Part("values", (made.length,), (PAGE // Z.dtype.itemsize,), ["element"], kept=True),
+            Part("values", (made.length,), (_CHUNK // Z.dtype.itemsize,), ["element"], kept=True),
             Part("blocks", (made.blocks, 2), (1 << 14, 2), ["block", "side"], "int32"),
             Part("columns", (groups,), (max(groups, 1),), ["group"], "int64"),
             Part("stripes", (stripes,), (stripes,), ["stripe"], "int64"),

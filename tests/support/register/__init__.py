@@ -9,7 +9,6 @@ from . import (  # noqa: F401
     lazy,
     linear_algebra,
     models,
-    projections,
     sparse,
     storage,
 )

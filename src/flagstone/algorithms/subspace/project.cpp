@@ -15,6 +15,7 @@ namespace flagstone::subspace {
 namespace {
 
 constexpr double bytes_of_nonzero = 1500;  // making one takes as long as copying so many
+constexpr std::size_t tasks_ahead = 1024;  // a sweep past a panel of some hundred stripes sees each again
 constexpr Index index_rows = 1 << 14;      // of the list of blocks, that one task writes
 
 /// Makers that tasks borrow: each keeps lists that the next task may share, never more than there are workers.
@@ -104,7 +105,8 @@ class Projecting {
         notes_(std::move(notes)),
         stages_(graph, checkpoint),
         makers_(std::make_shared<Makers>(*job_->h)),
-        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()))),
+        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()) +
+                             static_cast<std::uint64_t>(values.shape()[0] / values.chunks()[0]) * bytes_of_chunk)),
         finished_(stages_.tiles(values, values.chunks())) {
     const BlockLayout& z = job_->z.layout;
     for (Index s = 0; s < z.stripe_count(); ++s)
@@ -115,6 +117,7 @@ class Projecting {
 
   void add() {
     add_index();
+    graph_.look_ahead(tasks_ahead, true);
     graph_.trust_order(true);
     const auto count = static_cast<Index>(stripes_.size());
     for (Index first = 0; first < count;) {

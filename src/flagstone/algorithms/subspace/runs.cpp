@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "flagstone/base/error.hpp"
 
@@ -27,11 +28,12 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
                        std::to_string(z.rows[static_cast<std::size_t>(g)]) + " in Z.");
     used.push_back(z.columns[static_cast<std::size_t>(g)] > 0);
   }
-  struct Place {
-    std::int32_t row;
-    BlockPlace block;
+  /// Of one column of stripes the blocks, and where those of each row of stripes begin: rows come in order.
+  struct Column {
+    std::vector<BlockPlace> places;
+    std::vector<std::pair<std::int32_t, std::size_t>> rows;
   };
-  std::vector<std::vector<Place>> by_column(static_cast<std::size_t>(z.stripe_count()));
+  std::vector<Column> by_column(static_cast<std::size_t>(z.stripe_count()));
   std::vector<std::int32_t> js;
   Runs made;
   for (Index stripe = 0; stripe < z.stripe_count(); ++stripe) {
@@ -44,26 +46,29 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
       h.couplings(i, used, js);
       for (const std::int32_t j : js) {
         const Index column = z.stripe_of(j);
-        by_column[static_cast<std::size_t>(column)].push_back(
-            {static_cast<std::int32_t>(stripe),
-             {static_cast<std::uint16_t>(i - first),
-              static_cast<std::uint16_t>(j - z.stripes[static_cast<std::size_t>(column)])}});
+        Column& to = by_column[static_cast<std::size_t>(column)];
+        if (to.rows.empty() || to.rows.back().first != stripe)
+          to.rows.emplace_back(static_cast<std::int32_t>(stripe), to.places.size());
+        to.places.push_back({static_cast<std::uint16_t>(i - first),
+                             static_cast<std::uint16_t>(j - z.stripes[static_cast<std::size_t>(column)])});
       }
     }
   }
-  const Index page = chunk_bytes / static_cast<Index>(item);
+  const Index page = run_chunk_bytes / static_cast<Index>(item);
   for (std::size_t column = 0; column < by_column.size(); ++column) {
-    auto& places = by_column[column];
-    std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-      return std::tuple(a.row, a.block.j, a.block.i) < std::tuple(b.row, b.block.j, b.block.i);
-    });
-    for (std::size_t at = 0; at < places.size();) {
+    auto& [places, rows] = by_column[column];
+    rows.emplace_back(-1, places.size());
+    for (std::size_t r = 0; r + 1 < rows.size(); ++r) {
+      const auto begin = places.begin() + static_cast<std::ptrdiff_t>(rows[r].second),
+                 end = places.begin() + static_cast<std::ptrdiff_t>(rows[r + 1].second);
+      std::sort(begin, end,
+                [](const BlockPlace& a, const BlockPlace& b) { return std::tie(a.j, a.i) < std::tie(b.j, b.i); });
       Run run;
-      run.row = places[at].row, run.col = static_cast<std::int32_t>(column);
+      run.row = rows[r].first, run.col = static_cast<std::int32_t>(column);
       run.first = made.length, run.blocks = static_cast<Index>(made.places.size());
       Index length = 0;
-      for (; at < places.size() && places[at].row == run.row; ++at) {
-        const BlockPlace& block = places[at].block;
+      for (auto at = begin; at != end; ++at) {
+        const BlockPlace& block = *at;
         const Index i = z.stripes[static_cast<std::size_t>(run.row)] + block.i, j = z.stripes[column] + block.j;
         const Index zi = z.columns[static_cast<std::size_t>(i)], zj = z.columns[static_cast<std::size_t>(j)],
                     di = h.rows(i), dj = h.rows(j);
@@ -82,7 +87,7 @@ Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item) {
       made.length += run.length;
       made.runs.push_back(run);
     }
-    places = {};
+    by_column[column] = {};
   }
   made.length = std::max(made.length, page);
   return made;
