@@ -201,8 +201,8 @@ def kmeans(
         At most so many.
     tol : float
         Centers stay where the sum of their squared moves is at most `tol` times the mean variance of the
-        columns; 0: where they move by no more than sums round. Mini-batches also end where an iteration lowers
-        the inertia, as they meet it, by less than `tol` of itself (not with 0).
+        columns; 0: where they move by no more than sums round. Mini-batches also end where an iteration
+        lowers the inertia, as they meet it, by less than `tol` of itself (not with 0).
     weights : Array or ndarray, m, optional
         Of points, 0 or more: in sums, counts, inertia and draws.
     metric : {"euclidean", "cosine"}
