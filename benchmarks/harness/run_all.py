@@ -32,6 +32,7 @@ SCRIPTS = {
     "pca": "sparse",
     "sparse_stream": "sparse",
     "kmeans": "learning",
+    "topics": "learning",
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",
