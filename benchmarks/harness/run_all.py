@@ -34,6 +34,7 @@ SCRIPTS = {
     "kmeans": "learning",
     "labels": "learning",
     "speed": "stencil",
+    "topics": "learning",
     "elementwise": "elementwise",
     "layouts": "elementwise",
     "cholesky": "factor",

@@ -133,8 +133,8 @@ class Topics(Routine[TopicsResult]):
         share = self.asked["sample"] * self.asked["eps2"] * self.asked["w0"]
         if math.floor(share * job.documents / (2 * self.k)) < 1:
             warnings.warn(
-                f"topics: {job.documents} documents are few for {self.k} topics, and a catchword needs one alone; "
-                "take fewer topics.", stacklevel=4,
+                f"topics: {job.documents} documents are few for {self.k} topics, and a catchword needs one "
+                "alone: take fewer.", stacklevel=4,
             )  # fmt: skip
 
 
@@ -147,7 +147,8 @@ def topics(
     X: Any, k: int, *, passes: int = 5, sample: float | None = None, eps1: float = 1 / 60,
     eps2: float = 1 / 3, eps3: float = 1.0, rho: float = 1.1, w0: float = 1.0,
     cluster_documents: bool = False, projected_iterations: int = 10, iterations: int = 10,
-    solver: str = "auto", edge_topics: int = 0, seed: int = 0, out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+    solver: str = "auto", edge_topics: int = 0, seed: int = 0,
+    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> Prepared[TopicsResult]:  # fmt: skip
     """Return k topics of documents, inside a memory limit: ISLE's five steps, then passes of EM.
 
