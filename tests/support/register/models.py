@@ -1,13 +1,12 @@
-"""Clusters and neighbours of points; estimators: fitted, asked, kept and opened; projections."""
+"""Clusters, neighbours, topics; estimators: fitted, asked, kept and opened; projections."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import flagstone as fl
-from flagstone import estimators
-from tests.support.processes import random_csr
 from flagstone import estimators, nuclear, subspace
+from tests.support.processes import random_csr
 
 from .entry import POINTERS, entry
 
@@ -220,8 +219,6 @@ def neighbours(name):
         return lambda: made.fit(x)
     queries = np.asarray(x[:50]) if name == "radius_neighbors" else x[:500]
     return lambda: getattr(made.fit(x), name)(queries)
-    made = estimators.NearestNeighbors(3)
-    return (lambda: made.fit(x)) if name == "fit" else lambda: made.fit(x).kneighbors(x[:500])
 
 
 def space() -> nuclear.Space:
