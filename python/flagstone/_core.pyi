@@ -1467,6 +1467,7 @@ class Stencil:
     def updates(self) -> float: ...
     @property
     def compute_bound(self) -> bool: ...
+
 class BlockSource:
     pass
 
