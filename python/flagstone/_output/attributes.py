@@ -69,8 +69,11 @@ def stored_attributes(path: str) -> Described:
 
 
 def _json(file: str) -> dict[str, Any]:
-    with open_regular("attrs", file) as stream:
-        text = stream.read(_MOST_TEXT + 1)
+    try:
+        with open_regular("attrs", file) as stream:
+            text = stream.read(_MOST_TEXT + 1)
+    except IsADirectoryError:
+        raise FormatError(f"attrs: '{file}' is a directory; restore the file from a copy.") from None
     if len(text) > _MOST_TEXT:
         raise FormatError(f"attrs: '{file}' is longer than 64 MiB; its attributes are not read.")
     try:
