@@ -2,17 +2,15 @@
 
     python examples/lithium.py li6_daejeon16_hw15_acm40_nmax2.snt
 
-The file is KSHELL's form of T_intr + Daejeon16 + Coulomb + 40 N_cm (ħω = 15 MeV), in tests/data.
+The file is KSHELL's form of T_intr + Daejeon16 + Coulomb + 40 N_cm (ħω = 15 MeV). Without one a random
+interaction that conserves J stands for it, and each J has energies of its own.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import flagstone as fl
-
-FILE = Path(__file__).parents[1] / "tests" / "data" / "li6_daejeon16_hw15_acm40_nmax2.snt"
 
 #: MeV, MFDn 15, Nmax 2, as published with Daejeon16 (A. M. Shirokov et al., Phys. Lett. B 761, 87, 2016).
 PUBLISHED = {
@@ -24,16 +22,18 @@ PUBLISHED = {
 
 
 def main() -> None:
-    interaction = fl.nuclear.Interaction.read(sys.argv[1] if len(sys.argv) > 1 else FILE)
+    real = len(sys.argv) > 1
+    interaction = fl.nuclear.Interaction.read(sys.argv[1]) if real else fl.nuclear.Interaction.random(7)
     space = fl.nuclear.Space(3, 3, nmax=2, interaction=interaction)
     for J, published in PUBLISHED.items():
         Z = fl.nuclear.basis_of_j(space, J, dtype="float64")
         H = fl.subspace.project(space, Z)
+        assert H.shape[0] == space.counts(J).columns
         found = H.eigvalsh(len(published))
         print(f"J = {J}: {H}")
         for value, known in zip(found, published, strict=True):
-            print(f"  {value:12.5f} MeV, published {known:12.5f}")
-            assert abs(value - known) < 1.1e-5
+            print(f"  {value:12.5f} MeV" + (f", published {known:12.5f}" if real else ""))
+            assert not real or abs(value - known) < 1.1e-5
 
 
 if __name__ == "__main__":

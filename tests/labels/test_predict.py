@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -103,3 +105,24 @@ def test_a_damaged_model_names_the_node(tmp_path):
     steps.flush()
     with pytest.raises(errors.FormatError, match=r"node \d+ of tree \d+"):
         fl.open_labels(path).predict(x)
+
+
+@pytest.mark.parametrize(
+    ("part", "dtype"), [("children", "complex128"), ("scales", "float64"), ("steps", "int64")]
+)
+def test_a_part_of_another_dtype_is_refused(tmp_path, part, dtype):
+    x, y = problem()
+    fl.train_labels(x, y, max_leaf=6, trees=1, format="int8", out=tmp_path / "model.zarr")
+    stored = np.asarray(fl.open(tmp_path / "model.zarr", key=part))
+    fl.from_numpy(stored.astype(dtype), str(tmp_path / "other.zarr"))
+    shutil.rmtree(tmp_path / "model.zarr" / part)
+    shutil.move(tmp_path / "other.zarr", tmp_path / "model.zarr" / part)
+    with pytest.raises(fl.FormatError, match=f"{part} is .* {dtype}"):
+        fl.open_labels(tmp_path / "model.zarr").predict(x, 3)
+
+
+def test_metrics_take_what_predict_returns(trained):
+    model, x = trained
+    _, y = problem()
+    found = model.predict(x, 5)
+    assert fl.label_metrics(found, y, y).P == fl.label_metrics(np.asarray(found.labels), y, y).P

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,11 @@ import flagstone as fl
 from flagstone import _core, nuclear, subspace
 from tests.nuclear.rows import RowByRow, clebsch
 
-USDB = Path(__file__).parents[1] / "data" / "usdb.snt"
+
+@pytest.fixture
+def usdb(shared_data):
+    return shared_data / "nuclear" / "usdb.snt"
+
 
 # Aktulga et al., Euro-Par 2012, table 1, to its digits; integers: counted by listing states and pairs of
 # groups.
@@ -74,8 +76,8 @@ def _dense(space, two_m):
     ("protons", "neutrons", "nmax", "two_m"),
     [(2, 2, None, 0), (1, 2, 2, 1), (0, 3, 2, 3), (3, 3, 1, 2), (2, 2, 0, 0)],
 )
-def test_pairs_of_groups_are_the_rows(protons, neutrons, nmax, two_m):
-    interaction = nuclear.Interaction.read(USDB) if nmax is None else nuclear.Interaction.random(7)
+def test_pairs_of_groups_are_the_rows(usdb, protons, neutrons, nmax, two_m):
+    interaction = nuclear.Interaction.read(usdb) if nmax is None else nuclear.Interaction.random(7)
     space = nuclear.Space(protons, neutrons, nmax, interaction)
     oracle = RowByRow(space, two_m).dense()
     made, _ = _dense(space, two_m)
@@ -124,8 +126,8 @@ def test_blocks_are_states_of_j(J, M, dedup):
         assert np.abs(off).max(initial=0) < 1e-11
 
 
-def test_a_damaged_interaction(tmp_path):
-    text = USDB.read_text()
+def test_a_damaged_interaction(usdb, tmp_path):
+    text = usdb.read_text()
     for wrong, sentence in (
         (text[: len(text) // 2], "needed; the file is damaged"),
         (text.replace("1 1 1 1 0 -1.8992", "1 1 1 1 9 -1.8992"), "breaks J or parity"),
@@ -138,5 +140,5 @@ def test_a_damaged_interaction(tmp_path):
         with pytest.raises(fl.FormatError, match=sentence):
             nuclear.Interaction.read(place)
     with pytest.raises(fl.ShapeError, match="does not list"):
-        space = nuclear.Space(3, 3, 2, nuclear.Interaction.read(USDB))
+        space = nuclear.Space(3, 3, 2, nuclear.Interaction.read(usdb))
         subspace.project(space, nuclear.basis_of_j(space, 1))

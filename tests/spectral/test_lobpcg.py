@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -97,3 +100,26 @@ def test_the_plan_counts_what_an_application_costs():
     assert plan.passes == 32
     found = fl.linalg.lobpcg(a, start(2000, 4), tol=1e-3)
     assert plan.bytes_read / plan.passes == pytest.approx(fl.stats().bytes_read / found.applications, rel=0.3)
+
+
+def test_a_function_may_be_the_first_call_of_a_process():
+    code = (
+        "import numpy as np, flagstone as fl\n"
+        "d = np.arange(1.0, 31.0)[:, None]\n"
+        "print(fl.linalg.lobpcg(lambda x: d * x, np.eye(30)[:, ::10] + 0.1).w.round(6)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == "30.0", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"M": lambda x: x * np.nan}, fl.NumericalError, "M made NaN"),
+        ({"M": lambda x: x[:3]}, fl.ShapeError, "M made 3 x 2"),
+        ({"Y": np.ones((20, 2))}, fl.ShapeError, "columns of Y depend"),
+    ],
+)
+def test_what_stands_beside_a_is_named(options, error, said):
+    with pytest.raises(error, match=said):
+        fl.linalg.lobpcg(symmetric(20, "f8"), start(20, 2), **options)

@@ -129,3 +129,20 @@ def test_a_limit_that_is_too_small_names_the_least(tmp_path):
     with pytest.raises(fl.BudgetError, match="MiB"):
         fl.stencil(fl.laplacian(3), a, 4, memory=_core.resident_bytes() + (1 << 20), out=tmp_path / "o.zarr")
     assert not (tmp_path / "o.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "said"),
+    [
+        ({(0, 0): np.nan}, fl.NumericalError, "NaN or Inf"),
+        ({(0, 0): 1.0, (1, 0): np.inf}, fl.NumericalError, "NaN or Inf"),
+        ({(0, 2**62): 1.0}, fl.ShapeError, "beyond any axis"),
+        ({(-(2**63), 0): 1.0}, fl.ShapeError, "beyond any axis"),
+        (lambda u: u[0, 2**70], fl.ShapeError, "beyond any axis"),
+        ({(0.5, 0): 1.0}, TypeError, "a number for each offset"),
+        ({(0, 0): "a"}, TypeError, "a number for each offset"),
+    ],
+)
+def test_weights_that_are_none(kernel, error, said):
+    with pytest.raises(error, match=said):
+        fl.stencil(kernel, np.ones((9, 7)), 1)

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ import scipy.sparse as sp
 import flagstone as fl
 from flagstone import _core, nuclear, subspace
 
-DATA = Path(__file__).parents[1] / "data"
-USDB, LITHIUM = DATA / "usdb.snt", DATA / "li6_daejeon16_hw15_acm40_nmax2.snt"
+USDB, LITHIUM = "usdb.snt", "li6_daejeon16_hw15_acm40_nmax2.snt"
 
 #: Protons, neutrons, Nmax, J, columns, pairs, energies: published, or full diagonalisations.
 ENERGIES = [
@@ -37,8 +35,8 @@ def limited(mib):
 
 
 @pytest.mark.parametrize(("file", "protons", "neutrons", "nmax", "J", "columns", "pairs", "known"), ENERGIES)
-def test_energies_that_are_known(file, protons, neutrons, nmax, J, columns, pairs, known):
-    space = nuclear.Space(protons, neutrons, nmax, nuclear.Interaction.read(file))
+def test_energies_that_are_known(shared_data, file, protons, neutrons, nmax, J, columns, pairs, known):
+    space = nuclear.Space(protons, neutrons, nmax, nuclear.Interaction.read(shared_data / "nuclear" / file))
     with limited(48):
         Z = nuclear.basis_of_j(space, J, dtype="float64")
         H = subspace.project(space, Z)
@@ -49,9 +47,9 @@ def test_energies_that_are_known(file, protons, neutrons, nmax, J, columns, pair
     assert np.abs(found - known).max() < 1.1e-5
 
 
-def test_magnesium_through_the_operator():
+def test_magnesium_through_the_operator(shared_data):
     """24Mg, 28,503 rows: H' is dense in 1,161 columns, and eigsh finds the same on the operator."""
-    space = nuclear.Space(4, 4, None, nuclear.Interaction.read(USDB))
+    space = nuclear.Space(4, 4, None, nuclear.Interaction.read(shared_data / "nuclear" / USDB))
     H = subspace.project(space, nuclear.basis_of_j(space, 0, dtype="float64"))
     assert "2124 pairs" in fl.stats().note
     assert H.shape == (1161, 1161)
@@ -235,7 +233,7 @@ def test_zarr_reads_it(tmp_path):
     assert (dense == made.to_dense()).all()
 
 
-def test_command(tmp_path):
+def test_command(shared_data, tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -246,7 +244,7 @@ def test_command(tmp_path):
         "-J",
         "1",
         "--interaction",
-        str(LITHIUM),
+        str(shared_data / "nuclear" / LITHIUM),
     ]
     told = json.loads(
         subprocess.run(
@@ -258,3 +256,55 @@ def test_command(tmp_path):
     )
     assert np.abs(np.array(told["energies"]) - [-25.57766, -17.04194]).max() < 1.1e-5
     assert subspace.open(tmp_path / "h.zarr").shape == (213, 213)
+
+
+def blocks_of(spoil):
+    rows = [3, 4, 2]
+
+    def made(i, j):
+        block = sp.csr_matrix(np.ones((rows[i], rows[j])))
+        spoil(block)
+        return block
+
+    return subspace.Blocks(made, rows, [[0], [0, 1], [0, 1, 2]])
+
+
+def far_column(block):
+    block.indices[:] = 10**6
+
+
+def far_row(block):
+    block.indptr[1] = 10**7
+
+
+def nan(block):
+    block.data[0] = np.nan
+
+
+def skewed(block):
+    block.data[1] = 5
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "said"),
+    [
+        (far_column, fl.ShapeError, "is damaged"),
+        (far_row, fl.ShapeError, "is damaged"),
+        (nan, fl.NumericalError, "NaN or Inf"),
+        (skewed, fl.ShapeError, "not symmetric"),
+    ],
+)
+def test_what_a_function_makes_is_looked_at(spoil, error, said):
+    Z = subspace.basis([(n, np.eye(n)) for n in (3, 4, 2)])
+    with pytest.raises(error, match=said):
+        subspace.project(blocks_of(spoil), Z)
+
+
+def test_matrices_that_are_no_symmetric_ones():
+    Z = subspace.basis([(2, np.eye(2))])
+    with pytest.raises(fl.ShapeError, match="not symmetric"):
+        subspace.project(sp.csr_matrix([[1.0, 2], [0, 3]]), Z)
+    with pytest.raises(fl.ShapeError, match="complex128; real numbers"):
+        subspace.project(sp.csr_matrix([[2, 1j], [-1j, 2]]), Z)
+    with pytest.raises(TypeError, match="H is ndarray"):
+        subspace.project(np.eye(2), Z)

@@ -5,6 +5,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/subspace/multiply.hpp"
 #include "flagstone/algorithms/subspace/project.hpp"
@@ -35,9 +38,27 @@ class CalledMaker final : public BlockMaker {
     to.starts.assign(starts.data(), starts.data() + starts.size());
     to.columns.assign(columns.data(), columns.data() + columns.size());
     to.values.assign(values.data(), values.data() + values.size());
+    check(i, j, to);
   }
 
  private:
+  /// Whoever wrote the function may have made any numbers.
+  static void check(Index i, Index j, const kernel::SparseBlock& made) {
+    const bool whole = static_cast<Index>(made.starts.size()) == made.rows + 1 && made.starts.front() == 0 &&
+                       std::is_sorted(made.starts.begin(), made.starts.end()) &&
+                       static_cast<std::size_t>(made.starts.back()) == made.columns.size() &&
+                       made.columns.size() == made.values.size();
+    const auto inside = [&](std::int32_t column) { return column >= 0 && column < made.cols; };
+    if (!whole || !std::all_of(made.columns.begin(), made.columns.end(), inside))
+      throw ShapeError("project: block (" + std::to_string(i) + ", " + std::to_string(j) +
+                       ") has pointers or columns beyond its " + std::to_string(made.rows) + " rows and " +
+                       std::to_string(made.cols) + " columns; make a whole CSR matrix.");
+    const auto finite = [](auto value) { return std::isfinite(static_cast<double>(value)); };
+    if (!std::all_of(made.values.begin(), made.values.end(), finite))
+      throw NumericalError("project: block (" + std::to_string(i) + ", " + std::to_string(j) +
+                           ") holds NaN or Inf; finite values are needed.");
+  }
+
   std::shared_ptr<nb::object> function_;
   const std::vector<Index>& rows_;
 };

@@ -77,6 +77,8 @@ def label_metrics(
     and train once.
     """
     call = Call("label_metrics", memory)
+    labels = getattr(labels, "labels", labels)  # what predict returned
+    labels = labels if isinstance(labels, Array) else np.asarray(labels)
     true, seen = rows_of(call, Y, "Y", "true labels"), rows_of(call, train, "train", "labels of points")
     rows, number = true.shape
     if len(labels.shape) != 2 or labels.shape[0] != rows or np.dtype(labels.dtype).kind not in "iu":
@@ -113,14 +115,14 @@ def _inverse_propensities(call: Call, train: SparseArray, a: float, b: float) ->
 def _looked_at(call: Call, labels: Any, first: int, rows: int, number: int) -> NDArray[np.int64]:
     part = np.s_[first : first + rows]
     some = take(labels, call, part) if isinstance(labels, Array) else np.asarray(labels)[part]
-    some = np.asarray(some)[:, : _AT[-1]].astype(np.int64)
-    if some.size and (some.max() >= number or some.min() < -1):
+    some = np.asarray(some)[:, : _AT[-1]]
+    if some.size and (int(some.max()) >= number or int(some.min()) < -1):
         raise ShapeError(
             f"label_metrics: labels hold {some.max() if some.max() >= number else some.min()} and Y has "
             f"{number} columns; labels from 0 on, or -1 for none, are needed."
         )
     full = np.full((rows, _AT[-1]), -1, np.int64)
-    full[:, : some.shape[1]] = some
+    full[:, : some.shape[1]] = some.astype(np.int64)
     return full
 
 

@@ -9,6 +9,8 @@ from .._errors.classes import ShapeError
 from .interaction import Interaction
 from .momentum import doubled, momentum_text
 
+_MOST = 1000  # nucleons: more than any nucleus has
+
 __all__ = ["Counts", "Space"]
 
 
@@ -53,6 +55,10 @@ class Space:
         for name, value in (("protons", protons), ("neutrons", neutrons), ("nmax", nmax)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise ShapeError(f"nuclear.Space: {name} is {value!r}; a whole number from 0 on is needed.")
+        if protons + neutrons > _MOST:
+            raise ShapeError(
+                f"nuclear.Space: there are {protons + neutrons} nucleons; {_MOST} at most are held."
+            )
         self.protons, self.neutrons, self.nmax, self.interaction = protons, neutrons, nmax, interaction
         if nmax is not None:
             if nmax > 30:

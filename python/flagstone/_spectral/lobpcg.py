@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -106,8 +105,7 @@ class _Lobpcg(Routine[Any]):
         super().__init__(call, [self.place])
         self.A, self.X, self.Y = A, X, Y
         self.largest, self.tol, self.maxiter = bool(largest), float(tol), int(maxiter)
-        self.apply_a = _product(call, A)
-        self.apply_m = None if M is None else _product(call, _preconditioner(call, M, A.n))
+        self.M = None if M is None else _preconditioner(call, M, A.n)
         self.done: list[Stats] = []
         self.applications = 0
         self.norm = 0.0  # of A, as far as it was seen
@@ -166,8 +164,9 @@ class _Lobpcg(Routine[Any]):
             reached.values, self._written(x, reached), reached.residual, "lobpcg", self.applications,
             self.applications, False,
         )  # fmt: skip
-        told = replace(together(self.what, self.done), method="lobpcg", passes=self.applications)
-        remember(current(), told)
+        if self.done:
+            told = replace(together(self.what, self.done), method="lobpcg", passes=self.applications)
+            remember(current(), told)
         if not reached.good.all():
             error = ConvergenceError(
                 f"{self.call.who}: after {self.applications} applications {int((~reached.good).sum())} of "
@@ -205,7 +204,7 @@ class _Lobpcg(Routine[Any]):
                 reached, left = self._measured(x, ax)
                 if step == self.maxiter or reached.good.all():
                     return reached
-            w = left if self.apply_m is None else self._called(self.apply_m, left)
+            w = left if self.M is None else self._called(self.M, left)
             w[:, reached.good] = 0  # soft locking: what is found is moved on, and not searched from
             w = self._clean(w, x)
             space = _Space([x, w, p], [ax, self._apply(w), ap])
@@ -228,8 +227,6 @@ class _Lobpcg(Routine[Any]):
         values = np.einsum("ij,ij->j", x.conj(), ax).real / squares
         left = ax - x * values
         residual = np.linalg.norm(left, axis=0) / np.sqrt(squares)
-        if not np.isfinite(residual).all():
-            raise NumericalError(f"{self.call.who}: A or M made NaN or Inf; finite values are needed.")
         self.norm = max(self.norm, float(np.abs(values).max()), float(np.linalg.norm(ax, axis=0).max()))
         eps = float(np.finfo(np.float64).eps)
         bound = self.tol * np.maximum(np.abs(values), eps ** (2 / 3) * self.norm)
@@ -237,33 +234,37 @@ class _Lobpcg(Routine[Any]):
 
     def _apply(self, x: Block) -> Block:
         self.applications += 1
-        return self._called(self.apply_a, x)
+        return self._called(self.A, x)
 
-    def _called(self, product: Callable[[Block], Block], x: Block) -> Block:
-        made = product(x)
-        self.done.append(stats())
+    def _called(self, by: Hermitian, x: Block) -> Block:
+        """Return `by` times x, inside the call's limit."""
+        if by.function is not None:
+            made = np.empty_like(x)
+            by.apply(x.copy(), made)
+        else:
+            made = np.asarray(matmul(by.given, x, memory=self.call.memory)).astype(self.A.dtype, copy=False)
+            self.done.append(stats())
+        if not np.isfinite(made).all():
+            raise NumericalError(
+                f"{self.call.who}: {by.name} made NaN or Inf of finite vectors; finite values are needed."
+            )
         return made
+
+
+def _constraints(A: Hermitian, Y: ArrayLike) -> Block:
+    """Return an orthonormal basis of the constraints."""
+    found, r = np.linalg.qr(_vectors("Y", Y, A))
+    sizes = np.abs(np.diag(r))
+    if len(r) < r.shape[1] or sizes.min() <= 1e-12 * sizes.max():
+        raise ShapeError(f"{A.call.who}: the columns of Y depend on each other; give independent ones.")
+    return np.asarray(found)
 
 
 def _preconditioner(call: Call, M: Any, n: int) -> Hermitian:
-    found = Hermitian(call, M, call.memory, n)
+    found = Hermitian(call, M, call.memory, n, name="M")
     if found.n != n:
         raise ShapeError(f"{call.who}: M is {found.n} x {found.n} and A {n} x {n}; they must be alike.")
     return found
-
-
-def _product(call: Call, A: Hermitian) -> Callable[[Block], Block]:
-    """Return what multiplies a block by A, inside the call's limit."""
-
-    def by_matrix(x: Block) -> Block:
-        return np.asarray(matmul(A.given, x, memory=call.memory)).astype(A.dtype, copy=False)
-
-    def by_function(x: Block) -> Block:
-        made = np.empty_like(x)
-        A._apply(x.copy(), made)
-        return made
-
-    return by_matrix if A.function is None else by_function
 
 
 def _vectors(name: str, given: ArrayLike, A: Hermitian) -> Block:
@@ -349,5 +350,5 @@ def lobpcg(
         check_path("lobpcg", out)
     operator = Hermitian(call, A, memory, np.shape(X)[0] if np.ndim(X) else None)
     start = _vectors("X", X, operator)
-    kept = None if Y is None else np.linalg.qr(_vectors("Y", Y, operator))[0]
+    kept = None if Y is None else _constraints(operator, Y)
     return _Lobpcg(call, operator, start, M, kept, largest=largest, tol=tol, maxiter=maxiter, out=out)

@@ -31,8 +31,9 @@ _CALLED = 1e-4  # of functions, which may compute in float32
 class Hermitian:
     """A symmetric or Hermitian operand: how the core takes it, its name, what tells it from others."""
 
-    def __init__(self, call: Call, A: Any, memory: Any, rows: int | None = None) -> None:
-        self.call, self.symmetry = call, _EXACT
+    def __init__(self, call: Call, A: Any, memory: Any, rows: int | None = None, name: str = "A") -> None:
+        self.call, self.symmetry, self.name = call, _EXACT, name
+        self._who = f"{call.who}: {name}"
         self.function: Callable[[NDArray[Any]], Any] | None = None
         self.matrix: Any = None  # as the core takes it
         self.given: Any = None  # as a product takes it
@@ -47,8 +48,7 @@ class Hermitian:
     def _square(self, shape: tuple[int, ...]) -> None:
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
             raise ShapeError(
-                f"{self.call.who}: A is {shape_text(tuple(shape))}; a square matrix is needed "
-                "(svds takes others)."
+                f"{self._who} is {shape_text(tuple(shape))}; a square matrix is needed (svds takes others)."
             )
         self.n = int(shape[0])
 
@@ -56,7 +56,7 @@ class Hermitian:
         self._square(A.shape)
         if A.dtype.kind == "c":
             raise ShapeError(
-                f"{self.call.who}: A is sparse and {A.dtype}; real values are needed, or an operator "
+                f"{self._who} is sparse and {A.dtype}; real values are needed, or an operator "
                 "(scipy.sparse.linalg.LinearOperator) that multiplies by it."
             )
         A = A if isinstance(A, SparseArray) else from_blocks([A])
@@ -72,7 +72,7 @@ class Hermitian:
         self._square(A.shape)
         dtype = np.dtype(A.dtype)
         if dtype.kind not in "biufc":
-            raise ShapeError(f"{self.call.who}: A is {dtype}; numbers are needed.")
+            raise ShapeError(f"{self._who} is {dtype}; numbers are needed.")
         self.dtype = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
         if isinstance(A, Array):
             A.flush()
@@ -82,7 +82,7 @@ class Hermitian:
         operand = Operand.matrix(self.call, lazy_operand(self.call, A), "A")
         if self.dtype.kind == "c" and operand.transposed != operand.conjugated:
             raise ShapeError(
-                f"{self.call.who}: A is the transpose or conjugate of a complex array; give the array, whose "
+                f"{self._who} is the transpose or conjugate of a complex array; give the array, whose "
                 "eigenvectors are the conjugates."
             )
         self.matrix, self.kind = operand, dtype.name
@@ -95,17 +95,17 @@ class Hermitian:
         shape = getattr(A, "shape", None) or (None if rows is None else (rows, rows))
         if function is None or shape is None:
             raise ShapeError(
-                f"{self.call.who}: A is {type(A).__name__}; give a matrix, a LinearOperator of SciPy, or a "
+                f"{self._who} is {type(A).__name__}; give a matrix, a LinearOperator of SciPy, or a "
                 "function of blocks of vectors that has a shape (or v0 with as many rows)."
             )
         self._square(tuple(shape))
         kind = np.dtype(getattr(A, "dtype", None) or np.float64)
         self.dtype = np.dtype(np.complex128 if kind.kind == "c" else np.float64)
         self.kind, self.symmetry, self.function = "operator", _CALLED, function
-        self.input = _core.EigshInput.of_function(self._apply, self.n)
+        self.input = _core.EigshInput.of_function(self.apply, self.n)
         self.values = 0.0
 
-    def _apply(self, x: NDArray[Any], y: NDArray[Any]) -> None:
+    def apply(self, x: NDArray[Any], y: NDArray[Any]) -> None:
         """Set y to A x. What the function calls of the library runs beside the solver, in what it leaves."""
         assert self.function is not None
         x.flags.writeable = False
@@ -117,13 +117,11 @@ class Hermitian:
             made = np.asarray(self.function(x))
         if made.shape != y.shape:
             raise ShapeError(
-                f"{self.call.who}: A made {shape_text(made.shape)} of {shape_text(x.shape)} vectors; "
+                f"{self._who} made {shape_text(made.shape)} of {shape_text(x.shape)} vectors; "
                 f"{shape_text(y.shape)} is needed."
             )
         if made.dtype.kind not in "biuf" + self.dtype.kind:
-            raise ShapeError(
-                f"{self.call.who}: A made {made.dtype} of {self.dtype} vectors; say so with its dtype."
-            )
+            raise ShapeError(f"{self._who} made {made.dtype} of {self.dtype} vectors; say so with its dtype.")
         y[...] = made
 
     @property

@@ -156,7 +156,13 @@ class _Stencil(Routine[StencilResult]):
         self.places[-1] = self.traces
 
     def _index(self, index: Any, what: str) -> list[int]:
-        given = tuple(operator.index(i) for i in (index if isinstance(index, tuple) else (index,)))
+        at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
+        try:
+            given = tuple(operator.index(i) for i in at)
+        except TypeError:
+            raise ShapeError(
+                f"{self.call.who}: a {what} is at {index!r}; whole numbers, one for each axis, are needed."
+            ) from None
         if len(given) != len(self.shape) or not all(
             0 <= i < n for i, n in zip(given, self.shape, strict=True)
         ):

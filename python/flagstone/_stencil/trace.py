@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._expression.expression import Expression, as_expression, ordered
+from .weights import checked_offset
 
 __all__ = ["traced"]
 
@@ -29,7 +29,7 @@ class _StandIn(Expression):
     def __getitem__(self, key: Any) -> Any:
         at = key if isinstance(key, tuple) else (key,)
         try:
-            offset = tuple(operator.index(i) for i in at)
+            offset = checked_offset(self._who, at)
         except TypeError:
             offset = ()
         if len(offset) != self._ndim:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors.classes import ShapeError
+from .._errors.classes import NumericalError, ShapeError
 
 __all__ = ["given_weights", "laplacian", "points", "spacings"]
 
@@ -26,9 +26,12 @@ _SECOND = {
 }
 
 
+_FARTHEST = 1 << 31  # of offsets
+
+
 def spacings(who: str, ndim: int, spacing: float | Sequence[float]) -> list[float]:
     """Return the spacing of each axis."""
-    given = list(spacing) if isinstance(spacing, Sequence) else [spacing] * ndim
+    given = list(spacing) if isinstance(spacing, (Sequence, np.ndarray)) else [spacing] * ndim
     if len(given) != ndim or not all(float(h) > 0 for h in given):
         raise ValueError(
             f"{who}: spacing is {spacing!r}; one positive number, or one for each axis, is needed."
@@ -120,7 +123,25 @@ def given_weights(who: str, kernel: Mapping[Any, Any] | NDArray[Any], ndim: int)
             at = offset if isinstance(offset, tuple) else (offset,)
             if len(at) != ndim:
                 raise ShapeError(f"{who}: the kernel's offset {offset!r} is not one of {ndim} dimensions.")
-            found[tuple(operator.index(i) for i in at)] = complex(weight)
+            try:
+                at, value = tuple(operator.index(i) for i in at), complex(weight)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{who}: the kernel's weights say {offset!r}: {weight!r}; a number for each offset of "
+                    "whole numbers is needed."
+                ) from None
+            found[checked_offset(who, at)] = value
     if not found:
         raise ValueError(f"{who}: the kernel has no neighbour at all; give one weight at least.")
+    bad = [offset for offset, weight in found.items() if not np.isfinite(weight)]
+    if bad:
+        raise NumericalError(f"{who}: the weight at offset {bad[0]} is NaN or Inf; give finite ones.")
+    return found
+
+
+def checked_offset(who: str, offset: Sequence[Any]) -> tuple[int, ...]:
+    """Return an offset as whole numbers; ShapeError where no axis is as long."""
+    found = tuple(operator.index(i) for i in offset)
+    if any(abs(i) >= _FARTHEST for i in found):
+        raise ShapeError(f"{who}: the kernel's offset {found} reaches beyond any axis; give a nearer one.")
     return found

@@ -22,6 +22,7 @@ from .stored import BlockBasis, ProjectedMatrix
 
 __all__ = ["Blocks", "project"]
 
+_ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
 _CHUNK = 16384  # bytes: runs of H' begin where one does
 
 
@@ -62,7 +63,12 @@ class Blocks:
         block = self.function(i, j)
         if block is None:
             return None
+        block = block if hasattr(block, "tocsr") else np.asarray(block)
         shape = (self.rows[i], self.rows[j])
+        if block.dtype.kind not in "biuf":
+            raise ShapeError(
+                f"project: the function made block ({i}, {j}) of {block.dtype}; real numbers are needed."
+            )
         if tuple(block.shape) != shape:
             raise ShapeError(
                 f"project: the function made block ({i}, {j}) of {shape_text(tuple(block.shape))}; "
@@ -71,16 +77,34 @@ class Blocks:
         from scipy.sparse import csr_matrix
 
         made = csr_matrix(block)
+        _check_whole(made, f"block ({i}, {j})", symmetric=i == j)
         return made.indptr.astype(np.int32), made.indices.astype(np.int32), made.data.astype(np.float64)
+
+
+def _check_whole(matrix: Any, name: str, symmetric: bool) -> None:
+    """Refuse pointers and indices that do not fit, and what is not symmetric where it must be."""
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ShapeError(f"project: {name} is damaged ({error}); make a whole CSR matrix.") from None
+    if symmetric and matrix.nnz and abs(matrix - matrix.T).max() > _ROUNDING * abs(matrix).max():
+        raise ShapeError(f"project: {name} is not symmetric; H must be.")
 
 
 def _by_groups(H: Any, basis: BlockBasis) -> Blocks:
     """Return a SciPy matrix cut at the groups of Z."""
+    if not hasattr(H, "tocsr"):
+        raise TypeError(
+            f"project: H is {type(H).__name__}; a SciPy matrix, subspace.Blocks or a nuclear.Space is needed."
+        )
     matrix = H.tocsr()
+    if matrix.dtype.kind not in "biuf":
+        raise ShapeError(f"project: H is {matrix.dtype}; real numbers are needed.")
     if matrix.shape != (basis.shape[0],) * 2:
         raise ShapeError(
             f"project: H is {shape_text(matrix.shape)} and Z has {basis.shape[0]} rows; as many are needed."
         )
+    _check_whole(matrix, "H", symmetric=True)
     first = np.concatenate([[0], np.cumsum(basis.rows)])
     pattern = []
     for i in range(len(basis.rows)):

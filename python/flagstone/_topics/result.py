@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Sequence
@@ -13,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array, open_core
+from .._cluster.points import whole_number
 from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import storage_error
 from . import known
 
 __all__ = ["EdgeTopics", "TopicsResult", "open_topics", "read_group"]
@@ -225,7 +228,7 @@ class TopicsResult:
                 f"top_words: the vocabulary has {len(vocabulary):,} words and the topics know {words:,}; "
                 "one for each column of the counts is needed."
             )
-        number = min(number, words)
+        number = min(whole_number("top_words", "number", number), words)
         tops = np.empty((k, number), np.int64)
         for t in range(k):
             row = -np.asarray(self.topics[t])
@@ -275,6 +278,8 @@ def open_topics(path: str | os.PathLike[str]) -> TopicsResult:
         It holds something else.
     """
     path = os.fspath(path)
+    if not os.path.exists(path):
+        raise storage_error(f"open_topics: '{path}' does not exist.", errno.ENOENT, path)
     try:
         told = json.loads(Path(path, "zarr.json").read_text())["attributes"]["flagstone"]["routine"]
     except (KeyError, TypeError, ValueError, NotADirectoryError):

@@ -31,7 +31,8 @@ std::vector<Chunk> table_of(const ModelParts& parts) {
     const bool fits = one.level >= 0 && one.tree >= 0 && one.tree < parts.trees && one.node >= 0 && one.first >= 0 &&
                       one.children >= 1 && one.children <= kernel::most_children && one.row >= 0 && one.rows >= 0 &&
                       one.row + one.rows <= rows && one.entry >= 0 && one.entries >= 0 &&
-                      one.entry + one.entries <= entries && one.column >= 0;
+                      one.entry + one.entries <= entries && one.column >= 0 &&
+                      (!parts.scales || one.column <= parts.scales->shape()[0] - one.children);
     if (!fits) throw damaged(parts.path, "chunk " + std::to_string(at / chunk_numbers) + " is out of range");
   }
   return made;
@@ -70,9 +71,29 @@ std::vector<Block> blocks_of(std::vector<Chunk> chunks) {
   return made;
 }
 
+/// What each part is stored as, and that those which belong together are as long.
+void check_parts(const ModelParts& parts) {
+  const auto is = [&](const Array& part, Dtype dtype, const char* name) {
+    if (part.ndim() != 1 || part.dtype() != dtype)
+      throw damaged(parts.path, std::string(name) + " is " + to_string(part.shape()) + " " +
+                                    std::string(name_of(part.dtype())) + " where a line of " +
+                                    std::string(name_of(dtype)) + " is needed");
+  };
+  is(parts.steps, Dtype::uint16, "steps");
+  is(parts.counts, Dtype::uint8, "counts");
+  is(parts.children, Dtype::uint8, "children");
+  is(parts.weights, parts.scales ? Dtype::int8 : Dtype::float32, "weights");
+  if (parts.scales) is(*parts.scales, Dtype::float32, "scales");
+  is(parts.chunks, Dtype::int64, "chunks");
+  is(parts.order, Dtype::int32, "order");
+  if (parts.counts.shape() != parts.steps.shape() || parts.weights.shape() != parts.children.shape())
+    throw damaged(parts.path, "parts of it are cut short");
+}
+
 }  // namespace
 
 Model::Model(ModelParts parts) : ModelParts(std::move(parts)) {
+  check_parts(*this);
   std::vector<Chunk> table = table_of(*this);
   if (table.empty()) throw damaged(path, "it has no nodes");
   Index deepest = 0;

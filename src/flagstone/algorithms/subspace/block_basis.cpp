@@ -78,7 +78,7 @@ BlockLayout known_layout(std::vector<Index> rows, std::vector<Index> columns, st
     const bool known = stored[g] >= 0 && stored[g] < static_cast<std::int32_t>(offsets.size());
     if (rows[g] < 0 || columns[g] < 0 || columns[g] > rows[g] || (columns[g] > 0 && !known) ||
         (columns[g] > 0 && (offsets[static_cast<std::size_t>(stored[g])] < 0 ||
-                            offsets[static_cast<std::size_t>(stored[g])] + rows[g] * columns[g] > length)))
+                            rows[g] > (length - offsets[static_cast<std::size_t>(stored[g])]) / columns[g])))
       throw FormatError("subspace: the index of Z says of group " + std::to_string(g) +
                         " what cannot be; it is damaged.");
   }

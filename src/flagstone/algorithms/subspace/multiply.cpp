@@ -48,14 +48,17 @@ TaskSpec task_of(const std::shared_ptr<const StoredMatrix>& h, const std::shared
     const Index item = static_cast<Index>(size_of(h->values.dtype()));
     const std::byte* end = at + run.length * item;
     for (Index b = 0; b < run.count; ++b, pair += tiles[1].strides[0] / 4) {
-      const auto groups = static_cast<std::int32_t>(h->columns.size());
-      if (pair[0] < 0 || pair[1] < 0 || pair[0] >= groups || pair[1] >= groups)
-        throw FormatError("subspace: the list of blocks names a group that there is not; it is damaged.");
+      const auto inside = [&](std::int32_t group, std::int32_t stripe) {
+        return group >= h->stripes[static_cast<std::size_t>(stripe)] &&
+               group < h->stripes[static_cast<std::size_t>(stripe) + 1];
+      };
+      if (!inside(pair[0], run.row) || !inside(pair[1], run.col))
+        throw FormatError("subspace: the list of blocks names a group that its run does not hold; it is damaged.");
       const Index zi = h->columns[static_cast<std::size_t>(pair[0])],
                   zj = h->columns[static_cast<std::size_t>(pair[1])];
       const Index i = first[static_cast<std::size_t>(pair[0])] - first_row,
                   j = first[static_cast<std::size_t>(pair[1])] - first_col;
-      if (at + zi * zj * item > end || i < 0 || j < 0)
+      if (zi * zj > (end - at) / item)
         throw FormatError("subspace: a block of H' lies beyond its run; the index is damaged.");
       Tile block = matrix(const_cast<std::byte*>(at), zi, zj, h->values.dtype());
       if (block.dtype != Dtype::float64) {
@@ -76,17 +79,20 @@ Tile rows_of(const Tile& all, Index first, Index rows) {
 
 }  // namespace
 
+/// Of a group: squares of it, and sums over 2^31 groups, are numbers of 64 bits.
+constexpr Index most_columns = Index{1} << 31;
+
 void check_stored(const StoredMatrix& h) {
   const auto groups = static_cast<Index>(h.columns.size());
   bool good = h.values.ndim() == 1 && h.blocks.ndim() == 2 && h.blocks.dtype() == Dtype::int32 &&
               h.blocks.shape()[1] == 2 && !h.stripes.empty() && h.stripes.front() == 0 && h.stripes.back() == groups &&
               std::is_sorted(h.stripes.begin(), h.stripes.end()) &&
-              std::all_of(h.columns.begin(), h.columns.end(), [](Index z) { return z >= 0; });
+              std::all_of(h.columns.begin(), h.columns.end(), [](Index z) { return z >= 0 && z < most_columns; });
   const auto stripes = static_cast<std::int32_t>(h.stripes.size()) - 1;
   for (const StoredRun& run : h.runs)
     good = good && run.row >= run.col && run.col >= 0 && run.row < stripes && run.first >= 0 && run.length >= 0 &&
-           run.count >= 0 && run.blocks >= 0 && run.first + run.length <= h.values.shape()[0] &&
-           run.blocks + run.count <= h.blocks.shape()[0];
+           run.count >= 0 && run.blocks >= 0 && run.first <= h.values.shape()[0] - run.length &&
+           run.blocks <= h.blocks.shape()[0] - run.count;
   if (!good) throw FormatError("subspace: the parts of the index of H' do not fit each other; it is damaged.");
 }
 

@@ -36,7 +36,7 @@ class WeightsKernel final : public PlaneKernel {
     for (std::size_t first = 0; first < neighbours.size(); ++first) {
       if (taken[first]) continue;
       for (std::size_t i = first; i < neighbours.size(); ++i) {
-        if (taken[i] || neighbours[i].weight != neighbours[first].weight) continue;
+        if (taken[i] || (i != first && neighbours[i].weight != neighbours[first].weight)) continue;  // NaN: alone
         taken[i] = true;
         offsets_.push_back(neighbours[i].offset);
       }
