@@ -116,7 +116,7 @@ def test_a_part_of_another_dtype_is_refused(tmp_path, part, dtype):
     stored = np.asarray(fl.open(tmp_path / "model.zarr", key=part))
     fl.from_numpy(stored.astype(dtype), str(tmp_path / "other.zarr"))
     shutil.rmtree(tmp_path / "model.zarr" / part)
-    shutil.move(tmp_path / "other.zarr", tmp_path / "model.zarr" / part)
+    shutil.move(tmp_path / "other.zarr" / "array", tmp_path / "model.zarr" / part)
     with pytest.raises(fl.FormatError, match=f"{part} is .* {dtype}"):
         fl.open_labels(tmp_path / "model.zarr").predict(x, 3)
 

@@ -47,8 +47,9 @@ def test_the_plan_is_what_is_done(tmp_path):
         fl.stencil(fl.laplacian(3), a, 20, memory=limit, method=method, out=tmp_path / "o.zarr")
         done = fl.stats()
         assert plan.method == done.method == method
-        # what of the cells that neighbours share is still there depends on who was first
-        assert abs(plan.bytes_read - done.bytes_read) <= (0.1 if method == "al4" else 0.5) * plan.bytes_read
+        # of al1: what of a field in memory must leave for the next superstep depends on who was first
+        off = 0.1 * plan.bytes_read if method == "al4" else plan.passes * x.nbytes / 2
+        assert abs(plan.bytes_read - done.bytes_read) <= off
         assert plan.flops == done.flops
         assert done.peak_memory <= limit
 
