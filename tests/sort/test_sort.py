@@ -68,7 +68,7 @@ def test_every_skew_in_the_least_memory(skew, rng, tmp_path):
     done = fl.stats()
     assert done.passes >= 2
     assert done.peak_memory <= least
-    assert done.bytes_written <= 1.5 * plan.bytes_written
+    assert done.bytes_written <= 1.3 * plan.bytes_written
     same(places, np.argsort(A[...], kind="stable"))
     if skew != "random":
         return

@@ -41,35 +41,71 @@ class Builder {
       const Sink sink = to_outputs(task, 0, job_.records);
       return form(std::move(task), sink, 0, job_.records);
     }
-    auto runs = std::make_unique<Runs>(graph_, job_.records, width_, scheme_.block);
-    for (Index first = 0; first < job_.records; first += scheme_.run) {
-      const Index records = std::min(scheme_.run, job_.records - first);
+    std::vector<Index> lengths;
+    for (Index first = 0; first < job_.records; first += scheme_.run)
+      lengths.push_back(std::min(scheme_.run, job_.records - first));
+    auto runs = runs_of(lengths);
+    for (std::size_t r = 0; r < lengths.size(); ++r) {
       TaskSpec task;
-      const Sink sink = to_run(task, *runs, runs->begin(records), 0, records);
-      form(std::move(task), sink, first, records);
+      const Sink sink = to_run(task, *runs, runs->begin(lengths[r]), 0, lengths[r]);
+      form(std::move(task), sink, static_cast<Index>(r) * scheme_.run, lengths[r]);
     }
-    while (static_cast<Index>(runs->all().size()) > scheme_.fan) {
-      auto longer = std::make_unique<Runs>(graph_, job_.records, width_, scheme_.block);
-      for (std::size_t r = 0; r < runs->all().size(); r += static_cast<std::size_t>(scheme_.fan)) {
-        const auto group = std::span(runs->all())
-                               .subspan(r)
-                               .first(std::min(static_cast<std::size_t>(scheme_.fan), runs->all().size() - r));
-        Index records = 0;
-        for (const Runs::Run& run : group) records += run.records;
-        const Runs::Run made = longer->begin(records);
-        const Index tile = std::max<Index>(1, scheme_.tile / scheme_.block) * scheme_.block;
-        merge(*runs, group, tile, [&, made](TaskSpec& task, Index first, Index number) {
-          return to_run(task, *longer, made, first, number);
-        });
-      }
-      graph_.barrier();  // the shorter ones, and what they take of scratch, are gone
-      runs = std::move(longer);
+    while (runs->all().size() > most_at_once() && too_many(runs->all().size()) == 0) runs = merge_all(*runs);
+    std::vector<Runs::Run> left = runs->all();
+    if (const std::size_t more = too_many(left.size()); more > 0) {
+      const std::span<const Runs::Run> group = std::span<const Runs::Run>(left).last(more + 1);
+      const Runs::Run made = merge_into(*runs, group, *runs);
+      left.resize(left.size() - group.size());
+      left.push_back(made);
     }
-    merge(*runs, runs->all(), scheme_.tile,
+    merge(*runs, left, scheme_.tile,
           [&](TaskSpec& task, Index first, Index records) { return to_outputs(task, first, records); });
   }
 
  private:
+  std::size_t most_at_once() const { return static_cast<std::size_t>(scheme_.fan); }
+
+  /// So many runs more than can be merged at once, where they and one more can be: the last ones are merged first, and
+  /// nothing else travels once more. 0: none, or a whole level of merges has to come first.
+  std::size_t too_many(std::size_t runs) const {
+    const std::size_t fan = most_at_once();
+    return runs > fan && runs < 2 * fan ? runs - fan : 0;
+  }
+
+  /// Room for runs of these lengths, and for the one that the last of them make where they are too many.
+  std::unique_ptr<Runs> runs_of(std::span<const Index> lengths) {
+    Index blocks = 0, records = 0;
+    for (const Index length : lengths) blocks += ceil_div(length, scheme_.block);
+    if (const std::size_t more = too_many(lengths.size()); more > 0)
+      for (const Index length : lengths.last(more + 1)) records += length;
+    return std::make_unique<Runs>(graph_, blocks + ceil_div(records, scheme_.block), width_, scheme_.block);
+  }
+
+  Runs::Run merge_into(const Runs& from, std::span<const Runs::Run> group, Runs& to) {
+    Index records = 0;
+    for (const Runs::Run& run : group) records += run.records;
+    const Runs::Run made = to.begin(records);
+    const Index tile = std::max<Index>(1, scheme_.tile / scheme_.block) * scheme_.block;
+    merge(from, group, tile,
+          [&](TaskSpec& task, Index first, Index number) { return to_run(task, to, made, first, number); });
+    return made;
+  }
+
+  /// A level: as many runs at a time as can be.
+  std::unique_ptr<Runs> merge_all(const Runs& runs) {
+    std::vector<std::span<const Runs::Run>> groups;
+    std::vector<Index> lengths;
+    for (std::size_t r = 0; r < runs.all().size(); r += most_at_once()) {
+      groups.push_back(std::span(runs.all()).subspan(r, std::min(most_at_once(), runs.all().size() - r)));
+      lengths.push_back(0);
+      for (const Runs::Run& run : groups.back()) lengths.back() += run.records;
+    }
+    auto longer = runs_of(lengths);
+    for (const auto& group : groups) merge_into(runs, group, *longer);
+    graph_.barrier();  // the shorter ones, and what they take of scratch, are gone
+    return longer;
+  }
+
   /// Whole stored units of the outputs.
   Sink to_outputs(TaskSpec& task, Index first, Index records) {
     Sink sink;
@@ -88,7 +124,8 @@ class Builder {
     for (Index b = 0; b < number; ++b) {
       sink.blocks.push_back(
           {static_cast<std::uint32_t>(task.accesses.size()), b * scheme_.block, runs.records_of(run, begin + b)});
-      task.accesses.push_back(again(write(runs.records(run, begin + b))));
+      const Access access = write(runs.records(run, begin + b));
+      task.accesses.push_back(run.first_block + begin + b < scheme_.kept ? again(access) : spill(access));
     }
     sink.lasts = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(write(runs.lasts(run, begin, number)));

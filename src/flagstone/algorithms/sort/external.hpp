@@ -30,6 +30,7 @@ struct Scheme {
   Index tile = 1;   // merged in one task
   Index fan = 2;    // runs merged at once
   Index runs = 1;
+  Index kept = 0;  // blocks of runs that wait in memory; all others go to scratch when they are made
   int passes = 1;  // reads and writes of everything
 
   std::string why() const;

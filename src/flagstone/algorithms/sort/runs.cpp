@@ -6,10 +6,10 @@
 
 namespace flagstone::sort {
 
-Runs::Runs(Graph& graph, Index records, std::size_t width, Index block)
-    : records_(
-          graph.temporary({records * static_cast<Index>(width)}, Dtype::uint8, {block * static_cast<Index>(width)})),
-      lasts_(graph.allocate({ceil_div(records, block) * static_cast<Index>(width)}, Dtype::uint8)),
+Runs::Runs(Graph& graph, Index blocks, std::size_t width, Index block)
+    : records_(graph.temporary({blocks * block * static_cast<Index>(width)}, Dtype::uint8,
+                               {block * static_cast<Index>(width)})),
+      lasts_(graph.allocate({blocks * static_cast<Index>(width)}, Dtype::uint8)),
       width_(width),
       block_(block) {}
 
@@ -21,7 +21,7 @@ const Runs::Run& Runs::begin(Index records) {
 
 Region Runs::records(const Run& run, Index block) const {
   const auto width = static_cast<Index>(width_);
-  return {records_, {{(run.first_block + block) * block_ * width}, {records_of(run, block) * width}}};
+  return {records_, {{(run.first_block + block) * block_ * width}, {block_ * width}}};
 }
 
 Region Runs::lasts(const Run& run, Index block, Index number) const {
@@ -40,8 +40,7 @@ Parting::Parting(Graph& graph, const kernel::RecordOrder& order, const Runs& run
   Index blocks = 0;
   for (const Runs::Run& run : group) blocks += runs.blocks(run), records_ += run.records;
   charge_ = graph.charge(2 * static_cast<std::uint64_t>(blocks) * sizeof(Last));
-  // All runs of a group lie beside one another, and so do their last records: one region, made by the tasks before.
-  graph.barrier();
+  graph.barrier();  // last records are made by the tasks before
   if (graph.planning()) return;
   lasts_.reserve(static_cast<std::size_t>(blocks));
   for (std::uint32_t r = 0; r < group.size(); ++r)

@@ -10,17 +10,15 @@
 
 namespace flagstone::sort {
 
-/// Runs of records in a temporary array of blocks: tiles that go to scratch where their room is needed. A run begins
-/// with a block; its last one may be shorter.
+/// Runs of records in a temporary array of blocks. A run begins with a block; of its last one a part may be unused.
 class Runs {
  public:
-  Runs(Graph& graph, Index records, std::size_t width, Index block);
+  Runs(Graph& graph, Index blocks, std::size_t width, Index block);
 
   /// The next run, of so many records: the number of its first block.
   struct Run {
     Index first_block = 0, records = 0;
   };
-  /// Its records are the next ones of the array; all runs but the last are whole blocks.
   const Run& begin(Index records);
   const std::vector<Run>& all() const { return runs_; }
 

@@ -11,7 +11,8 @@ namespace {
 constexpr std::uint64_t least_block = 32 * KiB, most_block = 1 * MiB;
 constexpr std::uint64_t flat_unit = 1 * MiB;  // of an output without stored units
 constexpr Index most_fan = 4096;
-constexpr Index blocks_of_run = 4;  // at least so many of each run lie under a tile of the merge
+constexpr Index blocks_of_run = 4;               // at least so many of each run lie under a tile of the merge
+constexpr std::uint64_t good_block = 512 * KiB;  // shorter requests cost a disk more than fewer of them save
 
 Index unit_of(const Job& job) {
   Index unit = 1, flat = 1;
@@ -33,25 +34,45 @@ std::uint64_t bytes_in(const std::vector<Lane>& lanes) {
   return bytes;
 }
 
-}  // namespace
+/// Bytes of memory that a record takes in a task that forms a run, and in one that merges.
+struct Memory {
+  explicit Memory(const Job& job) {
+    const auto width = static_cast<Index>(job.order->width());
+    const auto work = static_cast<Index>(job.order->work_bytes(1024)) / 1024;
+    in_run = static_cast<Index>(bytes_in(job.from)) + 2 * width + work;
+    in_tile = static_cast<Index>(bytes_in(job.to)) + 3 * width + work;
+  }
+  Index in_run = 0, in_tile = 0;
+};
 
-Scheme choose(const Job& job, std::uint64_t budget, int workers) {
+/// Blocks that stay beside tasks of this scheme: one a worker, one on its way, and the search for the next places. The
+/// first ones made stay; which ones matters to nobody, as each is read once.
+Index kept_beside(const Job& job, const Scheme& scheme, std::uint64_t budget, int workers) {
+  const Memory memory(job);
+  const auto width = static_cast<Index>(job.order->width());
+  const Index block = scheme.block * width, group = std::min(scheme.runs, scheme.fan);
+  Index form = scheme.run * memory.in_run;
+  for (const Lane& lane : job.from)
+    if (lane.array) form += 2 * lane.unit() * static_cast<Index>(lane.item());  // stored units travel whole
+  const Index merge = scheme.tile * memory.in_tile + (2 * group + 1) * block;
+  const Index tasks = (workers + 1) * std::max(form, merge) + (3 * group + 2) * block;
+  return std::max<Index>(0, static_cast<Index>(budget) - tasks) / block;
+}
+
+/// Tasks of `share` bytes.
+Scheme within(const Job& job, Index share, int workers) {
   const Index n = std::max<Index>(1, job.records);
   const auto width = static_cast<Index>(job.order->width());
-  const auto work = static_cast<Index>(job.order->work_bytes(1024)) / 1024;
-  const auto in = static_cast<Index>(bytes_in(job.from)), out = static_cast<Index>(bytes_in(job.to));
+  const Memory memory(job);
   Scheme scheme;
   scheme.unit = std::min(unit_of(job), n);
-  // A task a worker, and half of one on its way.
-  const auto share = static_cast<Index>(static_cast<double>(budget) * 0.85 / (workers + 0.5));
-  const Index in_run = in + 2 * width + work, in_tile = 3 * width + work + out;
   const auto even = [&](Index most, Index unit) {  // of equal parts, as many as workers at least
     const Index parts = std::max<Index>(ceil_div(n, most), n * width > static_cast<Index>(4 * MiB) ? workers : 1);
     return std::max(unit, ceil_div(ceil_div(n, parts), unit) * unit);
   };
-  scheme.tile = even(std::max(scheme.unit, share / in_tile / scheme.unit * scheme.unit), scheme.unit);
+  scheme.tile = even(std::max(scheme.unit, share / memory.in_tile / scheme.unit * scheme.unit), scheme.unit);
   const Index least_run = std::max<Index>(1, static_cast<Index>(flat_unit) / width);
-  scheme.run = std::max(least_run, share / in_run);
+  scheme.run = std::max(least_run, share / memory.in_run);
   const Index tile_bytes = scheme.tile * width;
   scheme.fan = std::clamp<Index>(tile_bytes / (blocks_of_run * static_cast<Index>(least_block)), 2, most_fan);
   const Index runs = std::min(ceil_div(n, scheme.run), scheme.fan);
@@ -61,14 +82,39 @@ Scheme choose(const Job& job, std::uint64_t budget, int workers) {
   scheme.run = even(std::max(scheme.block, scheme.run / scheme.block * scheme.block), scheme.block);
   scheme.runs = ceil_div(n, scheme.run);
   scheme.passes = scheme.runs > 1 ? 2 : 1;
-  for (Index left = scheme.runs; left > scheme.fan; left = ceil_div(left, scheme.fan)) ++scheme.passes;
+  for (Index left = scheme.runs; left > scheme.fan; left = ceil_div(left, scheme.fan)) {
+    ++scheme.passes;
+    if (left < 2 * scheme.fan) break;  // the last runs alone are merged once more
+  }
   return scheme;
+}
+
+}  // namespace
+
+Scheme choose(const Job& job, std::uint64_t budget, int workers) {
+  // A task a worker, and half of one on its way.
+  auto share = static_cast<Index>(static_cast<double>(budget) * 0.85 / (workers + 0.5));
+  Scheme best = within(job, share, workers);
+  if (best.runs == 1) return best;
+  best.kept = kept_beside(job, best, budget, workers);
+  // Smaller tasks leave room for blocks that need not travel, as long as requests are long and passes few.
+  while ((share /= 2) > 0) {
+    Scheme next = within(job, share, workers);
+    next.kept = kept_beside(job, next, budget, workers);
+    const bool long_requests = static_cast<std::uint64_t>(next.block) * job.order->width() >= good_block;
+    if (!long_requests || next.passes > best.passes || next.kept * next.block <= best.kept * best.block) break;
+    best = next;
+  }
+  return best;
 }
 
 std::string Scheme::why() const {
   if (runs == 1) return "in memory";
   std::string told = std::to_string(runs) + " sorted runs";
-  if (passes > 2) told += ", merged " + std::to_string(fan) + " at a time";
+  if (runs > fan && runs < 2 * fan)
+    told += ", of which the last " + std::to_string(runs - fan + 1) + " are merged first";
+  else if (passes > 2)
+    told += ", merged " + std::to_string(fan) + " at a time";
   return told;
 }
 

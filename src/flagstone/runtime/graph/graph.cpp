@@ -34,6 +34,11 @@ Access again(Access access) {
   return access;
 }
 
+Access spill(Access access) {
+  access.once = access.spill = true;
+  return access;
+}
+
 Access once(Access access) {
   access.once = true;
   return access;

@@ -37,6 +37,7 @@ struct Access {
   bool last = false;   // nobody needs the region after this task: drop it, do not write it back
   bool again = false;  // a task that is yet to be added needs it: do not write it behind
   bool once = false;   // no task that is yet to be added needs it: not kept when it is written
+  bool spill = false;  // its room is needed before it is: written as soon as it is made, a temporary's too
 };
 Access read(Region region);
 Access write(Region region);
@@ -50,6 +51,9 @@ Access last(Access access);
 Access again(Access access);
 /// The same access, and no later task reads what it makes: its memory is free when it is written.
 Access once(Access access);
+/// The same access, and what it makes leaves for the disk as soon as it is made, a temporary's tile too: for an
+/// algorithm that knows how much stays, so that its bytes are what its plan says, whatever ends first.
+Access spill(Access access);
 
 struct Cost {
   double flops = 0;

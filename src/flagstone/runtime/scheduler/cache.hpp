@@ -62,6 +62,7 @@ struct TileState {
   bool dirty = false;    // newer than the disk
   bool again = false;    // since the last change: a task that is yet to be added needs it
   bool once = false;     // since the last change: no task that is yet to be added needs it
+  bool spill = false;    // since the last change: on its way to the disk, whoever needs it later
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
   bool leaving = false;  // the write is for its room
   bool open = false;     // admitted for modification and not yet written back: a product in progress
@@ -87,7 +88,7 @@ struct TileState {
   bool in_memory_array() const { return array.in_memory(); }
   /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it. What nobody needs
   /// there waits until its room is needed.
-  bool settled() const { return dirty && changes == 0 && !again && when == Written::always; }
+  bool settled() const { return dirty && changes == 0 && !again && (spill || when == Written::always); }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
   void view(Tile& tile) const;

@@ -130,7 +130,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
     drop_outdated();
     auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
     if (held == task.held.end()) {
-      task.held.push_back({&tile, reads, modifies, access.last, access.again, access.once});
+      task.held.push_back({&tile, reads, modifies, access.last, access.again, access.once, access.spill});
       need += tile.bytes + (reads ? tile.read_staging : 0);
     } else {
       held->reads |= reads;
@@ -138,6 +138,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
       held->last |= access.last;
       held->again |= access.again;
       held->once |= access.once;
+      held->spill |= access.spill;
     }
   }
   named.reset();
@@ -208,7 +209,7 @@ void Scheduler::drop(TileState& tile) {
   machine_.release(tile);
   cache_.give(tile.bytes);
   tile.where = Where::absent;
-  tile.dirty = false;
+  tile.dirty = tile.once = tile.spill = false;
   cache_.set_open(tile, false);
   cache_.requeue(tile);
   cache_.forget(tile);
@@ -320,7 +321,7 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
-  if (held.modifies) tile.again = held.again, tile.once = held.once;
+  if (held.modifies) tile.again = held.again, tile.once = held.once, tile.spill = held.spill;
   const bool idle = tile.pins == 0 && tile.uses.empty();
   if (idle && held.last && !tile.in_memory_array() && !tile.storing) {
     drop(tile);

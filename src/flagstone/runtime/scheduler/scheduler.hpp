@@ -17,7 +17,7 @@ struct TaskState {
   enum class Phase : std::uint8_t { waiting, admitted, running, done };
   struct Held {
     TileState* tile;
-    bool reads, modifies, last, again, once;
+    bool reads, modifies, last, again, once, spill;
   };
 
   TaskId id = 0;
