@@ -2,21 +2,56 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone {
+namespace {
+
+std::uint64_t bit_of(std::uint32_t slot) { return std::uint64_t{1} << slot % 64; }
+
+}  // namespace
+
+bool Slots::contains(std::uint32_t slot) const {
+  return slot / 64 < words_.size() && (words_[slot / 64] & bit_of(slot)) != 0;
+}
+
+void Slots::insert(std::uint32_t slot) {
+  if (contains(slot)) return;
+  if (slot / 64 >= words_.size()) words_.resize(slot / 64 + 1);
+  words_[slot / 64] |= bit_of(slot);
+  ++number_;
+}
+
+void Slots::erase(std::uint32_t slot) {
+  if (!contains(slot)) return;
+  words_[slot / 64] &= ~bit_of(slot);
+  --number_;
+}
+
+std::uint32_t Slots::next(std::uint32_t from) const {
+  for (std::size_t word = from / 64; word < words_.size(); ++word) {
+    const std::uint64_t left = words_[word] & (word == from / 64 ? ~(bit_of(from) - 1) : ~std::uint64_t{0});
+    if (left != 0) return static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(left));
+  }
+  return none;
+}
 
 bool lie_in_slots(const std::vector<ShardEntry>& entries, std::uint64_t file_bytes, std::uint64_t slot_bytes) {
   if (file_bytes % page_bytes != 0 || file_bytes / slot_bytes >= std::numeric_limits<std::uint32_t>::max())
     return false;
-  std::set<std::uint64_t> taken;
-  for (const ShardEntry& entry : entries)
-    if (!entry.absent() &&
-        (entry.offset % slot_bytes != 0 || entry.bytes > slot_bytes || !taken.insert(entry.offset).second))
-      return false;
+  Slots taken;
+  for (const ShardEntry& entry : entries) {
+    if (entry.absent()) continue;
+    if (entry.offset % slot_bytes != 0 || entry.bytes > slot_bytes || entry.offset >= file_bytes) return false;
+    const auto slot = static_cast<std::uint32_t>(entry.offset / slot_bytes);
+    if (taken.contains(slot)) return false;
+    taken.insert(slot);
+  }
   return true;
 }
 
@@ -24,17 +59,16 @@ Slots free_slots(const std::vector<ShardEntry>& entries, std::uint64_t file_byte
                  std::uint64_t slot_bytes) {
   const auto slots = static_cast<std::uint32_t>((file_bytes - index_bytes) / slot_bytes);
   Slots found;
-  for (std::uint32_t i = 0; i < slots; ++i) found.insert(found.end(), i);
+  for (std::uint32_t i = 0; i < slots; ++i) found.insert(i);
   for (const ShardEntry& entry : entries)
     if (!entry.absent()) found.erase(static_cast<std::uint32_t>(entry.offset / slot_bytes));
   return found;
 }
 
 void punch_slots(const File& file, const Slots& slots, std::uint64_t slot_bytes) {
-  for (auto at = slots.begin(); at != slots.end();) {
-    const std::uint32_t first = *at;
-    std::uint32_t end = first;
-    while (at != slots.end() && *at == end) ++at, ++end;
+  std::uint32_t end = 0;
+  for (std::uint32_t first = slots.next(); first != Slots::none; first = slots.next(end)) {
+    for (end = first; slots.contains(end);) ++end;
     ::fallocate(file.buffered(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first * slot_bytes),
                 static_cast<off_t>((end - first) * slot_bytes));
   }

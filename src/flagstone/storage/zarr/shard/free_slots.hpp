@@ -1,7 +1,6 @@
 #pragma once
 // Slots of a shard that no chunk lies in: where updates go, and what is given back to the file system.
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "flagstone/storage/file/file.hpp"
@@ -10,7 +9,23 @@
 
 namespace flagstone {
 
-using Slots = std::set<std::uint32_t>;
+/// A set of slots, a bit each: every shard that is written to has two of them, and an array may have millions of
+/// chunks.
+class Slots {
+ public:
+  static constexpr std::uint32_t none = 0xFFFFFFFFu;
+
+  bool empty() const { return number_ == 0; }
+  bool contains(std::uint32_t slot) const;
+  void insert(std::uint32_t slot);
+  void erase(std::uint32_t slot);
+  /// The first slot at or behind `from`, or none. Cost: a word for every 64 slots in between.
+  std::uint32_t next(std::uint32_t from = 0) const;
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::size_t number_ = 0;
+};
 
 /// Whether a file has the layout that is written here: whole pages, every chunk in a slot of its own.
 bool lie_in_slots(const std::vector<ShardEntry>& entries, std::uint64_t file_bytes, std::uint64_t slot_bytes);

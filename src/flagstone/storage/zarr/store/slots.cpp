@@ -111,7 +111,7 @@ void ZarrStore::touch(const Shape& shard, Shard& loaded) {
   loaded.bytes_before = loaded.file_bytes;
   loaded.placed.assign(loaded.entries.size(), nowhere);
   loaded.free = unused(loaded);
-  loaded.taken.clear();
+  loaded.taken = {};
   struct stat status;
   loaded.inode = ::fstat(loaded.file->buffered(), &status) == 0 ? status.st_ino : 0;
   loaded.unsynced = true;
@@ -133,7 +133,7 @@ void ZarrStore::grow(const Shape& shard, Shard& loaded) {
   else
     write_shard_index(*loaded.file, loaded.before, bytes);
   loaded.file_bytes = bytes;
-  for (std::uint32_t i = first; i < first + more; ++i) loaded.free.insert(loaded.free.end(), i);
+  for (std::uint32_t i = first; i < first + more; ++i) loaded.free.insert(i);
 }
 
 void ZarrStore::grow_journaled(const Shape& shard, Shard& loaded, std::uint64_t bytes) {
@@ -167,11 +167,10 @@ std::uint32_t ZarrStore::place(const Shape& shard, Shard& loaded, std::size_t en
   const ShardEntry& old = loaded.before[entry];
   if (!transacting_ && !old.absent()) return placed = static_cast<std::uint32_t>(old.offset / layout_.slot_bytes());
   if (loaded.free.empty()) grow(shard, loaded);
-  const auto own = loaded.free.find(static_cast<std::uint32_t>(entry));
-  const auto at = own != loaded.free.end() ? own : loaded.free.begin();
-  placed = *at;
+  const auto own = static_cast<std::uint32_t>(entry);
+  placed = loaded.free.contains(own) ? own : loaded.free.next();
   loaded.taken.insert(placed);
-  loaded.free.erase(at);
+  loaded.free.erase(placed);
   return placed;
 }
 
@@ -240,8 +239,8 @@ Slots ZarrStore::given_up(const Shard& shard) const {
   if (shard.file_bytes > shard.bytes_before) {
     const auto first =
         static_cast<std::uint32_t>((shard.bytes_before - metadata_.index_bytes()) / layout_.slot_bytes());
-    for (const std::uint32_t slot : unused(shard))
-      if (slot >= first) slots.insert(slot);
+    const Slots free = unused(shard);
+    for (std::uint32_t slot = free.next(first); slot != Slots::none; slot = free.next(slot + 1)) slots.insert(slot);
   }
   return slots;
 }
