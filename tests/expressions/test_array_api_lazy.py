@@ -82,6 +82,8 @@ def test_arange_counts_as_numpy_does(start, stop, step, dtype):
     st.sampled_from([None, "float32", "int32"]),
 )  # fmt: skip
 @examples(60)
+@example(-0.0, 0.0, 1, False, None)
+@example(-0.0, 5e-324, 5, True, None)  # steps below the least float64
 def test_linspace_counts_as_numpy_does(start, stop, num, endpoint, dtype):
     same(fl.linspace(start, stop, num, endpoint, dtype), np.linspace(start, stop, num, endpoint, dtype=dtype))
 

@@ -307,15 +307,26 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
         raise TypeError("linspace: start and stop must be real numbers.")
     # NumPy computes in the dtype of the numbers, at least float64, and converts afterwards.
     kind = number_dtype("linspace", dtype, np.result_type(start, stop, 0.0))
+    call = Call("linspace", light=True)
     steps = number - 1 if endpoint else number
     first, last = np.float64(start), np.float64(stop)
     each = np.float64((last - first) / steps if steps > 0 else np.nan)
     if number == 1:
         each = np.float64(0)
+    if np.isfinite(last - first):
+        first = first + 0 * (
+            last - first
+        )  # NumPy adds no step to it: -0.0 becomes 0.0, unless steps are negative
     ends = [last] if endpoint and number > 1 else []
     made = _generated(f"{number} numbers", "linear", number, first, each, *ends)
+    if (
+        each == 0 and number > 1 and first != last
+    ):  # below the least float64: NumPy divides what it counts instead
+        counted = _generated(f"{number} numbers", "linear", number, np.float64(0), np.float64(1))
+        shares = from_ufunc(np.divide, (counted, np.float64(steps)))
+        made = as_array(call, from_ufunc(np.add, (from_ufunc(np.multiply, (shares, last - first)), first)))
     if kind.kind in "iu":
-        return as_array(Call("linspace", light=True), cast(from_ufunc(np.floor, (made,)), kind))
+        return as_array(call, cast(from_ufunc(np.floor, (made,)), kind))
     return _as(made, kind)
 
 
