@@ -156,7 +156,9 @@ class Routine(Generic[R_co]):
         idle = 1 - counted.worker_busy_seconds / (workers * counted.seconds)
         for share in (0.25, 0.5, 1.0, 2.0, 4.0):
             more = int(self.call.memory * share) >> 20 << 20
-            gain = counted.seconds / self.call.plan_at(self.planned(), self.call.memory + more).seconds
+            # The next tile size that fits is a step: told is what is gained though the process grows a little.
+            memory = self.call.memory + more - _core.allowed_drift
+            gain = counted.seconds / self.call.plan_at(self.planned(), memory).seconds
             if gain >= 1.2:
                 return (
                     f"workers stand idle {idle:.0%} of the time for want of memory; "
