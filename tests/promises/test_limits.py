@@ -21,8 +21,8 @@ WORKERS = [1, 2, 4]
 #: So many times the bytes of its formula the product moves under 1 and 2 times the least limit, and where all
 #: fits (None). The least holds a tile of each matrix, far from a square that fills memory.
 FACTORS = {1: 2.0, 2: 1.4, None: 1.1}
-#: The least allows for 5 MiB by which a process may grow, for rounding, and for what a plan that reads no index cannot
-#: know of sparse rows: a run may need so much less.
+#: The least allows for 5 MiB by which a process may grow, for rounding, and for what a plan that reads no
+#: indices cannot know of sparse rows: a run may need so much less.
 VISIBLY_LESS = 12 << 20
 #: Each limit and each number of workers, both of their extremes together.
 PAIRS = [(1, 1), (1, 4), (2, 2), (None, 4)]

@@ -156,7 +156,7 @@ class Routine(Generic[R_co]):
         idle = 1 - counted.worker_busy_seconds / (workers * counted.seconds)
         for share in (0.25, 0.5, 1.0, 2.0, 4.0):
             more = int(self.call.memory * share) >> 20 << 20
-            # The next tile size that fits is a step: told is what is gained though the process grows a little.
+            # Tile sizes are steps: told is what is gained though the process grows a little.
             memory = self.call.memory + more - _core.allowed_drift
             gain = counted.seconds / self.call.plan_at(self.planned(), memory).seconds
             if gain >= 1.2:
