@@ -1,7 +1,6 @@
 #include "flagstone/algorithms/labels/train.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <optional>
 
@@ -56,8 +55,9 @@ class Training {
   void run() {
     const Grown grown = stages_.once(
         "trees", [this] { return grow(); }, planned_before);
-    tallies_.resize(grown.tallies.size() / 3);
-    std::memcpy(tallies_.data(), grown.tallies.data(), grown.tallies.size() * sizeof(double));
+    tallies_.clear();
+    for (std::size_t i = 0; i + 2 < grown.tallies.size(); i += 3)
+      tallies_.push_back({grown.tallies[i], grown.tallies[i + 1], grown.tallies[i + 2]});
     note_empty();
     if (!trees_) trees_ = tree_orders(shape_, grown.order);
     is_small() ? train_small() : train_large();
