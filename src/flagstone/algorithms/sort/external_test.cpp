@@ -43,7 +43,7 @@ class SortTest : public testing::Test {
 
 TEST_F(SortTest, EverySkewAndNumberOfLevels) {
   std::mt19937_64 random(1);
-  for (const std::size_t n : {1u, 15u, 64u, 65u, 1000u, 3001u})
+  for (const std::size_t n : {1u, 15u, 64u, 65u, 400u, 1000u, 3001u})
     for (int skew = 0; skew < 6; ++skew)
       for (const Index fan : {2, 5, 1000}) {
         std::vector<std::int64_t> x(n), y(n);
@@ -53,7 +53,9 @@ TEST_F(SortTest, EverySkewAndNumberOfLevels) {
           x[i] = std::array{any, std::int64_t{7}, at, -at, any % 2, i % 2 ? any : 5}[static_cast<std::size_t>(skew)];
         }
         const Job made = job(x, y);
-        runtime_.run([&](Graph& graph) { run(graph, made, small(made.records, fan)); });
+        Scheme scheme = small(made.records, fan);
+        scheme.kept = std::array{0, 5, 1000}[static_cast<std::size_t>(skew % 3)];
+        runtime_.run([&](Graph& graph) { run(graph, made, scheme); });
         std::stable_sort(x.begin(), x.end());
         ASSERT_EQ(x, y) << n << " " << skew << " " << fan;
       }
@@ -103,6 +105,21 @@ TEST_F(SortTest, ASchemeFitsItsBudget) {
       EXPECT_EQ(scheme.passes, 2);
     }
   }
+}
+
+TEST_F(SortTest, SmallerTasksLeaveRoomForBlocks) {
+  std::vector<std::int64_t> x(1), y(1);
+  Job made = job(x, y);
+  made.records = Index{1} << 27;  // 1 GiB
+  Index kept = 0;
+  for (const std::uint64_t budget : {64 * MiB, 256 * MiB, 512 * MiB, 1 * GiB, 1536 * MiB}) {
+    const Scheme scheme = choose(made, budget, 2);
+    const Index bytes = scheme.kept * scheme.block * 8;
+    EXPECT_GE(bytes, kept);
+    EXPECT_LE(bytes, static_cast<Index>(budget));
+    kept = bytes;
+  }
+  EXPECT_GT(kept, static_cast<Index>(512 * MiB)) << "half of it, where all of it would just have room";
 }
 
 TEST_F(SortTest, LinesAlongEveryAxis) {

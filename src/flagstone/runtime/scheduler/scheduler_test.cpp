@@ -123,6 +123,23 @@ TEST_F(SchedulerTest, WritesATemporaryTileForItsRoomAlone) {
   EXPECT_TRUE(machine_.storing.empty()) << "what is synced is not it";
 }
 
+/// Said of what is made: it leaves at once although there is room, and who needs it later reads it again.
+TEST_F(SchedulerTest, ATemporaryTileThatSpillsLeavesWhenItIsMade) {
+  array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
+  Scheduler scheduler(8 * tile_bytes, machine_, 1);
+  run(scheduler, add(scheduler, {spill(write(tile(0))), again(write(tile(1)))}));
+  ASSERT_EQ(machine_.storing.size(), 1u);
+  EXPECT_EQ(machine_.storing[0]->box.start[0], 0);
+  scheduler.stored(*std::exchange(machine_.storing, {})[0]);
+  ASSERT_EQ(machine_.released.size(), 1u) << "its memory is free";
+  const TaskState& reader = add(scheduler, {read(tile(0)), read(tile(1))});
+  scheduler.pump();
+  ASSERT_EQ(machine_.loading.size(), 1u) << "the other one stayed";
+  run(scheduler, reader);
+  EXPECT_TRUE(machine_.storing.empty()) << "it was not changed";
+  EXPECT_EQ(machine_.released.size(), 1u) << "kept while there is room, as any tile";
+}
+
 TEST_F(SchedulerTest, TheTemporaryTileNeededLastLeavesWhileOthersRun) {
   array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
   Scheduler scheduler(2 * tile_bytes, machine_, 1);
