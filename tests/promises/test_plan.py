@@ -86,8 +86,9 @@ def check_bytes(entry: dict, by_spectrum: bool, spilled: float) -> None:
         at_most += (passes - planned_passes) * (entry["once"] if read > entry["once"] else 0)
         read += (passes - planned_passes) * (read - entry["once"]) / (planned_passes - 1)
     assert 0.9 * read <= real_read <= 1.1 * at_most, entry
-    # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first.
-    assert real_written == pytest.approx(written, rel=spilled, abs=2 << 20), entry
+    # A private sum may spill; which tiles of a factorization do is a matter of which transfers end first:
+    # some tiles, little beside what is read.
+    assert real_written == pytest.approx(written, rel=spilled, abs=max(1 << 20, 0.015 * read)), entry
     assert real_peak == pytest.approx(peak, rel=0.15), entry  # of some 100 MiB; 10 % at real sizes
 
 
