@@ -225,6 +225,8 @@ void Scheduler::store(TileState& tile) {
 
 /// All or nothing: memory for every tile and for scratch, pins, and the loads on their way.
 bool Scheduler::admit(TaskState& task) {
+  for (const auto& held : task.held)
+    if (!held.modifies && held.tile->leaves_first()) return false;  // a task that runs or a store brings it back
   for (auto& held : task.held) {
     ++held.tile->pins;  // so that making room does not take them
     cache_.requeue(*held.tile);
@@ -371,7 +373,7 @@ void Scheduler::stored(TileState& tile) {
   arrived(tile);
   if (tile.settled())
     store(tile);
-  else if (tile.pins == 0 && (leaving || (tile.once && tile.uses.empty())))
+  else if (tile.pins == 0 && (leaving || tile.when == Written::streamed || (tile.once && tile.uses.empty())))
     drop(tile);
   else
     cache_.requeue(tile);

@@ -183,5 +183,36 @@ TEST_F(SchedulerTest, TheArrayNamedLastGivesWay) {
   EXPECT_EQ(machine_.released[0], std::pair(other.id(), edge));
 }
 
+/// What is streamed goes out when it is whole, though somebody reads it and changes it later, and is loaded by who reads
+/// it: no timing saves a transfer.
+TEST_F(SchedulerTest, WhatIsStreamedGoesThroughTheDisk) {
+  const Array streamed = temporary_array({4 * edge, edge}, Dtype::float64, {edge, edge}, {"/tmp", "test", {}},
+                                         Written::streamed);
+  const auto part = [&](Index i) { return Region{streamed, {{i * edge, 0}, {edge, edge}}}; };
+  Scheduler scheduler(10 * tile_bytes, machine_, 2);
+  const TaskState& begun = add(scheduler, {again(write(part(0)))});
+  const TaskState& whole = add(scheduler, {update(part(0))});
+  add(scheduler, {read(part(0))});
+  const TaskState& later = add(scheduler, {write(part(0))});
+  run(scheduler, begun);
+  EXPECT_TRUE(machine_.storing.empty()) << "somebody adds to it";
+  run(scheduler, whole);
+  ASSERT_EQ(machine_.storing.size(), 1u) << "it is overwritten, but read before that";
+  pump(scheduler);
+  EXPECT_EQ(scheduler.take(), nullptr) << "its reader waits for the store";
+  EXPECT_TRUE(machine_.released.empty());
+  scheduler.stored(*machine_.storing[0]);
+  EXPECT_EQ(machine_.released.size(), 1u);
+  scheduler.pump();
+  ASSERT_EQ(machine_.loading.size(), 1u);
+  scheduler.loaded(*std::exchange(machine_.loading, {})[0], 0);
+  scheduler.finished(*scheduler.take());
+  run(scheduler, later);
+  EXPECT_EQ(machine_.storing.size(), 2u);
+  EXPECT_FALSE(scheduler.drained());
+  scheduler.stored(*machine_.storing[1]);
+  EXPECT_TRUE(scheduler.drained());
+}
+
 }  // namespace
 }  // namespace flagstone
