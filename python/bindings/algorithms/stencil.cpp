@@ -4,12 +4,14 @@
 #include "flagstone/kernel/stencil/weights.hpp"
 
 #include <nanobind/stl/complex.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstring>
+#include <optional>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
@@ -108,6 +110,12 @@ void bind_stencil(nb::module_& m) {
                self.wishes.levels = cache_block[2];
              if (rates.size() == 4) self.wishes.rates = {rates[0], rates[1], rates[2], rates[3]};
            })
+      .def(
+          "scratch",
+          [](Stencil& self, const std::string& directory, const std::string& who, std::optional<std::uint64_t> quota) {
+            self.problem->scratch = {directory, who, quota};
+          },
+          nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
       .def("job",
            [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
               const std::vector<Array>& coefficients, const Array& traces) {

@@ -21,6 +21,8 @@ from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._scratch.scratch import prepare
+from .arguments import check_field, extents, listed, series_of, shown, whole_number
 from .boundary import set_edges
 from .trace import traced
 from .weights import given_weights
@@ -30,6 +32,7 @@ __all__ = ["StencilResult", "stencil"]
 _METHODS = ("auto", "sweep", "al1", "al4")
 _CHUNK = 1 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
 _KINDS = "iufc"
+_MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
 
 class StencilResult(NamedTuple):
@@ -66,6 +69,8 @@ class _Stencil(Routine[StencilResult]):
                 "needed."
             )
         given = [state[1], state[0]] if pair else [state]  # now, before
+        for one in given:
+            check_field(call.who, "the state", one)
         self.states = [_operand(call, one, "the state") for one in given]
         now = self.states[0]
         self.shape, self.dtype = now.shape, now.dtype
@@ -80,7 +85,7 @@ class _Stencil(Routine[StencilResult]):
                 f"{call.who}: the state now is {shape_text(self.shape)} {self.dtype.name} and before "
                 f"{shape_text(self.states[1].shape)} {self.states[1].dtype.name}; both must be equal."
             )
-        self.steps = _steps(call.who, steps)
+        self.steps = whole_number(call.who, "steps", steps, 0, _MOST_STEPS)
         self.order = len(self.states)
         self.coefficients = [
             _coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(_several(coefficients))
@@ -140,16 +145,13 @@ class _Stencil(Routine[StencilResult]):
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
-        for index, series in sources:
-            values = np.asarray(series)
-            if values.shape != (self.steps,):
-                raise ShapeError(
-                    f"{self.call.who}: the series of a source is {shape_text(values.shape)}; {self.steps} "
-                    "values, one "
-                    "a step, are needed."
-                )
-            self.core.source(self._index(index, "source"), np.ascontiguousarray(values.astype(self.dtype)))
-        receivers = list(receivers)
+        who = self.call.who
+        for one in listed(who, "sources", sources, "pairs (index, series)"):
+            if not isinstance(one, (tuple, list)) or len(one) != 2:
+                raise TypeError(f"{who}: a source is {shown(one)}; a pair (index, series) is needed.")
+            values = series_of(who, one[1], self.steps, self.dtype)
+            self.core.source(self._index(one[0], "source"), values)
+        receivers = listed(who, "receivers", receivers, "indices")
         for index in receivers:
             self.core.receiver(self._index(index, "receiver"))
         self.traces = Place(self.call, (len(receivers), self.steps), self.dtype, IN_MEMORY, None)
@@ -161,15 +163,15 @@ class _Stencil(Routine[StencilResult]):
             given = tuple(operator.index(i) for i in at)
         except TypeError:
             raise ShapeError(
-                f"{self.call.who}: a {what} is at {index!r}; whole numbers, one for each axis, are needed."
+                f"{self.call.who}: a {what} is at {shown(index)}; whole numbers, one for each axis, are "
+                "needed."
             ) from None
         if len(given) != len(self.shape) or not all(
             0 <= i < n for i, n in zip(given, self.shape, strict=True)
         ):
             raise ShapeError(
-                f"{self.call.who}: a {what} is at {given} and the field is {shape_text(self.shape)}; an "
-                "index "
-                "inside is needed."
+                f"{self.call.who}: a {what} is at {shown(given)} and the field is {shape_text(self.shape)}; "
+                "an index inside is needed."
             )
         return list(given)
 
@@ -177,22 +179,20 @@ class _Stencil(Routine[StencilResult]):
         """Say what the tuner is not to choose."""
         who = self.call.who
         if method not in _METHODS:
-            raise ValueError(f"{who}: there is no method {method!r}; choose one of {', '.join(_METHODS)}.")
-        blocks = [] if block is None else [operator.index(n) for n in block]
-        if blocks and (len(blocks) != len(self.shape) or min(blocks) < 1):
-            raise ShapeError(
-                f"{who}: block is {block!r}; one extent for each of {len(self.shape)} axes is needed."
+            raise ValueError(
+                f"{who}: there is no method {shown(method)}; choose one of {', '.join(_METHODS)}."
             )
+        each = f"one extent for each of {len(self.shape)} axes"
+        blocks = [] if block is None else extents(who, "block", block, len(self.shape), each)
         if blocks and method == "al4":
             raise ValueError(f"{who}: al4 streams whole planes; give cache_block, or choose al1.")
-        deep = 0 if depth is None else operator.index(depth)
-        if depth is not None and not 1 <= deep <= max(1, self.steps):
+        deep = 0 if depth is None else whole_number(who, "depth", depth, 1, _MOST_STEPS)
+        if deep > max(1, self.steps):
             raise ValueError(
                 f"{who}: depth is {depth} and there are {self.steps} steps; 1 to {self.steps} is possible."
             )
-        cached = [] if cache_block is None else [operator.index(n) for n in cache_block]
-        if cached and (len(cached) != 3 or min(cached) < 1):
-            raise ValueError(f"{who}: cache_block is {cache_block!r}; (planes, rows, levels) is needed.")
+        tile = "(planes, rows, levels), 1 or more of each,"
+        cached = [] if cache_block is None else extents(who, "cache_block", cache_block, 3, tile)
         if blocks and method == "auto":
             method = "al1"
         self.core.wish(method, blocks, deep, cached, [])
@@ -205,6 +205,8 @@ class _Stencil(Routine[StencilResult]):
 
     def job(self, at: At) -> _core.Job:
         """Return the time loop as a job."""
+        runtime = self.call.runtime
+        self.core.scratch(str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota)
         opened: list[Any] = []
         for place in self.fields:
             core = at(place)
@@ -240,16 +242,6 @@ class _Stencil(Routine[StencilResult]):
 
 def _several(given: Any) -> list[Any]:
     return list(given) if isinstance(given, (tuple, list)) else [given]
-
-
-def _steps(who: str, steps: Any) -> int:
-    try:
-        number = operator.index(steps)
-    except TypeError:
-        raise TypeError(f"{who}: steps is {steps!r}; a whole number is needed.") from None
-    if number < 0:
-        raise ValueError(f"{who}: steps is {number}; 0 or more is needed.")
-    return number
 
 
 def _operand(call: Call, given: Any, name: str) -> Operand:

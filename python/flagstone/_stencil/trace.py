@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,7 @@ def traced(
     if order == 2:
         arguments.append(_StandIn(who, "before", 0, ndim, dtype, made))
     arguments += [_StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
+    _check_signature(who, kernel, len(arguments), order, coefficients)
     try:
         answer = kernel(*arguments)
     except RuntimeError as error:  # a stand-in has no elements: the core refuses to look at them
@@ -82,6 +84,21 @@ def traced(
     if not any(node.verb == "leaf" and node.payload[0] == "neighbour" for node in ordered(value)):
         raise ValueError(f"{who}: the kernel looks at no neighbour at all of the field.")
     return _lowered(value, dtype)
+
+
+def _check_signature(
+    who: str, kernel: Callable[..., Any], arguments: int, order: int, coefficients: int
+) -> None:
+    try:
+        inspect.signature(kernel).bind(*[None] * arguments)
+    except ValueError:  # of some functions in C nobody knows
+        return
+    except TypeError:
+        told = ["the field", *(["the step before"] if order == 2 else []), *["a coefficient"] * coefficients]
+        raise TypeError(
+            f"{who}: the kernel does not take {arguments} argument{'s' * (arguments > 1)} "
+            f"({', '.join(told[:4])}{', ...' * (arguments > 4)}); give it as many parameters."
+        ) from None
 
 
 def _lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:

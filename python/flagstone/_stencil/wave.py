@@ -17,10 +17,14 @@ from .._lazy.creation import zeros
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.routine import least_of
+from .arguments import check_field, listed, number, shown, whole_number
 from .stencil import stencil
 from .weights import laplacian, spacings
 
 __all__ = ["WaveResult", "sponge", "wave"]
+
+
+_MOST = (1 << 31) - 1  # steps, and points of a layer
 
 
 class WaveResult(NamedTuple):
@@ -74,22 +78,41 @@ def sponge(
     What comes back of a wave is larger than `reflection` where the layer is shorter than two wavelengths:
     at a width of 20 points 3 % of the amplitude at wavelengths of 10 points, 12 % at 20.
     """
-    extents = [int(n) for n in shape]
-    widths = [int(w) for w in width] if isinstance(width, Sequence) else [int(width)] * len(extents)
-    if len(widths) != len(extents) or min(widths, default=0) < 0:
+    each = [
+        whole_number("sponge", "an extent of the shape", n, 0, _MOST)
+        for n in listed("sponge", "shape", shape, "extents")
+    ]
+    several = isinstance(width, (Sequence, np.ndarray)) and not isinstance(width, str) and np.ndim(width)
+    widths = [
+        whole_number("sponge", "width", w, 0, _MOST)
+        for w in (list(width) if several else [width] * len(each))  # type: ignore[arg-type]
+    ]
+    if len(widths) != len(each):
         raise ValueError(
-            f"sponge: width is {width!r}; 0 or more points, or as many for each axis, are needed."
+            f"sponge: width is {shown(width)}; 0 or more points, or as many for each axis, are needed."
         )
-    if not 0 < reflection < 1:
+    if not 0 < number("sponge", "reflection", reflection) < 1:
         raise ValueError(f"sponge: reflection is {reflection}; a number between 0 and 1 is needed.")
+    if number("sponge", "courant", courant) <= 0:
+        raise ValueError(f"sponge: courant is {courant}; a positive number is needed.")
+    sides = _free_sides(free, len(each))
     total: Expression | None = None
-    for axis, (n, w) in enumerate(zip(extents, widths, strict=True)):
-        profile = _profile(n, w, courant, reflection, [side for at, side in free if at == axis])
-        seen = as_expression(profile.reshape([-1 if d == axis else 1 for d in range(len(extents))]), "sponge")
+    for axis, (n, w) in enumerate(zip(each, widths, strict=True)):
+        profile = _profile(n, w, courant, reflection, [side for at, side in sides if at == axis])
+        seen = as_expression(profile.reshape([-1 if d == axis else 1 for d in range(len(each))]), "sponge")
         total = seen if total is None else node("add", total, seen)
     if total is None:
         raise ShapeError("sponge: the shape has no dimension; 1 to 3 are needed.")
     return total
+
+
+def _free_sides(free: Any, ndim: int) -> list[tuple[int, str]]:
+    found = listed("sponge", "free", free, 'pairs (axis, "low" or "high")')
+    for one in found:
+        pair = one if isinstance(one, (tuple, list)) and len(one) == 2 else (None, None)
+        if pair[0] not in range(ndim) or pair[1] not in ("low", "high"):
+            raise ValueError(f'sponge: free says {shown(one)}; pairs (axis, "low" or "high") are needed.')
+    return [(int(axis), side) for axis, side in found]
 
 
 def _profile(n: int, width: int, courant: float, reflection: float, free: list[str]) -> NDArray[np.float64]:
@@ -179,6 +202,7 @@ def wave(
     computed where they are read: (v dt)² of the velocity's bytes, the layer of none. (2 u - (1 - s) before
     + (v dt)² Δu) / (1 + s), 36 flops a point of order 8 in three dimensions.
     """
+    check_field("wave", "the velocity", velocity)
     given = as_expression(
         velocity if isinstance(velocity, (Array, Expression)) else unmasked("wave", velocity), "wave"
     )
@@ -188,11 +212,19 @@ def wave(
     if not 1 <= len(shape) <= 3:
         raise ShapeError(f"wave: the velocity has {len(shape)} dimensions; 1, 2 or 3 are needed.")
     weights = laplacian(len(shape), order, spacing)
+    if state is not None and not (isinstance(state, (tuple, list)) and len(state) == 2):
+        raise TypeError(f"wave: state is a {type(state).__name__}; a pair (before, now) is needed.")
     silence = (zeros(shape, dtype), zeros(shape, dtype)) if state is None else tuple(state)
+    wanted = None if dt is None else number("wave", "dt", dt)
+    if frequency is not None and number("wave", "frequency", frequency) <= 0:
+        raise ValueError(f"wave: frequency is {frequency}; a positive number is needed.")
+    steps = whole_number("wave", "steps", steps, 0, _MOST)
+    sponge(shape, sponge_width)  # refuses its width
+    sources = listed("wave", "sources", sources, "indices, or pairs (index, series)")
     _check_limit(given, weights, silence, steps, out, method, memory)
     fastest = _fastest(given, memory)
     longest = _longest_step(weights, fastest)
-    step = 0.9 * longest if dt is None else float(dt)
+    step = 0.9 * longest if wanted is None else wanted
     if not 0 < step <= longest:
         raise ValueError(f"wave: dt is {dt} and the longest step that is stable is {longest:.6g}.")
     squared = node("square", node("multiply", given, constant(step, dtype)))

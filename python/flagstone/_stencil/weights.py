@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors.classes import NumericalError, ShapeError
+from .arguments import listed, shown
+from .arguments import number as number_of
 
 __all__ = ["given_weights", "laplacian", "points", "spacings"]
 
@@ -31,12 +34,16 @@ _FARTHEST = 1 << 31  # of offsets
 
 def spacings(who: str, ndim: int, spacing: float | Sequence[float]) -> list[float]:
     """Return the spacing of each axis."""
-    given = list(spacing) if isinstance(spacing, (Sequence, np.ndarray)) else [spacing] * ndim
-    if len(given) != ndim or not all(float(h) > 0 for h in given):
+    several = isinstance(spacing, (Sequence, np.ndarray)) and np.ndim(spacing) > 0
+    try:
+        given = [float(h) for h in spacing] if several else [float(spacing)] * ndim  # type: ignore[union-attr, arg-type]
+    except (TypeError, ValueError, OverflowError):
+        given = []
+    if len(given) != ndim or not all(0 < h < math.inf for h in given):
         raise ValueError(
-            f"{who}: spacing is {spacing!r}; one positive number, or one for each axis, is needed."
+            f"{who}: spacing is {shown(spacing)}; one positive number, or one for each axis, is needed."
         )
-    return [float(h) for h in given]
+    return given
 
 
 def laplacian(
@@ -58,10 +65,10 @@ def laplacian(
     dict
         Weights by offset: a kernel for `stencil`, or part of one.
     """
-    if ndim not in (1, 2, 3):
-        raise ValueError(f"laplacian: ndim is {ndim}; 1, 2 or 3 is needed.")
-    if order not in _SECOND:
-        raise ValueError(f"laplacian: order is {order}; 2, 4, 6 or 8 is needed.")
+    if not isinstance(ndim, (int, np.integer)) or ndim not in (1, 2, 3):
+        raise ValueError(f"laplacian: ndim is {shown(ndim)}; 1, 2 or 3 is needed.")
+    if not isinstance(order, (int, np.integer)) or order not in _SECOND:
+        raise ValueError(f"laplacian: order is {shown(order)}; 2, 4, 6 or 8 is needed.")
     found: dict[tuple[int, ...], float] = {}
     for axis, h in enumerate(spacings("laplacian", ndim, spacing)):
         for j, weight in enumerate(_SECOND[order]):
@@ -90,10 +97,12 @@ def points(number: int, weights: Sequence[float] | None = None) -> dict[tuple[in
     dict
         Weights by offset.
     """
-    if number not in _POINTS:
-        raise ValueError(f"points: {number} points were asked for; 7, 19 or 27 are possible.")
-    away = _POINTS[number]
-    each = [1.0 / number] * (away + 1) if weights is None else [float(w) for w in weights]
+    if not isinstance(number, (int, np.integer)) or number not in _POINTS:
+        raise ValueError(f"points: {shown(number)} points were asked for; 7, 19 or 27 are possible.")
+    away = _POINTS[int(number)]
+    each = [1.0 / number] * (away + 1)
+    if weights is not None:
+        each = [number_of("points", "a weight", w) for w in listed("points", "weights", weights, "numbers")]
     if len(each) != away + 1:
         raise ValueError(f"points: {len(each)} weights were given and {away + 1} are needed.")
     return {
@@ -106,11 +115,12 @@ def points(number: int, weights: Sequence[float] | None = None) -> dict[tuple[in
 def given_weights(who: str, kernel: Mapping[Any, Any] | NDArray[Any], ndim: int) -> Weights:
     """Return the weights of a mapping of offsets or of an odd-shaped array."""
     if isinstance(kernel, np.ndarray):
+        if kernel.dtype.kind not in "biufc":
+            raise TypeError(f"{who}: the kernel's weights are {kernel.dtype}; numbers are needed.")
         if kernel.ndim != ndim or not all(n % 2 for n in kernel.shape):
             raise ShapeError(
                 f"{who}: the kernel's weights are {' x '.join(map(str, kernel.shape))} and the field has "
-                f"{ndim} "
-                "dimensions; one odd extent for each is needed."
+                f"{ndim} dimensions; one odd extent for each is needed."
             )
         middle = [n // 2 for n in kernel.shape]
         found = {
@@ -122,13 +132,15 @@ def given_weights(who: str, kernel: Mapping[Any, Any] | NDArray[Any], ndim: int)
         for offset, weight in kernel.items():
             at = offset if isinstance(offset, tuple) else (offset,)
             if len(at) != ndim:
-                raise ShapeError(f"{who}: the kernel's offset {offset!r} is not one of {ndim} dimensions.")
+                raise ShapeError(
+                    f"{who}: the kernel's offset {shown(offset)} is not one of {ndim} dimensions."
+                )
             try:
                 at, value = tuple(operator.index(i) for i in at), complex(weight)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise TypeError(
-                    f"{who}: the kernel's weights say {offset!r}: {weight!r}; a number for each offset of "
-                    "whole numbers is needed."
+                    f"{who}: the kernel's weights say {shown(offset)}: {shown(weight)}; a number for each "
+                    "offset of whole numbers is needed."
                 ) from None
             found[checked_offset(who, at)] = value
     if not found:

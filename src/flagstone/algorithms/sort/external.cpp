@@ -78,7 +78,8 @@ class Builder {
     for (const Index length : lengths) blocks += ceil_div(length, scheme_.block);
     if (const std::size_t more = too_many(lengths.size()); more > 0)
       for (const Index length : lengths.last(more + 1)) records += length;
-    return std::make_unique<Runs>(graph_, blocks + ceil_div(records, scheme_.block), width_, scheme_.block);
+    blocks += ceil_div(records, scheme_.block);
+    return std::make_unique<Runs>(graph_, blocks, scheme_.kept, width_, scheme_.block);
   }
 
   Runs::Run merge_into(const Runs& from, std::span<const Runs::Run> group, Runs& to) {
@@ -124,8 +125,7 @@ class Builder {
     for (Index b = 0; b < number; ++b) {
       sink.blocks.push_back(
           {static_cast<std::uint32_t>(task.accesses.size()), b * scheme_.block, runs.records_of(run, begin + b)});
-      const Access access = write(runs.records(run, begin + b));
-      task.accesses.push_back(run.first_block + begin + b < scheme_.kept ? again(access) : spill(access));
+      task.accesses.push_back(runs.made(run, begin + b));
     }
     sink.lasts = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(write(runs.lasts(run, begin, number)));

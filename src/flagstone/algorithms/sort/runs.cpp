@@ -6,12 +6,15 @@
 
 namespace flagstone::sort {
 
-Runs::Runs(Graph& graph, Index blocks, std::size_t width, Index block)
-    : records_(graph.temporary({blocks * block * static_cast<Index>(width)}, Dtype::uint8,
-                               {block * static_cast<Index>(width)})),
+Runs::Runs(Graph& graph, Index blocks, Index kept, std::size_t width, Index block)
+    : kept_(std::min(blocks, kept)),
       lasts_(graph.allocate({blocks * static_cast<Index>(width)}, Dtype::uint8)),
       width_(width),
-      block_(block) {}
+      block_(block) {
+  const Index bytes = block * static_cast<Index>(width);
+  if (kept_ > 0) here_ = graph.temporary({kept_ * bytes}, Dtype::uint8, {bytes});
+  if (blocks > kept_) away_ = graph.temporary({(blocks - kept_) * bytes}, Dtype::uint8, {bytes}, Written::streamed);
+}
 
 const Runs::Run& Runs::begin(Index records) {
   runs_.push_back({next_, records});
@@ -20,8 +23,14 @@ const Runs::Run& Runs::begin(Index records) {
 }
 
 Region Runs::records(const Run& run, Index block) const {
-  const auto width = static_cast<Index>(width_);
-  return {records_, {{(run.first_block + block) * block_ * width}, {block_ * width}}};
+  const Index bytes = block_ * static_cast<Index>(width_), at = run.first_block + block;
+  if (at < kept_) return {here_, {{at * bytes}, {bytes}}};
+  return {away_, {{(at - kept_) * bytes}, {bytes}}};
+}
+
+Access Runs::made(const Run& run, Index block) const {
+  const Access access = write(records(run, block));
+  return run.first_block + block < kept_ ? again(access) : access;
 }
 
 Region Runs::lasts(const Run& run, Index block, Index number) const {

@@ -10,10 +10,11 @@
 
 namespace flagstone::sort {
 
-/// Runs of records in a temporary array of blocks. A run begins with a block; of its last one a part may be unused.
+/// Runs of records in blocks, of which the first `kept` made wait in memory, and the others leave when they are made. A
+/// run begins with a block; of its last one a part may be unused.
 class Runs {
  public:
-  Runs(Graph& graph, Index blocks, std::size_t width, Index block);
+  Runs(Graph& graph, Index blocks, Index kept, std::size_t width, Index block);
 
   /// The next run, of so many records: the number of its first block.
   struct Run {
@@ -26,12 +27,15 @@ class Runs {
   Index blocks(const Run& run) const { return ceil_div(run.records, block_); }
   Index records_of(const Run& run, Index block) const { return std::min(block_, run.records - block * block_); }
   Region records(const Run& run, Index block) const;
+  /// By a task that makes it.
+  Access made(const Run& run, Index block) const;
   /// The last records of its blocks [block, block + number).
   Region lasts(const Run& run, Index block, Index number) const;
   std::size_t width() const { return width_; }
 
  private:
-  Array records_, lasts_;
+  Index kept_;
+  Array here_, away_, lasts_;  // here_ may leave too, where room is needed that nobody foresaw
   std::size_t width_;
   Index block_, next_ = 0;
   std::vector<Run> runs_;

@@ -10,7 +10,7 @@
 namespace flagstone::stencil {
 namespace {
 
-constexpr Index cell_bytes = 128 * KiB;  // a request that long costs a disk little more than its bytes
+constexpr double request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 
 /// A cell of an array on disk, and where its elements lie in the block's own space (a periodic image is shifted).
 struct Piece {
@@ -136,29 +136,37 @@ void run_block(const Call& call, std::span<const Tile> tiles) {
 
 const bool entered = host_kernels().enter(Kernel::stencil_block, run_block);
 
-/// The smallest divisor of n that is not below `least`.
-Index divisor(Index n, Index least) {
-  for (Index d = std::max<Index>(1, least); d < n; ++d)
-    if (n % d == 0) return d;
-  return n;
+/// The divisor g of a block's extent for which a disk reads it soonest: with a halo of whole g on both sides, in
+/// requests of g times `bytes`. Cost: the square root of the extent.
+Index best_divisor(Index extent, Index halo, double bytes) {
+  Index best = extent;
+  double least = 0;
+  const auto consider = [&](Index g) {
+    const double read = static_cast<double>(extent) + 2.0 * static_cast<double>(ceil_div(halo, g) * g);
+    const double cost = read * (1 + request_bytes / (static_cast<double>(g) * bytes));
+    if (least == 0 || cost < least) best = g, least = cost;
+  };
+  for (Index g = 1; g <= extent / g; ++g)
+    if (extent % g == 0) consider(extent / g), consider(g);
+  return best;
 }
 
-/// Cells of scratch between supersteps: blocks are whole ones; about as long as a request wants to be.
-Axes cell_of(const Problem& problem, const BlockScheme& scheme) {
-  Axes cell = scheme.block;
-  for (std::size_t d = 1; d < 3; ++d)
-    if (cell[d] < problem.space.shape[d]) cell[d] = divisor(cell[d], problem.space.radius[d] * scheme.depth);
-  const Index plane = cell[1] * cell[2] * problem.item();
-  cell[0] = divisor(cell[0], std::min(cell[0], ceil_div(cell_bytes, plane)));
-  return cell;
+/// Extents of the boxes by which an operand is read: stored chunks where a part of one costs all of it.
+Axes cell_of(const Problem& problem, const Array& array, const Axes& cell) {
+  if (array.in_memory() || array.store().unpack_bytes() == 0) return cell;
+  Axes chunk = problem.extents(array.chunks());
+  for (std::size_t d = 0; d < 3; ++d) chunk[d] = std::clamp<Index>(chunk[d], 1, problem.space.shape[d]);
+  return chunk;
 }
 
-/// Adds accesses to all cells of `array` under `range`, periodic images too.
+/// Adds accesses to all cells under a range, periodic images too.
 class Cells {
  public:
   Cells(const Problem& problem, const Axes& cell) : problem_(problem), cell_(cell) {}
 
-  std::vector<Piece> read_under(TaskSpec& task, const Array& array, const Range3& range) const {
+  /// `region`: what a range of the field is of the array that is read.
+  template <class RegionOf>
+  std::vector<Piece> read_under(TaskSpec& task, const Range3& range, const RegionOf& region) const {
     std::vector<Piece> pieces;
     Axes first, last, at;
     const auto image = [&](std::size_t d, Index index) {
@@ -175,13 +183,14 @@ class Cells {
         part.first[d] = std::max(part.first[d], range.first[d] - shift[d]);
         part.last[d] = std::min(part.last[d], range.last[d] - shift[d]);
       }
-      add_cells(task, array, part, shift, pieces);
+      add_cells(task, region, part, shift, pieces);
     } while (advance(at, first, last));
     return pieces;
   }
 
  private:
-  void add_cells(TaskSpec& task, const Array& array, const Range3& part, const Axes& shift,
+  template <class RegionOf>
+  void add_cells(TaskSpec& task, const RegionOf& region, const Range3& part, const Axes& shift,
                  std::vector<Piece>& pieces) const {
     Axes first, last;
     for (std::size_t d = 0; d < 3; ++d) first[d] = part.first[d] / cell_[d], last[d] = ceil_div(part.last[d], cell_[d]);
@@ -192,7 +201,7 @@ class Cells {
         piece.cell.first[d] = at[d] * cell_[d];
         piece.cell.last[d] = std::min(problem_.space.shape[d], piece.cell.first[d] + cell_[d]);
       }
-      task.accesses.push_back(read({array, problem_.box(piece.cell)}));
+      task.accesses.push_back(read(region(piece.cell)));
       pieces.push_back(piece);
     } while (advance(at, first, last));
   }
@@ -207,31 +216,39 @@ class Builder {
       : graph_(graph),
         problem_(std::move(problem)),
         scheme_(scheme),
-        cell_(cell_of(*problem_, scheme)),
-        depths_(supersteps(problem_->steps, scheme.depth)),
-        states_(graph, *problem_, depths_.size(), cell_) {}
+        cell_(block_cell(*problem_, scheme)),
+        depths_(problem_->steps, scheme.depth),
+        states_(graph, *problem_, depths_.number(), cell_, scheme.held) {
+    for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->space.shape[d], scheme_.block[d]);
+  }
 
   void run() {
     Index step = 0;
-    for (std::size_t s = 0; s < depths_.size(); ++s) {
+    for (Index s = 0; s < depths_.number(); ++s) {
       for_each_core([&](const Range3& core) { graph_.add(task_of(s, step, core)); });
       step += depths_[s];
     }
   }
 
-  TaskSpec task_of(std::size_t s, Index first_step, const Range3& core) const {
+ private:
+  TaskSpec task_of(Index s, Index first_step, const Range3& core) const {
     auto work = std::make_shared<BlockWork>();
     work->problem = problem_, work->core = core, work->depth = depths_[s], work->first_step = first_step;
     for (std::size_t d = 0; d < 3; ++d)
       work->open[d] = problem_->space.periodic(d) && scheme_.block[d] < problem_->space.shape[d];
     TaskSpec task;
     task.name = "stencil_block";
-    const Cells cells(*problem_, cell_);
-    for (std::size_t state = 0; state < problem_->order(); ++state)
-      work->states.push_back(
-          cells.read_under(task, states_.in(s, state), state == 0 ? work->range(0) : work->coefficient_range()));
+    for (std::size_t state = 0; state < problem_->order(); ++state) {
+      const Axes cell = states_.reads_turn(s) ? cell_ : cell_of(*problem_, problem_->from[state], cell_);
+      work->states.push_back(Cells(*problem_, cell)
+                                 .read_under(task, state == 0 ? work->range(0) : work->coefficient_range(),
+                                             [&](const Range3& range) { return states_.in(s, state, range); }));
+    }
     for (const Array& array : problem_->coefficients)
-      work->given.push_back(cells.read_under(task, array, work->coefficient_range()));
+      work->given.push_back(Cells(*problem_, cell_of(*problem_, array, cell_))
+                                .read_under(task, work->coefficient_range(), [&](const Range3& range) {
+                                  return Region{array, problem_->box(range)};
+                                }));
     add_results(s, *work, task);
     add_traces(*work, task);
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
@@ -251,8 +268,7 @@ class Builder {
   template <class F>
   void for_each_core(F&& f) const {
     const Axes& n = problem_->space.shape;
-    Axes grid, at{};
-    for (std::size_t d = 0; d < 3; ++d) grid[d] = ceil_div(n[d], scheme_.block[d]);
+    Axes at{};
     do {
       Range3 core;
       for (std::size_t d = 0; d < 3; ++d) {
@@ -260,12 +276,11 @@ class Builder {
         core.last[d] = std::min(n[d], core.first[d] + scheme_.block[d]);
       }
       f(core);
-    } while (advance(at, Axes{}, grid));
+    } while (advance(at, Axes{}, grid_));
   }
 
- private:
   /// Whole cells of scratch; of a result the block itself, which covers whole chunks.
-  void add_results(std::size_t s, BlockWork& work, TaskSpec& task) const {
+  void add_results(Index s, BlockWork& work, TaskSpec& task) const {
     Axes cell = cell_;
     if (states_.is_result(s)) cell = scheme_.block;
     for (std::size_t state = 0; state < problem_->order(); ++state) {
@@ -280,8 +295,7 @@ class Builder {
           range.first[d] = at[d] * cell[d];
           range.last[d] = std::min(problem_->space.shape[d], range.first[d] + cell[d]);
         }
-        Access access = write({states_.out(s, state), problem_->box(range)});
-        task.accesses.push_back(states_.is_result(s) ? once(access) : again(access));
+        task.accesses.push_back(once(write(states_.out(s, state, range))));
         if (state == 0) work.result_cells.push_back(range);
       } while (advance(at, first, last));
     }
@@ -300,8 +314,8 @@ class Builder {
   Graph& graph_;
   std::shared_ptr<const Problem> problem_;
   BlockScheme scheme_;
-  Axes cell_;
-  std::vector<Index> depths_;
+  Axes cell_, grid_{};
+  Supersteps depths_;
   States states_;
 };
 
@@ -312,30 +326,53 @@ void run_blocks(Graph& graph, std::shared_ptr<const Problem> problem, const Bloc
   Builder(graph, std::move(problem), scheme).run();
 }
 
-std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
-  const Axes& n = problem.space.shape;
-  const Axes cell = cell_of(problem, scheme);
-  double read = 1, halo = 1, core = 1;
-  for (std::size_t d = 0; d < 3; ++d) {
-    const auto block = static_cast<double>(std::min(scheme.block[d], n[d]));
-    const auto reach = static_cast<double>(problem.space.radius[d]);
-    const double wide = scheme.block[d] >= n[d] ? block : block + 2 * reach * static_cast<double>(scheme.depth);
-    core *= block, halo *= wide + 2 * reach;
-    read *=
-        std::min(static_cast<double>(n[d]), scheme.block[d] >= n[d] ? wide : wide + 2 * static_cast<double>(cell[d]));
+Axes block_cell(const Problem& problem, const BlockScheme& scheme) {
+  Axes cell = scheme.block;
+  for (std::size_t d = 3; d-- > 0;) {
+    auto bytes = static_cast<double>(problem.item());  // of a request, along the other axes
+    for (std::size_t e = 0; e < 3; ++e)
+      if (e != d) bytes *= static_cast<double>(cell[e]);
+    const bool cut = scheme.block[d] < problem.space.shape[d];
+    if (cut || d == first_axis(problem))
+      cell[d] = best_divisor(scheme.block[d], cut ? problem.space.radius[d] * scheme.depth : 0, bytes);
   }
-  Range3 first_cell{{0, 0, 0}, cell}, first_block{{0, 0, 0}, scheme.block};
-  double cell_elements = 1, staging = 0;
-  for (std::size_t d = 0; d < 3; ++d) cell_elements *= static_cast<double>(cell[d]);
-  for (const auto* arrays : {&problem.from, &problem.coefficients})
-    for (const Array& array : *arrays)
-      staging += static_cast<double>(staging_of(problem, array, first_cell, false)) * read / cell_elements;
-  for (const Array& array : problem.to) staging += static_cast<double>(staging_of(problem, array, first_block, true));
-  const auto arrays = static_cast<double>(problem.order() + problem.coefficients.size());
+  return cell;
+}
+
+std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
+  const Axes &n = problem.space.shape, cell = block_cell(problem, scheme);
+  // Of what is read in cells: along each axis as many as a block with its halo can touch.
+  const auto read = [&](const Array& array, const Axes& cells, Index steps) {
+    double each = 1, number = 1;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const Index halo = scheme.block[d] >= n[d] ? 0 : problem.space.radius[d] * steps;
+      const bool aligned = scheme.block[d] % cells[d] == 0, wraps = problem.space.periodic(d) && halo > 0;
+      const Index touched = ceil_div(scheme.block[d], cells[d]) + 2 * ceil_div(halo, cells[d]) + (aligned ? 0 : 1);
+      number *= static_cast<double>(wraps ? touched : std::min(ceil_div(n[d], cells[d]), touched));
+      each *= static_cast<double>(cells[d]);
+    }
+    Range3 first{{0, 0, 0}, cells};
+    return number *
+           (each * static_cast<double>(problem.item()) + static_cast<double>(staging_of(problem, array, first, false)));
+  };
+  double bytes = 0, halo = 1, core = 1;
+  for (std::size_t d = 0; d < 3; ++d) {
+    const auto block = static_cast<double>(scheme.block[d]), reach = static_cast<double>(problem.space.radius[d]);
+    core *= block;
+    halo *= block + 2 * reach * (scheme.block[d] >= n[d] ? 1 : static_cast<double>(scheme.depth + 1));
+  }
+  for (std::size_t state = 0; state < problem.order(); ++state) {
+    const Array& from = problem.from[state];
+    bytes += read(from, cell_of(problem, from, cell), std::max<Index>(0, scheme.depth - static_cast<Index>(state)));
+  }
+  for (const Array& array : problem.coefficients)
+    bytes += read(array, cell_of(problem, array, cell), std::max<Index>(0, scheme.depth - 1));
+  for (const Array& array : problem.to)
+    bytes += static_cast<double>(staging_of(problem, array, {{0, 0, 0}, scheme.block}, true));
   const auto states = static_cast<double>(problem.order());
   const auto buffers = static_cast<double>(2 + problem.coefficients.size());
-  return static_cast<std::uint64_t>(staging + static_cast<double>(problem.item()) *
-                                                  (read * arrays + 1.1 * halo * buffers + core * states));
+  return static_cast<std::uint64_t>(bytes +
+                                    static_cast<double>(problem.item()) * (1.1 * halo * buffers + core * states));
 }
 
 }  // namespace flagstone::stencil

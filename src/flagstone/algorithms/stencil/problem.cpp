@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "flagstone/base/real_types.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -57,12 +58,8 @@ Range3 Problem::range(const Box& box) const {
   return range;
 }
 
-std::vector<Index> supersteps(Index steps, Index depth) {
-  const Index number = std::max<Index>(1, ceil_div(steps, std::max<Index>(1, depth)));
-  std::vector<Index> each(static_cast<std::size_t>(number), steps / number);
-  for (Index i = 0; i < steps % number; ++i) ++each[static_cast<std::size_t>(i)];
-  return each;
-}
+Supersteps::Supersteps(Index steps, Index depth)
+    : steps_(steps), number_(std::max<Index>(1, ceil_div(steps, std::max<Index>(1, depth)))) {}
 
 kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3& range, const Axes& shift) {
   kernel::Points points{tile.data, range.first, {}};
@@ -98,17 +95,40 @@ void inject(const Problem& problem, Index step, const kernel::Points& points, co
   }
 }
 
-States::States(Graph& graph, const Problem& problem, std::size_t supersteps, const Axes& cell)
-    : problem_(problem), supersteps_(supersteps) {
-  Shape tile;
+States::States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held)
+    : problem_(problem), supersteps_(supersteps), held_(held) {
+  Shape tile, kept, rest = problem.from[0].shape();
   for (const std::size_t d : problem.axes) tile.push_back(cell[d]);
-  const std::size_t turns = std::min<std::size_t>(2, supersteps - 1);
-  for (std::size_t i = 0; i < turns * problem.order(); ++i)
-    scratch_.push_back(graph.temporary(problem.from[0].shape(), problem.dtype, tile));
+  kept = rest, kept[0] = std::min(held, rest[0]), rest[0] -= kept[0];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(std::min<Index>(2, supersteps - 1)) * problem.order(); ++i) {
+    Turn turn;
+    if (kept[0] > 0) turn.held = graph.allocate(kept, problem.dtype);
+    if (rest[0] > 0) turn.rest = temporary_array(rest, problem.dtype, tile, problem.scratch, Written::streamed);
+    turns_.push_back(std::move(turn));
+  }
 }
 
-bool States::is_turn(const Array& array) const {
-  return std::any_of(scratch_.begin(), scratch_.end(), [&](const Array& one) { return one.id() == array.id(); });
+Region States::turn(Index s, std::size_t state, Range3 range) const {
+  const Turn& turn = turns_[static_cast<std::size_t>(s % 2) * problem_.order() + state];
+  const std::size_t d = first_axis(problem_);
+  if (range.first[d] < held_) return {turn.held, problem_.box(range)};
+  range.first[d] -= held_, range.last[d] -= held_;
+  return {turn.rest, problem_.box(range)};
+}
+
+Region States::in(Index s, std::size_t state, const Range3& range) const {
+  return s == 0 ? Region{problem_.from[state], problem_.box(range)} : turn(s - 1, state, range);
+}
+
+Region States::out(Index s, std::size_t state, const Range3& range) const {
+  return is_result(s) ? Region{problem_.to[state], problem_.box(range)} : turn(s, state, range);
+}
+
+std::uint64_t held_bytes(const Problem& problem, Index supersteps) {
+  const Range3 all = problem.space.whole();
+  const auto turns = static_cast<std::uint64_t>(std::min<Index>(2, supersteps - 1));
+  const auto plane = static_cast<std::uint64_t>(all.count() / all.extent(first_axis(problem)) * problem.item());
+  return turns * problem.order() * plane;
 }
 
 }  // namespace flagstone::stencil

@@ -6,6 +6,7 @@
 #include "flagstone/kernel/stencil/edges.hpp"
 #include "flagstone/kernel/stencil/plane_kernel.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::stencil {
 
@@ -31,7 +32,8 @@ struct Problem {
   std::vector<Array> coefficients;
   std::vector<Source> sources;
   std::vector<Axes> receivers;
-  Array traces;  // receivers × steps, in memory
+  Array traces;          // receivers × steps, in memory
+  ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
@@ -45,8 +47,18 @@ struct Problem {
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
 
-/// Steps of each superstep: as few as a depth allows, and balanced: they differ by one at most.
-std::vector<Index> supersteps(Index steps, Index depth);
+/// Steps of each superstep: as few supersteps as a depth allows, and balanced: they differ by one at most.
+class Supersteps {
+ public:
+  Supersteps(Index steps, Index depth);
+  Index number() const { return number_; }
+  /// How many of them are one step longer: the first ones.
+  Index longer() const { return steps_ % number_; }
+  Index operator[](Index s) const { return steps_ / number_ + (s < longer() ? 1 : 0); }
+
+ private:
+  Index steps_, number_;
+};
 
 /// The memory of a tile that holds `box` of one of the problem's arrays, as points; `shift`: where its periodic image
 /// lies.
@@ -58,24 +70,33 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
 /// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
 void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
 
-/// Where each superstep reads and writes: the operands, the results, and between them scratch that takes turns.
+/// Where each superstep reads and writes: the operands, the results, and between them two places that take turns. Of
+/// these the first `held` planes (of one dimension: elements) lie in memory and the others in scratch, each written and
+/// read once a superstep: what travels is no question of when (decision 135).
 class States {
  public:
-  States(Graph& graph, const Problem& problem, std::size_t supersteps, const Axes& cell);
-  /// The field (state 0) or the step before (1) that superstep s begins with, and where it leaves it.
-  const Array& in(std::size_t s, std::size_t state) const { return s == 0 ? problem_.from[state] : turn(s - 1, state); }
-  const Array& out(std::size_t s, std::size_t state) const {
-    return s + 1 == supersteps_ ? problem_.to[state] : turn(s, state);
-  }
-  bool is_result(std::size_t s) const { return s + 1 == supersteps_; }
-  /// Whether it is scratch, of cells.
-  bool is_turn(const Array& array) const;
+  /// `cell`: extents of a box of scratch; `held`: a multiple of its first one, or all.
+  States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held);
+  /// A range of the field (state 0) or of the step before (1) that superstep s begins with, and of what it leaves: of
+  /// the turns a cell, or part of one that is read.
+  Region in(Index s, std::size_t state, const Range3& range) const;
+  Region out(Index s, std::size_t state, const Range3& range) const;
+  bool reads_turn(Index s) const { return s > 0; }
+  bool is_result(Index s) const { return s + 1 == supersteps_; }
 
  private:
-  const Array& turn(std::size_t s, std::size_t state) const { return scratch_[(s % 2) * problem_.order() + state]; }
+  struct Turn {
+    Array held, rest;
+  };
+  Region turn(Index s, std::size_t state, Range3 range) const;
   const Problem& problem_;
-  std::size_t supersteps_;
-  std::vector<Array> scratch_;
+  Index supersteps_, held_;
+  std::vector<Turn> turns_;
 };
+
+/// Bytes that each plane (of one dimension: element) of the places between supersteps takes.
+std::uint64_t held_bytes(const Problem& problem, Index supersteps);
+/// The axis along which they are divided.
+inline std::size_t first_axis(const Problem& problem) { return problem.axes.front(); }
 
 }  // namespace flagstone::stencil

@@ -14,7 +14,9 @@ constexpr Index most_depth = 64;           // beyond it nothing is gained: the d
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr std::uint64_t cached = 6 * MiB;  // a group of levels of one strip; measured: 4 to 8 MiB are alike
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
-constexpr double budget_share = 0.85;      // the rest: tiles are counted by size class
+constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
+constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
+constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
 
 /// The steps of the longest superstep for each possible number of supersteps: at most 2 sqrt(steps) values.
 std::vector<Index> depths(Index steps, Index most) {
@@ -39,19 +41,24 @@ Axes units(const Problem& problem) {
   return unit;
 }
 
+/// What the caller fixed, no longer than the field and no deeper than there are steps.
+Wishes clamped(const Problem& problem, Wishes wishes) {
+  const Axes& n = problem.space.shape;
+  const Index steps = std::max<Index>(1, problem.steps);
+  for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
+  wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
+  wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
+  return wishes;
+}
+
 class Chooser {
  public:
   Chooser(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers)
       : problem_(problem),
-        wishes_(wishes),
-        budget_(static_cast<std::uint64_t>(static_cast<double>(budget) * budget_share)),
+        wishes_(clamped(problem, wishes)),
+        budget_(budget),
         workers_(std::max(1, workers)),
-        units_(units(problem)) {
-    const auto arrays = static_cast<double>(2 * problem.order());
-    const auto bytes = static_cast<double>(problem.space.whole().count() * problem.item());
-    // What scratch between supersteps need not leave memory for.
-    resident_ = arrays * bytes < 0.5 * static_cast<double>(budget_);
-  }
+        units_(units(problem)) {}
 
   Scheme chosen() {
     const std::string& method = wishes_.method;
@@ -63,7 +70,21 @@ class Chooser {
   }
 
  private:
-  Index most_wished(Index most) const { return wishes_.depth > 0 ? wishes_.depth : most; }
+  bool fits(std::uint64_t bytes) const {
+    return static_cast<double>(bytes) <= budget_share * static_cast<double>(budget_);
+  }
+
+  /// Planes of the places between supersteps that stay in memory beside tasks of so many bytes: whole cells, or all.
+  Index held(std::uint64_t bytes, Index depth, Index cell) const {
+    const Supersteps each(problem_.steps, depth);
+    const std::uint64_t plane = held_bytes(problem_, each.number());
+    const Index n = problem_.space.shape[first_axis(problem_)];
+    if (plane == 0 || !fits(bytes)) return 0;
+    const auto room =
+        static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
+    const auto planes = static_cast<Index>(std::min<std::uint64_t>(room / plane, static_cast<std::uint64_t>(n)));
+    return planes == n ? n : planes / cell * cell;
+  }
 
   void wavefronts() {
     if (problem_.steps == 0 || problem_.axes.size() == 1) return;
@@ -71,7 +92,9 @@ class Chooser {
                                                : depths(problem_.steps, most_depth))
       for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
         WavefrontScheme scheme = wavefront(depth, planes);
-        consider(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
+        const std::uint64_t bytes = wavefront_bytes(problem_, scheme, workers_);
+        scheme.held = held(bytes, depth, wavefront_cell(problem_, scheme));
+        consider(Method::al4, {}, scheme, bytes);
         if (planes == 1) break;
       }
   }
@@ -116,7 +139,7 @@ class Chooser {
       const std::size_t cut = problem_.axes.size() == 3 ? 1 : 2;
       for (Index pieces = 1; pieces <= n[cut]; pieces = pieces < 4 ? pieces + 1 : pieces * 3 / 2) {
         Axes block = n;
-        block[cut] = rounded(cut, ceil_div(n[cut], pieces));
+        if (pieces > 1) block[cut] = in_cells(cut, ceil_div(n[cut], pieces), depth);
         largest_planes(method, block, depth);
         if (block[cut] <= units_[cut]) break;
       }
@@ -125,6 +148,13 @@ class Chooser {
 
   Index rounded(std::size_t d, Index extent) const {
     return std::min(problem_.space.shape[d], ceil_div(extent, units_[d]) * units_[d]);
+  }
+
+  /// The next extent that is made of halos, or of requests that are worth one: such as has divisors for cells.
+  Index in_cells(std::size_t d, Index extent, Index depth) const {
+    const Index row = d == 2 ? problem_.item() : problem_.space.shape[2] * problem_.item();
+    const Index grain = std::lcm(units_[d], std::max(problem_.space.radius[d] * depth, ceil_div(request_bytes, row)));
+    return rounded(d, grain < extent ? ceil_div(extent, grain) * grain : extent);
   }
 
   std::uint64_t bytes_of(const Axes& block, Index depth) const {
@@ -138,35 +168,47 @@ class Chooser {
     while (low < high) {
       const Index middle = (low + high + 1) / 2;
       block[0] = rounded(0, middle * units_[0]);
-      if (bytes_of(block, depth) <= budget_)
+      if (fits(bytes_of(block, depth)))
         low = middle;
       else
         high = middle - 1;
     }
-    if (low == 0) return;
-    block[0] = rounded(0, low * units_[0]);
-    consider_block(method, block, depth);
+    for (Index pieces = 1; pieces <= std::min<Index>(low, pieces_of_largest); ++pieces) {
+      block[0] = rounded(0, ceil_div(low, pieces) * units_[0]);
+      consider_block(method, block, depth);
+    }
   }
 
   void consider_block(Method method, Axes block, Index depth) {
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max<Index>(1, block[d]));
-    consider(method, {block, depth}, {}, bytes_of(block, depth));
+    const std::uint64_t bytes = bytes_of(block, depth);
+    BlockScheme scheme{block, depth};
+    scheme.held = held(bytes, depth, block_cell(problem_, scheme)[first_axis(problem_)]);
+    consider(method, scheme, {}, bytes);
   }
 
   Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
     Scheme scheme{.method = method, .blocks = blocks, .wavefront = wavefront};
     scheme.depth = method == Method::al4 ? wavefront.depth : blocks.depth;
-    scheme.bytes = bytes;
-    const std::vector<Index> each = supersteps(problem_.steps, scheme.depth);
-    scheme.supersteps = static_cast<Index>(each.size());
-    for (std::size_t s = 0; s < each.size(); ++s) {
-      const Counts counts = method == Method::al4 ? wavefront_counts(problem_, wavefront, each[s])
-                                                  : block_counts(problem_, blocks.block, each[s]);
-      const bool reads = s == 0 || !resident_, writes = s + 1 == each.size() || !resident_;
-      if (reads) scheme.read += counts.read;
-      if (writes) scheme.written += counts.written;
-      scheme.updates += counts.updates;
-    }
+    const Index held = method == Method::al4 ? wavefront.held : blocks.held;
+    const Supersteps each(problem_.steps, scheme.depth);
+    scheme.supersteps = each.number();
+    scheme.bytes = bytes + static_cast<std::uint64_t>(held) * held_bytes(problem_, each.number());
+    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
+    const double away = 1 - std::min(1.0, static_cast<double>(held) / std::max(1.0, n));
+    // Of so many supersteps that are alike; those that begin with an operand, and end with a result, move all of it.
+    const auto add = [&](Index number, Index depth, double first, double end) {
+      if (number == 0) return;
+      const Counts counts = method == Method::al4 ? wavefront_counts(problem_, wavefront, depth)
+                                                  : block_counts(problem_, blocks.block, depth);
+      const auto all = static_cast<double>(number);
+      scheme.read += counts.given * all + counts.read * (first + away * (all - first));
+      scheme.written += counts.written * (end + away * (all - end));
+      scheme.updates += counts.updates * all;
+    };
+    const Index longer = each.longer(), number = each.number();
+    add(longer, each[0], longer > 0 ? 1 : 0, 0);
+    add(number - longer, each[number - 1], longer > 0 ? 0 : 1, 1);
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
@@ -185,7 +227,7 @@ class Chooser {
   }
 
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
-    if (bytes > budget_) return;
+    if (!fits(bytes)) return;
     const Scheme scheme = made(method, blocks, wavefront, bytes);
     if (!best_ || seconds(scheme) < seconds(*best_)) best_ = scheme;
   }
@@ -234,11 +276,10 @@ class Chooser {
   }
 
   const Problem& problem_;
-  const Wishes& wishes_;
+  const Wishes wishes_;
   std::uint64_t budget_;
   int workers_;
   Axes units_;
-  bool resident_ = false;
   std::optional<Scheme> best_;
 };
 
@@ -272,8 +313,9 @@ Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
     return all;
   };
   Counts counts;
-  const auto more = static_cast<double>(problem.order() - 1 + problem.coefficients.size());
-  counts.read = grown(depth) + more * grown(std::max<Index>(0, depth - 1));
+  const double behind = grown(std::max<Index>(0, depth - 1));  // what is read at the point itself
+  counts.read = grown(depth) + static_cast<double>(problem.order() - 1) * behind;
+  counts.given = static_cast<double>(problem.coefficients.size()) * behind;
   counts.written = static_cast<double>(problem.order()) * grown(0);
   for (Index t = 1; t <= depth; ++t) counts.updates += grown(depth - t);
   return counts;
@@ -287,7 +329,8 @@ Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index de
     return plane * static_cast<double>(n[0] + (periodic ? 2 * problem.space.radius[0] * (depth - level) : 0));
   };
   Counts counts;
-  counts.read = planes(0) + static_cast<double>(problem.order() - 1 + problem.coefficients.size()) * planes(1);
+  counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(1);
+  counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
   counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
   for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
   return counts;

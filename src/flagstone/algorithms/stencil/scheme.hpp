@@ -20,9 +20,9 @@ struct Rates {
 /// What the caller fixed: 0 or empty: to be chosen.
 struct Wishes {
   std::string method = "auto";
-  Axes block{};  // al1, sweep
+  Axes block{};  // al1, sweep; longer than the field: as long
   Index depth = 0;
-  Index strip = 0, levels = 0, planes = 0;  // al4
+  Index strip = 0, levels = 0, planes = 0;  // al4; likewise
   Rates rates;
 };
 
@@ -36,9 +36,9 @@ struct Scheme {
   std::uint64_t bytes = 0;  // of memory
 };
 
-/// Elements that one superstep of `depth` steps reads, writes and updates.
+/// Elements that one superstep of `depth` steps reads (of states and of coefficients), writes and updates.
 struct Counts {
-  double read = 0, written = 0, updates = 0, faces = 0;
+  double read = 0, given = 0, written = 0, updates = 0;
 };
 Counts block_counts(const Problem& problem, const Axes& block, Index depth);
 Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth);

@@ -39,8 +39,8 @@ class Builder {
       : graph_(graph),
         problem_(std::move(problem)),
         scheme_(scheme),
-        depths_(supersteps(problem_->steps, scheme.depth)),
-        states_(graph, *problem_, depths_.size(), plane_cell()) {
+        depths_(problem_->steps, scheme.depth),
+        states_(graph, *problem_, depths_.number(), plane_cell(), scheme.held) {
     const auto deepest = std::make_shared<Levels>(*problem_, scheme_, depths_[0]);
     const auto strips = deepest->strips();
     rings_ = graph.allocate({strips, static_cast<Index>(deepest->ring_bytes())}, Dtype::uint8);
@@ -51,7 +51,7 @@ class Builder {
 
   void run() {
     Index step = 0;
-    for (std::size_t s = 0; s < depths_.size(); ++s) {
+    for (Index s = 0; s < depths_.number(); ++s) {
       if (!levels_ || levels_->depth() != depths_[s])
         levels_ = std::make_shared<Levels>(*problem_, scheme_, depths_[s]);
       place_receivers();
@@ -71,7 +71,7 @@ class Builder {
 
   /// Accesses to planes [first, last) of an array, those beyond a periodic edge by what they are.
   template <class Make>
-  PlaneList planes_of(TaskSpec& task, const Array& array, Interval planes, Index unit, const Make& make) const {
+  PlaneList planes_of(TaskSpec& task, Interval planes, Index unit, const Make& make) const {
     PlaneList list{planes.first, {}};
     const Index n = problem_->space.shape[0];
     for (Index z = planes.first; z < planes.last; ++z) {
@@ -80,7 +80,7 @@ class Builder {
       cell.first[0] = start, cell.last[0] = std::min(n, start + unit);
       if (list.places.empty() || !(list.places.back().cell == cell)) {
         list.places.push_back({static_cast<std::uint32_t>(task.accesses.size()), cell});
-        task.accesses.push_back(make(Region{array, problem_->box(cell)}));
+        task.accesses.push_back(make(cell));
       } else {
         list.places.push_back(list.places.back());
       }
@@ -88,10 +88,10 @@ class Builder {
     return list;
   }
 
-  PlaneList read_planes(TaskSpec& task, const Array& array, Interval planes) const {
-    return planes_of(task, array, planes,
-                     states_.is_turn(array) ? unit_of(*problem_, scheme_) : unit_of(*problem_, scheme_, array, false),
-                     [](Region region) { return read(std::move(region)); });
+  PlaneList read_state(TaskSpec& task, Index s, std::size_t state, Interval planes) const {
+    const Index unit =
+        states_.reads_turn(s) ? unit_of(*problem_, scheme_) : unit_of(*problem_, scheme_, problem_->from[state], false);
+    return planes_of(task, planes, unit, [&](const Range3& cell) { return read(states_.in(s, state, cell)); });
   }
 
   static Interval common(const Interval& a, const Interval& b) {
@@ -109,7 +109,7 @@ class Builder {
     return field;
   }
 
-  TaskSpec task_of(std::size_t s, Index first_step, Index batch, Index strip) {
+  TaskSpec task_of(Index s, Index first_step, Index batch, Index strip) {
     auto work = std::make_shared<StripWork>();
     work->problem = problem_, work->levels = levels_;
     work->strip = strip, work->batch = batch, work->first_step = first_step;
@@ -117,11 +117,13 @@ class Builder {
     const Interval fronts = levels_->fronts(batch);
     TaskSpec task;
     task.name = "stencil_strip";
-    work->now =
-        read_planes(task, states_.in(s, 0), common({fronts.first + reach, fronts.last + reach}, levels_->planes(0)));
-    if (problem_->order() == 2) work->before = read_planes(task, states_.in(s, 1), computed_planes(batch, 1, 1));
+    work->now = read_state(task, s, 0, common({fronts.first + reach, fronts.last + reach}, levels_->planes(0)));
+    if (problem_->order() == 2) work->before = read_state(task, s, 1, computed_planes(batch, 1, 1));
     for (const Array& array : problem_->coefficients)
-      work->coefficients.push_back(read_planes(task, array, computed_planes(batch, 1, depth)));
+      work->coefficients.push_back(planes_of(task, computed_planes(batch, 1, depth),
+                                             unit_of(*problem_, scheme_, array, false), [&](const Range3& cell) {
+                                               return read(Region{array, problem_->box(cell)});
+                                             }));
     add_results(s, *work, task);
     add_memory(*work, task);
     add_traces(*work, task, first_step);
@@ -138,18 +140,17 @@ class Builder {
     return task;
   }
 
-  void add_results(std::size_t s, StripWork& work, TaskSpec& task) const {
+  void add_results(Index s, StripWork& work, TaskSpec& task) const {
     const Interval planes =
         common({work.batch * scheme_.planes, (work.batch + 1) * scheme_.planes}, {0, problem_->space.shape[0]});
     const bool first = work.strip == 0, last = work.strip + 1 == levels_->strips(), result = states_.is_result(s);
     for (std::size_t state = 0; state < problem_->order(); ++state) {
-      const Array& array = states_.out(s, state);
-      work.results.push_back(planes_of(
-          task, array, planes, result ? unit_of(*problem_, scheme_, array, true) : unit_of(*problem_, scheme_),
-          [&](Region region) {
-            const Access access = first ? write(std::move(region)) : update(std::move(region));
-            return last && result ? once(access) : again(access);
-          }));
+      const Index unit = result ? unit_of(*problem_, scheme_, problem_->to[state], true) : unit_of(*problem_, scheme_);
+      work.results.push_back(planes_of(task, planes, unit, [&](const Range3& cell) {
+        Region region = states_.out(s, state, cell);
+        const Access access = first ? write(std::move(region)) : update(std::move(region));
+        return last ? once(access) : again(access);
+      }));
     }
   }
 
@@ -219,7 +220,7 @@ class Builder {
   Graph& graph_;
   std::shared_ptr<const Problem> problem_;
   WavefrontScheme scheme_;
-  std::vector<Index> depths_;
+  Supersteps depths_;
   States states_;
   std::shared_ptr<const Levels> levels_;
   Array rings_, faces_;
@@ -228,6 +229,8 @@ class Builder {
 };
 
 }  // namespace
+
+Index wavefront_cell(const Problem& problem, const WavefrontScheme& scheme) { return unit_of(problem, scheme); }
 
 std::size_t strip_axis(const Problem& problem) { return problem.axes.size() == 3 ? 1 : 2; }
 

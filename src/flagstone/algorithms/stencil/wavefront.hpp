@@ -10,6 +10,7 @@ struct WavefrontScheme {
   Index planes = 1;  // of one task: a batch; whole chunks of the results
   Index strip = 1;  // rows of one task (elements where a field has no rows): the cache's tile; as long as the axis: one
   Index levels = 1;  // that are computed together, while what they need lies in the second-level cache
+  Index held = 0;    // planes of the places between supersteps that stay in memory: whole cells, or all
 };
 
 /// One read and one write of the field a superstep, no work twice. A task: the rows of one strip, some planes, all
@@ -25,6 +26,8 @@ std::size_t strip_axis(const Problem& problem);
 
 /// Bytes of rings and faces, for so many workers, and of the planes that are under way.
 std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& scheme, int workers);
+/// Planes of a box of what lies between supersteps.
+Index wavefront_cell(const Problem& problem, const WavefrontScheme& scheme);
 /// What one strip's ring takes for one group of levels: what should fit into the second-level cache.
 std::uint64_t group_bytes(const Problem& problem, const WavefrontScheme& scheme);
 

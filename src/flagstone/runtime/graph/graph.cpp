@@ -34,11 +34,6 @@ Access again(Access access) {
   return access;
 }
 
-Access spill(Access access) {
-  access.once = access.spill = true;
-  return access;
-}
-
 Access once(Access access) {
   access.once = true;
   return access;

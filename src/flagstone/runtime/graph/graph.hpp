@@ -10,6 +10,7 @@
 #include "flagstone/base/shape.hpp"
 #include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/storage/array/array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
 
@@ -37,7 +38,6 @@ struct Access {
   bool last = false;   // nobody needs the region after this task: drop it, do not write it back
   bool again = false;  // a task that is yet to be added needs it: do not write it behind
   bool once = false;   // no task that is yet to be added needs it: not kept when it is written
-  bool spill = false;  // its room is needed before it is: written as soon as it is made, a temporary's too
 };
 Access read(Region region);
 Access write(Region region);
@@ -51,9 +51,6 @@ Access last(Access access);
 Access again(Access access);
 /// The same access, and no later task reads what it makes: its memory is free when it is written.
 Access once(Access access);
-/// The same access, and what it makes leaves for the disk as soon as it is made, a temporary's tile too: for an
-/// algorithm that knows how much stays, so that its bytes are what its plan says, whatever ends first.
-Access spill(Access access);
 
 struct Cost {
   double flops = 0;
@@ -112,7 +109,8 @@ class Graph {
   virtual Charge charge(std::uint64_t bytes) = 0;
   /// Tiles that go to a nameless file of the run's scratch where their room is needed, and else never: nobody reads
   /// them after the run. Before the first one goes, the file's bytes are promised under the quota (temporary_array).
-  virtual Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) = 0;
+  /// Written::streamed: each goes when it is made; for an algorithm that knows how much stays.
+  virtual Array temporary(const Shape& shape, Dtype dtype, const Shape& tile, Written written = Written::for_room) = 0;
   /// Tasks added from now on start in program order as far as dependencies allow: for algorithms that chose their order
   /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.
   virtual void trust_order(bool trusted) = 0;

@@ -62,7 +62,6 @@ struct TileState {
   bool dirty = false;    // newer than the disk
   bool again = false;    // since the last change: a task that is yet to be added needs it
   bool once = false;     // since the last change: no task that is yet to be added needs it
-  bool spill = false;    // since the last change: on its way to the disk, whoever needs it later
   bool storing = false;  // a write of it is in flight: readers may look, writers wait
   bool leaving = false;  // the write is for its room
   bool open = false;     // admitted for modification and not yet written back: a product in progress
@@ -88,7 +87,11 @@ struct TileState {
   bool in_memory_array() const { return array.in_memory(); }
   /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it. What nobody needs
   /// there waits until its room is needed.
-  bool settled() const { return dirty && changes == 0 && !again && (spill || when == Written::always); }
+  bool settled() const {
+    return dirty && !again && (when == Written::streamed || (changes == 0 && when == Written::always));
+  }
+  /// It is on its way to the disk, where who reads it waits for it.
+  bool leaves_first() const { return open && when == Written::streamed; }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }
   bool evictable() const { return where == Where::resident && pins == 0 && !storing && !in_memory_array(); }
   void view(Tile& tile) const;
@@ -159,7 +162,7 @@ class Cache {
   /// Bytes of tiles that free_victim would give, all together.
   std::uint64_t idle_clean_bytes() const { return idle_clean_bytes_; }
   /// Bytes of tiles that are open for modification.
-  std::uint64_t open_bytes() const { return open_bytes_[0] + open_bytes_[1] + open_bytes_[2]; }
+  std::uint64_t open_bytes() const { return open_bytes_[0] + open_bytes_[1] + open_bytes_[2] + open_bytes_[3]; }
   std::uint64_t open_bytes(Written when) const { return open_bytes_[static_cast<std::size_t>(when)]; }
   void set_open(TileState& tile, bool open);
 
@@ -187,7 +190,7 @@ class Cache {
 
   std::uint64_t capacity_, used_ = 0, peak_ = 0;
   std::uint64_t idle_clean_bytes_ = 0;
-  std::uint64_t open_bytes_[3] = {};  // by when they are written
+  std::uint64_t open_bytes_[4] = {};  // by when they are written
   std::uint64_t named_ = 0;           // arrays and tiles so far
   std::unordered_map<const void*, std::unique_ptr<ArrayState>> arrays_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, FileState> files_;  // by device and inode

@@ -21,8 +21,8 @@ class RunningGraph : public Graph {
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
-  Array temporary(const Shape& shape, Dtype dtype, const Shape& tile) final {
-    return temporary_array(shape, dtype, tile, scratch_, Written::for_room);
+  Array temporary(const Shape& shape, Dtype dtype, const Shape& tile, Written written) final {
+    return temporary_array(shape, dtype, tile, scratch_, written);
   }
 
  protected:

@@ -130,7 +130,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
     drop_outdated();
     auto held = std::find_if(task.held.begin(), task.held.end(), [&](auto& h) { return h.tile == &tile; });
     if (held == task.held.end()) {
-      task.held.push_back({&tile, reads, modifies, access.last, access.again, access.once, access.spill});
+      task.held.push_back({&tile, reads, modifies, access.last, access.again, access.once});
       need += tile.bytes + (reads ? tile.read_staging : 0);
     } else {
       held->reads |= reads;
@@ -138,7 +138,6 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
       held->last |= access.last;
       held->again |= access.again;
       held->once |= access.once;
-      held->spill |= access.spill;
     }
   }
   named.reset();
@@ -209,7 +208,7 @@ void Scheduler::drop(TileState& tile) {
   machine_.release(tile);
   cache_.give(tile.bytes);
   tile.where = Where::absent;
-  tile.dirty = tile.once = tile.spill = false;
+  tile.dirty = false;
   cache_.set_open(tile, false);
   cache_.requeue(tile);
   cache_.forget(tile);
@@ -226,6 +225,8 @@ void Scheduler::store(TileState& tile) {
 
 /// All or nothing: memory for every tile and for scratch, pins, and the loads on their way.
 bool Scheduler::admit(TaskState& task) {
+  for (const auto& held : task.held)
+    if (!held.modifies && held.tile->leaves_first()) return false;  // a task that runs or a store brings it back
   for (auto& held : task.held) {
     ++held.tile->pins;  // so that making room does not take them
     cache_.requeue(*held.tile);
@@ -321,7 +322,7 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   if (tile.last_writer == &task) tile.last_writer = nullptr;
   std::erase(tile.readers, &task);
   if (held.modifies && !tile.in_memory_array()) tile.dirty = true;
-  if (held.modifies) tile.again = held.again, tile.once = held.once, tile.spill = held.spill;
+  if (held.modifies) tile.again = held.again, tile.once = held.once;
   const bool idle = tile.pins == 0 && tile.uses.empty();
   if (idle && held.last && !tile.in_memory_array() && !tile.storing) {
     drop(tile);
@@ -372,7 +373,7 @@ void Scheduler::stored(TileState& tile) {
   arrived(tile);
   if (tile.settled())
     store(tile);
-  else if (tile.pins == 0 && (leaving || (tile.once && tile.uses.empty())))
+  else if (tile.pins == 0 && (leaving || tile.when == Written::streamed || (tile.once && tile.uses.empty())))
     drop(tile);
   else
     cache_.requeue(tile);

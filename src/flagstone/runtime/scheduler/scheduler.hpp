@@ -17,7 +17,7 @@ struct TaskState {
   enum class Phase : std::uint8_t { waiting, admitted, running, done };
   struct Held {
     TileState* tile;
-    bool reads, modifies, last, again, once, spill;
+    bool reads, modifies, last, again, once;
   };
 
   TaskId id = 0;
@@ -84,7 +84,7 @@ class Scheduler {
   /// No tasks, nothing in flight, nothing dirty that store_kept() stores.
   bool drained() const {
     return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes(Written::always) == 0 &&
-           (at_end_ || cache_.open_bytes(Written::with_checkpoints) == 0);
+           cache_.open_bytes(Written::streamed) == 0 && (at_end_ || cache_.open_bytes(Written::with_checkpoints) == 0);
   }
   bool idle() const { return tasks_.empty(); }
   std::size_t pending() const { return tasks_.size(); }

@@ -123,23 +123,6 @@ TEST_F(SchedulerTest, WritesATemporaryTileForItsRoomAlone) {
   EXPECT_TRUE(machine_.storing.empty()) << "what is synced is not it";
 }
 
-/// Said of what is made: it leaves at once although there is room, and who needs it later reads it again.
-TEST_F(SchedulerTest, ATemporaryTileThatSpillsLeavesWhenItIsMade) {
-  array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
-  Scheduler scheduler(8 * tile_bytes, machine_, 1);
-  run(scheduler, add(scheduler, {spill(write(tile(0))), again(write(tile(1)))}));
-  ASSERT_EQ(machine_.storing.size(), 1u);
-  EXPECT_EQ(machine_.storing[0]->box.start[0], 0);
-  scheduler.stored(*std::exchange(machine_.storing, {})[0]);
-  ASSERT_EQ(machine_.released.size(), 1u) << "its memory is free";
-  const TaskState& reader = add(scheduler, {read(tile(0)), read(tile(1))});
-  scheduler.pump();
-  ASSERT_EQ(machine_.loading.size(), 1u) << "the other one stayed";
-  run(scheduler, reader);
-  EXPECT_TRUE(machine_.storing.empty()) << "it was not changed";
-  EXPECT_EQ(machine_.released.size(), 1u) << "kept while there is room, as any tile";
-}
-
 TEST_F(SchedulerTest, TheTemporaryTileNeededLastLeavesWhileOthersRun) {
   array_ = temporary_array({100 * edge, edge}, Dtype::float64, {edge, edge}, {"/nowhere", {}, {}}, Written::for_room);
   Scheduler scheduler(2 * tile_bytes, machine_, 1);
@@ -198,6 +181,37 @@ TEST_F(SchedulerTest, TheArrayNamedLastGivesWay) {
   pump(scheduler);
   ASSERT_EQ(machine_.released.size(), 1u);
   EXPECT_EQ(machine_.released[0], std::pair(other.id(), edge));
+}
+
+/// What is streamed goes out when it is whole, though somebody reads it and changes it later, and is loaded by who
+/// reads it: no timing saves a transfer.
+TEST_F(SchedulerTest, WhatIsStreamedGoesThroughTheDisk) {
+  const Array streamed =
+      temporary_array({4 * edge, edge}, Dtype::float64, {edge, edge}, {"/tmp", "test", {}}, Written::streamed);
+  const auto part = [&](Index i) { return Region{streamed, {{i * edge, 0}, {edge, edge}}}; };
+  Scheduler scheduler(10 * tile_bytes, machine_, 2);
+  const TaskState& begun = add(scheduler, {again(write(part(0)))});
+  const TaskState& whole = add(scheduler, {update(part(0))});
+  add(scheduler, {read(part(0))});
+  const TaskState& later = add(scheduler, {write(part(0))});
+  run(scheduler, begun);
+  EXPECT_TRUE(machine_.storing.empty()) << "somebody adds to it";
+  run(scheduler, whole);
+  ASSERT_EQ(machine_.storing.size(), 1u) << "it is overwritten, but read before that";
+  pump(scheduler);
+  EXPECT_EQ(scheduler.take(), nullptr) << "its reader waits for the store";
+  EXPECT_TRUE(machine_.released.empty());
+  scheduler.stored(*machine_.storing[0]);
+  EXPECT_EQ(machine_.released.size(), 1u);
+  scheduler.pump();
+  ASSERT_EQ(machine_.loading.size(), 1u);
+  scheduler.loaded(*std::exchange(machine_.loading, {})[0], 0);
+  scheduler.finished(*scheduler.take());
+  run(scheduler, later);
+  EXPECT_EQ(machine_.storing.size(), 2u);
+  EXPECT_FALSE(scheduler.drained());
+  scheduler.stored(*machine_.storing[1]);
+  EXPECT_TRUE(scheduler.drained());
 }
 
 }  // namespace

@@ -1,0 +1,139 @@
+"""What time loops refuse: one sentence each, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from tests.support.error_sentences import fails
+
+X, W = np.ones((6, 8), "f4"), fl.laplacian(2)
+RAGGED = [[1.0], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("a list of pairs", {"sources": 3}),
+        ("a list of pairs", {"sources": "here"}),
+        ("a source is 3", {"sources": [3]}),
+        ("a source is", {"sources": ((1, 1), [1.0, 2.0], 3)}),
+        ("2 numbers are needed", {"sources": [((1, 1), "ab")]}),
+        ("2 numbers are needed", {"sources": [((1, 1), RAGGED)]}),
+        ("one number; 2 values", {"sources": [((1, 1), 1.0)]}),
+        ("complex128 and the field float32", {"sources": [((1, 1), [1j, 2.0])]}),
+        ("whole numbers, one for each axis", {"sources": [(("a", 1), [1.0, 2.0])]}),
+        ("a list of indices", {"receivers": 3}),
+        ("a receiver is at 'a'", {"receivers": ["a"]}),
+        ("one extent for each of 2 axes", {"block": 3}),
+        ("one extent for each of 2 axes", {"block": "ab"}),
+        ("one extent for each of 2 axes", {"block": (1.5, 2)}),
+        ("one extent for each of 2 axes", {"block": (0, 2)}),
+        ("planes, rows, levels", {"cache_block": 2, "method": "al4"}),
+        ("planes, rows, levels", {"cache_block": (1, None, 2), "method": "al4"}),
+        ("depth is 'a'", {"depth": "a"}),
+        ("depth is 0", {"depth": 0}),
+        ("no method", {"method": ["al1"]}),
+        ("the boundary of axis 1", {"boundary": ["fixed", ("fixed", "fixed", "fixed")]}),
+        ("2 axes is needed", {"boundary": ("fixed", "fixed", "fixed")}),
+        ("boundary is 3", {"boundary": 3}),
+        ("no boundary None", {"boundary": [None, "fixed"]}),
+        ("a fixed boundary is the text", {"boundary": {"fixed": "a"}}),
+        ("a fixed boundary is a object", {"boundary": {"fixed": object()}}),
+        ("a fixed boundary is 1-dim", {"boundary": {"fixed": [1.0]}}),
+        ("a number of float32", {"boundary": {"fixed": 1j}}),
+        ("NoneType was given", {"coefficients": [None]}),
+        ("str was given", {"coefficients": "k"}),
+    ],
+)
+def test_options(words, options):
+    with fails((TypeError, ValueError), "^stencil: ", words):
+        fl.stencil(W, X, 2, **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "kernel", "state", "steps"),
+    [
+        ("steps is 'a'", W, X, "a"),
+        ("steps is 18446744073709551616", W, X, 2**64),
+        ("steps is a int", W, X, 10**100),
+        ("2147483647 at most", W, X, 2**31),
+        ("steps is True", W, X, True),
+        ("steps is array", W, X, np.array([1, 2])),
+        ("the state is the text 'field.zarr'; open it", W, "field.zarr", 1),
+        ("the state is a NoneType", W, None, 1),
+        ("the state is a ndarray", W, np.array(["a"]), 1),
+        ("state is a list", W, [1, 2], 1),
+        ("does not take 1 argument", lambda u, c: u[0, 0], X, 1),
+        ("the kernel's weights are <U1", np.array([["a"]]), X, 1),
+        ("a number for each offset", {(0, 0): 10**400}, X, 1),
+    ],
+)
+def test_operands(words, kernel, state, steps):
+    with fails((TypeError, ValueError), "^stencil: ", words):
+        fl.stencil(kernel, state, steps)
+
+
+@pytest.mark.parametrize("value", [300, -1, 0.5, np.nan, np.inf])
+def test_a_fixed_value_that_an_integer_field_cannot_hold(value):
+    with fails(TypeError, "stencil", "a number of uint8 is needed"):
+        fl.stencil({(0, 1): 1}, np.zeros((3, 4), "u1"), 1, boundary={"fixed": value})
+    assert fl.stencil({1: 1}, np.zeros(3, "u1"), 1, boundary={"fixed": 255.0}).state[2] == 255
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fl.sponge(9, 2),
+        lambda: fl.sponge("ab", 2),
+        lambda: fl.sponge((9, -1), 2),
+        lambda: fl.sponge((9,), "a"),
+        lambda: fl.sponge((9,), 1.5),
+        lambda: fl.sponge((9, 9), (1, 2, 3)),
+        lambda: fl.sponge((9,), 2, courant="a"),
+        lambda: fl.sponge((9,), 2, courant=np.nan),
+        lambda: fl.sponge((9,), 2, reflection="a"),
+        lambda: fl.sponge((9,), 2, free=3),
+        lambda: fl.sponge((9,), 2, free=[(4, "low")]),
+        lambda: fl.sponge((9,), 2, free=[(0, "left")]),
+        lambda: fl.laplacian("a"),
+        lambda: fl.laplacian([1]),
+        lambda: fl.laplacian(2, [2]),
+        lambda: fl.laplacian(2, spacing="a"),
+        lambda: fl.laplacian(2, spacing=None),
+        lambda: fl.laplacian(2, spacing=(1.0, np.inf)),
+        lambda: fl.points([7]),
+        lambda: fl.points(7, 3),
+        lambda: fl.points(7, ("a", 1.0)),
+        lambda: fl.wave("v", 3, spacing=1.0),
+        lambda: fl.wave(None, 3, spacing=1.0),
+        lambda: fl.wave(X, "a", spacing=1.0),
+        lambda: fl.wave(X, 3, spacing=1.0, state=X),
+        lambda: fl.wave(X, 3, spacing=1.0, dt="a"),
+        lambda: fl.wave(X, 3, spacing=1.0, frequency="a"),
+        lambda: fl.wave(X, 3, spacing=1.0, sources=3),
+        lambda: fl.wave(X, 3, spacing=1.0, sources=[(1, "a")], frequency=0.1),
+        lambda: fl.wave(X, 3, spacing=1.0, receivers=3),
+        lambda: fl.wave(X, 3, spacing=1.0, sponge_width="a"),
+        lambda: fl.wave(X, 3, spacing=1.0, sponge_width=1.5),
+        lambda: fl.wave(X, 3, spacing=1.0, order="a"),
+    ],
+)
+def test_waves_weights_and_layers(call):
+    with fails(
+        (TypeError, ValueError), "^(sponge|laplacian|points|wave|stencil): ", "needed|possible|open it first"
+    ):
+        call()
+
+
+def test_what_is_fixed_beyond_the_field_is_clamped():
+    x = np.random.default_rng(0).standard_normal((5, 6, 7))
+    wanted = fl.stencil(fl.laplacian(3), x, 3, method="sweep").state
+    huge = 2**62
+    for options in (
+        {"method": "al4", "cache_block": (huge, huge, huge)},
+        {"method": "al1", "block": (huge, 3, huge)},
+        {"method": "al1", "block": (2**64, 2, 5), "depth": 2},
+    ):
+        np.testing.assert_array_equal(fl.stencil(fl.laplacian(3), x, 3, **options).state, wanted)
