@@ -39,6 +39,7 @@ def child(example: str) -> None:
     from flagstone._runtime import call, runtime
 
     call.memory_bytes = runtime.memory_bytes = lambda memory: 1 << 40
+    sys.argv = [example]
     runpy.run_path(example, run_name="__main__")
 
 
