@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +21,19 @@ from .._lazy.places import broadcast_to
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
+from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._runtime.runtime import stats
 from .._scratch.scratch import prepare
 from .arguments import check_field, extents, listed, series_of, shown, whole_number
 from .boundary import set_edges
+from .rows import Copies, result_chunks
 from .trace import traced
 from .weights import given_weights
 
 __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", "sweep", "al1", "al4")
-_CHUNK = 1 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
 _KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
@@ -93,6 +96,9 @@ class _Stencil(Routine[StencilResult]):
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
         self._set_kernel(kernel)
         call.on(*(path for one in self.states for path in one.paths))
+        self.copies = Copies(call.memory)
+        self.copies.replace(self.states)
+        self.copies.replace(self.coefficients)
         self._set_places(out)
 
     def _set_kernel(self, kernel: Any) -> None:
@@ -218,6 +224,40 @@ class _Stencil(Routine[StencilResult]):
             at(self.traces),
         )
 
+    def least(self, beside: int = 0) -> int:
+        """Return the bytes that the loop needs, or the copies before it."""
+        return max(self.copies.least(), super().least(beside))
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that the copies or the loop cannot work in, before any of them."""
+        self.call.check_least(self.copies.least())
+        return super().check(beside)
+
+    def plan(self) -> Plan:
+        """Count the loop, and the copies before it."""
+        loop = super().plan()
+        if not len(self.copies):
+            return loop
+        made = together(self.what, [*self.copies.plans(), loop])
+        return replace(made, method=loop.method, passes=loop.passes, note=self._with_copies(loop.note))
+
+    def run(self) -> StencilResult:
+        """Do it."""
+        if not len(self.copies):
+            return super().run()
+        self.check()
+        done = self.copies.make()
+        made = super().run()
+        loop = stats()
+        self.call.keep(replace(
+            together(self.what, [*done, loop]), method=loop.method, passes=loop.passes,
+            note=self._with_copies(loop.note), resident_at_entry=done[0].resident_at_entry,
+        ))  # fmt: skip
+        return made
+
+    def _with_copies(self, note: str) -> str:
+        return f"{note}; operands whose rows lie scattered are copied first"
+
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
         core = self.core
@@ -275,18 +315,6 @@ def _coefficient(
     value = cast(value, dtype)
     seen = value.payload if value.verb == "leaf" else as_array(call, value)
     return _operand(call, seen if value.shape == shape else broadcast_to(seen, shape), name)
-
-
-def result_chunks(shape: tuple[int, ...], item: int) -> list[int]:
-    """Return chunks of whole rows, of whole planes where they are short: what a superstep writes at once."""
-    chunks = [1] * len(shape)
-    left = max(1, _CHUNK // item)
-    for d in range(len(shape) - 1, -1, -1):
-        chunks[d] = max(1, min(max(1, shape[d]), left))
-        if chunks[d] < shape[d]:
-            break
-        left //= max(1, chunks[d])
-    return chunks
 
 
 @routine
@@ -367,8 +395,9 @@ def stencil(
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
     that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
-    is one step deep. Flops: 8 a point for 7 weights of which 6 are equal. Source: Midorikawa and Tan
-    (blocks with halos); Wellein et al. 2009 (wavefronts).
+    is one step deep. Operands whose rows lie scattered in their file (Fortran's order) are copied into
+    scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
+    Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
     given = _Stencil(kernel, state, steps, coefficients, out, memory)
     given.edges(boundary)

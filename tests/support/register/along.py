@@ -202,9 +202,7 @@ def edges(ids):
     "time loops",
     "stencil",
     "stencil.plan",
-    variants=tuple(
-        f"{method} {stored}" for method in ("al4", "al1", "sweep") for stored in STORED if stored != "f.npy"
-    ),
+    variants=tuple(f"{method} {stored}" for method in ("al4", "al1", "sweep") for stored in STORED),
 )
 def loops(case):
     method, stored = case.split()
