@@ -59,6 +59,23 @@ def test_the_plan_is_what_is_done(method, order, tmp_path):
     assert abs(plan.bytes_written - done.bytes_written) <= 0.01 * plan.bytes_written
     assert plan.flops == done.flops
     assert done.peak_memory <= limit
+    chosen, did = plan.choice, done.stencil
+    assert (chosen.method, chosen.supersteps, chosen.depth) == (method, plan.passes, did.depth)
+    assert chosen.useful_updates == did.useful_updates == x.size * 6
+    assert did.updates_per_second == did.useful_updates / done.seconds
+    assert (did.block, len(did.cache_block)) == ((), 3) if method == "al4" else len(did.block) == 3
+    if method != "al4":  # by the formula of trapezoids: each step on a range that is smaller by the radius
+        grown = [_grown(x.shape, did.block, 2 * (did.depth - t)) for t in range(did.depth + 1)]
+        assert did.updates == sum(grown[1:]) * did.supersteps
+    assert done.as_dict()["stencil"]["updates"] == did.updates
+
+
+def _grown(shape, block, by):
+    each = 1
+    for n, b in zip(shape, block, strict=True):
+        cuts = [(first, min(n, first + b)) for first in range(0, n, b)]
+        each *= n if b >= n else sum(min(n, last + by) - max(0, first - by) for first, last in cuts)
+    return each
 
 
 def test_al1_needs_what_its_plan_says_at_run(tmp_path):

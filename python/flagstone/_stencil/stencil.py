@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +24,11 @@ from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._runtime.runtime import stats
+from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
 from .arguments import check_field, extents, listed, series_of, shown, whole_number
 from .boundary import set_edges
+from .choice import StencilScheme, scheme_of
 from .rows import Copies, result_chunks
 from .trace import traced
 from .weights import given_weights
@@ -236,6 +238,7 @@ class _Stencil(Routine[StencilResult]):
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
         loop = super().plan()
+        loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):
             return loop
         made = together(self.what, [*self.copies.plans(), loop])
@@ -255,20 +258,29 @@ class _Stencil(Routine[StencilResult]):
         ))  # fmt: skip
         return made
 
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        """Run the loop, and tell how it was done."""
+        job = super().execute(stack)
+        done = stats()
+        remember(self.call.runtime, replace(done, stencil=self._rated(done.seconds)))
+        return job
+
+    def _rated(self, seconds: float) -> StencilScheme:
+        return replace(self.scheme, updates_per_second=self.scheme.useful_updates / max(seconds, 1e-9))
+
     def _with_copies(self, note: str) -> str:
         return f"{note}; operands whose rows lie scattered are copied first"
 
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
-        core = self.core
-        if core.method == "al4":
-            planes, strip, levels = core.cache_block
+        self.scheme = scheme = scheme_of(self.core, self.shape, self.dtype.itemsize, self.order, self.steps)
+        if scheme.method == "al4":
+            planes, strip, levels = scheme.cache_block
             cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
         else:
-            cut = f"blocks of {shape_text(tuple(core.block))}"
-        bound = "compute" if core.compute_bound else "disk"
-        note = f"{core.depth} steps a superstep, {cut}; {self.kernel}; {bound} bound"
-        return How(core.method, core.supersteps, note)
+            cut = f"blocks of {shape_text(scheme.block)}"
+        note = f"{scheme.depth} steps a superstep, {cut}; {self.kernel}; {scheme.bound} bound"
+        return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
         """Publish the fields and return them."""
