@@ -183,11 +183,11 @@ TEST_F(SchedulerTest, TheArrayNamedLastGivesWay) {
   EXPECT_EQ(machine_.released[0], std::pair(other.id(), edge));
 }
 
-/// What is streamed goes out when it is whole, though somebody reads it and changes it later, and is loaded by who reads
-/// it: no timing saves a transfer.
+/// What is streamed goes out when it is whole, though somebody reads it and changes it later, and is loaded by who
+/// reads it: no timing saves a transfer.
 TEST_F(SchedulerTest, WhatIsStreamedGoesThroughTheDisk) {
-  const Array streamed = temporary_array({4 * edge, edge}, Dtype::float64, {edge, edge}, {"/tmp", "test", {}},
-                                         Written::streamed);
+  const Array streamed =
+      temporary_array({4 * edge, edge}, Dtype::float64, {edge, edge}, {"/tmp", "test", {}}, Written::streamed);
   const auto part = [&](Index i) { return Region{streamed, {{i * edge, 0}, {edge, edge}}}; };
   Scheduler scheduler(10 * tile_bytes, machine_, 2);
   const TaskState& begun = add(scheduler, {again(write(part(0)))});
