@@ -216,7 +216,7 @@ def functions(stored):
     return lambda: fl.stencil(lambda u: 0.5 * u[0, 0] + 0.25 * (u[1, 0] + u[0, -1]), a, 3, out="stepped.zarr")
 
 
-@entry("the wave equation", "wave", "sponge", "laplacian", "points")
+@entry("the wave equation", "wave", "wave.plan", "sponge", "laplacian", "points")
 def waves():
     v = fl.open("a.zarr")
     return lambda: fl.wave(abs(v) + 1, 3, spacing=1.0, sources=[(1000, 1000)], frequency=0.01)
