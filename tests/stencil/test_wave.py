@@ -84,3 +84,37 @@ def test_what_is_refused():
         fl.wave(v, 3, spacing=-1.0)
     with pytest.raises(ValueError, match="width is -1"):
         fl.sponge((4, 5), -1)
+
+
+def test_a_plan_counts_both_passes(tmp_path):
+    v = fl.from_numpy(np.full((60, 120, 160), 2000.0, "f4"), tmp_path / "v.zarr")
+    options = {"spacing": 10.0, "sources": [(5, 60, 80)], "frequency": 20.0, "receivers": [(5, 60, 90)]}
+    noise = np.random.default_rng(0).standard_normal(v.shape).astype("f4")  # chunks of zeros are not stored
+    options["state"] = (noise, noise)
+    fl.wave(v, 2, **options)
+    plan = fl.wave.plan(v, 6, out=tmp_path / "w.zarr", **options)
+    done = fl.wave(v, 6, out=tmp_path / "w.zarr", **options)
+    told = fl.stats()
+    assert plan.what == told.what
+    assert plan.what.startswith("wave 60 x 120 x 160 float32, 6 steps")
+    assert plan.bytes_read >= 2 * v.nbytes
+    assert abs(plan.bytes_read - told.bytes_read) <= 0.01 * plan.bytes_read
+    assert abs(plan.bytes_written - told.bytes_written) <= 0.01 * plan.bytes_written
+    assert plan.flops == told.flops
+    assert plan.choice.supersteps == told.stencil.supersteps
+    assert done.traces.shape == (6, 1)
+
+
+def test_nothing_is_read_before_everything_was_looked_at():
+    def refused(shape):
+        raise AssertionError("read")
+
+    v = fl.from_function(lambda box: refused(box), (20, 30), dtype="f4")
+    for options, words in (
+        ({"receivers": [(99, 0)]}, "a receiver is at"),
+        ({"sources": [(99, 0)], "frequency": 1.0}, "a source is at"),
+        ({"sponge_width": -1}, "width is -1"),
+        ({"method": "al7"}, "no method"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fl.wave(v, 3, spacing=1.0, **options)

@@ -139,6 +139,11 @@ void bind_stencil(nb::module_& m) {
                      const stencil::WavefrontScheme& scheme = self.scheme->wavefront;
                      return Shape{scheme.planes, scheme.strip, scheme.levels};
                    })
+      .def_prop_ro("held",
+                   [](const Stencil& self) {
+                     const stencil::Scheme& scheme = *self.scheme;
+                     return scheme.method == stencil::Method::al4 ? scheme.wavefront.held : scheme.blocks.held;
+                   })
       .def_prop_ro("flops", [](const Stencil& self) { return self.problem->kernel->flops(); })
       .def_prop_ro("radius",
                    [](const Stencil& self) {

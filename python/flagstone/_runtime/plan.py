@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from .. import _core
@@ -41,6 +41,7 @@ class _Costs:
     memory: int = 0
     note: str = ""
     most_passes: int = 0
+    stencil: Any = field(default=None, kw_only=True)
 
     def _rows(self) -> list[tuple[str, str]]:
         limit = f" of {_core.format_bytes(self.memory)}" if self.memory else ""
@@ -78,7 +79,10 @@ class _Costs:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary that json can write."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.stencil is not None:
+            told["stencil"] = asdict(self.stencil)
+        return told
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,8 @@ class Plan(_Costs):
         longest chain of tasks that wait for one another.
     idle_share : float
         Of a simulated machine: the share of its workers' time in which they have nothing to do.
+    stencil : StencilScheme or None
+        Of a time loop: what was chosen, and what that does. (`choice` is another name of it.)
     """
 
     __module__ = "flagstone"
@@ -133,6 +139,11 @@ class Plan(_Costs):
     advice: str = ""
     bound: str = ""
     idle_share: float = 0.0
+
+    @property
+    def choice(self) -> Any:
+        """What was chosen for a time loop; None of other calls."""
+        return self.stencil
 
     def _range(self) -> str:
         if self.most_seconds <= self.seconds:
@@ -158,7 +169,7 @@ class Plan(_Costs):
 
 @dataclass(frozen=True)
 class Stats(_Costs):
-    """What the last call did; `peak_memory` is what the kernel says (VmHWM)."""
+    """What the last call did; `peak_memory` is what the kernel says (VmHWM), `stencil` what a loop was."""
 
     __module__ = "flagstone"
 
@@ -191,7 +202,7 @@ _MOST = ("peak_memory", "least_memory", "scratch_bytes", "peak_budget")
 def together(what: str, parts: Sequence[Costs]) -> Costs:
     """Return the plan, or the statistics, of calls that are made one after the other."""
     told: dict[str, Any] = {"what": what}
-    names = {field.name for field in fields(parts[0])}
+    names = {one.name for one in fields(parts[0])}
     told.update({name: sum(getattr(one, name) for one in parts) for name in _ADDED if name in names})
     told.update({name: max(getattr(one, name) for one in parts) for name in _MOST if name in names})
     return replace(max(parts, key=lambda one: one.flops), **told)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +22,20 @@ from .._lazy.places import broadcast_to
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
+from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
 from .arguments import check_field, extents, listed, series_of, shown, whole_number
 from .boundary import set_edges
+from .choice import StencilScheme, scheme_of
+from .rows import Copies, result_chunks
 from .trace import traced
 from .weights import given_weights
 
 __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", "sweep", "al1", "al4")
-_CHUNK = 1 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
 _KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
@@ -93,6 +98,9 @@ class _Stencil(Routine[StencilResult]):
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
         self._set_kernel(kernel)
         call.on(*(path for one in self.states for path in one.paths))
+        self.copies = Copies(call.memory)
+        self.copies.replace(self.states)
+        self.copies.replace(self.coefficients)
         self._set_places(out)
 
     def _set_kernel(self, kernel: Any) -> None:
@@ -218,17 +226,61 @@ class _Stencil(Routine[StencilResult]):
             at(self.traces),
         )
 
+    def least(self, beside: int = 0) -> int:
+        """Return the bytes that the loop needs, or the copies before it."""
+        return max(self.copies.least(), super().least(beside))
+
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that the copies or the loop cannot work in, before any of them."""
+        self.call.check_least(self.copies.least())
+        return super().check(beside)
+
+    def plan(self) -> Plan:
+        """Count the loop, and the copies before it."""
+        loop = super().plan()
+        loop = replace(loop, stencil=self._rated(loop.seconds))
+        if not len(self.copies):
+            return loop
+        made = together(self.what, [*self.copies.plans(), loop])
+        return replace(made, method=loop.method, passes=loop.passes, note=self._with_copies(loop.note))
+
+    def run(self) -> StencilResult:
+        """Do it."""
+        if not len(self.copies):
+            return super().run()
+        self.check()
+        done = self.copies.make()
+        made = super().run()
+        loop = stats()
+        self.call.keep(replace(
+            together(self.what, [*done, loop]), method=loop.method, passes=loop.passes,
+            note=self._with_copies(loop.note), resident_at_entry=done[0].resident_at_entry,
+        ))  # fmt: skip
+        return made
+
+    def execute(self, stack: contextlib.ExitStack) -> Any:
+        """Run the loop, and tell how it was done."""
+        job = super().execute(stack)
+        done = stats()
+        remember(self.call.runtime, replace(done, stencil=self._rated(done.seconds)))
+        return job
+
+    def _rated(self, seconds: float) -> StencilScheme:
+        return replace(self.scheme, updates_per_second=self.scheme.useful_updates / max(seconds, 1e-9))
+
+    def _with_copies(self, note: str) -> str:
+        return f"{note}; operands whose rows lie scattered are copied first"
+
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
-        core = self.core
-        if core.method == "al4":
-            planes, strip, levels = core.cache_block
+        self.scheme = scheme = scheme_of(self.core, self.shape, self.dtype.itemsize, self.order, self.steps)
+        if scheme.method == "al4":
+            planes, strip, levels = scheme.cache_block
             cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
         else:
-            cut = f"blocks of {shape_text(tuple(core.block))}"
-        bound = "compute" if core.compute_bound else "disk"
-        note = f"{core.depth} steps a superstep, {cut}; {self.kernel}; {bound} bound"
-        return How(core.method, core.supersteps, note)
+            cut = f"blocks of {shape_text(scheme.block)}"
+        note = f"{scheme.depth} steps a superstep, {cut}; {self.kernel}; {scheme.bound} bound"
+        return How(scheme.method, scheme.supersteps, note)
 
     def result(self, job: Any) -> StencilResult:
         """Publish the fields and return them."""
@@ -275,18 +327,6 @@ def _coefficient(
     value = cast(value, dtype)
     seen = value.payload if value.verb == "leaf" else as_array(call, value)
     return _operand(call, seen if value.shape == shape else broadcast_to(seen, shape), name)
-
-
-def result_chunks(shape: tuple[int, ...], item: int) -> list[int]:
-    """Return chunks of whole rows, of whole planes where they are short: what a superstep writes at once."""
-    chunks = [1] * len(shape)
-    left = max(1, _CHUNK // item)
-    for d in range(len(shape) - 1, -1, -1):
-        chunks[d] = max(1, min(max(1, shape[d]), left))
-        if chunks[d] < shape[d]:
-            break
-        left //= max(1, chunks[d])
-    return chunks
 
 
 @routine
@@ -367,8 +407,9 @@ def stencil(
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
     that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
-    is one step deep. Flops: 8 a point for 7 weights of which 6 are equal. Source: Midorikawa and Tan
-    (blocks with halos); Wellein et al. 2009 (wavefronts).
+    is one step deep. Operands whose rows lie scattered in their file (Fortran's order) are copied into
+    scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
+    Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
     given = _Stencil(kernel, state, steps, coefficients, out, memory)
     given.edges(boundary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ from .._expression.expression import Expression, as_expression, cast, constant, 
 from .._lazy.creation import zeros
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
-from .._runtime.routine import least_of
+from .._runtime.plan import Plan, together
+from .._runtime.routine import Prepared, least_of, routine
+from .._runtime.runtime import stats
 from .arguments import check_field, listed, number, shown, whole_number
 from .stencil import stencil
 from .weights import laplacian, spacings
@@ -139,6 +142,90 @@ def _ricker(frequency: float, dt: float, steps: int) -> NDArray[np.float64]:
     return np.asarray((1 - 2 * phase) * np.exp(-phase))
 
 
+class _Wave:
+    """The checked arguments of one call: two passes, of which the first decides the second's step."""
+
+    def __init__(
+        self, velocity: Any, steps: Any, spacing: Any, dt: Any, order: Any, frequency: Any, width: Any,
+        state: Any, memory: int | str | None,
+    ) -> None:  # fmt: skip
+        self.call = Call("wave", memory)
+        check_field("wave", "the velocity", velocity)
+        self.velocity = given = as_expression(
+            velocity if isinstance(velocity, (Array, Expression)) else unmasked("wave", velocity), "wave"
+        )
+        shape, dtype = given.shape, given.dtype
+        if dtype not in (np.float32, np.float64):
+            raise TypeError(f"wave: the velocity is {dtype.name}; float32 or float64 is needed.")
+        if not 1 <= len(shape) <= 3:
+            raise ShapeError(f"wave: the velocity has {len(shape)} dimensions; 1, 2 or 3 are needed.")
+        self.weights = laplacian(len(shape), order, spacing)
+        if state is not None and not (isinstance(state, (tuple, list)) and len(state) == 2):
+            raise TypeError(f"wave: state is a {type(state).__name__}; a pair (before, now) is needed.")
+        self.state = (zeros(shape, dtype), zeros(shape, dtype)) if state is None else tuple(state)
+        self.dt = None if dt is None else number("wave", "dt", dt)
+        if frequency is not None and number("wave", "frequency", frequency) <= 0:
+            raise ValueError(f"wave: frequency is {frequency}; a positive number is needed.")
+        self.frequency, self.width, self.memory = frequency, width, memory
+        self.least_spacing = min(spacings("wave", len(shape), spacing))
+        self.steps = whole_number("wave", "steps", steps, 0, _MOST)
+
+    def on(self, sources: Any, receivers: Any, out: Any, method: str) -> _Wave:
+        """Say where it is heard and begins, and where the result goes; refuse what a loop would refuse."""
+        self.sources = listed("wave", "sources", sources, "indices, or pairs (index, series)")
+        self.receivers, self.out, self.method = receivers, out, method
+        return self
+
+    def _loop(self, step: float, courant: float) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the loop; its cost depends on no step."""
+        shape, dtype = self.velocity.shape, self.velocity.dtype
+        squared = node("square", node("multiply", self.velocity, constant(step, dtype)))
+        layer = cast(sponge(shape, self.width, courant), dtype)
+        return (self.weights, self.state, self.steps), {
+            "coefficients": (squared, layer),
+            "sources": [_source(one, self.frequency, step, self.steps) for one in self.sources],
+            "receivers": self.receivers, "out": self.out, "method": self.method, "memory": self.memory,
+        }  # fmt: skip
+
+    def least(self, beside: int = 0) -> int:
+        """Return the least limit that both passes work in."""
+        args, options = self._loop(1.0, 0.5)
+        fastest = least_of(compute, np.max(self.velocity), memory=self.memory)
+        return beside + max(least_of(stencil, *args, **options), fastest)
+
+    def plan(self) -> Plan:
+        """Count both passes."""
+        args, options = self._loop(1.0, 0.5)
+        loop = stencil.plan(*args, **options)
+        fastest = compute.plan(np.max(self.velocity), memory=self.memory)
+        return replace(
+            together(self._what(loop.what), [fastest, loop]), method=loop.method, passes=loop.passes
+        )
+
+    def run(self) -> WaveResult:
+        """Do it."""
+        self.call.check_least(self.least())  # before the first pass
+        fastest = _fastest(self.velocity, self.memory)
+        first = stats()
+        longest = _longest_step(self.weights, fastest)
+        step = 0.9 * longest if self.dt is None else self.dt
+        if not 0 < step <= longest:
+            raise ValueError(f"wave: dt is {self.dt} and the longest step that is stable is {longest:.6g}.")
+        args, options = self._loop(step, fastest * step / self.least_spacing)
+        done = stencil(*args, **options)
+        loop = stats()
+        self.call.keep(replace(
+            together(self._what(loop.what), [first, loop]), method=loop.method, passes=loop.passes,
+            resident_at_entry=first.resident_at_entry,
+        ))  # fmt: skip
+        return WaveResult(done.state, done.traces, step)
+
+    @staticmethod
+    def _what(loop: str) -> str:
+        return loop.replace("stencil", "wave", 1)
+
+
+@routine
 def wave(
     velocity: Any,
     steps: int,
@@ -155,7 +242,7 @@ def wave(
     out: Any = None,
     method: str = "auto",
     memory: int | str | None = None,
-) -> WaveResult:
+) -> Prepared[WaveResult]:
     """Step the acoustic wave equation on in time: u_tt = v² Δu, with a layer around that absorbs.
 
     Parameters
@@ -202,63 +289,8 @@ def wave(
     computed where they are read: (v dt)² of the velocity's bytes, the layer of none. (2 u - (1 - s) before
     + (v dt)² Δu) / (1 + s), 36 flops a point of order 8 in three dimensions.
     """
-    check_field("wave", "the velocity", velocity)
-    given = as_expression(
-        velocity if isinstance(velocity, (Array, Expression)) else unmasked("wave", velocity), "wave"
-    )
-    shape, dtype = given.shape, given.dtype
-    if dtype not in (np.float32, np.float64):
-        raise TypeError(f"wave: the velocity is {dtype.name}; float32 or float64 is needed.")
-    if not 1 <= len(shape) <= 3:
-        raise ShapeError(f"wave: the velocity has {len(shape)} dimensions; 1, 2 or 3 are needed.")
-    weights = laplacian(len(shape), order, spacing)
-    if state is not None and not (isinstance(state, (tuple, list)) and len(state) == 2):
-        raise TypeError(f"wave: state is a {type(state).__name__}; a pair (before, now) is needed.")
-    silence = (zeros(shape, dtype), zeros(shape, dtype)) if state is None else tuple(state)
-    wanted = None if dt is None else number("wave", "dt", dt)
-    if frequency is not None and number("wave", "frequency", frequency) <= 0:
-        raise ValueError(f"wave: frequency is {frequency}; a positive number is needed.")
-    steps = whole_number("wave", "steps", steps, 0, _MOST)
-    sponge(shape, sponge_width)  # refuses its width
-    sources = listed("wave", "sources", sources, "indices, or pairs (index, series)")
-    _check_limit(given, weights, silence, steps, out, method, memory)
-    fastest = _fastest(given, memory)
-    longest = _longest_step(weights, fastest)
-    step = 0.9 * longest if wanted is None else wanted
-    if not 0 < step <= longest:
-        raise ValueError(f"wave: dt is {dt} and the longest step that is stable is {longest:.6g}.")
-    squared = node("square", node("multiply", given, constant(step, dtype)))
-    courant = fastest * step / min(spacings("wave", len(shape), spacing))
-    layer = cast(sponge(shape, sponge_width, courant), dtype)
-    done = stencil(
-        weights,
-        silence,
-        steps,
-        coefficients=(squared, layer),
-        sources=[_source(one, frequency, step, steps, len(shape)) for one in sources],
-        receivers=receivers,
-        out=out,
-        method=method,
-        memory=memory,
-    )
-    return WaveResult(done.state, done.traces, step)
-
-
-def _check_limit(
-    velocity: Expression,
-    weights: Any,
-    state: Any,
-    steps: int,
-    out: Any,
-    method: str,
-    memory: int | str | None,
-) -> None:
-    """Refuse a limit that either pass cannot work in, before the first one; no step decides its need."""
-    shape, dtype = velocity.shape, velocity.dtype
-    given = (node("square", node("multiply", velocity, constant(1, dtype))), cast(sponge(shape, 1), dtype))
-    call = Call("wave", memory)
-    loop = least_of(stencil, weights, state, steps, coefficients=given, out=out, method=method, memory=memory)
-    call.check_least(max(loop, least_of(compute, np.max(velocity), memory=memory)))
+    made = _Wave(velocity, steps, spacing, dt, order, frequency, sponge_width, state, memory)
+    return made.on(sources, receivers, out, method)
 
 
 def _fastest(velocity: Expression, memory: int | str | None) -> float:
@@ -268,7 +300,7 @@ def _fastest(velocity: Expression, memory: int | str | None) -> float:
     return fastest
 
 
-def _source(given: Any, frequency: float | None, dt: float, steps: int, ndim: int) -> tuple[Any, Any]:
+def _source(given: Any, frequency: float | None, dt: float, steps: int) -> tuple[Any, Any]:
     if isinstance(given, tuple) and len(given) == 2 and np.ndim(given[1]) == 1:
         return given
     if frequency is None:

@@ -39,6 +39,7 @@ EXCEPTIONS = {
                 "SingleCell",
                 "Stats",
                 "StencilResult",
+                "StencilScheme",
                 "WaveResult",
             ),
             *("linalg.LuFactor", "linalg.Slogdet"),

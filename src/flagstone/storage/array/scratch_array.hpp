@@ -11,8 +11,8 @@ namespace flagstone {
 
 /// When a run that changed tiles of an array writes them: all of them, in the end; where their room is needed or a
 /// checkpoint speaks of them; only where their room is needed, because nobody reads them after the run; or each as soon
-/// as nobody in sight adds to it (`again`), after which it leaves memory and who reads it loads it: what travels then is
-/// no question of when.
+/// as nobody in sight adds to it (`again`), after which it leaves memory and who reads it loads it: what travels then
+/// is no question of when.
 enum class Written : std::uint8_t { always, with_checkpoints, for_room, streamed };
 Written when_written(const Array& array);
 

@@ -1,0 +1,72 @@
+"""What a time loop's scheme is and does, for plans and statistics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .. import _core
+
+__all__ = ["StencilScheme", "scheme_of"]
+
+
+@dataclass(frozen=True)
+class StencilScheme:
+    """How a time loop is carried out, and what that costs.
+
+    Attributes
+    ----------
+    method : str
+        "al4", "al1" or "sweep".
+    depth, supersteps : int
+        Steps of a superstep at most, and how many of them there are.
+    block : tuple of int
+        Extents of a block of al1 and sweep; of al4 empty.
+    cache_block : tuple of int
+        Planes, rows and levels of one task of al4; else empty.
+    held_planes : int
+        Planes (of one dimension: elements) of what lies between supersteps that stay in memory; the others
+        go through scratch once a superstep.
+    scratch_bytes : int
+        What those take there.
+    bound : {"compute", "disk"}
+        Which takes longer, by the counts.
+    elements_read, elements_written : float
+        Of states and coefficients, all supersteps together; halos that are read twice count twice.
+    updates, useful_updates : float
+        Points that are computed, and points x steps: halos are what lies between.
+    updates_per_second : float
+        Useful ones.
+    """
+
+    __module__ = "flagstone"
+
+    method: str
+    depth: int
+    supersteps: int
+    block: tuple[int, ...]
+    cache_block: tuple[int, ...]
+    held_planes: int
+    scratch_bytes: int
+    bound: str
+    elements_read: float
+    elements_written: float
+    updates: float
+    useful_updates: float
+    updates_per_second: float = 0.0
+
+
+def scheme_of(
+    core: _core.Stencil, shape: tuple[int, ...], item: int, order: int, steps: int
+) -> StencilScheme:
+    """Return what the core chose when it counted or ran last."""
+    streams = core.method == "al4"
+    points = math.prod(shape)
+    away = max(0, shape[0] - core.held) * (points // max(1, shape[0]))
+    return StencilScheme(
+        core.method, core.depth, core.supersteps,
+        () if streams else tuple(core.block), tuple(core.cache_block) if streams else (),
+        core.held, min(2, core.supersteps - 1) * order * away * item,
+        "compute" if core.compute_bound else "disk",
+        core.elements_read, core.elements_written, core.updates, float(points) * steps,
+    )  # fmt: skip
