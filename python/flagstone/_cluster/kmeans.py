@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import Error, ShapeError
-from .._output.place import GroupPlace, Place
+from .._output.path_place import GroupPlace
+from .._output.place import Place
 from .._output.replaceable import check_path
 from .._resume.identity import memory_identity
 from .._resume.openers import operand

@@ -13,7 +13,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._output.destination import in_group
-from .._output.place import PathPlace
+from .._output.path_place import PathPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand

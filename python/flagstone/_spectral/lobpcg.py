@@ -14,7 +14,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ConvergenceError, Error, NumericalError, ShapeError
 from .._linalg.matmul import matmul
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together

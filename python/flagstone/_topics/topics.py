@@ -12,7 +12,7 @@ import numpy as np
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand
