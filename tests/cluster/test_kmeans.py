@@ -224,6 +224,11 @@ def test_results_are_kept(tmp_path):
         (lambda x: fl.kmeans(x, 2, weights=np.zeros(30)), fl.NumericalError, "all weights are zero"),
         (lambda x: fl.kmeans(x, 2, metric="manhattan"), fl.ShapeError, "choose 'euclidean' or 'cosine'"),
         (lambda x: fl.kmeans(x, 2).predict(x[:, :3]), fl.ShapeError, "4 columns are needed"),
+        (lambda x: fl.kmeans(x, 2, seed=2**64), fl.ShapeError, "seed is 18446744073709551616"),
+        (lambda x: fl.kmeans(x, 2, tol=[1, 2]), fl.ShapeError, r"tol is \[1, 2\]"),
+        (lambda x: fl.kmeans(x, 2, method=["lloyd"]), fl.ShapeError, "choose 'lloyd' or 'minibatch'"),
+        (lambda x: fl.kmeans([[1.0], [1.0, 2.0]], 1), fl.ShapeError, "with rows of one length"),
+        (lambda x: fl.kmeans(x, init=x[:2] + 1j), fl.ShapeError, "init is 2 x 4 complex128"),
     ],
 )
 def test_bad_input_is_refused(call, error, said):

@@ -45,9 +45,11 @@ def check(found, q, x, k, metric="euclidean", exclude_self=False):
         assert (indices == order).all()
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
-@pytest.mark.parametrize("stored", ["zarr", "memory", "transposed"])
-def test_neighbours_are_those_of_numpy(tmp_path, metric, stored):
+STORED = "zarr", "memory", "transposed"
+
+
+def queries_and_points(tmp_path, stored):
+    """Queries and points, some of them twice; and how a routine gets them."""
     rng = np.random.default_rng(3)
     q, x = rng.standard_normal((150, 9)).astype("f4"), rng.standard_normal((2100, 9)).astype("f4")
     x[40:60] = x[:20]
@@ -59,15 +61,27 @@ def test_neighbours_are_those_of_numpy(tmp_path, metric, stored):
         )
     if stored == "transposed":
         given = q, fl.from_numpy(np.ascontiguousarray(x.T), str(tmp_path / "x.zarr")).T
+    return q, x, given
+
+
+def at_an_offset(dtype):
+    """Points at an offset of 10,000, and queries far from all of them."""
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal((700, 5)) * (100 if dtype == "i2" else 1) + 1e4).astype(dtype)
+    return x, x[:50] - np.asarray(1e4, dtype)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "inner"])
+@pytest.mark.parametrize("stored", STORED)
+def test_neighbours_are_those_of_numpy(tmp_path, metric, stored):
+    q, x, given = queries_and_points(tmp_path, stored)
     check(fl.knn(*given, 8, metric=metric), q, x, 8, metric)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
 def test_neighbours_hold_at_an_offset(dtype):
-    rng = np.random.default_rng(4)
-    x = (rng.standard_normal((700, 5)) * (100 if dtype == "i2" else 1) + 1e4).astype(dtype)
+    x, far = at_an_offset(dtype)
     check(fl.knn(x, None, 6, exclude_self=True), x, x, 6, exclude_self=True)
-    far = x[:50] - np.asarray(1e4, dtype)  # queries far from all points
     check(fl.knn(far, x, 6), far, x, 6)
 
 

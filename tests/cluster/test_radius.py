@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import flagstone as fl
 from flagstone._cli import cli
-from tests.cluster.test_knn import brute
+from tests.cluster.test_knn import STORED, at_an_offset, brute, queries_and_points
 from tests.support.examples import examples
 from tests.support.processes import fingerprint
 
@@ -45,29 +45,17 @@ def check(found, q, x, radius, metric="euclidean", exclude_self=False):
 
 
 @pytest.mark.parametrize(("metric", "radius"), [("euclidean", 3.1), ("cosine", 0.4), ("inner", 4.0)])
-@pytest.mark.parametrize("stored", ["zarr", "memory", "transposed"])
+@pytest.mark.parametrize("stored", STORED)
 def test_neighbours_are_those_of_numpy(tmp_path, metric, radius, stored):
-    rng = np.random.default_rng(3)
-    q, x = rng.standard_normal((150, 9)).astype("f4"), rng.standard_normal((2100, 9)).astype("f4")
-    x[40:60] = x[:20]
-    given = q, x
-    if stored == "zarr":
-        given = tuple(
-            fl.from_numpy(one, str(tmp_path / f"{name}.zarr"), chunks=(256, 9))
-            for name, one in (("q", q), ("x", x))
-        )
-    if stored == "transposed":
-        given = q, fl.from_numpy(np.ascontiguousarray(x.T), str(tmp_path / "x.zarr")).T
+    q, x, given = queries_and_points(tmp_path, stored)
     check(fl.radius_neighbors(*given, radius, metric=metric), q, x, radius, metric)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
 def test_neighbours_hold_at_an_offset(dtype):
-    rng = np.random.default_rng(4)
-    x = (rng.standard_normal((700, 5)) * (100 if dtype == "i2" else 1) + 1e4).astype(dtype)
+    x, far = at_an_offset(dtype)
     radius = 100.0 if dtype == "i2" else 1.0
     check(fl.radius_neighbors(x, None, radius, exclude_self=True), x, x, radius, exclude_self=True)
-    far = x[:50] - np.asarray(1e4, dtype)  # queries far from all points
     check(fl.radius_neighbors(far, x, 22360.0), far, x, 22360.0)
 
 

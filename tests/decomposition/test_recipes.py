@@ -191,7 +191,7 @@ def test_a_result_that_is_killed_is_whole_or_absent(tmp_path, counts, isolated):
     fl.from_blocks([counts], tmp_path / "a.zarr")
     code = """
         import os, signal
-        from flagstone._output.place import GroupPlace
+        from flagstone._output.path_place import GroupPlace
         write, left = GroupPlace.write, [int(stop)]
         def dies(self, *given):
             left[0] -= 1

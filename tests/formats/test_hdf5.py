@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import flagstone as fl
-from tests.formats.test_zarr_foreign import DTYPES, layouts, numbers
 from tests.support.error_sentences import fails
 from tests.support.examples import examples
+from tests.zarr.test_foreign import DTYPES, layouts, numbers
 
 h5py = pytest.importorskip("h5py")
 

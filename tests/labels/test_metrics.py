@@ -55,6 +55,9 @@ def test_measures_refuse_what_does_not_fit():
         fl.label_metrics(np.full((30, 5), 12), y, y)
     with pytest.raises(errors.ShapeError, match="train 11"):
         fl.label_metrics(np.zeros((30, 5), int), y, y[:, :11])
+    for odd in (None, 0.5, (0.5,), ("a", "b"), (0.5, np.nan), (-1, 1), (0.5, 0)):
+        with pytest.raises(errors.ShapeError, match="propensity is .* two numbers are needed"):
+            fl.label_metrics(np.zeros((30, 5), int), y, y, propensity=odd)
 
 
 TEXT = "4 6 5\n0,3 1:0.5 5:2\n 2:1e-1\n4 \n\n"

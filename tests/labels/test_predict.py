@@ -81,6 +81,7 @@ def test_bad_input_is_one_sentence(trained, tmp_path):
     for wrong, what in (
         ({"k": 0}, "k is 0"), ({"k": 41}, "k is 41"), ({"beam": 0}, "beam is 0"),
         ({"discount": 2}, "discount is 2"), ({"batch": 0}, "batch is 0"),
+        ({"k": 2**70}, "k is 1180591620717411303424"),
     ):  # fmt: skip
         with pytest.raises(errors.ShapeError, match=what):
             model.predict(x, **wrong)
@@ -105,6 +106,23 @@ def test_a_damaged_model_names_the_node(tmp_path):
     steps.flush()
     with pytest.raises(errors.FormatError, match=r"node \d+ of tree \d+"):
         fl.open_labels(path).predict(x)
+
+
+@pytest.mark.parametrize("number", [1.5, -1, 2, True, "0"])
+def test_trees_are_counted_from_zero(trained, number):
+    with pytest.raises(errors.ShapeError, match="tree: number is .* and the model has 2 trees"):
+        trained[0].tree(number)
+
+
+@pytest.mark.parametrize(("part", "by"), [("counts", 1), ("children", 7)])
+def test_a_tree_of_a_damaged_model_is_refused(tmp_path, part, by):
+    x, y = problem(80, 20, 12)
+    path = fl.train_labels(x, y, max_leaf=4, out=tmp_path / "m.zarr").path
+    stored = fl.open(f"{path}/{part}", mode="r+")
+    stored[:] = np.asarray(stored) + np.uint8(by)
+    stored.flush()
+    with pytest.raises(errors.FormatError, match="tree: .* level 0 of tree 0 does not fit together"):
+        fl.open_labels(path).tree(0)
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,14 @@ def test_bad_input_is_one_sentence(tmp_path):
     ):  # fmt: skip
         with pytest.raises(errors.ShapeError, match=what):
             fl.train_labels(x, y, **wrong)
+    for call, what in (
+        (lambda: fl.train_labels(x[:0], y[:0]), "X is 0 x 20; a row is needed"),
+        (lambda: fl.train_labels(x, y, trees=2**40), "trees is 1099511627776; a whole number of at most"),
+        (lambda: fl.train_labels(x, y, C=np.inf), "C is inf; a finite number above 0"),
+        (lambda: fl.train_labels(x, y, seed=[1]), r"seed is \[1\]"),
+    ):
+        with pytest.raises(errors.ShapeError, match=what):
+            call()
     with pytest.raises(errors.ShapeError, match="50 rows and Y 49"):
         fl.train_labels(x, y[:49])
     bad = x.copy()

@@ -37,10 +37,25 @@ def test_counts_of_the_paper(nmax, J, used, dimension, columns, tasks, nbytes):
         assert found.tasks == pytest.approx(7.041e8, rel=1e-4)
 
 
-@pytest.mark.parametrize("J", ["1/2", 2.25, -1, "two", None])
+@pytest.mark.parametrize("J", ["1/2", 2.25, -1, "two", None, 2**40, "1e999999999", "1/0", True])
 def test_momenta_that_cannot_be(J):
     with pytest.raises(fl.ShapeError, match="J is"):
         nuclear.Space(3, 3, 2).counts(J)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: nuclear.Space(2, None, 2), "neutrons is None"),
+        (lambda: nuclear.Space(2, 2, 31), "nmax is 31; a whole number of at most 30"),
+        (lambda: nuclear.Space(2, 2, 0, "usdb"), "interaction is 'usdb'"),
+        (lambda: nuclear.Space(2, 2, 0).basis(1), "two_m is 1 and there are 4 nucleons; an even number"),
+        (lambda: nuclear.Interaction.random(2**64), "seed is 18446744073709551616"),
+    ],
+)
+def test_what_is_no_space(call, said):
+    with pytest.raises(fl.ShapeError, match=said):
+        call()
 
 
 def test_counts_are_those_of_the_rows():
@@ -139,6 +154,17 @@ def test_a_damaged_interaction(usdb, tmp_path):
         place.write_text(wrong)
         with pytest.raises(fl.FormatError, match=sentence):
             nuclear.Interaction.read(place)
+    for line, sentence in (
+        ("-3 3 8 8", "orbits of protons is -3"),
+        ("3 3 8.5 8", "protons of the core is 8.5"),
+        ("3 3 8 -8", "neutrons of the core is -8"),
+        ("3 3 8 1e99", r"neutrons of the core is 1e\+99"),
+    ):
+        place.write_text(line + "\n")
+        with pytest.raises(fl.FormatError, match=f"line 1: the number of {sentence}"):
+            nuclear.Interaction.read(place)
+    with pytest.raises(FileNotFoundError, match=r"'.*none\.snt' cannot be read: No such file"):
+        nuclear.Interaction.read(tmp_path / "none.snt")
     with pytest.raises(fl.ShapeError, match="does not list"):
         space = nuclear.Space(3, 3, 2, nuclear.Interaction.read(usdb))
         subspace.project(space, nuclear.basis_of_j(space, 1))

@@ -80,6 +80,9 @@ def test_what_was_reached_is_kept():
         (lambda a: fl.linalg.lobpcg(a[:5], start(20, 2)), fl.ShapeError, "a square matrix is needed"),
         (lambda a: fl.linalg.lobpcg(a, start(20, 2), tol=0), fl.ShapeError, "tol is 0"),
         (lambda a: fl.linalg.lobpcg(a, start(20, 2), maxiter=0), fl.ShapeError, "maxiter is 0"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), maxiter=1.5), fl.ShapeError, "maxiter is 1.5"),
+        (lambda a: fl.linalg.lobpcg(a, [[1.0], [1.0, 2.0]]), fl.ShapeError, "rows of one length"),
+        (lambda a: fl.linalg.lobpcg(a, start(20, 2), largest="no"), TypeError, "largest is 'no'"),
         (lambda a: fl.linalg.lobpcg(a, start(20, 2), M=np.eye(3)), fl.ShapeError, "M"),
         (lambda a: fl.linalg.lobpcg(a * np.nan, start(20, 2)), fl.NumericalError, "NaN or Inf"),
         (

@@ -9,7 +9,7 @@ import numpy as np
 
 import flagstone as fl
 from tests.expressions.test_elementwise import ALL, values
-from tests.support.differential import Case, Random, array, chunks_of, kept, one_of, shape_of
+from tests.support.differential_cases import Case, Random, array, chunks_of, kept, one_of, shape_of
 
 REAL = [name for name in ALL if np.dtype(name).kind in "biuf"]
 WIDE = [name for name in REAL if name != "float16"]

@@ -209,6 +209,9 @@ def test_the_same_bits_for_every_limit(stored, tmp_path):
         (None, 3, {"eps1": 0}, "eps1 is 0"),
         (None, 3, {"sample": 1.5}, "sample is 1.5"),
         (None, 3, {"passes": -1}, "passes is -1"),
+        (None, 3, {"passes": 2**40}, "passes is 1099511627776; a whole number of at most 10000"),
+        (None, 3, {"seed": 2**64}, "topics: seed is 18446744073709551616"),
+        (None, 2**70, {}, "topics: k is 1180591620717411303424"),
     ],
 )
 def test_what_is_refused(corpus, change, k, options, what):
@@ -227,6 +230,18 @@ def test_other_documents_and_vocabularies_are_refused(stored):
         found.perplexity(sp.csr_matrix((4, 7), dtype="f4"))
     with pytest.raises(fl.ShapeError, match="vocabulary has 2 words"):
         found.top_words(["a", "b"])
+    for call, what in (
+        (lambda: found.coherence(stored, number=0), "coherence: number is 0"),
+        (lambda: found.diversity(1.5), "diversity: number is 1.5"),
+        (lambda: found.top_words(7), "top_words: the vocabulary is 7"),
+        (lambda: found.transform(sp.csr_matrix((0, 120))), "transform: Y is 0 x 120; documents"),
+        (lambda: found.transform(-sp.eye_array(120)), "transform: document 0 has the count -1"),
+        (lambda: found.perplexity(-sp.eye_array(120)), "perplexity: document 0 has the count -1"),
+    ):
+        with pytest.raises(fl.ShapeError, match=what):
+            call()
+    with pytest.raises(TypeError, match="transform: Y is ndarray; a sparse matrix"):
+        found.transform(np.ones((3, 120)))
     with pytest.raises(fl.ShapeError, match="choose 'em' or 'mwu'"):
         found.transform(sp.csr_matrix((4, 120), dtype="f4"), method="vb")
 

@@ -10,7 +10,8 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._expression.compute import deliver, how_of
-from .._expression.expression import Expression, as_expression, leaves, lower
+from .._expression.expression import Expression, as_expression
+from .._expression.program import leaves, lower
 from .._output.place import IN_MEMORY, Place, check_out
 from .._runtime.call import Call
 from .._runtime.routine import How, Routine

@@ -19,7 +19,8 @@ from .._array.handle import built_aside
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._expression.compute import compute
-from .._expression.expression import Expression, as_expression, cast, leaves
+from .._expression.expression import Expression, as_expression, cast
+from .._expression.program import leaves
 from .._expression.reductions import reduce
 from .._output.place import Place
 from .._runtime.call import Call, Moved

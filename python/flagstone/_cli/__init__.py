@@ -9,23 +9,9 @@ import sys
 import click
 
 from .. import _core
-from .._commands import (
-    clusters,
-    dense,
-    documents,
-    factors,
-    graphs,
-    labels,
-    models,
-    projections,
-    routines,
-    simulate,
-    sorting,
-    spectra,
-    summaries,
-    topics,
-)
+from .._commands import dense, factors, projections, routines, simulate, sorting, spectra, summaries
 from .._errors.classes import Error
+from .._learning import clusters, documents, graphs, labels, models, topics
 from .._runtime import environment
 from . import demo, resumed, stored, upkeep
 

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import Error, ShapeError
-from .._output.place import GroupPlace, Place
+from .._output.path_place import GroupPlace
+from .._output.place import Place
 from .._output.replaceable import check_path
 from .._resume.identity import memory_identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import check_flags
+from .._runtime.arguments import check_flags, one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .points import centers_of, points_of, weights_of, whole_number
+from .points import centers_of, points_of, weights_of
 from .result import KMeansResult
 
 __all__ = ["batch_step", "kmeans"]
@@ -41,14 +42,10 @@ class KMeans(Routine[KMeansResult]):
         labels: bool, seed: int, out: Any, memory: Any, method: str = "lloyd",
     ) -> None:  # fmt: skip
         call = Call("kmeans", memory)
-        if method not in ("lloyd", "minibatch"):
-            raise ShapeError(f"kmeans: method is {method!r}; choose 'lloyd' or 'minibatch'.")
-        if metric not in ("euclidean", "cosine"):
-            raise ShapeError(f"kmeans: metric is {metric!r}; choose 'euclidean' or 'cosine'.")
-        if isinstance(tol, bool) or np.asarray(tol).dtype.kind not in "iuf" or not 0 <= tol < 1:
-            raise ShapeError(f"kmeans: tol is {tol!r}; a number from 0 to 1 is needed.")
-        if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
-            raise ShapeError(f"kmeans: seed is {seed}; an integer of 0 or more is needed.")
+        method = one_of("kmeans", "method", method, "lloyd", "minibatch")
+        metric = one_of("kmeans", "metric", metric, "euclidean", "cosine")
+        tol = real_number("kmeans", "tol", tol, lambda v: 0 <= v < 1, "a number from 0 to 1 is needed")
+        seed = seed_number("kmeans", seed)
         self.seeds = out if isinstance(out, (Array, np.ndarray)) else None  # overwritten where they stand
         if self.seeds is not None:
             out = None
@@ -65,10 +62,10 @@ class KMeans(Routine[KMeansResult]):
         named = init if isinstance(init, str) else "k-means||"
         steps = whole_number("kmeans", "iterations", iterations)
         centres = None if self.centres is None else _core.memory_array(self.centres)
-        self.options = _core.KMeansOptions(self.k, named, centres, steps, float(tol), int(seed), self.labels)
+        self.options = _core.KMeansOptions(self.k, named, centres, steps, tol, seed, self.labels)
         self.asked: dict[str, Any] = {
-            "k": self.k, "init": named, "iterations": steps, "tol": float(tol), "metric": metric,
-            "labels": self.labels, "seed": int(seed), "method": method,
+            "k": self.k, "init": named, "iterations": steps, "tol": tol, "metric": metric,
+            "labels": self.labels, "seed": seed, "method": method,
         }  # fmt: skip
         self.options.minibatch, self.options.whole = method == "minibatch", self.whole
         _core.check_kmeans(self.input, self.options)
@@ -87,7 +84,7 @@ class KMeans(Routine[KMeansResult]):
                     "kmeans: k is not given; a number of clusters is needed, or centers as init."
                 )
             return whole_number("kmeans", "k", k)
-        if k is not None and k != len(self.centres):
+        if k is not None and whole_number("kmeans", "k", k) != len(self.centres):
             raise ShapeError(
                 f"kmeans: k is {k} and init holds {len(self.centres)} centers; they must agree (leave k out)."
             )

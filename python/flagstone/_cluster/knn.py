@@ -13,10 +13,10 @@ from .._output.parts import Part, PartsPlace
 from .._resume.openers import operand
 from .._resume.record import seconds_of
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import check_flags
+from .._runtime.arguments import check_flags, one_of, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .points import neighbour_points, whole_number
+from .points import METRICS, neighbour_points
 from .result import KnnResult
 
 __all__ = ["knn"]
@@ -33,6 +33,7 @@ class Knn(Routine[KnnResult]):
         call = Call("knn", memory)
         self.k = whole_number("knn", "k", k)
         check_flags("knn", exclude_self=exclude_self)
+        metric = one_of("knn", "metric", metric, *METRICS)
         q, x = self.queries, self.points = neighbour_points(call, Q, X, exclude_self)
         self.input = _core.KnnInput(
             q.core, q.transposed, x.core, x.transposed, self.k, metric, bool(exclude_self)

@@ -14,21 +14,23 @@ from .._array.handle import Operand, is_transposed
 from .._errors.classes import ShapeError
 from .._expression.operand import lazy_operand
 from .._resume.identity import identity
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import sparse_by_rows
 
 __all__ = [
+    "METRICS",
     "Points",
     "centers_of",
     "dense_points",
     "neighbour_points",
     "points_of",
     "weights_of",
-    "whole_number",
 ]
+
+METRICS = ("euclidean", "cosine", "inner")  #: of neighbours
 
 
 @dataclass
@@ -107,7 +109,7 @@ def dense_points(call: Call, X: Any, name: str = "X") -> Operand:
     if isinstance(given, Array):
         given.flush()
     else:
-        given = np.asarray(unmasked(call.who, given))
+        given = array_of(call.who, name, given)
     _check(call, given, name)
     return Operand.matrix(call, given, name)
 
@@ -140,7 +142,7 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
         weights.flush()
         made = Operand.of(weights)
     else:
-        values = np.asarray(unmasked(call.who, weights))
+        values = array_of(call.who, "weights", weights)
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{call.who}: weights are {values.dtype}; real numbers are needed.")
         made = Operand.of(np.ascontiguousarray(values, np.float64))
@@ -153,19 +155,13 @@ def weights_of(call: Call, weights: Any, rows: int) -> Operand | None:
 
 def centers_of(call: Call, given: Any, columns: int) -> NDArray[np.float64]:
     """Return centers in memory, in float64."""
-    made = np.ascontiguousarray(unmasked(call.who, given), np.float64)
-    if made.ndim != 2 or made.shape[1] != columns or not len(made):
+    made = array_of(call.who, "init", given)
+    if made.ndim != 2 or made.shape[1] != columns or not len(made) or made.dtype.kind not in "biuf":
         raise ShapeError(
-            f"{call.who}: init is {shape_text(made.shape)} and X has {columns} columns; centers, one a row, "
-            "with as many are needed."
+            f"{call.who}: init is {shape_text(made.shape)} {made.dtype} and X has {columns} columns; real "
+            "centers, one a row, with as many are needed."
         )
+    made = np.ascontiguousarray(made, np.float64)
     if not np.isfinite(made).all():
         raise ShapeError(f"{call.who}: init holds NaN or Inf; give finite centers.")
     return made
-
-
-def whole_number(who: str, name: str, given: Any, least: int = 1) -> int:
-    """Return a count; ShapeError where it is none."""
-    if isinstance(given, bool) or not hasattr(given, "__index__") or int(given) < least:
-        raise ShapeError(f"{who}: {name} is {given!r}; a whole number of {least} or more is needed.")
-    return int(given)

@@ -11,18 +11,18 @@ import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import BudgetError, ShapeError
+from .._errors.classes import BudgetError
 from .._resume.openers import operand
 from .._resume.record import seconds_of
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import check_flags
+from .._runtime.arguments import check_flags, one_of, real_number
 from .._runtime.call import Call
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, routine
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, writer_bytes
 from .._sparse_algebra.written import SparseResult
-from .points import neighbour_points
+from .points import METRICS, neighbour_points
 
 __all__ = ["radius_neighbors"]
 
@@ -40,10 +40,10 @@ class RadiusNeighbors(SparseResult):
     ) -> None:
         call = Call("radius_neighbors", memory)
         check_flags(call.who, exclude_self=exclude_self)
-        if isinstance(radius, bool) or np.ndim(radius) or np.asarray(radius).dtype.kind not in "iuf":
-            raise ShapeError(f"{call.who}: radius is {radius!r}; a number is needed.")
+        metric = one_of(call.who, "metric", metric, *METRICS)
+        radius = real_number(call.who, "radius", radius, lambda _: True)  # the core says which fit the metric
         q, x = self.queries, self.points = neighbour_points(call, Q, X, exclude_self)
-        self.metric, self.radius, self.exclude_self = metric, float(radius), bool(exclude_self)
+        self.metric, self.radius, self.exclude_self = metric, radius, bool(exclude_self)
         self.input = _core.RadiusInput(
             q.core, q.transposed, x.core, x.transposed, self.radius, metric, self.exclude_self
         )

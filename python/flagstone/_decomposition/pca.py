@@ -16,7 +16,7 @@ from .._expression.operand import lazy_operand
 from .._output.axis_names import names_of
 from .._output.column_names import columns_of
 from .._output.create import from_numpy
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand

@@ -26,7 +26,16 @@ from .classes import (
     StorageError,
 )
 
-__all__ = ["key_text", "path_text", "storage_error", "warn_caller", "warn_once", "with_advice", "writing"]
+__all__ = [
+    "key_text",
+    "path_text",
+    "shown",
+    "storage_error",
+    "warn_caller",
+    "warn_once",
+    "with_advice",
+    "writing",
+]
 
 
 _BY_ERRNO = {
@@ -45,7 +54,17 @@ def storage_error(message: str, number: int, filename: str, offset: int = 0) -> 
     return _BY_ERRNO.get(number, StorageError)(message, number, filename, offset)
 
 
+def shown(given: object) -> str:
+    """Return a value as a sentence has it: on one line, or its type alone."""
+    try:
+        text = repr(given)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = ""
+    return text if 0 < len(text) <= _SHOWN and "\n" not in text else f"of type {type(given).__name__}"
+
+
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SHOWN = 80  # characters of a value in a sentence
 _UNKNOWN = (1 << 64) - 1  # bytes that are free where the system does not say
 _HIDDEN = re.compile(rf"/\.([^/]+){re.escape(_core.build_mark)}[0-9a-f]{{16}}(?=[/:' ]|$)")
 
@@ -110,7 +129,7 @@ def path_text(who: str, path: str | bytes | os.PathLike[Any]) -> str:
     try:
         place = os.fsdecode(path)
     except TypeError:
-        raise TypeError(f"{who}: the path is {path!r}; a text or a pathlib.Path is needed.") from None
+        raise TypeError(f"{who}: the path is {shown(path)}; a text or a pathlib.Path is needed.") from None
     try:
         place.encode("utf-8")
     except UnicodeEncodeError:
@@ -129,7 +148,7 @@ def key_text(who: str, key: Any) -> str | None:
     """Return the name of a member, or say why it is none."""
     if key is not None and not isinstance(key, str):
         raise TypeError(
-            f"{who}: key is {key!r}; one text is needed (of Parquet and Arrow names with commas: 'a,b')."
+            f"{who}: key is {shown(key)}; one text is needed (of Parquet and Arrow names with commas: 'a,b')."
         )
     return key
 

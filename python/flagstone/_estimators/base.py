@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._runtime.runtime import Runtime, current, named_quota
+from .validation import same_features
 
 __all__ = ["Estimator", "NotFittedError", "Regressor", "Transformer"]
 
@@ -35,6 +36,9 @@ class Estimator:
 
     memory: int | str | None
     scratch: Any
+
+    if TYPE_CHECKING:  # what fit finds
+        n_features_in_: int
 
     @classmethod
     def _parameters(cls) -> list[str]:
@@ -137,6 +141,18 @@ class Estimator:
             yield
         use.last = own.last if own.last is not None else use.last
 
+    def _name_features(self, names: NDArray[Any] | None) -> None:
+        """Keep the names of columns; without any, those of an earlier fit go."""
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _check_features(self, X: Any, checked: Any) -> None:
+        """Refuse points of other columns than `fit` had."""
+        names = getattr(self, "feature_names_in_", None)
+        same_features(type(self).__name__, X, checked, self.n_features_in_, names)
+
     def _fitted(self) -> None:
         """Refuse a method that needs `fit`."""
         if self.__sklearn_is_fitted__():
@@ -193,7 +209,6 @@ class Transformer(Estimator):
     """An estimator that turns points into other coordinates."""
 
     if TYPE_CHECKING:  # what fit finds
-        n_features_in_: int
         components_: NDArray[Any]
 
     @property

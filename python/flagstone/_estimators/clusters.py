@@ -11,7 +11,7 @@ from .._cluster.assigned import distances, inertia, labels
 from .._cluster.kmeans import batch_step, kmeans
 from .._runtime.routine import planned_by
 from .base import Estimator
-from .validation import feature_names, points, same_features
+from .validation import feature_names, points
 
 __all__ = ["KMeans"]
 
@@ -156,10 +156,7 @@ class KMeans(Estimator):
         self._metric = self.metric
         self.n_features_in_ = int(fit.X.shape[1])
         self._n_features_out = len(self.cluster_centers_)
-        if fit.names is not None:
-            self.feature_names_in_ = fit.names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(fit.names)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
         """Move the centers by one batch of points.
@@ -204,7 +201,7 @@ class KMeans(Estimator):
         self._fitted()
         who = type(self).__name__
         checked = points(who, X)
-        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, checked)
         return checked
 
     def predict(self, X: Any) -> Any:

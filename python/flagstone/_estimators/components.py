@@ -19,7 +19,7 @@ from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
 from .base import Transformer
-from .validation import feature_names, points, same_features
+from .validation import feature_names, points
 
 __all__ = ["PCA", "TruncatedSVD"]
 
@@ -87,10 +87,7 @@ class _Components(Transformer):
 
     def _of_points(self, X: Any, checked: Any) -> None:
         self.n_features_in_ = int(checked.shape[1])
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
 
     @planned_by(_planned_fit)
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -139,7 +136,7 @@ class _Components(Transformer):
         self._fitted()
         who = type(self).__name__
         checked = points(who, X, sparse=True)
-        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, checked)
         return checked
 
     def transform(self, X: Any) -> Any:
@@ -265,7 +262,7 @@ class PCA(_Components):
         checked = points(who, X)
         before = getattr(self, "_triangle", None)
         if before is not None:
-            same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+            self._check_features(X, checked)
         with self._runtime():
             mean, triangle = _reduced(checked)
         n = int(checked.shape[0])

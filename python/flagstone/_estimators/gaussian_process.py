@@ -18,7 +18,7 @@ from .dual import Factor, Factorization, times, times_least, times_plan
 from .kernels import PRECOMPUTED, KernelOf
 from .model_file import MODELS, ModelFile, member, model_file
 from .subset import best_parameters
-from .validation import feature_names, points, same_features, targets
+from .validation import feature_names, points, targets
 
 __all__ = ["GaussianProcessRegressor"]
 
@@ -172,10 +172,7 @@ class GaussianProcessRegressor(Regressor):
                     self._keep(file)
             task.tell(self._factor)
             Call(who, light=True).tidy()
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
         self.n_features_in_ = int(checked.shape[1])
         return self
 
@@ -214,7 +211,7 @@ class GaussianProcessRegressor(Regressor):
         self._fitted()
         who = type(self).__name__
         checked = points(who, X)
-        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, checked)
         return checked, self._fitted_kernel.between(checked, self.X_train_)
 
     def _planned_predict(self, X: Any, return_std: bool = False) -> Any:

@@ -12,7 +12,7 @@ from .._runtime.routine import planned_by
 from .base import Regressor
 from .dual import Factorization, times, times_plan
 from .kernels import KernelOf
-from .validation import feature_names, points, same_features, targets
+from .validation import feature_names, points, targets
 
 __all__ = ["KernelRidge"]
 
@@ -113,10 +113,7 @@ class KernelRidge(Regressor):
             Call(type(self).__name__, light=True).tidy()
         self.dual_coef_ = found if values.ndim == 2 else found[:, 0]
         self.X_fit_, self._fitted_kernel = checked, kernel
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
         self.n_features_in_ = int(checked.shape[1])
         return self
 
@@ -124,7 +121,7 @@ class KernelRidge(Regressor):
         self._fitted()
         who = type(self).__name__
         checked = points(who, X)
-        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, checked)
         matrix = self._fitted_kernel.between(checked, self.X_fit_)
         return matrix, self.dual_coef_.reshape(len(self.dual_coef_), -1)
 

@@ -15,7 +15,7 @@ from .._factor.lstsq import lstsq
 from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
 from .base import Regressor
-from .validation import feature_names, points, same_features, targets
+from .validation import feature_names, points, targets
 
 __all__ = ["LinearRegression", "Ridge", "RidgeCV"]
 
@@ -95,10 +95,7 @@ class _Linear(Regressor):
         found = fit.run()
         self._take(found, fit)
         self.n_features_in_ = int(fit.X.shape[1])
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
         return self
 
     def _take(self, found: Any, fit: _Fit) -> None:
@@ -131,7 +128,7 @@ class _Linear(Regressor):
         self._fitted()
         who = type(self).__name__
         checked = points(who, X)
-        same_features(who, X, checked, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, checked)
         if isinstance(checked, np.ndarray):
             return checked @ self.coef_.T + self.intercept_
         if checked.dtype != np.float64:

@@ -17,11 +17,12 @@ from .. import _core
 from .._array.array import Array, open_core
 from .._errors.classes import FormatError
 from .._errors.messages import path_text, storage_error
+from .._output.attributes import group_told
 from .._resume.record import sync_tree
 from .._runtime.call import Call
 from .._storage.rechunk import rechunk
 
-__all__ = ["MODELS", "ModelFile", "attributes", "is_unfinished", "member", "model_file", "open_model"]
+__all__ = ["MODELS", "ModelFile", "is_unfinished", "member", "model_file", "open_model"]
 
 #: What a model file may hold, by the name of its class: a function of the parameters and the arrays.
 MODELS: dict[str, Any] = {}
@@ -35,7 +36,7 @@ class ModelFile:
     """
 
     def __init__(self, who: str, path: str, identity: Any) -> None:
-        self.who, self.path, self.told = who, path, attributes(path)
+        self.who, self.path, self.told = who, path, group_told(path)
         text = json.dumps(identity, sort_keys=True)
         self.version = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -90,24 +91,16 @@ class ModelFile:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-def attributes(path: str) -> dict[str, Any]:
-    """Return what a group says of its model; {} where there is none."""
-    if not os.path.isdir(path) or not _core.is_zarr_group(path):
-        return {}
-    told = json.loads(_core.open_group(path)[0] or "{}").get("flagstone", {})
-    return told if isinstance(told, dict) else {}
-
-
 def is_unfinished(path: str) -> bool:
     """Say whether a fit that was killed left what lies at a path."""
-    return "unfinished" in attributes(path)
+    return "unfinished" in group_told(path)
 
 
 @contextlib.contextmanager
 def model_file(who: str, out: Any, identity: Any) -> Iterator[ModelFile]:
     """Fill a group with a model; `identity`: everything that decides its bits."""
     path = os.path.abspath(path_text(who, out))
-    told = attributes(path)
+    told = group_told(path)
     if path.endswith(".npy") or (
         os.path.lexists(path)
         and not (os.path.isdir(path) and not os.listdir(path))
@@ -151,7 +144,7 @@ def open_model(path: str | os.PathLike[str]) -> Any:
     place = os.fspath(path)
     if not os.path.exists(place):
         raise storage_error(f"open_model: '{place}' does not exist.", errno.ENOENT, place)
-    told = attributes(place)
+    told = group_told(place)
     if told.get("model") not in MODELS:
         if "unfinished" in told:
             raise FormatError(
@@ -165,4 +158,4 @@ def open_model(path: str | os.PathLike[str]) -> Any:
 
 def member(place: str, name: str) -> Array:
     """Open an array of a model."""
-    return Array(open_core(f"{place}/{name}-{attributes(place)['version']}", "r"))
+    return Array(open_core(f"{place}/{name}-{group_told(place)['version']}", "r"))

@@ -17,7 +17,7 @@ from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks, writer_bytes
 from .._sparse.row_blocks import row_blocks
 from .base import Estimator
-from .validation import feature_names, points, same_features
+from .validation import feature_names, points
 
 __all__ = ["NearestNeighbors"]
 
@@ -70,10 +70,7 @@ class NearestNeighbors(Estimator):
         checked = points(type(self).__name__, X)
         self._points = checked.copy() if isinstance(checked, np.ndarray) else checked
         self.n_samples_fit_, self.n_features_in_ = (int(extent) for extent in checked.shape)
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
         return self
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
@@ -132,7 +129,7 @@ class NearestNeighbors(Estimator):
             return self._points
         who = type(self).__name__
         given = points(who, X)
-        same_features(who, X, given, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        self._check_features(X, given)
         return given
 
     def kneighbors_graph(

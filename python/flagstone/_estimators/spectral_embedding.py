@@ -187,10 +187,7 @@ class SpectralEmbedding(Transformer):
             else:
                 self.embedding_ = _signed(np.asarray(found.V)[:, 1:] / roots[:, None])
         self.n_features_in_ = int(checked.shape[1])
-        if (names := feature_names(X)) is not None:
-            self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        self._name_features(feature_names(X))
 
 
 def _signed(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

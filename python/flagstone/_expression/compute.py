@@ -20,7 +20,8 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
-from .expression import Expression, as_expression, leaves, lower
+from .expression import Expression, as_expression
+from .program import leaves, lower
 from .reductions import Reduced
 
 __all__ = ["Pass", "chunks_for", "compute", "deliver", "how_of"]

@@ -18,12 +18,12 @@ from .._array.array import Array, shape_text
 from .._array.basic_index import BasicIndexer, Key
 from .._array.dispatch import dispatch
 from .._array.elementwise import Elementwise
-from .._array.handle import is_conjugated, is_transposed
-from .._array.mapped import in_place, off_the_map
+from .._array.handle import is_conjugated
+from .._array.mapped import in_place
 from .._errors.classes import ShapeError
 from .._html.table import html_table
 from .._runtime.arguments import unmasked
-from .._runtime.call import Call
+from .program import ordered
 
 __all__ = ["Expression", "as_expression", "cast", "constant", "from_ufunc"]
 
@@ -348,54 +348,3 @@ def _transposed(given: Expression) -> Expression:
             args = tuple(made[id(a)] for a in item.args)
             made[id(item)] = Expression(item.verb, args, item.dtype, broadcast("T", *args), item.payload)
     return made[id(given)]
-
-
-def ordered(*roots: Expression) -> list[Expression]:
-    """Return all nodes, operands before what uses them (deep chains included)."""
-    seen: set[int] = set()
-    result: list[Expression] = []
-    stack: list[tuple[Expression, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        item, done = stack.pop()
-        if done:
-            result.append(item)
-        elif id(item) not in seen:
-            seen.add(id(item))
-            stack.append((item, True))
-            stack.extend((a, False) for a in reversed(item.args))
-    return result
-
-
-def leaves(*roots: Expression) -> list[Expression]:
-    """Return the operands behind expressions."""
-    return [item for item in ordered(*roots) if item.verb == "leaf"]
-
-
-def lower(
-    roots: list[Expression], call: Call
-) -> tuple[_core.Program, list[tuple[_core.Array, bool]], list[int]]:
-    """Return the kernel's program, its operands (array, transposed), and the values of `roots`."""
-    program = _core.Program()
-    nodes = ordered(*roots)
-    numbers: dict[int, int] = {}
-    inputs: dict[Any, int] = {}
-    operands: list[tuple[_core.Array, bool]] = []
-    for item in nodes:  # inputs first: the program numbers them so
-        if item.verb != "leaf":
-            continue
-        leaf = off_the_map(call, item.payload)
-        core = leaf._core if isinstance(leaf, Array) else _core.memory_array(leaf)
-        turned = isinstance(leaf, Array) and is_transposed(leaf)
-        key = (core.id, turned) if isinstance(leaf, Array) else id(leaf)
-        if key not in inputs:
-            inputs[key] = program.input(item.dtype.name)
-            operands.append((core, turned))
-        numbers[id(item)] = inputs[key]
-    for item in nodes:
-        if item.verb == "constant":
-            numbers[id(item)] = program.constant(np.ascontiguousarray(item.payload))
-        elif item.verb == "cast":
-            numbers[id(item)] = program.cast(numbers[id(item.args[0])], item.dtype.name)
-        elif item.verb != "leaf":
-            numbers[id(item)] = program.apply(item.verb, *(numbers[id(a)] for a in item.args))
-    return program, operands, [numbers[id(root)] for root in roots]

@@ -18,7 +18,8 @@ from .._resume.openers import operand, told_values
 from .._resume.registers import opener
 from .._runtime.call import Call
 from .._runtime.memory_map import is_mapped
-from .expression import Expression, as_expression, broadcast, constant, leaves, lower, ordered
+from .expression import Expression, as_expression, broadcast, constant
+from .program import leaves, lower, ordered
 from .reductions import Reduced
 
 __all__ = ["as_array", "lazy_operand"]

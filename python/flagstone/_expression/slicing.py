@@ -19,7 +19,8 @@ from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .compute import Pass, compute
-from .expression import Expression, as_expression, constant, leaves, where
+from .expression import Expression, as_expression, constant, where
+from .program import leaves
 
 __all__ = ["assign", "part"]
 

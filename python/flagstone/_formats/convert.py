@@ -19,7 +19,8 @@ from .._errors.messages import key_text, path_text, storage_error, writing
 from .._expression.times import TimeArray
 from .._output.column_names import columns_of
 from .._output.destination import in_group
-from .._output.place import PathPlace, Place
+from .._output.path_place import PathPlace
+from .._output.place import Place
 from .._output.replaceable import check_overwrite, exists
 from .._resume.identity import identity
 from .._resume.openers import check_unchanged, operand

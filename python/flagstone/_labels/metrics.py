@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from .._array.array import Array, shape_text
 from .._array.requests import take
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import row_blocks
@@ -78,7 +80,8 @@ def label_metrics(
     """
     call = Call("label_metrics", memory)
     labels = getattr(labels, "labels", labels)  # what predict returned
-    labels = labels if isinstance(labels, Array) else np.asarray(labels)
+    labels = labels if isinstance(labels, Array) else array_of(call.who, "labels", labels)
+    constants = _constants(call, propensity)
     true, seen = rows_of(call, Y, "Y", "true labels"), rows_of(call, train, "train", "labels of points")
     rows, number = true.shape
     if len(labels.shape) != 2 or labels.shape[0] != rows or np.dtype(labels.dtype).kind not in "iu":
@@ -91,7 +94,7 @@ def label_metrics(
             f"label_metrics: Y has {number} columns and train {seen.shape[1]}; labels of one set are needed."
         )
     with call.measured(f"label_metrics {shape_text(true.shape)}", "one pass") as moved:
-        inverse = _inverse_propensities(call, seen, *propensity)
+        inverse = _inverse_propensities(call, seen, *constants)
         sums = np.zeros((6, len(_AT)))
         for first, pointers, columns, _ in row_blocks(call, true, beside=_ROW):
             found = _looked_at(call, labels, first, len(pointers) - 1, number)
@@ -101,6 +104,22 @@ def label_metrics(
     ratio = np.divide(mean[[2, 4]], mean[[3, 5]], out=np.zeros((2, len(_AT))), where=mean[[3, 5]] > 0)
     parts = (mean[0], mean[1], ratio[0], ratio[1])
     return LabelMetrics(*({k: 100 * float(v) for k, v in zip(_AT, part, strict=True)} for part in parts))
+
+
+def _constants(call: Call, propensity: Any) -> tuple[float, float]:
+    """Return A and B: with these bounds no power of them overflows."""
+    given = array_of(call.who, "propensity", propensity)
+    if (
+        given.shape != (2,)
+        or given.dtype.kind not in "iuf"
+        or not 0 <= given[0] <= 10
+        or not 1e-6 <= given[1] <= 1e6
+    ):
+        raise ShapeError(
+            f"{call.who}: propensity is {shown(propensity)}; two numbers are needed, A from 0 to 10 and B "
+            "from 1e-6 to 1e6."
+        )
+    return float(given[0]), float(given[1])
 
 
 def _inverse_propensities(call: Call, train: SparseArray, a: float, b: float) -> NDArray[np.float64]:

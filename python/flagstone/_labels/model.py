@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, NamedTuple
 
@@ -12,8 +11,10 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import Array, open_core
 from .._array.requests import take
-from .._errors.classes import FormatError, ShapeError
-from .._errors.messages import path_text, storage_error
+from .._errors.classes import Error, FormatError, ShapeError
+from .._errors.messages import path_text, shown, storage_error
+from .._output.attributes import group_told
+from .._runtime.arguments import is_whole
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .predict import Predict, Predicted
@@ -22,6 +23,7 @@ __all__ = ["LabelModel", "Level", "open_labels"]
 
 _PARTS = ("steps", "counts", "children", "weights", "scales", "chunks", "order")
 _FORMATS = ("float32", "int8")
+_MOST = 1 << 32  # features; labels and trees are fewer
 
 
 class Level(NamedTuple):
@@ -71,8 +73,10 @@ class LabelModel:
             self.method, self.format = str(told["method"]), str(told["format"])
             self.features, self.labels, self.trees = (int(told[n]) for n in ("features", "labels", "trees"))
             rules = bool(told["unit"]), int(told["power"]), bool(told["exponential"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise _damaged(path, "its attributes do not say what it is") from None
+        if not all(0 < n < _MOST for n in (self.features, self.labels, self.trees)):
+            raise _damaged(path, "its attributes say of features, labels or trees what cannot be")
         if self.format not in _FORMATS or self.method != "parabel" or rules[1] not in (2, 3):
             raise FormatError(
                 f"open_labels: '{path}' is of method {self.method!r} and format {self.format!r}, which this "
@@ -200,9 +204,9 @@ class LabelModel:
         -----
         Reads the tree's chunks; 12 bytes a weight in memory, twice that while it is made.
         """
-        if not 0 <= number < self.trees:
+        if not is_whole(number) or not 0 <= number < self.trees:
             raise ShapeError(
-                f"tree: number is {number} and the model has {self.trees} trees, counted from 0."
+                f"tree: number is {shown(number)} and the model has {self.trees} trees, counted from 0."
             )
         table = self._table()
         table = table[table[:, 1] == number]
@@ -212,7 +216,13 @@ class LabelModel:
         for level in range(self.levels):
             chunks = table[table[:, 0] == level]
             chunks = chunks[np.argsort(chunks[:, 3], kind="stable")]
-            made.append(self._level(chunks, order if level == self.levels - 1 else None))
+            try:
+                made.append(self._level(chunks, order if level == self.levels - 1 else None))
+            except Error:
+                raise
+            except (ValueError, IndexError) as error:  # of NumPy and SciPy, which are given stored numbers
+                what = f"level {level} of tree {number} does not fit together ({error})"
+                raise _damaged(self.path, what, "tree") from None
         return made
 
     def _table(self) -> NDArray[np.int64]:
@@ -228,12 +238,16 @@ class LabelModel:
     def _level(self, chunks: NDArray[np.int64], order: NDArray[np.int64] | None) -> Level:
         from scipy import sparse
 
+        if not len(chunks):
+            raise ValueError("it has no nodes")
         rows, columns, values, parent = [], [], [], []
         for _, _, node, first, children, row, count, entry, entries, column in chunks:
             features = np.cumsum(self._part("steps", row, count).astype(np.int64))
             each = self._part("counts", row, count)
             weights = self._part("weights", entry, entries).astype(np.float64)
             child = self._part("children", entry, entries).astype(np.int64)
+            if entries and int(child.max()) >= children:
+                raise ValueError("a weight is of a node that is none")
             if self.format == "int8":
                 weights = weights * self._part("scales", column, children).astype(np.float64)[child]
             rows.append(np.repeat(features, each))
@@ -241,6 +255,8 @@ class LabelModel:
             values.append(weights)
             parent.append(np.full(children, node))
         nodes = int((chunks[:, 3] + chunks[:, 4]).max())
+        if nodes > self.labels:
+            raise ValueError(f"it has {nodes} nodes and there are {self.labels} labels")
         shape = self.features + 1, nodes
         placed = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
         weights = sparse.csc_matrix(placed, shape, dtype=np.float32)
@@ -248,15 +264,14 @@ class LabelModel:
 
 
 def _attributes(path: str) -> dict[str, Any]:
-    text, _, _ = _core.open_group(path)
-    told = json.loads(text).get("flagstone")
-    if not isinstance(told, dict) or told.get("routine") != "train_labels":
+    told = group_told(path)
+    if told.get("routine") != "train_labels":
         raise FormatError(f"open_labels: '{path}' is no model of label trees; fl.train_labels makes one.")
     return told
 
 
-def _damaged(path: str, what: str) -> FormatError:
-    return FormatError(f"open_labels: '{path}': {what}; the model is damaged, write or copy it again.")
+def _damaged(path: str, what: str, who: str = "open_labels") -> FormatError:
+    return FormatError(f"{who}: '{path}': {what}; the model is damaged, write or copy it again.")
 
 
 def open_labels(path: str | os.PathLike[str]) -> LabelModel:
@@ -282,9 +297,7 @@ def open_labels(path: str | os.PathLike[str]) -> LabelModel:
     -----
     Reads the table of nodes and the order of labels: 80 bytes a node and 4 a label and tree.
     """
-    place = path_text("open_labels", os.fspath(path))
+    place = path_text("open_labels", path)
     if not os.path.exists(place):
         raise storage_error(f"open_labels: '{place}' does not exist.", 2, place)
-    if not _core.is_zarr_group(place):
-        raise FormatError(f"open_labels: '{place}' is no model of label trees; a Zarr group is needed.")
     return LabelModel(os.path.abspath(place))

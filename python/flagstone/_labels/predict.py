@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
 from .._output.parts import Part, PartsPlace
+from .._runtime.arguments import real_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .rows import rows_of
@@ -47,20 +46,18 @@ class Predict(Routine[Predicted]):
         out: Any, memory: Any,
     ) -> None:  # fmt: skip
         call = Call("predict", memory)
-        for name, number in (("k", k), ("beam", beam), ("batch", 1 if batch is None else batch)):
-            if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 1:
-                raise ShapeError(f"predict: {name} is {number!r}; a whole number of 1 or more is needed.")
-        for name, share in (("discount", discount), ("alpha", alpha)):
-            if isinstance(share, bool) or np.asarray(share).dtype.kind not in "iuf" or not 0 <= share <= 1:
-                raise ShapeError(f"predict: {name} is {share!r}; a number from 0 to 1 is needed.")
+        k, beam = whole_number("predict", "k", k), whole_number("predict", "beam", beam)
+        batch = 0 if batch is None else whole_number("predict", "batch", batch)
+        discount, _ = (
+            real_number("predict", name, share, lambda v: 0 <= v <= 1, "a number from 0 to 1 is needed")
+            for name, share in (("discount", discount), ("alpha", alpha))
+        )
         self.model = model
         self.x = rows_of(call, X, "X", "a point a row")
-        needed = math.ceil(int(k) / max(1, int(model._core.most_leaf)))  # whose leaves have k labels
+        needed = -(-k // max(1, int(model._core.most_leaf)))  # whose leaves have k labels
         self.raised = needed if needed > beam else 0
-        self.k, self.beam = int(k), max(int(beam), needed)
-        self.options = _core.PredictLabelsOptions(
-            self.k, self.beam, float(discount), 0 if batch is None else int(batch), "predict"
-        )
+        self.k, self.beam = k, max(beam, needed)
+        self.options = _core.PredictLabelsOptions(self.k, self.beam, discount, batch, "predict")
         _core.check_predict_labels(model._core, self.x.operand(), self.options)
         shape, rows = (self.x.shape[0], self.k), _core.LABEL_ROWS
         dims = ["row", "rank"]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from typing import Any
-
-import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._output.destination import in_group
-from .._output.place import PathPlace
+from .._output.path_place import PathPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand
 from .._resume.record import sync_tree
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.builds import whole_or_nothing
@@ -28,6 +28,7 @@ from .rows import rows_of
 
 __all__ = ["ModelPlace", "train_labels"]
 
+_MOST = 10_000  # trees, labels of a leaf, sweeps: each is a task of the plan, or a read of X
 _SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, and on no limit
 
 
@@ -87,35 +88,30 @@ class TrainLabels(Routine[LabelModel]):
         threshold: float, eps: float, sweeps: int, seed: int, out: Any, memory: Any,
     ) -> None:  # fmt: skip
         call = Call("train_labels", memory)
-        if method != "parabel":
-            raise ShapeError(f"train_labels: method is {method!r}; 'parabel' is what there is.")
-        if format not in ("float32", "int8"):
-            raise ShapeError(f"train_labels: format is {format!r}; choose 'float32' or 'int8'.")
-        counts = {"trees": 3 if trees is None else trees, "max_leaf": max_leaf, "sweeps": sweeps}
-        for name, number in counts.items():
-            if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 1:
-                raise ShapeError(
-                    f"train_labels: {name} is {number!r}; a whole number of 1 or more is needed."
-                )
-        for name, value, least in (("C", C, 0), ("eps", eps, 0), ("threshold", threshold, -1)):
-            if isinstance(value, bool) or np.asarray(value).dtype.kind not in "iuf" or not np.isfinite(value):
-                raise ShapeError(f"train_labels: {name} is {value!r}; a number is needed.")
-            if not value > least or value < 0:
-                raise ShapeError(
-                    f"train_labels: {name} is {value!r}; it must be {'0 or ' * (least < 0)}more."
-                )
-        if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
-            raise ShapeError(f"train_labels: seed is {seed}; an integer of 0 or more is needed.")
-        self.x = rows_of(call, X, "X", "a point a row")
-        self.y = rows_of(call, Y, "Y", "of each point its labels")
-        self.method, self.format, self.trees = method, format, int(counts["trees"])
+        who = call.who
+        one_of(who, "method", method, "parabel")
+        one_of(who, "format", format, "float32", "int8")
+        given = {"trees": 3 if trees is None else trees, "max_leaf": max_leaf, "sweeps": sweeps}
+        counts: dict[str, Any] = {
+            name: whole_number(who, name, number, 1, _MOST) for name, number in given.items()
+        }
+        told = "a finite number above 0 is needed"
+        C, eps = (
+            real_number(who, name, value, lambda v: 0 < v < math.inf, told)
+            for name, value in (("C", C), ("eps", eps))
+        )
+        told = "a finite number of 0 or more is needed"
+        threshold = real_number(who, "threshold", threshold, lambda v: 0 <= v < math.inf, told)
+        seed = seed_number(who, seed)
+        self.x = rows_of(call, X, "X", "a point a row", least=1)
+        self.y = rows_of(call, Y, "Y", "of each point its labels", least=1)
+        self.method, self.format, self.trees = method, format, counts["trees"]
         self.options = _core.TrainLabelsOptions(
-            self.trees, int(max_leaf), int(sweeps), float(C), float(threshold), float(eps), int(seed),
-            format == "int8", _SMALL,
+            self.trees, counts["max_leaf"], counts["sweeps"], C, threshold, eps, seed, format == "int8",
+            _SMALL,
         )  # fmt: skip
         self.asked = counts | {
-            "method": method, "format": format, "C": float(C), "threshold": float(threshold),
-            "eps": float(eps), "seed": int(seed),
+            "method": method, "format": format, "C": C, "threshold": threshold, "eps": eps, "seed": seed,
         }  # fmt: skip
         if self.x is not X or self.y is not Y:
             self.operation = ""  # what is brought into scratch goes with the process: it begins again

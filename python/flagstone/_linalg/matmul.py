@@ -18,12 +18,13 @@ from .._output.destination import kept_choice
 from .._output.place import Place
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import a_number, check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
 from .._sparse.csrmm import Csrmm
-from .._sparse.semiring import Over, SemiringProduct, is_frontier
+from .._sparse.semiring import SEMIRINGS, Over, SemiringProduct, is_frontier
 from .._sparse_algebra.product import Kept, SparseProduct
 from .operands import Vectors, dimensions, promoted
 from .rank_k import RankK, with_its_adjoint
@@ -243,6 +244,9 @@ def matmul(
     tiles are computed from), and writes s m n. ``matmul.plan(...)`` takes the same arguments and counts
     exactly.
     """
+    one_of("matmul", "semiring", semiring, *SEMIRINGS)
+    check_flags("matmul", complement=complement, accumulate=accumulate)
+    alpha, beta = a_number("matmul", "alpha", alpha), a_number("matmul", "beta", beta)
     over = Over(semiring, mask, complement, accumulate)
     if isinstance(A, SparseArray) and isinstance(B, SparseArray):
         if alpha != 1 or beta or semiring != "plus_times" or accumulate:

@@ -12,8 +12,9 @@ from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_conjugated, is_transposed, owner_of
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression, as_expression, cast, from_ufunc, ordered, where
+from .._expression.expression import Expression, as_expression, cast, from_ufunc, where
 from .._expression.operand import lazy_operand
+from .._expression.program import ordered
 from .._expression.reductions import Reduced
 from .._lazy.structure import note_triangle, seen_whole, triangle_attribute
 from .._output.codec_choice import Choice

@@ -20,7 +20,7 @@ from .._errors.messages import path_text, storage_error
 from .._errors.regular import check_regular
 from .._formats.zarr.groups import holds_times
 from .._output.codec_choice import check_codec, samples
-from .._output.place import PathPlace
+from .._output.path_place import PathPlace
 from .._output.replaceable import check_overwrite, exists
 from .._runtime.call import Call, Moved
 from .._runtime.metadata_room import ALL_LEVELS, metadata_room

@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._runtime.arguments import check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._subspace.basis import BasisPlace
+from .._subspace.basis import BasisPlace, dtype_name
 from .._subspace.stored import BlockBasis
 from .momentum import doubled, momentum_text
 from .space import Space
@@ -27,14 +28,13 @@ class BasisOfJ(Routine[BlockBasis]):
         call = Call(who, memory)
         if not isinstance(space, Space):
             raise ShapeError(f"{who}: space is {type(space).__name__}; a nuclear.Space is needed.")
-        if dtype not in ("float32", "float64"):
-            raise ShapeError(f"{who}: dtype is {dtype!r}; choose 'float32' or 'float64'.")
+        kind = np.dtype(one_of(who, "dtype", dtype_name(dtype), "float32", "float64"))
+        check_flags(who, dedup=dedup)
         self.space, self.two_j = space, doubled(who, "J", J, space.nucleons)
         self.two_m = self.two_j if M is None else doubled(who, "M", M, space.nucleons)
         columns = space.columns(J, self.two_m)
         self.basis = space.basis(self.two_m)
         same = self.basis.patterns if dedup else [-1] * self.basis.groups
-        kind = np.dtype(dtype)
         self.layout = _core.lay_out_blocks(self.basis.rows, columns, same, kind.itemsize)
         about = {
             "two_j": self.two_j, "two_m": self.two_m, "dedup": bool(dedup), "space": space._about(),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
+import zlib
 from typing import Any
 
 from .. import _core
-from .._errors.classes import FormatError, ShapeError
+from .._errors.classes import FormatError
+from .._errors.messages import path_text, storage_error
 from .._resume.identity import file_identity
+from .._runtime.arguments import seed_number
 
 __all__ = ["Interaction"]
 
@@ -34,7 +38,7 @@ class Interaction:
             It is damaged, an element breaks J, parity or charge, or two that must be equal are not; names
             the line.
         """
-        place = os.fspath(path)
+        place = path_text("nuclear.Interaction", path)
         if not place.endswith((".snt", ".snt.gz")):
             raise FormatError(
                 f"nuclear.Interaction: '{place}' does not end in .snt or .snt.gz; KSHELL's "
@@ -47,10 +51,16 @@ class Interaction:
             else:
                 with open(place, encoding="utf-8") as file:
                     text = file.read()
-        except (EOFError, UnicodeDecodeError, gzip.BadGzipFile) as error:
+        except (EOFError, UnicodeDecodeError, gzip.BadGzipFile, zlib.error) as error:
             raise FormatError(
                 f"nuclear.Interaction: '{place}' cannot be read ({error}); it is damaged."
             ) from None
+        except OSError as error:
+            number = error.errno or errno.EIO
+            raise storage_error(
+                f"nuclear.Interaction: '{place}' cannot be read: {os.strerror(number)}; give a file "
+                "that is there and may be read.", number, place,
+            ) from None  # fmt: skip
         return cls(
             _core.NuclearInteraction.read_snt(text, place), os.path.basename(place), file_identity(place)
         )
@@ -61,8 +71,7 @@ class Interaction:
 
         Normal V_J(ab, cd), each a function of the seed and the quantum numbers (Philox).
         """
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 1 << 64:
-            raise ShapeError(f"nuclear.Interaction: seed is {seed!r}; a whole number below 2^64 is needed.")
+        seed = seed_number("nuclear.Interaction", seed)
         return cls(_core.NuclearInteraction.random(seed), f"random:{seed}", {"random": seed})
 
     @property

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
+from .._runtime.arguments import whole_number
 from .interaction import Interaction
-from .momentum import doubled, momentum_text
+from .momentum import MOST_TWO_J, doubled, momentum_text
 
 _MOST = 1000  # nucleons: more than any nucleus has
+_MOST_QUANTA = 30  # of excitation
 
 __all__ = ["Counts", "Space"]
 
@@ -52,17 +55,20 @@ class Space:
     def __init__(
         self, protons: int, neutrons: int, nmax: int | None = None, interaction: Interaction | None = None
     ) -> None:
-        for name, value in (("protons", protons), ("neutrons", neutrons), ("nmax", nmax)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise ShapeError(f"nuclear.Space: {name} is {value!r}; a whole number from 0 on is needed.")
+        who = "nuclear.Space"
+        protons, neutrons = (
+            whole_number(who, "protons", protons, 0),
+            whole_number(who, "neutrons", neutrons, 0),
+        )
+        if interaction is not None and not isinstance(interaction, Interaction):
+            raise ShapeError(f"{who}: interaction is {shown(interaction)}; a nuclear.Interaction is needed.")
         if protons + neutrons > _MOST:
             raise ShapeError(
                 f"nuclear.Space: there are {protons + neutrons} nucleons; {_MOST} at most are held."
             )
+        nmax = None if nmax is None else whole_number(who, "nmax", nmax, 0, _MOST_QUANTA)
         self.protons, self.neutrons, self.nmax, self.interaction = protons, neutrons, nmax, interaction
         if nmax is not None:
-            if nmax > 30:
-                raise ShapeError(f"nuclear.Space: nmax is {nmax}; 30 at most is held.")
             self.orbits = _reached(protons, nmax), _reached(neutrons, nmax)
         elif interaction is None or not interaction.orbits:
             raise ShapeError(
@@ -86,6 +92,12 @@ class Space:
 
     def basis(self, two_m: int) -> _core.NuclearBasis:
         """Return the rows of one total M: `groups`, `dimension`, `rows` of each. Kept for the last M."""
+        two_m = whole_number("nuclear.Space.basis", "two_m", two_m, -MOST_TWO_J * self.nucleons)
+        if two_m % 2 != self.nucleons % 2 or two_m > MOST_TWO_J * self.nucleons:
+            raise ShapeError(
+                f"nuclear.Space.basis: two_m is {two_m} and there are {self.nucleons} nucleons; an "
+                f"{'odd' if self.nucleons % 2 else 'even'} number of at most {MOST_TWO_J} for each is needed."
+            )
         if two_m not in self._bases:
             self._bases = {two_m: _core.NuclearBasis(self._core, two_m)}
         return self._bases[two_m]
@@ -99,7 +111,7 @@ class Space:
             raise ShapeError(
                 f"project: Z was made for {told or 'no space'}, and H is that of {self._about()}."
             )
-        rows = self.basis(int(basis.about["two_m"]))
+        rows = self.basis(basis.about.get("two_m"))
         return _core.NuclearHamiltonian(rows, self.interaction.core).source()
 
     def identity(self) -> dict[str, Any]:

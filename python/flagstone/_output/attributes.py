@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from .._array.array import Array
 from .._array.handle import derived, is_transposed, owner_of
 from .._errors.classes import FormatError
 from .._errors.regular import open_regular
 
 __all__ = [
-    "DIMENSIONS", "OURS", "Described", "described", "dims_of", "encoded", "note_attributes",
+    "DIMENSIONS", "OURS", "Described", "described", "dims_of", "encoded", "group_told", "note_attributes",
     "plain_attributes", "stored_attributes",
 ]  # fmt: skip
 
@@ -66,6 +67,13 @@ def stored_attributes(path: str) -> Described:
         return {}, None
     attributes = _json(f"{path}/.zattrs")
     return attributes, _names(attributes.pop(DIMENSIONS, None))
+
+
+def group_told(path: str) -> dict[str, Any]:
+    """Return what we keep among the attributes of a Zarr group; nothing of what is none."""
+    if not os.path.isdir(path) or not _core.is_zarr_group(path):
+        return {}
+    return _mapping(_mapping(json.loads(_core.open_group(path)[0] or "{}")).get(OURS))
 
 
 def _json(file: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .destination import in_group
-from .place import PathPlace
+from .path_place import PathPlace
 from .replaceable import check_path
 
 __all__ = ["Part", "PartsPlace"]

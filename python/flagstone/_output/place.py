@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,16 +25,16 @@ from .._array.handle import (
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import storage_error
 from .._resume.identity import stored_stamp
-from .._resume.record import UNRECORDED, Record, seconds_of, sync_tree
+from .._resume.record import UNRECORDED, Record, seconds_of
 from .._runtime.call import Call
 from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result
 from .codec_choice import Choice
-from .column_names import Columns, with_columns
-from .destination import Destination, in_group, kept_choice
+from .column_names import Columns
+from .destination import Destination, kept_choice
 from .replaceable import check_path, check_replaceable
 
-__all__ = ["IN_MEMORY", "GroupPlace", "PathPlace", "Place", "RecordedPlace", "check_out"]
+__all__ = ["IN_MEMORY", "Place", "RecordedPlace", "check_out"]
 
 
 class RecordedPlace:
@@ -241,125 +239,6 @@ class Place(RecordedPlace):
         if isinstance(self.out, Array):  # built aside and exchanged: it may be an operand
             exchange(self.out, Operand.of(made).core)
             return self.out
-        return made
-
-
-class PathPlace(RecordedPlace):
-    """A path whose file or directory the caller fills; `open()` returns where it is built, aside."""
-
-    def __init__(self, call: Call, path: str, overwrite: bool, nbytes: int) -> None:
-        super().__init__(call)
-        self.path, self.overwrite, self.nbytes = path, overwrite, nbytes
-        self._output: _core.Output | None = None
-
-    def open(self, stack: contextlib.ExitStack) -> Any:
-        """Make the place; `stack` undoes it where the call fails."""
-        self._output = self._recording().output(self.path, self.overwrite, self.nbytes)
-        stack.enter_context(whole_or_nothing(self))
-        stack.enter_context(self.record.kept(self))
-        return self._output.directory
-
-    def discard(self) -> None:
-        """Remove what was built."""
-        self._output = None  # a traceback may keep it alive for long
-
-    def leave(self) -> None:
-        """Let what was built stay, for a call that goes on with it."""
-        if self._output is not None:
-            self._output.leave()
-
-    def close(self) -> Any:
-        """Let it appear under its name."""
-        if self._output is not None:
-            self._output.publish()
-
-
-class GroupPlace(PathPlace):
-    """A group (a path, or scratch) with one array that the job writes, and small ones that are put beside it.
-
-    Parameters
-    ----------
-    call : Call
-        Whose result it is.
-    out : path or None
-        What the user gave, checked by the rules of `out=`; None: scratch.
-    name, dims
-        Of the array that the job writes.
-    shape, dtype, chunks
-        Of it.
-    nbytes : int
-        Of all arrays of the group.
-    """
-
-    def __init__(
-        self, call: Call, out: Any, name: str, dims: Sequence[str], shape: tuple[int, ...],
-        dtype: np.dtype[Any], chunks: Sequence[int], nbytes: int,
-    ) -> None:  # fmt: skip
-        super().__init__(call, "" if out is None else os.fspath(out), True, nbytes)
-        self.out, self.name, self.dims = out, name, list(dims)
-        self.shape, self.dtype, self.chunks = shape, dtype, chunks
-        self.scratch: Result | None = None
-        self.directory = ""
-        self.beside = 0
-
-    @property
-    def nameless(self) -> bool:
-        """Whether nobody knows where it lies, after this process."""
-        return self.out is None
-
-    def planned(self) -> _core.Array:
-        """Return an array that only the planner uses."""
-        if self.out is None:
-            size = int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-            self.call.scratch_bytes["result"] = size
-        return _core.planned_array(list(self.shape), self.dtype.name, list(self.chunks))
-
-    def open(self, stack: contextlib.ExitStack) -> Any:
-        """Make the array, in a group that is empty else."""
-        if self.out is None:
-            self.scratch = self.call.result(self.call.who, self.nbytes)
-            stack.enter_context(whole_or_nothing(self.scratch))
-            self.path = self.scratch.path
-        if self.path.endswith(".npy"):
-            raise ShapeError(
-                f"{self.call.who}: out '{self.path}' must be a Zarr directory; it holds several arrays."
-            )
-        in_group(self.call.who, self.path)
-        self.directory = super().open(stack)
-        if self.record.resumed:  # the pass that writes it starts again
-            for name in os.listdir(self.directory):
-                shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
-        _core.write_group(self.directory, "{}")
-        self.core = _core.create_zarr(
-            f"{self.directory}/{self.name}", list(self.shape), self.dtype.name, list(self.chunks),
-            dimension_names=self.dims,
-        )  # fmt: skip
-        self.core.reserve()
-        if self.record.text:
-            sync_tree(self.directory)
-        return self.core
-
-    def write(
-        self, name: str, values: NDArray[Any], dims: Sequence[str], columns: Columns | None = None
-    ) -> None:
-        """Put a small array beside it; `columns`: names of its columns."""
-        values = np.ascontiguousarray(values)
-        named = None if columns is None else [name if name is None else str(name) for name in columns]
-        core = _core.create_zarr(
-            f"{self.directory}/{name}", list(values.shape), values.dtype.name,
-            attributes=with_columns("", named), dimension_names=list(dims),
-        )  # fmt: skip
-        self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
-        core.flush()
-
-    def close(self, attributes: dict[str, Any] | None = None) -> Array:
-        """Make the group appear under its name; return the array that the job wrote."""
-        self.core.flush()
-        _core.write_group(self.directory, json.dumps(attributes or {}))
-        super().close()
-        made = Array(open_core(f"{self.path}/{self.name}", "r"), "r")
-        if self.scratch is not None:
-            self.scratch.tie(made)
         return made
 
 

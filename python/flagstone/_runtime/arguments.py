@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 import operator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _core
-from .._errors.classes import Error
+from .._errors.classes import Error, ShapeError
+from .._errors.messages import shown
 from . import environment
 
 __all__ = [
+    "a_number",
+    "array_of",
     "byte_count",
     "check_flags",
+    "is_whole",
     "memory_bytes",
+    "one_of",
     "quota_bytes",
+    "real_number",
+    "seed_number",
     "size_bytes",
     "thread_count",
     "unmasked",
+    "whole_number",
 ]
 
 _MOST_LIMIT = 1 << 62  # bytes of a limit
 _MOST_THREADS = 4096
+_MOST_COUNT = (1 << 63) - 1  # that the core takes
 
 
 def size_bytes(what: str, given: int | str) -> int:
@@ -33,7 +46,7 @@ def size_bytes(what: str, given: int | str) -> int:
             size = int(_core.parse_bytes(given))
         except Error:
             raise _bad_size(what, given) from None
-    if isinstance(size, (bool, str)) or not hasattr(size, "__float__"):
+    if isinstance(size, (bool, str)) or not hasattr(size, "__float__") or getattr(size, "ndim", None):
         raise _bad_size(what, given)
     if not 1 <= size < _MOST_LIMIT:  # not a number either
         raise _bad_size(what, given)
@@ -62,8 +75,8 @@ def quota_bytes(quota: int | str | None) -> int | None:
     return int(quota)
 
 
-def _bad_size(what: str, given: object) -> ValueError:
-    return ValueError(f'{what}: {given!r} is no size; give bytes or text such as "512MiB" or "4GiB".')
+def _bad_size(what: str, given: object) -> ShapeError:
+    return ShapeError(f'{what}: {shown(given)} is no size; give bytes or text such as "512MiB" or "4GiB".')
 
 
 def byte_count(what: str, given: int | str) -> int:
@@ -80,6 +93,70 @@ def thread_count(name: str, number: object) -> int:
     return operator.index(number)
 
 
+def is_whole(given: object) -> bool:
+    """Say whether it is one whole number, and no truth value."""
+    try:
+        operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return not isinstance(given, (bool, np.bool_))
+
+
+def whole_number(who: str, name: str, given: Any, least: int = 1, most: int = _MOST_COUNT) -> int:
+    """Return a count; ShapeError where it is none."""
+    if is_whole(given) and least <= operator.index(given) <= most:
+        return operator.index(given)
+    bounds = f"of at most {most}" if is_whole(given) and given > most else f"of {least} or more"
+    raise ShapeError(f"{who}: {name} is {shown(given)}; a whole number {bounds} is needed.")
+
+
+def seed_number(who: str, given: Any) -> int:
+    """Return a seed, of 64 bits."""
+    return whole_number(who, "seed", given, 0, (1 << 64) - 1)
+
+
+def real_number(
+    who: str, name: str, given: Any, fits: Callable[[float], bool], needed: str = "a number is needed"
+) -> float:
+    """Return one number that fits; ShapeError where it is none."""
+    value = np.asarray(given)[()] if getattr(given, "ndim", None) == 0 else given
+    with contextlib.suppress(OverflowError):  # a whole number beyond float64
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and fits(float(value)):
+            return float(value)
+    raise ShapeError(f"{who}: {name} is {shown(given)}; {needed}.")
+
+
+def a_number(who: str, name: str, given: Any) -> Any:
+    """Return one number, real or complex, as it was given; ShapeError where it is none."""
+    value = np.asarray(given)[()] if getattr(given, "ndim", None) == 0 else given
+    with contextlib.suppress(OverflowError):
+        if isinstance(value, numbers.Complex) and complex(value) is not None:
+            return value
+    raise ShapeError(f"{who}: {name} is {shown(given)}; a number is needed.")
+
+
+def array_of(who: str, name: str, given: Any) -> NDArray[Any]:
+    """Return what is in memory as an ndarray of any dtype; ShapeError of what has rows of other lengths."""
+    given = unmasked(who, given)
+    try:
+        return np.asarray(given)
+    except Error:
+        raise
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"{who}: {name} is {shown(given)}; an array of numbers, with rows of one length, is needed."
+        ) from None
+
+
+def one_of(who: str, name: str, given: Any, *choices: str) -> str:
+    """Return a name that there is; ShapeError says which there are."""
+    if isinstance(given, str) and given in choices:
+        return given
+    *first, last = (repr(choice) for choice in choices)
+    told = f"{', '.join(first)} or {last}" if first else last
+    raise ShapeError(f"{who}: {name} is {shown(given)}; choose {told}.")
+
+
 Given = TypeVar("Given")
 
 
@@ -87,7 +164,7 @@ def check_flags(who: str, **flags: object) -> None:
     """Refuse what is no truth value: "no" would be true."""
     for name, value in flags.items():
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{who}: {name} is {value!r}; True or False is needed.")
+            raise TypeError(f"{who}: {name} is {shown(value)}; True or False is needed.")
 
 
 def unmasked(who: str, given: Given) -> Given:

@@ -14,7 +14,7 @@ from .._array.array import shape_text
 from .._array.elementwise import Elementwise
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .index import Chosen, as_slice, chosen
@@ -59,8 +59,6 @@ class Over:
 
     def check(self, who: str) -> None:
         """Refuse what says nothing."""
-        if self.semiring not in SEMIRINGS:
-            raise ValueError(f"{who}: semiring is {self.semiring!r}; choose one of {', '.join(SEMIRINGS)}.")
         if self.complement and self.mask is None:
             raise ShapeError(
                 f"{who}: complement is of a mask, and none was given; give mask= or leave it out."
@@ -154,7 +152,7 @@ class SemiringProduct(Routine[Any]):
             given: Any = x
             if isinstance(x, Elementwise) and given.nbytes > _SMALL:
                 call.room("X", given.nbytes)
-            x = np.asarray(unmasked(call.who, x))
+            x = array_of(call.who, "X", x)
             self.vector = x.ndim == 1
         if x.ndim not in ((2,) if self.sparse else (1, 2)) or x.dtype.kind not in "biuf":
             raise ShapeError(
@@ -219,7 +217,7 @@ class SemiringProduct(Routine[Any]):
         given = (
             self._stored_of(call, "the mask", mask)
             if is_frontier(mask)
-            else np.asarray(unmasked(call.who, mask))
+            else array_of(call.who, "the mask", mask)
         )
         if given.dtype.kind != "b":
             raise ShapeError(f"{call.who}: the mask is {given.dtype}; bool is needed (mask != 0).")

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _core
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
+from .._runtime.arguments import array_of, check_flags
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .operators import Hermitian
@@ -38,7 +39,8 @@ class Eigsh(Routine[Any]):
         ncv: int | None, keep: int | None, maxiter: int | None, passes: int | None, v0: ArrayLike | None,
         seed: int, verify: bool, return_eigenvectors: bool, out: Any,
     ) -> None:  # fmt: skip
-        self.A, self.k, self.vectors = A, int(k), return_eigenvectors
+        check_flags(call.who, return_eigenvectors=return_eigenvectors)
+        self.A, self.vectors = A, bool(return_eigenvectors)
         if A.function is not None:
             self.operation = ""  # nobody knows whether it is the same one: such a call is begun again
         if out is not None:
@@ -50,6 +52,7 @@ class Eigsh(Routine[Any]):
             keep=keep, maxiter=maxiter, passes=passes, seed=seed, verify=verify, dtype=A.dtype,
             symmetry=A.symmetry,
         )  # fmt: skip
+        self.k = int(k)
         self.asked = recorded(
             self.start, which=which, tol=tol, method=method, block=block, ncv=ncv, keep=keep, maxiter=maxiter,
             passes=passes, seed=seed, verify=verify, return_eigenvectors=return_eigenvectors,
@@ -180,7 +183,8 @@ def eigsh(
     Sources: Stewart 2002; Zhou and Saad 2008.
     """
     call = Call("eigsh", memory)
-    rows = None if v0 is None or np.ndim(v0) == 0 else len(np.asarray(v0))
+    v0 = None if v0 is None else array_of("eigsh", "v0", v0)
+    rows = None if v0 is None or v0.ndim == 0 else len(v0)
     return Eigsh(
         call, Hermitian(call, A, memory, rows), k, which=which, tol=tol, method=method, block=block, ncv=ncv,
         keep=keep, maxiter=maxiter, passes=passes, v0=v0, seed=seed, verify=verify,

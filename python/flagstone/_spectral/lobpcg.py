@@ -14,8 +14,9 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._errors.classes import ConvergenceError, Error, NumericalError, ShapeError
 from .._linalg.matmul import matmul
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
+from .._runtime.arguments import array_of, check_flags, real_number, whole_number
 from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Prepared, Routine, least_of, routine
@@ -104,7 +105,7 @@ class _Lobpcg(Routine[Any]):
         )
         super().__init__(call, [self.place])
         self.A, self.X, self.Y = A, X, Y
-        self.largest, self.tol, self.maxiter = bool(largest), float(tol), int(maxiter)
+        self.largest, self.tol, self.maxiter = bool(largest), tol, maxiter
         self.M = None if M is None else _preconditioner(call, M, A.n)
         self.done: list[Stats] = []
         self.applications = 0
@@ -270,7 +271,7 @@ def _preconditioner(call: Call, M: Any, n: int) -> Hermitian:
 def _vectors(name: str, given: ArrayLike, A: Hermitian) -> Block:
     """Return a copy of vectors, n x b."""
     who, n, dtype = A.call.who, A.n, A.dtype
-    found = np.asarray(given)
+    found = array_of(who, name, given)
     found = found.reshape(-1, 1) if found.ndim == 1 else found
     fits = found.ndim == 2 and len(found) == n and found.shape[1] > 0
     if not fits or found.dtype.kind not in "biuf" + dtype.kind or not np.isfinite(found).all():
@@ -342,13 +343,13 @@ def lobpcg(
     call = Call("lobpcg", memory)
     if B is not None:
         raise ShapeError("lobpcg: B is given; generalised problems are not solved, leave it out.")
-    if isinstance(tol, bool) or np.asarray(tol).dtype.kind not in "iuf" or not 0 < tol < 1:
-        raise ShapeError(f"lobpcg: tol is {tol!r}; a number between 0 and 1 is needed.")
-    if isinstance(maxiter, bool) or not hasattr(maxiter, "__index__") or maxiter < 1:
-        raise ShapeError(f"lobpcg: maxiter is {maxiter!r}; an integer of 1 or more is needed.")
+    tol = real_number("lobpcg", "tol", tol, lambda v: 0 < v < 1, "a number between 0 and 1 is needed")
+    maxiter = whole_number("lobpcg", "maxiter", maxiter)
+    check_flags("lobpcg", largest=largest)
+    X = array_of("lobpcg", "X", X)
     if out is not None:
         check_path("lobpcg", out)
-    operator = Hermitian(call, A, memory, np.shape(X)[0] if np.ndim(X) else None)
+    operator = Hermitian(call, A, memory, X.shape[0] if X.ndim else None)
     start = _vectors("X", X, operator)
     kept = None if Y is None else _constraints(operator, Y)
     return _Lobpcg(call, operator, start, M, kept, largest=largest, tol=tol, maxiter=maxiter, out=out)

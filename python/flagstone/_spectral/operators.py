@@ -15,7 +15,7 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._expression.operand import lazy_operand
 from .._resume.identity import identity
-from .._runtime.arguments import unmasked
+from .._runtime.arguments import array_of, unmasked
 from .._runtime.call import Call
 from .._runtime.runtime import Runtime
 from .._sparse.array import SparseArray
@@ -37,7 +37,7 @@ class Hermitian:
         self.function: Callable[[NDArray[Any]], Any] | None = None
         self.matrix: Any = None  # as the core takes it
         self.given: Any = None  # as a product takes it
-        A = np.asarray(A) if isinstance(A, (list, tuple)) else A
+        A = array_of(call.who, name, A) if isinstance(A, (list, tuple)) else A
         if isinstance(A, SparseArray) or hasattr(A, "tocsr"):
             self._sparse(A, memory)
         elif isinstance(A, (Array, Expression, np.ndarray)):

@@ -11,9 +11,11 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ConvergenceError, Error, ShapeError
 from .._resume.identity import memory_identity
+from .._runtime.arguments import array_of, check_flags, one_of, real_number, seed_number, whole_number
 
 __all__ = ["not_converged", "options_again", "recorded", "solver_options", "start_block"]
 
+_MOST = (1 << 31) - 1  # what the core counts in
 _METHODS = ("auto", "krylov-schur", "krylov")
 
 
@@ -23,27 +25,25 @@ def solver_options(
     verify: bool, dtype: np.dtype[Any], symmetry: float,
 ) -> _core.EigshOptions:  # fmt: skip
     """Return the options of a matrix of order `n`; ShapeError says what is out of range."""
-    if method not in _METHODS:
-        raise ShapeError(f"{who}: method is {method!r}; choose 'auto', 'krylov-schur' or 'krylov'.")
+    one_of(who, "method", method, *_METHODS)
+    one_of(who, "which", which, "LM", "LA", "SA", "BE")
+    check_flags(who, verify=verify)
     counts = {"k": k, "block": block, "ncv": ncv, "keep": keep, "maxiter": maxiter, "passes": passes}
     for name, value in counts.items():
-        whole = hasattr(value, "__index__") and not isinstance(value, bool)
-        if value is not None and not (whole and value >= 1):
-            raise ShapeError(f"{who}: {name} is {value!r}; an integer of 1 or more is needed.")
-    if isinstance(tol, bool) or np.asarray(tol).dtype.kind not in "iuf" or not 0 < tol < 1:
-        raise ShapeError(f"{who}: tol is {tol!r}; a number between 0 and 1 is needed.")
-    if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
-        raise ShapeError(f"{who}: seed is {seed}; an integer of 0 or more is needed.")
+        if value is not None or name == "k":
+            whole_number(who, name, value, 1, _MOST)
+    tol = real_number(who, "tol", tol, lambda v: 0 < v < 1, "a number between 0 and 1 is needed")
+    seed = seed_number(who, seed)
     return _core.EigshOptions(
-        who, n, int(k), which, float(tol), method, int(block or 0), int(ncv or 0), int(keep or 0),
-        int(maxiter or 0), int(passes or 0), int(seed), bool(verify), dtype.name, symmetry,
+        who, n, int(k), which, tol, method, int(block or 0), int(ncv or 0), int(keep or 0),
+        int(maxiter or 0), int(passes or 0), seed, bool(verify), dtype.name, symmetry,
         None if start is None else _core.memory_array(start),
     )  # fmt: skip
 
 
 def start_block(who: str, v0: ArrayLike, n: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return the vectors to start from, n x b; ShapeError where they are no independent ones."""
-    given = np.asarray(v0)
+    given = array_of(who, "v0", v0)
     start = given.reshape(-1, 1) if given.ndim == 1 else given
     if start.ndim != 2 or len(start) != n or start.dtype.kind not in "biuf" + dtype.kind:
         raise ShapeError(

@@ -14,7 +14,7 @@ from .._array.handle import Operand, is_transposed
 from .._errors.classes import NumericalError, ShapeError
 from .._expression.expression import Expression
 from .._expression.operand import lazy_operand
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand

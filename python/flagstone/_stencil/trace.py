@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._expression.expression import Expression, as_expression, ordered
+from .._expression.expression import Expression, as_expression
+from .._expression.program import ordered
 from .weights import checked_offset
 
 __all__ = ["traced"]

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
+from .._runtime.arguments import array_of, is_whole, one_of
 from .._runtime.call import Call
 from .stored import BlockBasis
 
-__all__ = ["BasisPlace", "basis"]
+__all__ = ["MOST_ROWS", "BasisPlace", "basis", "dtype_name"]
 
+MOST_ROWS = (1 << 31) - 1  #: of a group: sums over 2^31 groups are numbers of 64 bits
 PAGE = 4096  #: bytes of a chunk: blocks and runs begin where one does
 
 
@@ -85,15 +89,14 @@ def basis(
     read of Z.
     """
     call = Call("subspace.basis", memory)
-    kind = np.dtype(dtype)
-    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ShapeError(f"subspace.basis: dtype is {kind}; choose 'float64' or 'float32'.")
+    kind = np.dtype(one_of(call.who, "dtype", dtype_name(dtype), "float64", "float32"))
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_spool(call))
         rows, columns = [], []
-        for number, (group_rows, matrix) in enumerate(blocks):
-            values = _checked(call, number, int(group_rows), matrix, kind)
-            rows.append(int(group_rows))
+        for number, pair in enumerate(_iterated(call, blocks)):
+            group_rows, matrix = _pair(call, number, pair)
+            values = _checked(call, number, group_rows, matrix, kind)
+            rows.append(group_rows)
             columns.append(values.shape[1])
             spool.write(values.tobytes())
         layout = _core.lay_out_blocks(rows, columns, [-1] * len(rows), kind.itemsize)
@@ -108,6 +111,34 @@ def basis(
             stretch[:used] = np.frombuffer(spool.read(used * kind.itemsize), kind)
             call.engine.write_boxes(core, [([begin], stretch)], 1 << 20)
         return place.finished()
+
+
+def dtype_name(dtype: Any) -> Any:
+    """Return the name of what NumPy takes for a dtype; what it does not take, as it is."""
+    try:
+        return np.dtype(dtype).name
+    except (TypeError, ValueError):
+        return dtype
+
+
+def _iterated(call: Call, blocks: Any) -> Iterator[Any]:
+    if isinstance(blocks, (np.ndarray, str, bytes)) or not isinstance(blocks, Iterable):
+        raise ShapeError(
+            f"{call.who}: blocks are {shown(blocks)}; an iterable of pairs (rows, matrix) is needed, one for "
+            "each group."
+        )
+    return iter(blocks)
+
+
+def _pair(call: Call, number: int, given: Any) -> tuple[int, Any]:
+    """Return the rows of a group and its matrix."""
+    fits = isinstance(given, (tuple, list)) and len(given) == 2 and is_whole(given[0])
+    if not fits or not 0 <= given[0] <= MOST_ROWS:
+        raise ShapeError(
+            f"{call.who}: block {number} is {shown(given)}; a pair (rows, matrix) is needed, such as "
+            f"(len(Q), Q), of 0 to {MOST_ROWS} rows."
+        )
+    return int(given[0]), given[1]
 
 
 def _used(layout: _core.BlockLayout, first: int, last: int) -> int:
@@ -128,7 +159,7 @@ def _spool(call: Call) -> Any:
 
 
 def _checked(call: Call, number: int, rows: int, matrix: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    values = np.zeros((rows, 0)) if matrix is None else np.asarray(matrix)
+    values = np.zeros((rows, 0)) if matrix is None else array_of(call.who, f"block {number}", matrix)
     if (
         values.ndim != 2
         or values.shape[0] != rows
@@ -136,9 +167,8 @@ def _checked(call: Call, number: int, rows: int, matrix: Any, dtype: np.dtype[An
         or values.dtype.kind not in "biuf"
     ):
         raise ShapeError(
-            f"subspace.basis: block {number} is {values.shape} {values.dtype} and its group has "
-            f"{rows} rows; a real "
-            "matrix with as many rows, and no more columns, is needed."
+            f"subspace.basis: block {number} is {shape_text(values.shape)} {values.dtype} and its group has "
+            f"{rows} rows; a real dense matrix with as many rows, and no more columns, is needed."
         )
     wide = values.astype(np.float64)
     off = float(np.abs(wide.T @ wide - np.eye(values.shape[1])).max(initial=0.0))

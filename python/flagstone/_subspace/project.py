@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from .. import _core
 from .._array.array import shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
 from .._resume.identity import file_identity
-from .._runtime.arguments import memory_bytes
+from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .basis import MOST_ROWS
 from .stored import BlockBasis, ProjectedMatrix
 
 __all__ = ["Blocks", "project"]
@@ -44,12 +46,19 @@ class Blocks:
     def __init__(
         self, function: Callable[[int, int], Any], rows: Sequence[int], pattern: Sequence[Sequence[int]]
     ) -> None:
+        if not callable(function):
+            raise ShapeError(f"Blocks: function is {shown(function)}; a function (i, j) is needed.")
+        for name, given in (("rows", rows), ("pattern", pattern)):
+            if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+                raise ShapeError(f"Blocks: {name} is {shown(given)}; a sequence is needed.")
+        rows, pattern = list(rows), list(pattern)
         if len(rows) != len(pattern):
             raise ShapeError(
                 f"Blocks: {len(rows)} groups have rows and {len(pattern)} a pattern; give both of each."
             )
-        self.function, self.rows = function, [int(d) for d in rows]
-        self.pattern = [sorted({int(j) for j in row if 0 <= j <= i}) for i, row in enumerate(pattern)]
+        self.function = function
+        self.rows = [whole_number("Blocks", f"rows[{i}]", d, 0, MOST_ROWS) for i, d in enumerate(rows)]
+        self.pattern = [_coupled(i, row) for i, row in enumerate(pattern)]
 
     def block_source(self, basis: BlockBasis) -> _core.BlockSource:
         """Return it as the core takes it."""
@@ -63,7 +72,7 @@ class Blocks:
         block = self.function(i, j)
         if block is None:
             return None
-        block = block if hasattr(block, "tocsr") else np.asarray(block)
+        block = block if hasattr(block, "tocsr") else array_of("project", f"block ({i}, {j})", block)
         shape = (self.rows[i], self.rows[j])
         if block.dtype.kind not in "biuf":
             raise ShapeError(
@@ -79,6 +88,15 @@ class Blocks:
         made = csr_matrix(block)
         _check_whole(made, f"block ({i}, {j})", symmetric=i == j)
         return made.indptr.astype(np.int32), made.indices.astype(np.int32), made.data.astype(np.float64)
+
+
+def _coupled(i: int, row: Any) -> list[int]:
+    """Return the groups that group i couples with, ascending."""
+    given = list(row) if isinstance(row, Iterable) else [row]
+    for j in given:
+        if not is_whole(j) or not 0 <= j <= i:
+            raise ShapeError(f"Blocks: pattern[{i}] holds {shown(j)}; groups from 0 to {i} are needed.")
+    return sorted({int(j) for j in given})
 
 
 def _check_whole(matrix: Any, name: str, symmetric: bool) -> None:
@@ -109,7 +127,8 @@ def _by_groups(H: Any, basis: BlockBasis) -> Blocks:
     pattern = []
     for i in range(len(basis.rows)):
         columns = np.unique(matrix.indices[matrix.indptr[first[i]] : matrix.indptr[first[i + 1]]])
-        pattern.append(np.unique(np.searchsorted(first, columns, side="right") - 1).tolist())
+        groups = np.unique(np.searchsorted(first, columns, side="right") - 1)
+        pattern.append(groups[groups <= i].tolist())
     return Blocks(
         lambda i, j: matrix[first[i] : first[i + 1], first[j] : first[j + 1]], basis.rows.tolist(), pattern
     )
@@ -127,8 +146,7 @@ class Project(Routine[ProjectedMatrix]):
                 f"project: Z is {type(Z).__name__}; a BlockBasis of subspace.basis or "
                 "nuclear.basis_of_j is needed."
             )
-        if order not in ("panels", "columns"):
-            raise ShapeError(f"project: order is {order!r}; choose 'panels' or 'columns'.")
+        one_of("project", "order", order, "panels", "columns")
         if panel is not None and order == "columns":
             raise ShapeError("project: order 'columns' has no panel; leave it out.")
         self.H = H if hasattr(H, "block_source") else _by_groups(H, Z)
@@ -139,7 +157,7 @@ class Project(Routine[ProjectedMatrix]):
         self.told = told
         self.projection = _core.Projection(
             self.H.block_source(Z), Operand.of(Z.values).core, Z.layout, order == "columns",
-            0 if panel is None else memory_bytes(panel),
+            0 if panel is None else size_bytes("project: panel", panel),
         )  # fmt: skip
         call.tidy()  # what the pattern took on its way
         made = self.projection

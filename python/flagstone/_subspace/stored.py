@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import errno
 import os
 from typing import Any
 
@@ -13,19 +13,43 @@ from .. import _core
 from .._array.array import Array, open_core, shape_text
 from .._array.handle import Operand
 from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import path_text, shown, storage_error
+from .._output.attributes import group_told
+from .._runtime.arguments import array_of, is_whole, whole_number
 from .._runtime.call import Call
 
 __all__ = ["BlockBasis", "ProjectedMatrix", "open_stored"]
 
+_MOST = (1 << 62) - 1  # of an index: two of them can be added
+_MOST_NUMBER = (1 << 31) - 1  # of rows, stored blocks and stripes: sums of such are numbers of 64 bits
 
-def _small(call: Call, path: str, name: str) -> NDArray[Any]:
-    """Return a small array of the index."""
+
+def _small(call: Call, path: str, name: str, most: int = _MOST_NUMBER, columns: int = 0) -> NDArray[np.int64]:
+    """Return a small array of the index: whole numbers from -1 on; `columns`: of a matrix."""
     core = open_core(f"{path}/{name}", "r")
-    call.room(f"the array '{name}' of the index", int(np.prod(core.shape)) * np.dtype(core.dtype).itemsize)
-    values = np.empty(tuple(core.shape), core.dtype)
+    shape, dtype = tuple(core.shape), np.dtype(core.dtype)
+    if dtype.kind not in "iu" or len(shape) != (2 if columns else 1) or (columns and shape[1] != columns):
+        needed = f"{columns} columns of whole numbers" if columns else "a line of whole numbers"
+        raise _damaged(path, f"its '{name}' is {shape_text(shape)} {dtype} where {needed} must be")
+    call.room(f"the array '{name}' of the index", int(np.prod(shape)) * (dtype.itemsize + 8))
+    values = np.empty(shape, dtype)
     if values.size:
         call.engine.read_boxes(core, [([0] * values.ndim, values)], 1 << 20)
-    return values
+    if values.size and not (int(values.min()) >= -1 and int(values.max()) <= most):
+        raise _damaged(path, f"its '{name}' holds a number below -1 or above {most}")
+    return values.astype(np.int64)
+
+
+def _damaged(path: str, what: str) -> FormatError:
+    return FormatError(f"subspace.open: '{path}' is damaged: {what}; write or copy it again.")
+
+
+def _check_values(path: str, values: Array) -> None:
+    """Refuse what is no line of floating-point numbers."""
+    if values.ndim != 1 or values.dtype not in (np.float32, np.float64):
+        raise _damaged(
+            path, f"its 'values' are {shape_text(values.shape)} {values.dtype}; a line of floats is read"
+        )
 
 
 class _Stored:
@@ -57,8 +81,13 @@ class BlockBasis(_Stored):
     def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
         super().__init__(path, about, values)
         call = Call("subspace.open")
-        parts = [_small(call, path, name) for name in ("rows", "columns", "stored", "offsets")]
-        self.rows, self.columns, self.stored, self.offsets = parts
+        self.rows, self.columns, self.offsets = (
+            _small(call, path, name, most)
+            for name, most in (("rows", _MOST_NUMBER), ("columns", _MOST_NUMBER), ("offsets", _MOST))
+        )
+        self.stored = _small(call, path, "stored")
+        _check_values(path, values)
+        parts = self.rows, self.columns, self.stored, self.offsets
         d, z, stored, offsets = (part.tolist() for part in parts)
         self.layout = _core.known_block_layout(
             d, z, stored, offsets, self.values.shape[0], self.dtype.itemsize
@@ -77,6 +106,11 @@ class BlockBasis(_Stored):
 
     def block(self, group: int) -> NDArray[Any]:
         """Return the block of a group, rows x columns; reads it."""
+        if not is_whole(group) or not 0 <= group < len(self.rows):
+            raise ShapeError(
+                f"BlockBasis.block: group is {shown(group)} and there are {len(self.rows)} groups, counted "
+                "from 0."
+            )
         d, z = int(self.rows[group]), int(self.columns[group])
         if z == 0:
             return np.empty((d, 0), self.dtype)
@@ -102,9 +136,13 @@ class ProjectedMatrix(_Stored):
     def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
         super().__init__(path, about, values)
         call = Call("subspace.open")
-        self.columns, self.stripes, self.runs = (
-            _small(call, path, name) for name in ("columns", "stripes", "runs")
-        )
+        self.columns, self.stripes = (_small(call, path, name) for name in ("columns", "stripes"))
+        self.runs = _small(call, path, "runs", _MOST, 6)
+        if self.runs[:, :2].size and int(self.runs[:, :2].max()) > _MOST_NUMBER:
+            raise _damaged(path, f"its 'runs' name a stripe above {_MOST_NUMBER}")
+        _check_values(path, values)
+        if not is_whole(about.get("nonzeros")):
+            raise _damaged(path, "its attributes do not say how many nonzeros it has")
         self.blocks = Array(open_core(f"{path}/blocks", "r"), "r")
         self._core = _core.StoredMatrix(
             Operand.of(values).core, Operand.of(self.blocks).core, self.columns.tolist(),
@@ -134,7 +172,7 @@ class ProjectedMatrix(_Stored):
 
     def matmat(self, x: Any) -> NDArray[np.float64]:
         """Return H' x, float64, for a vector or a matrix in memory. Reads H' once; 4 nnz flops a column."""
-        x = np.asarray(x)
+        x = array_of("ProjectedMatrix @", "x", x)
         if x.ndim not in (1, 2) or x.shape[0] != self.shape[0] or x.dtype.kind not in "biuf":
             raise ShapeError(
                 f"ProjectedMatrix @: x is {shape_text(x.shape)} {x.dtype}; {self.shape[1]} real rows "
@@ -183,7 +221,7 @@ class ProjectedMatrix(_Stored):
         from .._spectral.eigsh import eigsh
 
         n = self.shape[0]
-        k = min(int(k), n)
+        k = min(whole_number("ProjectedMatrix.eigvalsh", "k", k, 0), n)
         if k < 1:
             return np.empty(0)
         call = Call("ProjectedMatrix.eigvalsh")
@@ -211,20 +249,18 @@ def open_stored(path: str | os.PathLike[str]) -> BlockBasis | ProjectedMatrix:
     FormatError
         It is something else, or its index is damaged.
     """
-    place = os.fspath(path)
+    place = path_text("subspace.open", path)
     if not os.path.exists(place):
-        raise FileNotFoundError(f"subspace.open: '{place}' does not exist.")
-    about: dict[str, Any] = {}
-    if os.path.isdir(place) and _core.is_zarr_group(place):
-        about = json.loads(_core.open_group(place)[0] or "{}").get("flagstone", {})
+        raise storage_error(f"subspace.open: '{place}' does not exist.", errno.ENOENT, place)
+    about = group_told(place)
     kinds: dict[str, Any] = {"block basis": BlockBasis, "projected matrix": ProjectedMatrix}
-    if about.get("kind") not in kinds:
+    if not isinstance(kind := about.get("kind"), str) or kind not in kinds:
         raise FormatError(
             f"subspace.open: '{place}' is neither a block basis nor a projected matrix; give what "
             "subspace.basis, "
             "nuclear.basis_of_j or subspace.project wrote."
         )
-    made: BlockBasis | ProjectedMatrix = kinds[about["kind"]](
+    made: BlockBasis | ProjectedMatrix = kinds[kind](
         place, about, Array(open_core(f"{place}/values", "r"), "r")
     )
     return made

@@ -18,7 +18,8 @@ from .._array.array import Array, shape_text
 from .._array.transactions import Inside
 from .._errors.classes import ShapeError
 from .._expression.compute import how_of
-from .._expression.expression import Expression, as_expression, leaves, lower
+from .._expression.expression import Expression, as_expression
+from .._expression.program import leaves, lower
 from .._expression.reductions import axes_of
 from .._runtime.arguments import byte_count
 from .._runtime.call import Call

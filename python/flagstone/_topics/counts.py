@@ -24,7 +24,7 @@ def counts_of(call: Call, X: Any, name: str, words: int | None = None) -> tuple[
         )
     if X.dtype.kind not in "biuf":
         raise ShapeError(f"{call.who}: {name} is {X.dtype}; counts are needed.")
-    if 0 in X.shape:
+    if len(X.shape) != 2 or 0 in X.shape:
         raise ShapeError(f"{call.who}: {name} is {shape_text(X.shape)}; documents and words are needed.")
     if words is not None and X.shape[1] != words:
         raise ShapeError(

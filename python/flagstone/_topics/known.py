@@ -11,6 +11,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
+from .._runtime.arguments import one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
@@ -40,8 +41,7 @@ class _Weights(_Known):
     def __init__(
         self, Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any, who: str = "transform"
     ) -> None:
-        if method not in ("em", "mwu"):
-            raise ShapeError(f"{who}: method is {method!r}; choose 'em' or 'mwu'.")
+        one_of(who, "method", method, "em", "mwu")
         super().__init__(who, Y, topics, memory)
         self.method = method
         if out is None and not isinstance(Y, SparseArray):

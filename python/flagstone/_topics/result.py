@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array.array import Array, open_core
-from .._cluster.points import whole_number
 from .._errors.classes import FormatError, ShapeError
-from .._errors.messages import storage_error
+from .._errors.messages import path_text, shown, storage_error
+from .._output.attributes import group_told
+from .._runtime.arguments import whole_number
 from . import known
 
 __all__ = ["EdgeTopics", "TopicsResult", "open_topics", "read_group"]
@@ -183,7 +183,7 @@ class TopicsResult:
         -----
         Reads Y once; 8 k number² bytes.
         """
-        tops = self.top_words(number=number)
+        tops = self._tops("coherence", number)
         return known.coherence(Y, self._known(), tops, memory)
 
     def diversity(self, number: int = 10) -> float:
@@ -199,7 +199,7 @@ class TopicsResult:
         float
             1: no two topics share one.
         """
-        tops = self.top_words(number=number)
+        tops = self._tops("diversity", number)
         return float(len(np.unique(tops)) / tops.size)
 
     def top_words(self, vocabulary: Sequence[str] | None = None, number: int = 10) -> Any:
@@ -222,19 +222,34 @@ class TopicsResult:
         ShapeError
             The vocabulary has another length.
         """
-        k, words = self.topics.shape
-        if vocabulary is not None and len(vocabulary) != words:
+        words = self.topics.shape[1]
+        if vocabulary is not None and _length(vocabulary) != words:
+            told = f"has {len(vocabulary):,} words" if _length(vocabulary) >= 0 else f"is {shown(vocabulary)}"
             raise ShapeError(
-                f"top_words: the vocabulary has {len(vocabulary):,} words and the topics know {words:,}; "
-                "one for each column of the counts is needed."
+                f"top_words: the vocabulary {told} and the topics know {words:,}; one for each column of the "
+                "counts is needed."
             )
-        number = min(whole_number("top_words", "number", number), words)
+        tops = self._tops("top_words", number)
+        return tops if vocabulary is None else [[str(vocabulary[w]) for w in row] for row in tops]
+
+    def _tops(self, who: str, number: int) -> NDArray[np.int64]:
+        """Return the first words of each topic, for one of these methods."""
+        k, words = self.topics.shape
+        number = min(whole_number(who, "number", number), words)
         tops = np.empty((k, number), np.int64)
         for t in range(k):
             row = -np.asarray(self.topics[t])
             few = np.sort(np.argpartition(row, number - 1)[:number])
             tops[t] = few[np.argsort(row[few], kind="stable")]
-        return tops if vocabulary is None else [[str(vocabulary[w]) for w in row] for row in tops]
+        return tops
+
+
+def _length(vocabulary: Any) -> int:
+    """Return how many words there are, -1 of what is no sequence."""
+    try:
+        return len(vocabulary)
+    except TypeError:
+        return -1
 
 
 def read_group(path: str, scratch: Any = None, clusters: Array | None = None) -> TopicsResult:
@@ -277,13 +292,9 @@ def open_topics(path: str | os.PathLike[str]) -> TopicsResult:
     FormatError
         It holds something else.
     """
-    path = os.fspath(path)
+    path = path_text("open_topics", path)
     if not os.path.exists(path):
         raise storage_error(f"open_topics: '{path}' does not exist.", errno.ENOENT, path)
-    try:
-        told = json.loads(Path(path, "zarr.json").read_text())["attributes"]["flagstone"]["routine"]
-    except (KeyError, TypeError, ValueError, NotADirectoryError):
-        told = None
-    if told != "topics":
+    if group_told(path).get("routine") != "topics":
         raise FormatError(f"open_topics: '{path}' holds no topics; give a group that fl.topics wrote (out=).")
     return read_group(path)

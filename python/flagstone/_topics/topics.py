@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import ShapeError
-from .._output.place import GroupPlace
+from .._output.path_place import GroupPlace
 from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
-from .._runtime.arguments import check_flags
+from .._runtime.arguments import check_flags, one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .counts import counts_of
@@ -26,6 +26,9 @@ from .result import TopicsResult, read_group
 __all__ = ["topics"]
 
 _STEPS = 10  # of weights of a document, in a pass
+_MOST = {  # each is a read of X or an array of V numbers, and a task of every plan
+    "passes": 10_000, "projected_iterations": 10_000, "iterations": 10_000, "edge_topics": 1_000_000,
+}  # fmt: skip
 _RANGES = {  # of options: least, most; the first is out of range itself
     "sample": (0.0, 1.0), "eps1": (0.0, 1.0), "eps2": (0.0, 1.0), "eps3": (0.0, 1e6), "rho": (0.0, 1e6),
     "w0": (0.0, 1e6),
@@ -43,17 +46,16 @@ class Topics(Routine[TopicsResult]):
             check_path("topics", out)
         counts = {name: options[name] for name in _COUNTS} | {"k": k}
         for name, value in counts.items():
-            least = 1 if name == "k" else 0
-            whole = hasattr(value, "__index__") and not isinstance(value, bool)
-            if not whole or value < least:
-                raise ShapeError(f"topics: {name} is {value!r}; a whole number of {least} or more is needed.")
+            if name == "seed":
+                seed_number("topics", value)
+            elif name == "k":
+                whole_number("topics", name, value)
+            else:
+                whole_number("topics", name, value, 0, _MOST[name])
         for name, (above, most) in _RANGES.items():
-            value = options[name]
-            number = not isinstance(value, bool) and np.asarray(value).dtype.kind in "iuf"
-            if not number or not above < value <= most:
-                raise ShapeError(
-                    f"topics: {name} is {value!r}; a number above {above:g}, at most {most:g}, is needed."
-                )
+            told = f"a number above {above:g}, at most {most:g}, is needed"
+            real_number("topics", name, options[name], partial(_lies, above, most), told)
+        one_of("topics", "solver", options["solver"], "auto", "gram", "krylov", "krylov-schur")
         check_flags("topics", cluster_documents=options["cluster_documents"])
         self.x, placed = counts_of(call, X, "X")
         self.k = int(k)
@@ -138,7 +140,11 @@ class Topics(Routine[TopicsResult]):
             )  # fmt: skip
 
 
-_COUNTS = ("passes", "projected_iterations", "iterations", "edge_topics", "seed")
+def _lies(above: float, most: float, value: float) -> bool:
+    return above < value <= most
+
+
+_COUNTS = (*_MOST, "seed")
 _NAMES = (*_COUNTS, *_RANGES, "cluster_documents", "solver")
 
 

@@ -63,104 +63,28 @@ Statistics symm(Runtime& runtime, const SymmCall& call);
 // alignment; not atomic: after an error or a crash the result is part old, part new. ShapeError where A overlaps what
 // is written.
 
-template <class A, detail::WritablePointer B, class T = detail::element_t<B>>
-requires(detail::PointerTo<A, T>) Statistics
-    trsm(Runtime& runtime, Order order, Side side, Uplo uplo, Transpose transa, Diagonal diagonal, Index m, Index n,
-         std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb) {
-  return trsm(
-      runtime,
-      TrsmCall{
-          order, side, uplo, transa, diagonal, m, n, alpha, {Place::of(a), lda}, {Place::of(b), ldb}, dtype_of<T>()});
-}
-
-/// As trsm; B := alpha op(A) B or alpha B op(A).
-template <class A, detail::WritablePointer B, class T = detail::element_t<B>>
-requires(detail::PointerTo<A, T>) Statistics
-    trmm(Runtime& runtime, Order order, Side side, Uplo uplo, Transpose transa, Diagonal diagonal, Index m, Index n,
-         std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb) {
-  return trmm(
-      runtime,
-      TrsmCall{
-          order, side, uplo, transa, diagonal, m, n, alpha, {Place::of(a), lda}, {Place::of(b), ldb}, dtype_of<T>()});
-}
-
-/// C := alpha A Aᵀ + beta C.
-template <class A, detail::WritablePointer C, class T = detail::element_t<C>>
-requires(detail::PointerTo<A, T>) Statistics
-    syrk(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
-         const A& a, Index lda, std::type_identity_t<T> beta, const C& c, Index ldc) {
-  return rank_k(runtime, {.who = "syrk",
-                          .order = order,
-                          .uplo = uplo,
-                          .trans = trans,
-                          .n = n,
-                          .k = k,
-                          .alpha = alpha,
-                          .beta = beta,
-                          .a = {Place::of(a), lda},
-                          .c = {Place::of(c), ldc},
-                          .dtype = dtype_of<T>()});
-}
-
-/// C := alpha A Aᴴ + beta C, C Hermitian; alpha and beta are real.
-template <class A, detail::WritablePointer C, class T = detail::element_t<C>>
-requires(detail::PointerTo<A, T> && !std::is_floating_point_v<T>) Statistics
-    herk(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, typename T::value_type alpha,
-         const A& a, Index lda, typename T::value_type beta, const C& c, Index ldc) {
-  return rank_k(runtime, {.who = "herk",
-                          .hermitian = true,
-                          .order = order,
-                          .uplo = uplo,
-                          .trans = trans,
-                          .n = n,
-                          .k = k,
-                          .alpha = alpha,
-                          .beta = beta,
-                          .a = {Place::of(a), lda},
-                          .c = {Place::of(c), ldc},
-                          .dtype = dtype_of<T>()});
-}
-
-/// C := alpha A Bᵀ + alpha B Aᵀ + beta C.
-template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>
-requires(detail::PointerTo<A, T>&& detail::PointerTo<B, T>) Statistics
-    syr2k(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
-          const A& a, Index lda, const B& b, Index ldb, std::type_identity_t<T> beta, const C& c, Index ldc) {
-  return rank_k(runtime, {.who = "syr2k",
-                          .order = order,
-                          .uplo = uplo,
-                          .trans = trans,
-                          .n = n,
-                          .k = k,
-                          .alpha = alpha,
-                          .beta = beta,
-                          .a = {Place::of(a), lda},
-                          .c = {Place::of(c), ldc},
-                          .dtype = dtype_of<T>(),
-                          .b = MatrixArgument{Place::of(b), ldb}});
-}
-
-/// C := alpha A Bᴴ + conj(alpha) B Aᴴ + beta C, C Hermitian; beta is real.
-template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>
-requires(detail::PointerTo<A, T>&& detail::PointerTo<B, T> && !std::is_floating_point_v<T>) Statistics
-    her2k(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
-          const A& a, Index lda, const B& b, Index ldb, typename T::value_type beta, const C& c, Index ldc) {
-  return rank_k(runtime, {.who = "her2k",
-                          .hermitian = true,
-                          .order = order,
-                          .uplo = uplo,
-                          .trans = trans,
-                          .n = n,
-                          .k = k,
-                          .alpha = alpha,
-                          .beta = beta,
-                          .a = {Place::of(a), lda},
-                          .c = {Place::of(c), ldc},
-                          .dtype = dtype_of<T>(),
-                          .b = MatrixArgument{Place::of(b), ldb}});
-}
-
 namespace detail {
+template <class T, class A, class B>
+TrsmCall triangular(Order order, Side side, Uplo uplo, Transpose transa, Diagonal diagonal, Index m, Index n,
+                    std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb) {
+  return {order, side, uplo, transa, diagonal, m, n, alpha, {Place::of(a), lda}, {Place::of(b), ldb}, dtype_of<T>()};
+}
+
+/// C := alpha A Aᵀ + beta C or, `hermitian`, with Aᴴ.
+template <class T, class A, class C>
+RankKCall updated(const char* who, bool hermitian, Order order, Uplo uplo, Transpose trans, Index n, Index k,
+                  std::complex<double> alpha, const A& a, Index lda, std::complex<double> beta, const C& c, Index ldc) {
+  return {who,          hermitian, order, uplo, trans, n, k, alpha, beta, {Place::of(a), lda}, {Place::of(c), ldc},
+          dtype_of<T>()};
+}
+
+/// The same of two matrices.
+template <class B>
+RankKCall beside(RankKCall call, const B& b, Index ldb) {
+  call.b = MatrixArgument{Place::of(b), ldb};
+  return call;
+}
+
 template <class T, class A, class B, class C>
 SymmCall symmetric(const char* who, bool hermitian, Order order, Side side, Uplo uplo, Index m, Index n, T alpha,
                    const A& a, Index lda, const B& b, Index ldb, T beta, const C& c, Index ldc) {
@@ -179,6 +103,57 @@ SymmCall symmetric(const char* who, bool hermitian, Order order, Side side, Uplo
           dtype_of<T>()};
 }
 }  // namespace detail
+
+template <class A, detail::WritablePointer B, class T = detail::element_t<B>>
+requires(detail::PointerTo<A, T>) Statistics
+    trsm(Runtime& runtime, Order order, Side side, Uplo uplo, Transpose transa, Diagonal diagonal, Index m, Index n,
+         std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb) {
+  return trsm(runtime, detail::triangular<T>(order, side, uplo, transa, diagonal, m, n, alpha, a, lda, b, ldb));
+}
+
+/// As trsm; B := alpha op(A) B or alpha B op(A).
+template <class A, detail::WritablePointer B, class T = detail::element_t<B>>
+requires(detail::PointerTo<A, T>) Statistics
+    trmm(Runtime& runtime, Order order, Side side, Uplo uplo, Transpose transa, Diagonal diagonal, Index m, Index n,
+         std::type_identity_t<T> alpha, const A& a, Index lda, const B& b, Index ldb) {
+  return trmm(runtime, detail::triangular<T>(order, side, uplo, transa, diagonal, m, n, alpha, a, lda, b, ldb));
+}
+
+/// C := alpha A Aᵀ + beta C.
+template <class A, detail::WritablePointer C, class T = detail::element_t<C>>
+requires(detail::PointerTo<A, T>) Statistics
+    syrk(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
+         const A& a, Index lda, std::type_identity_t<T> beta, const C& c, Index ldc) {
+  return rank_k(runtime, detail::updated<T>("syrk", false, order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc));
+}
+
+/// C := alpha A Aᴴ + beta C, C Hermitian; alpha and beta are real.
+template <class A, detail::WritablePointer C, class T = detail::element_t<C>>
+requires(detail::PointerTo<A, T> && !std::is_floating_point_v<T>) Statistics
+    herk(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, typename T::value_type alpha,
+         const A& a, Index lda, typename T::value_type beta, const C& c, Index ldc) {
+  return rank_k(runtime, detail::updated<T>("herk", true, order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc));
+}
+
+/// C := alpha A Bᵀ + alpha B Aᵀ + beta C.
+template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>
+requires(detail::PointerTo<A, T>&& detail::PointerTo<B, T>) Statistics
+    syr2k(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
+          const A& a, Index lda, const B& b, Index ldb, std::type_identity_t<T> beta, const C& c, Index ldc) {
+  return rank_k(
+      runtime, detail::beside(detail::updated<T>("syr2k", false, order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc),
+                              b, ldb));
+}
+
+/// C := alpha A Bᴴ + conj(alpha) B Aᴴ + beta C, C Hermitian; beta is real.
+template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>
+requires(detail::PointerTo<A, T>&& detail::PointerTo<B, T> && !std::is_floating_point_v<T>) Statistics
+    her2k(Runtime& runtime, Order order, Uplo uplo, Transpose trans, Index n, Index k, std::type_identity_t<T> alpha,
+          const A& a, Index lda, const B& b, Index ldb, typename T::value_type beta, const C& c, Index ldc) {
+  return rank_k(
+      runtime,
+      detail::beside(detail::updated<T>("her2k", true, order, uplo, trans, n, k, alpha, a, lda, beta, c, ldc), b, ldb));
+}
 
 /// C := alpha A B + beta C or alpha B A + beta C, A symmetric.
 template <class A, class B, detail::WritablePointer C, class T = detail::element_t<C>>

@@ -18,7 +18,7 @@ struct NormCall {
   Uplo uplo = Uplo::lower;               // of what is seen by one triangle
   Diagonal diagonal = Diagonal::stored;  // of a triangular one
   Index m = 0, n = 0;
-  MatrixArgument a;
+  MatrixArgument a = {};
   Dtype dtype = Dtype::float64;
 };
 /// The largest |a|, the largest sum of |a| of a column or of a row, or the square root of the sum of |a|², which
@@ -27,53 +27,32 @@ struct NormCall {
 /// sums 8 bytes a row or column. The same bits for every limit and number of workers.
 double norm(Runtime& runtime, const NormCall& call);
 
+namespace detail {
+/// A norm of what the pointer's element says.
+template <class A>
+double norm_of(Runtime& runtime, NormCall call, const A& a, Index lda) {
+  call.a = {Place::of(a), lda}, call.dtype = dtype_of<std::remove_const_t<element_t<A>>>();
+  return norm(runtime, call);
+}
+}  // namespace detail
+
 template <class A>
 double lange(Runtime& runtime, Order order, Norm which, Index m, Index n, const A& a, Index lda) {
-  return norm(runtime, {.norm = which,
-                        .order = order,
-                        .m = m,
-                        .n = n,
-                        .a = {Place::of(a), lda},
-                        .dtype = dtype_of<std::remove_const_t<detail::element_t<A>>>()});
+  return detail::norm_of(runtime, {"lange", which, order, Seen::whole, Uplo::lower, Diagonal::stored, m, n}, a, lda);
 }
 /// Of a symmetric matrix; of a Hermitian one with lanhe.
 template <class A>
 double lansy(Runtime& runtime, Order order, Norm which, Uplo uplo, Index n, const A& a, Index lda) {
-  return norm(runtime, {.who = "lansy",
-                        .norm = which,
-                        .order = order,
-                        .seen = Seen::symmetric,
-                        .uplo = uplo,
-                        .m = n,
-                        .n = n,
-                        .a = {Place::of(a), lda},
-                        .dtype = dtype_of<std::remove_const_t<detail::element_t<A>>>()});
+  return detail::norm_of(runtime, {"lansy", which, order, Seen::symmetric, uplo, Diagonal::stored, n, n}, a, lda);
 }
 template <class A>
 double lanhe(Runtime& runtime, Order order, Norm which, Uplo uplo, Index n, const A& a, Index lda) {
-  return norm(runtime, {.who = "lanhe",
-                        .norm = which,
-                        .order = order,
-                        .seen = Seen::hermitian,
-                        .uplo = uplo,
-                        .m = n,
-                        .n = n,
-                        .a = {Place::of(a), lda},
-                        .dtype = dtype_of<std::remove_const_t<detail::element_t<A>>>()});
+  return detail::norm_of(runtime, {"lanhe", which, order, Seen::hermitian, uplo, Diagonal::stored, n, n}, a, lda);
 }
 /// Of a square triangular one.
 template <class A>
 double lantr(Runtime& runtime, Order order, Norm which, Uplo uplo, Diagonal diagonal, Index n, const A& a, Index lda) {
-  return norm(runtime, {.who = "lantr",
-                        .norm = which,
-                        .order = order,
-                        .seen = Seen::triangular,
-                        .uplo = uplo,
-                        .diagonal = diagonal,
-                        .m = n,
-                        .n = n,
-                        .a = {Place::of(a), lda},
-                        .dtype = dtype_of<std::remove_const_t<detail::element_t<A>>>()});
+  return detail::norm_of(runtime, {"lantr", which, order, Seen::triangular, uplo, diagonal, n, n}, a, lda);
 }
 
 }  // namespace flagstone::flash

@@ -31,13 +31,25 @@ class Lines {
                       " numbers is needed; the file is damaged" + " or no .snt.");
   }
 
+  /// A number of the last line that must be whole, and lie in a range.
+  int whole(double value, const char* what, int least, int most) const {
+    if (value != std::floor(value) || value < least || value > most) {
+      std::ostringstream text;
+      text << where() << ": " << what << " is " << value << "; a whole number from " << least << " to " << most
+           << " is needed.";
+      throw FormatError(text.str());
+    }
+    return static_cast<int>(value);
+  }
+
  private:
   std::istringstream text_;
   std::string name_;
   int number_ = 0;
 };
 
-int whole(double value) { return static_cast<int>(std::lround(value)); }
+constexpr int most_orbits = 10'000, most_core = 1'000, most_number = 20'000, most_elements = 1'000'000'000;
+constexpr double most_power = 10;
 
 }  // namespace
 
@@ -45,8 +57,11 @@ Interaction Interaction::read_snt(const std::string& text, const std::string& na
   Lines lines(text, name);
   Interaction made;
   const auto header = lines.next(4, "a line of orbits of protons and neutrons and the core");
-  const int protons = whole(header[0]), neutrons = whole(header[1]);
-  made.core_ = whole(header[2]) + whole(header[3]);
+  const int protons = lines.whole(header[0], "the number of orbits of protons", 0, most_orbits),
+            neutrons = lines.whole(header[1], "the number of orbits of neutrons", 0, most_orbits);
+  made.core_ = lines.whole(header[2], "the number of protons of the core", 0, most_core) +
+               lines.whole(header[3], "the number of neutrons of the core", 0, most_core);
+  const auto whole = [&](double value) { return lines.whole(value, "a number", -most_number, most_number); };
   std::vector<Orbit> orbits;
   for (int i = 0; i < protons + neutrons; ++i) {
     const auto o = lines.next(5, "an orbit (number, n, l, 2j, 2tz)");
@@ -59,12 +74,11 @@ Interaction Interaction::read_snt(const std::string& text, const std::string& na
     (i < protons ? made.proton_orbits_ : made.neutron_orbits_).push_back(orbit);
   }
   const auto orbit_at = [&](double number) -> const Orbit& {
-    if (number < 1 || number > protons + neutrons)
-      throw FormatError(lines.where() + ": there is no orbit " + std::to_string(whole(number)) + ".");
-    return orbits[static_cast<std::size_t>(whole(number)) - 1];
+    return orbits[static_cast<std::size_t>(lines.whole(number, "an orbit", 1, protons + neutrons)) - 1];
   };
   const auto singles = lines.next(1, "a line of the number of single-particle elements");
-  for (int i = 0; i < whole(singles[0]); ++i) {
+  const int energies = lines.whole(singles[0], "the number of single-particle elements", 0, most_elements);
+  for (int i = 0; i < energies; ++i) {
     const auto v = lines.next(3, "a single-particle element (a, b, value)");
     const Orbit &a = orbit_at(v[0]), &b = orbit_at(v[1]);
     const bool neutron = whole(v[0]) > protons;
@@ -78,10 +92,12 @@ Interaction Interaction::read_snt(const std::string& text, const std::string& na
   }
   const auto pairs = lines.next(2, "a line of the number of two-body elements and their method");
   if (whole(pairs[1]) == 1) {
-    if (pairs.size() < 4) throw FormatError(lines.where() + ": method 1 needs a mass and a power.");
+    if (pairs.size() < 4 || !(pairs[2] > 0) || std::abs(pairs[3]) > most_power)
+      throw FormatError(lines.where() + ": method 1 needs a mass above 0 and a power between -10 and 10.");
     made.mass_ = pairs[2], made.power_ = pairs[3];
   }
-  for (int i = 0; i < whole(pairs[0]); ++i) {
+  const int elements = lines.whole(pairs[0], "the number of two-body elements", 0, most_elements);
+  for (int i = 0; i < elements; ++i) {
     const auto v = lines.next(6, "a two-body element (a, b, c, d, J, value)");
     Orbit o[4];
     int heavy[2] = {0, 0};

@@ -29,11 +29,12 @@ struct KnownTopics : PanelPass {
   }
 };
 
-void check_counts(const kernel::CsrRows& step, Index first) {
+void check_counts(const char* who, const kernel::CsrRows& step, Index first) {
   each_value<float>(step, [&](Index row, Index word, float value) {
     if (!(value >= 0) || !std::isfinite(value))
-      throw ShapeError("topics: document " + std::to_string(first + row) + " has the count " + std::to_string(value) +
-                       " of word " + std::to_string(word) + "; finite counts of 0 or more are needed.");
+      throw ShapeError(std::string(who) + ": document " + std::to_string(first + row) + " has the count " +
+                       std::to_string(value) + " of word " + std::to_string(word) +
+                       "; finite counts of 0 or more are needed.");
   });
 }
 
@@ -46,7 +47,7 @@ struct InferTopics final : KnownTopics {
   int out = -1;
 
   void rows(std::span<const Tile> tiles, std::byte* own, Index row, const kernel::CsrRows& step) const {
-    check_counts(step, reader.row() + row);
+    check_counts("transform", step, reader.row() + row);
     kernel::Document one = document(tiles, own);
     const Tile& to = tiles[static_cast<std::size_t>(out)];
     for (Index d = 0; d < step.rows; ++d) {
@@ -73,7 +74,7 @@ struct CompleteDocuments final : KnownTopics {
   int totals = -1;
 
   void rows(std::span<const Tile> tiles, std::byte* own, Index row, const kernel::CsrRows& step) const {
-    check_counts(step, reader.row() + row);
+    check_counts("perplexity", step, reader.row() + row);
     kernel::Document one = document(tiles, own);
     double* total = at<double>(tiles, totals);
     std::vector<float> weights(static_cast<std::size_t>(k));

@@ -25,6 +25,18 @@ std::uint64_t open_cap(std::uint64_t capacity) { return capacity / 4 * 3; }
 
 }  // namespace
 
+void Scheduler::set_startable(TaskState& task, bool startable) {
+  if (startable)
+    startable_.insert(&task);
+  else
+    startable_.erase(&task);
+  if (task.trusted) return;  // there the next use in program order says it all
+  for (auto& held : task.held) {
+    held.tile->wanted += startable ? 1 : -1;
+    cache_.requeue(*held.tile);
+  }
+}
+
 std::uint64_t Scheduler::missing_bytes(const TaskState& task) const {
   std::uint64_t missing = task.scratch_bytes;
   for (const auto& held : task.held)
@@ -100,5 +112,16 @@ void Scheduler::overtake(TaskState& waiting) {
   for (TaskState* task : ready)
     if (task->scratch_bytes <= cache_.free() && admit(*task)) ++overtaking_;
 }
+
+TaskState* Scheduler::taken(Runnable& from) {
+  if (from.empty()) return nullptr;
+  TaskState* task = from.top();
+  from.pop();
+  task->phase = TaskState::Phase::running;
+  return task;
+}
+
+TaskState* Scheduler::take() { return taken(runnable_); }
+TaskState* Scheduler::take_host() { return taken(runnable_host_); }
 
 }  // namespace flagstone

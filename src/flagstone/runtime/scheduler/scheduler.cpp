@@ -151,18 +151,6 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   return task;
 }
 
-void Scheduler::set_startable(TaskState& task, bool startable) {
-  if (startable)
-    startable_.insert(&task);
-  else
-    startable_.erase(&task);
-  if (task.trusted) return;  // there the next use in program order says it all
-  for (auto& held : task.held) {
-    held.tile->wanted += startable ? 1 : -1;
-    cache_.requeue(*held.tile);
-  }
-}
-
 /// Which tile that is needed again leaves now, if any may. Tasks in flight will release memory that costs nothing: so
 /// only when the workers are about to run dry. Where order is trusted the next use is certain: then a clean tile leaves
 /// early if that is far off, else only when nothing runs; and the one that is needed last leaves, dirty or not, before
@@ -301,17 +289,6 @@ void Scheduler::pump() {
     overtaking_ = 0;
   }
 }
-
-TaskState* Scheduler::taken(Runnable& from) {
-  if (from.empty()) return nullptr;
-  TaskState* task = from.top();
-  from.pop();
-  task->phase = TaskState::Phase::running;
-  return task;
-}
-
-TaskState* Scheduler::take() { return taken(runnable_); }
-TaskState* Scheduler::take_host() { return taken(runnable_host_); }
 
 void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
   TileState& tile = *held.tile;

@@ -9,14 +9,14 @@ import click
 import numpy as np
 
 from .. import _core
+from .._commands.options import bar, command_runtime, common_options, print_json
+from .._commands.routines import check_new
 from .._edges.edges import open_graph
 from .._graph.embedding import spectral_embedding
 from .._graph.result import EmbeddingResult
 from .._runtime.plan import Plan, Stats, comparison, format_seconds
 from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
-from .options import bar, command_runtime, common_options, print_json
-from .routines import check_new
 
 _MOST_SHOWN = 12  # clusters
 

@@ -9,13 +9,13 @@ import click
 import numpy as np
 
 from .. import _core
+from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.routines import check_new
 from .._labels.metrics import LabelMetrics, label_metrics
 from .._labels.model import LabelModel, open_labels
 from .._labels.train import train_labels
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
-from .options import bar, command_runtime, common_options, open_operand, print_json
-from .routines import check_new
 
 _SHOWN = 5  # points
 

@@ -13,11 +13,11 @@ from .._cluster.kmeans import kmeans as run_kmeans
 from .._cluster.knn import knn as run_knn
 from .._cluster.radius import radius_neighbors
 from .._cluster.result import KMeansResult, KnnResult
+from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.routines import check_new
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
-from .options import bar, command_runtime, common_options, open_operand, print_json
-from .routines import check_new
 
 _MOST_SHOWN = 12  # clusters, neighbours
 _SAMPLE = 4096  # rows whose distances are looked at

@@ -10,6 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
+from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.routines import check_new, recipe
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import storage_error
 from .._recipes.lsa import LsaResult
@@ -17,8 +19,6 @@ from .._recipes.lsa import lsa as run_lsa
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
-from .options import bar, command_runtime, common_options, open_operand, print_json
-from .routines import check_new, recipe
 
 __all__ = ["read_words", "recipe"]  # with the command that stands here
 

@@ -10,13 +10,13 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
+from .._commands.routines import check_new
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .._topics.result import TopicsResult
 from .._topics.topics import topics as run_topics
 from .documents import read_words
-from .options import bar, command_runtime, common_options, open_operand, print_json
-from .routines import check_new
 
 _WORDS = 10  # of a topic
 _MOST_SHOWN = 40  # topics
