@@ -194,7 +194,7 @@ class Transformer(Estimator):
 
     if TYPE_CHECKING:  # what fit finds
         n_features_in_: int
-        components_: NDArray[Any]
+        components_: Any
 
     @property
     def _outputs(self) -> int:

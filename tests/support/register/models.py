@@ -221,6 +221,29 @@ def neighbours(name):
     return lambda: getattr(made.fit(x), name)(queries)
 
 
+@entry("a model of topics", "estimators.TopicModel", "estimators.TopicModel.{}",
+       variants=("fit", "transform", "perplexity", "score"))  # fmt: skip
+def topic_model(name):
+    x = fl.open("s.zarr")
+    made = estimators.TopicModel(3, passes=1)
+    return lambda: getattr(made if name == "fit" else made.fit(x), name)(x)
+
+
+@entry("a model of labels", "estimators.{}",
+       *(f"estimators.{{}}.{name}" for name in ("fit", "predict", "predict_top", "score")),
+       variants=("Parabel",), headers=POINTERS)  # fmt: skip
+def label_model(kind):
+    x, y = tagged()
+    options = {"max_leaf": 8} if kind == "Parabel" else {}
+    made = getattr(estimators, kind)(1, **options)
+
+    def run():
+        made.fit(x, y)
+        return made.predict(x), made.predict_top(x, 3), made.score(x, y)
+
+    return run
+
+
 def space() -> nuclear.Space:
     return nuclear.Space(3, 3, 4, nuclear.Interaction.random(1))
 
