@@ -5,7 +5,7 @@ from ._estimators.clusters import KMeans
 from ._estimators.components import PCA, TruncatedSVD
 from ._estimators.gaussian_process import GaussianProcessRegressor
 from ._estimators.kernel_ridge import KernelRidge
-from ._estimators.label_trees import Parabel
+from ._estimators.label_trees import Parabel, PfastreXML
 from ._estimators.linear import LinearRegression, Ridge, RidgeCV
 from ._estimators.model_file import open_model
 from ._estimators.neighbours import NearestNeighbors
@@ -14,6 +14,6 @@ from ._estimators.topic_model import TopicModel
 
 __all__ = [
     "PCA", "GaussianProcessRegressor", "KMeans", "KernelRidge", "LinearRegression", "NearestNeighbors",
-    "NotFittedError", "Parabel", "Ridge", "RidgeCV", "SpectralEmbedding", "TopicModel", "TruncatedSVD",
-    "open_model",
+    "NotFittedError", "Parabel", "PfastreXML", "Ridge", "RidgeCV", "SpectralEmbedding", "TopicModel",
+    "TruncatedSVD", "open_model",
 ]  # fmt: skip

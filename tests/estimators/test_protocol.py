@@ -25,7 +25,7 @@ CLASSES = {
     if isinstance(getattr(estimators, name), type) and hasattr(getattr(estimators, name), "fit")
 }
 REGRESSORS = [name for name, kind in CLASSES.items() if is_regressor(kind())]
-CLASSIFIERS = ["Parabel"]
+CLASSIFIERS = ["Parabel", "PfastreXML"]
 TRANSFORMERS = [
     name
     for name, kind in CLASSES.items()

@@ -1,4 +1,4 @@
-"""TopicModel and Parabel: what the routines find, in pipelines, on disk, opened again."""
+"""TopicModel, Parabel and PfastreXML: what the routines find, in pipelines, on disk, opened again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import flagstone as fl
-from flagstone.estimators import Parabel, TopicModel, open_model
+from flagstone.estimators import Parabel, PfastreXML, TopicModel, open_model
 from tests.labels.naive import problem
 
 pytestmark = pytest.mark.usefixtures("in_memory")
@@ -77,6 +77,18 @@ def test_a_parabel_is_what_train_labels_makes(tmp_path):
         found = Parabel(2, max_leaf=6, beam=3, random_state=3, top=4).fit(x, kind).predict(x)
         assert type(found) is type(kind)
         assert same(found.toarray() > 0 if sp.issparse(found) else found > 0, likely)
+
+
+def test_a_forest_is_what_train_labels_makes(tmp_path):
+    x, y = problem()
+    expected = fl.train_labels(x, y, method="pfastrexml", trees=2, seed=3).predict(x, 4, alpha=0.9)
+    model = PfastreXML(2, alpha=0.9, random_state=3, top=4, out=tmp_path / "forest.zarr").fit(x, y)
+    assert same(model.predict_top(x).scores, expected.scores)
+    again = open_model(tmp_path / "forest.zarr")
+    assert type(again) is PfastreXML
+    assert same(again.set_params(alpha=0.9).predict_top(x, 4).labels, expected.labels)
+    found = model.predict(x).toarray()
+    assert same(found.sum(axis=1), (np.asarray(expected.labels) >= 0).sum(axis=1))
 
 
 def test_classes_are_told_as_they_were_given(tmp_path):

@@ -26,7 +26,7 @@ from .base import Estimator
 from .model_file import MODELS
 from .validation import feature_names, points, same_features
 
-__all__ = ["LabelClassifier", "Parabel"]
+__all__ = ["LabelClassifier", "Parabel", "PfastreXML"]
 
 _ROWS = 1 << 14  # of predictions that are handled at a time
 
@@ -241,7 +241,7 @@ class LabelClassifier(Estimator):
         -------
         ndarray, SciPy CSR matrix or SparseArray
             The class with the largest score. Of labels: m x L, of the `top` best those whose score is at
-            least ½; an ndarray where `y` was one, SciPy's where
+            least ½ (of PfastreXML all of these); an ndarray where `y` was one, SciPy's where
             that was, a SparseArray where `y` or X is on disk.
         """
         if self.__sklearn_is_fitted__() and self._kind == "classes":
@@ -344,10 +344,68 @@ class Parabel(LabelClassifier):
         return (labels >= 0) & (scores >= 0.5)
 
 
+class PfastreXML(LabelClassifier):
+    """Forests whose nodes rank labels, rare ones weighing more, and means of labels beside them.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees.
+    max_leaf, leaf_labels, gamma, propensity, C, eps, format
+        As of `flagstone.train_labels`.
+    alpha
+        As of `LabelModel.predict`.
+    top : int
+        Labels that `predict` chooses among.
+    random_state : int, optional
+        Of the draws.
+    out : path, optional
+        A Zarr group that keeps the model: `open_model` and `flagstone.open_labels` open it. Default: scratch.
+    memory, scratch : optional
+        Limit and scratch directory of every call; default: those of the runtime in use.
+
+    Attributes
+    ----------
+    model_ : LabelModel
+        The trees.
+    classes_ : ndarray
+        What labels stand for.
+    n_features_in_ : int
+        Coordinates of the points of `fit`.
+    """
+
+    __module__ = "flagstone.estimators"
+
+    def __init__(
+        self, n_trees: int = 50, *, max_leaf: int = 10, leaf_labels: int = 100, gamma: float = 30.0,
+        propensity: tuple[float, float] | None = (0.55, 1.5), C: float = 1.0, eps: float = 0.01,
+        format: str = "float32", alpha: float = 0.8, top: int = 5, random_state: int | None = None,
+        out: Any = None, memory: int | str | None = None, scratch: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_trees, self.max_leaf, self.leaf_labels, self.gamma = n_trees, max_leaf, leaf_labels, gamma
+        self.propensity, self.C, self.eps, self.format = propensity, C, eps, format
+        self.alpha, self.top, self.random_state, self.out = alpha, top, random_state, out
+        self.memory, self.scratch = memory, scratch
+
+    def _training(self) -> dict[str, Any]:
+        return {
+            "method": "pfastrexml", "trees": self.n_trees, "max_leaf": self.max_leaf, "gamma": self.gamma,
+            "leaf_labels": self.leaf_labels, "propensity": self.propensity, "C": self.C, "eps": self.eps,
+            "format": self.format,
+        }  # fmt: skip
+
+    def _asking(self) -> dict[str, Any]:
+        return {"alpha": self.alpha}
+
+    def _likely(self, labels: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.bool_]:
+        return labels >= 0
+
+
 def _opened(place: str, told: dict[str, Any]) -> LabelClassifier:
     """Return a classifier of a stored model; one that `train_labels` wrote has numbers for classes."""
     known = told.get("estimator", {"kind": "matrix", "classes": None})
-    model = Parabel(n_trees=int(told["trees"]), format=str(told["format"]), out=place)
+    kind = PfastreXML if told["method"] == "pfastrexml" else Parabel
+    model: LabelClassifier = kind(n_trees=int(told["trees"]), format=str(told["format"]), out=place)
     model.model_, model._kind = open_labels(place), known["kind"]
     model.n_features_in_ = model.model_.features
     if known["classes"] is None:

@@ -56,12 +56,20 @@ class Predict(Routine[Predicted]):
         self.model = model
         self.x = rows_of(call, X, "X", "a point a row")
         needed = math.ceil(int(k) / max(1, int(model._core.most_leaf)))  # whose leaves have k labels
+        if model.gamma is not None:
+            needed = beam = 1  # one path a tree
         self.raised = needed if needed > beam else 0
         self.k, self.beam = int(k), max(int(beam), needed)
-        self.options = _core.PredictLabelsOptions(
-            self.k, self.beam, float(discount), 0 if batch is None else int(batch), "predict"
-        )
-        _core.check_predict_labels(model._core, self.x.operand(), self.options)
+        points = 0 if batch is None else int(batch)
+        self.forest = (
+            None if model.gamma is None
+            else _core.PredictForestOptions(self.k, float(alpha), model.gamma, points)
+        )  # fmt: skip
+        self.options = _core.PredictLabelsOptions(self.k, self.beam, float(discount), points, "predict")
+        if self.forest is not None:
+            _core.check_predict_forest(model._core, self.x.operand(), self.forest)
+        else:
+            _core.check_predict_labels(model._core, self.x.operand(), self.options)
         shape, rows = (self.x.shape[0], self.k), _core.LABEL_ROWS
         dims = ["row", "rank"]
         parts = [
@@ -85,6 +93,8 @@ class Predict(Routine[Predicted]):
     def job(self, at: At) -> _core.PredictLabelsJob:
         """Return the job that writes labels and scores."""
         made: Any = at(self.place)
+        if self.forest is not None:
+            return _core.predict_forest_job(self.model._core, self.x.operand(), self.forest, *made)
         return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *made)
 
     def how(self, job: _core.PredictLabelsJob) -> How:
@@ -92,7 +102,8 @@ class Predict(Routine[Predicted]):
         note = f"{job.batches} batches of {job.batch:,} points; the model is read {job.groups} times"
         if self.raised:
             note += f"; beam raised to {self.raised} for k = {self.k}"
-        return How(f"beams of {self.beam}", max(1, job.groups), note)
+        how = f"beams of {self.beam}" if self.forest is None else "a path a tree"
+        return How(how, max(1, job.groups), note)
 
     def result(self, job: _core.PredictLabelsJob) -> Predicted:
         """Publish both, and return them."""

@@ -170,9 +170,11 @@ def tagged(points: int = 3000):
     return fl.from_blocks([x]), fl.from_blocks([y])
 
 
-@entry("label trees", "train_labels", variants=("float32", "int8"), headers=POINTERS)
+@entry("label trees", "train_labels", variants=("float32", "int8", "forest"), headers=POINTERS)
 def train_labels(kind):
     x, y = tagged()
+    if kind == "forest":
+        return lambda: fl.train_labels(x, y, method="pfastrexml", trees=2, max_leaf=50, out="trees.zarr")
     return lambda: fl.train_labels(x, y, trees=1, max_leaf=8, format=kind, out="trees.zarr")
 
 
@@ -183,6 +185,15 @@ def labels_of_points(name):
     if name == "tree":
         return lambda: fl.open_labels("asked-trees.zarr").tree(0)
     return lambda: fl.open_labels("asked-trees.zarr").predict(x, 3, out="predicted.zarr")
+
+
+@entry("labels by a forest", "LabelModel.{}", variants=("predict", "tail"), headers=POINTERS)
+def labels_by_a_forest(name):
+    x, y = tagged()
+    fl.train_labels(x, y, method="pfastrexml", trees=2, max_leaf=50, out="asked-forest.zarr")
+    if name == "tail":
+        return lambda: fl.open_labels("asked-forest.zarr").tail
+    return lambda: fl.open_labels("asked-forest.zarr").predict(x, 3, out="predicted.zarr")
 
 
 @entry("plans of label trees", "train_labels.plan", variants=("train", "predict"), headers=POINTERS)
@@ -231,11 +242,10 @@ def topic_model(name):
 
 @entry("a model of labels", "estimators.{}",
        *(f"estimators.{{}}.{name}" for name in ("fit", "predict", "predict_top", "score")),
-       variants=("Parabel",), headers=POINTERS)  # fmt: skip
+       variants=("Parabel", "PfastreXML"), headers=POINTERS)  # fmt: skip
 def label_model(kind):
     x, y = tagged()
-    options = {"max_leaf": 8} if kind == "Parabel" else {}
-    made = getattr(estimators, kind)(1, **options)
+    made = getattr(estimators, kind)(1, max_leaf=8 if kind == "Parabel" else 50)
 
     def run():
         made.fit(x, y)
