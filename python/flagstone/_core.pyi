@@ -1204,6 +1204,7 @@ class LabelModel:
         unit: bool,
         power: int,
         exponential: bool,
+        forest: bool,
         steps: Array,
         counts: Array,
         children: Array,
@@ -1218,6 +1219,42 @@ class LabelModel:
     def most_leaf(self) -> int: ...
     @property
     def held_bytes(self) -> int: ...
+
+class PredictForestOptions:
+    def __init__(self, k: int, alpha: float, gamma: float, batch: int, /) -> None: ...
+
+class TrainForestOptions:
+    def __init__(
+        self,
+        trees: int,
+        max_leaf: int,
+        leaf_labels: int,
+        cost: float,
+        eps: float,
+        seed: int,
+        small_weights: bool,
+        propensity: tuple[float, float] | None,
+        small: int,
+    ) -> None: ...
+
+class TrainForestJob(Job):
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def leaves(self) -> int: ...
+    @property
+    def deepest(self) -> int: ...
+    @property
+    def reads(self) -> int: ...
+
+def check_predict_forest(model: LabelModel, x: CsrOperand, options: PredictForestOptions, /) -> None: ...
+def predict_forest_job(
+    model: LabelModel, x: CsrOperand, options: PredictForestOptions, labels: Array, scores: Array, /
+) -> PredictLabelsJob: ...
+def check_train_forest(x: CsrOperand, y: CsrOperand, options: TrainForestOptions, /) -> None: ...
+def train_forest_job(
+    x: CsrOperand, y: CsrOperand, options: TrainForestOptions, directory: str, /
+) -> TrainForestJob: ...
 
 class PredictLabelsOptions:
     def __init__(self, k: int, beam: int, discount: float, batch: int, who: str, /) -> None: ...

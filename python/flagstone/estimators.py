@@ -5,12 +5,15 @@ from ._estimators.clusters import KMeans
 from ._estimators.components import PCA, TruncatedSVD
 from ._estimators.gaussian_process import GaussianProcessRegressor
 from ._estimators.kernel_ridge import KernelRidge
+from ._estimators.label_trees import Parabel, PfastreXML
 from ._estimators.linear import LinearRegression, Ridge, RidgeCV
 from ._estimators.model_file import open_model
 from ._estimators.neighbours import NearestNeighbors
 from ._estimators.spectral_embedding import SpectralEmbedding
+from ._estimators.topic_model import TopicModel
 
 __all__ = [
     "PCA", "GaussianProcessRegressor", "KMeans", "KernelRidge", "LinearRegression", "NearestNeighbors",
-    "NotFittedError", "Ridge", "RidgeCV", "SpectralEmbedding", "TruncatedSVD", "open_model",
+    "NotFittedError", "Parabel", "PfastreXML", "Ridge", "RidgeCV", "SpectralEmbedding", "TopicModel",
+    "TruncatedSVD", "open_model",
 ]  # fmt: skip

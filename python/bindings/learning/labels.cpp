@@ -1,8 +1,11 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/forest/predict.hpp"
+#include "flagstone/algorithms/forest/train.hpp"
 #include "flagstone/algorithms/labels/predict.hpp"
 #include "flagstone/algorithms/labels/train.hpp"
 
@@ -23,23 +26,77 @@ void bind_model(nb::module_& m) {
       .def(
           "__init__",
           [](Model* self, const std::string& path, Index features, Index labels, Index trees, bool unit, int power,
-             bool exponential, const Array& steps, const Array& counts, const Array& children, const Array& weights,
-             const std::optional<Array>& scales, const Array& chunks, const Array& order) {
-            new (self) Model({path, features, labels, trees, unit, power, exponential, steps, counts, children, weights,
-                              scales, chunks, order});
+             bool exponential, bool forest, const Array& steps, const Array& counts, const Array& children,
+             const Array& weights, const std::optional<Array>& scales, const Array& chunks, const Array& order) {
+            new (self) Model({path, features, labels, trees, unit, power, exponential, forest, steps, counts, children,
+                              weights, scales, chunks, order});
           },
           nb::arg("path"), nb::arg("features"), nb::arg("labels"), nb::arg("trees"), nb::arg("unit"), nb::arg("power"),
-          nb::arg("exponential"), nb::arg("steps"), nb::arg("counts"), nb::arg("children"), nb::arg("weights"),
-          nb::arg("scales").none(), nb::arg("chunks"), nb::arg("order"))
+          nb::arg("exponential"), nb::arg("forest"), nb::arg("steps"), nb::arg("counts"), nb::arg("children"),
+          nb::arg("weights"), nb::arg("scales").none(), nb::arg("chunks"), nb::arg("order"))
       .def_prop_ro("levels", [](const Model& model) { return model.levels.size(); })
       .def_ro("most_leaf", &Model::most_leaf)
       .def_prop_ro("held_bytes", &Model::held_bytes);
+}
+
+struct TrainForestJob : Job {
+  std::shared_ptr<forest::ForestNotes> notes = std::make_shared<forest::ForestNotes>();
+};
+
+void bind_forest(nb::module_& m) {
+  using forest::PredictForestOptions;
+  using forest::TrainForestOptions;
+  nb::class_<PredictForestOptions>(m, "PredictForestOptions")
+      .def("__init__", [](PredictForestOptions* self, Index k, double alpha, double gamma, Index batch) {
+        new (self) PredictForestOptions{k, alpha, gamma, batch};
+      });
+  m.def("check_predict_forest", &forest::check_predict);
+  m.def("predict_forest_job", [](const std::shared_ptr<Model>& model, const sparse::CsrOperand& x,
+                                 const PredictForestOptions& options, const Array& labels, const Array& scores) {
+    PredictLabelsJob job;
+    job.build = [=, notes = job.notes](Graph& graph) {
+      *notes = {};
+      forest::predict(graph, model, x, options, labels, scores, *notes);
+    };
+    return job;
+  });
+  nb::class_<TrainForestOptions>(m, "TrainForestOptions")
+      .def(
+          "__init__",
+          [](TrainForestOptions* self, Index trees, Index max_leaf, Index leaf_labels, double cost, double eps,
+             std::uint64_t seed, bool small_weights, const std::optional<std::pair<double, double>>& propensity,
+             Index small) {
+            new (self) TrainForestOptions{
+                trees, {max_leaf, leaf_labels, cost, eps, 10, seed, small_weights}, propensity, small, ""};
+          },
+          nb::arg("trees"), nb::arg("max_leaf"), nb::arg("leaf_labels"), nb::arg("cost"), nb::arg("eps"),
+          nb::arg("seed"), nb::arg("small_weights"), nb::arg("propensity").none(), nb::arg("small"));
+  nb::class_<TrainForestJob, Job>(m, "TrainForestJob")
+      .def_prop_ro("nodes", [](const TrainForestJob& job) { return job.notes->nodes; })
+      .def_prop_ro("leaves", [](const TrainForestJob& job) { return job.notes->leaves; })
+      .def_prop_ro("deepest", [](const TrainForestJob& job) { return job.notes->deepest; })
+      .def_prop_ro("reads", [](const TrainForestJob& job) { return job.notes->reads; });
+  m.def("check_train_forest",
+        [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, const TrainForestOptions& options) {
+          forest::check_train(joined(x, y, false, "train_labels"), y.matrix.cols, options);
+        });
+  m.def("train_forest_job", [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainForestOptions options,
+                               const std::string& directory) {
+    options.directory = directory;
+    TrainForestJob job;
+    job.build = [=, notes = job.notes](Graph& graph) {
+      *notes = {};
+      forest::train(graph, joined(x, y, false, "train_labels"), options, *notes);
+    };
+    return job;
+  });
 }
 
 }  // namespace
 
 void bind_labels(nb::module_& m) {
   bind_model(m);
+  bind_forest(m);
   nb::class_<PredictLabelsOptions>(m, "PredictLabelsOptions")
       .def("__init__",
            [](PredictLabelsOptions* self, Index k, Index beam, double discount, Index batch, const std::string& who) {

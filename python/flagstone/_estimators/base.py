@@ -209,7 +209,8 @@ class Transformer(Estimator):
     """An estimator that turns points into other coordinates."""
 
     if TYPE_CHECKING:  # what fit finds
-        components_: NDArray[Any]
+        n_features_in_: int
+        components_: Any
 
     @property
     def _outputs(self) -> int:

@@ -21,7 +21,7 @@ from .._sparse.array import SparseArray
 from .base import Transformer
 from .validation import feature_names, points
 
-__all__ = ["PCA", "TruncatedSVD"]
+__all__ = ["PCA", "TruncatedSVD", "count_of"]
 
 
 def _on_disk(X: Any) -> bool:
@@ -228,7 +228,7 @@ class PCA(_Components):
         self.random_state, self.memory, self.scratch = random_state, memory, scratch
 
     def _number(self, who: str, shape: tuple[int, ...]) -> int:
-        return _count(who, self.n_components, min(shape), "the smaller of points and coordinates")
+        return count_of(who, self.n_components, min(shape), "the smaller of points and coordinates")
 
     def _take(self, found: PcaResult, fit: _Fit) -> None:
         super()._take(found, fit)
@@ -272,7 +272,7 @@ class PCA(_Components):
             triangle = _triangle_of(np.vstack([before, step, triangle]))
             mean, n = self.mean_ + (mean - self.mean_) * (checked.shape[0] / total), total
         d = int(checked.shape[1])
-        k = _count(who, self.n_components, min(n, d), "the smaller of points and coordinates")
+        k = count_of(who, self.n_components, min(n, d), "the smaller of points and coordinates")
         _, s, axes = np.linalg.svd(triangle, full_matrices=False)
         s, axes = np.pad(s, (0, max(0, k - len(s)))), axes[:k]
         signs = np.sign(axes[np.arange(len(axes)), np.argmax(abs(axes), axis=1)])
@@ -345,7 +345,7 @@ class TruncatedSVD(_Components):
         if self.n_components is None:
             raise ValueError(f"{who}: n_components is None; a number is needed.")
         told = f"n_samples={shape[0]} and n_features={shape[1]}"
-        return _count(who, self.n_components, min(shape), f"the smaller of {told}")
+        return count_of(who, self.n_components, min(shape), f"the smaller of {told}")
 
     def _take(self, found: PcaResult, fit: _Fit) -> None:
         super()._take(found, fit)
@@ -364,7 +364,7 @@ def _variances(X: Any) -> Any:
     return np.asarray(X.var(axis=0))
 
 
-def _count(who: str, given: Any, most: int, of: str) -> int:
+def count_of(who: str, given: Any, most: int, of: str) -> int:
     """Return how many components are asked for."""
     if given is None:
         return most

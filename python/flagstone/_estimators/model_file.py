@@ -24,7 +24,7 @@ from .._storage.rechunk import rechunk
 
 __all__ = ["MODELS", "ModelFile", "is_unfinished", "member", "model_file", "open_model"]
 
-#: What a model file may hold, by the name of its class: a function of the parameters and the arrays.
+#: What a model file may hold, by its class or the routine that wrote it: a function of place and attributes.
 MODELS: dict[str, Any] = {}
 
 
@@ -145,7 +145,8 @@ def open_model(path: str | os.PathLike[str]) -> Any:
     if not os.path.exists(place):
         raise storage_error(f"open_model: '{place}' does not exist.", errno.ENOENT, place)
     told = group_told(place)
-    if told.get("model") not in MODELS:
+    kind = told.get("model", told.get("routine"))
+    if kind not in MODELS:
         if "unfinished" in told:
             raise FormatError(
                 f"open_model: '{place}' was not finished; make the same fit again, which goes on."
@@ -153,7 +154,7 @@ def open_model(path: str | os.PathLike[str]) -> Any:
         raise FormatError(
             f"open_model: '{place}' is no model; give the out= of an estimator of flagstone.estimators."
         )
-    return MODELS[told["model"]](place, told)
+    return MODELS[kind](place, told)
 
 
 def member(place: str, name: str) -> Array:

@@ -9,21 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, open_core
-from .._array.requests import take
+from .._array.array import open_core
 from .._errors.classes import Error, FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._output.attributes import group_told
 from .._runtime.arguments import is_whole
 from .._runtime.call import Call
 from .._runtime.routine import planned_by
+from .forest import forest_tail, forest_tree
 from .predict import Predict, Predicted
+from .stored import Parts
 
 __all__ = ["LabelModel", "Level", "open_labels"]
 
 _PARTS = ("steps", "counts", "children", "weights", "scales", "chunks", "order")
 _FORMATS = ("float32", "int8")
 _MOST = 1 << 32  # features; labels and trees are fewer
+METHODS = ("parabel", "pfastrexml")
 
 
 class Level(NamedTuple):
@@ -57,7 +59,7 @@ class LabelModel:
     path : str
         The Zarr group that holds it.
     method : str
-        "parabel".
+        "parabel" or "pfastrexml".
     features, labels, trees, levels : int
         Columns of points, labels, trees, and classifiers on the way to a label.
     format : str
@@ -73,11 +75,13 @@ class LabelModel:
             self.method, self.format = str(told["method"]), str(told["format"])
             self.features, self.labels, self.trees = (int(told[n]) for n in ("features", "labels", "trees"))
             rules = bool(told["unit"]), int(told["power"]), bool(told["exponential"])
+            forest = self.method == "pfastrexml"
+            self.gamma = float(told["gamma"]) if forest else None
         except (KeyError, TypeError, ValueError, OverflowError):
             raise _damaged(path, "its attributes do not say what it is") from None
         if not all(0 < n < _MOST for n in (self.features, self.labels, self.trees)):
             raise _damaged(path, "its attributes say of features, labels or trees what cannot be")
-        if self.format not in _FORMATS or self.method != "parabel" or rules[1] not in (2, 3):
+        if self.format not in _FORMATS or self.method not in METHODS or rules[1] not in (2, 3):
             raise FormatError(
                 f"open_labels: '{path}' is of method {self.method!r} and format {self.format!r}, which this "
                 "version does not know; open it with a newer one."
@@ -91,10 +95,12 @@ class LabelModel:
         if arrays["weights"].dtype != self.format:
             raise _damaged(path, f"its weights are {arrays['weights'].dtype}")
         self._arrays = arrays
+        self._parts = Parts(arrays, self.format == "int8")
         scales = arrays["scales"] if self.format == "int8" else None
         self._core = _core.LabelModel(
-            path, self.features, self.labels, self.trees, *rules, arrays["steps"], arrays["counts"],
-            arrays["children"], arrays["weights"], scales, arrays["chunks"], arrays["order"],
+            path, self.features, self.labels, self.trees, *rules, forest, arrays["steps"],
+            arrays["counts"], arrays["children"], arrays["weights"], scales, arrays["chunks"],
+            arrays["order"],
         )  # fmt: skip
         self.levels = int(self._core.levels)
 
@@ -142,7 +148,7 @@ class LabelModel:
         discount : float
             What a parent's score counts for its children's, between 0 and 1.
         alpha : float
-            Of PfastreXML; label trees have no use for it.
+            Of PfastreXML: what leaves count against the means of labels; label trees have no use for it.
         batch : int, optional
             Points that go through the model together; by default as many as the memory holds.
         out : path, optional
@@ -172,16 +178,26 @@ class LabelModel:
         -----
         Of a node with score s (the root: 0) a child has the score discount s - max(0, 1 - w·x - b)²; leaves
         score their labels so; a label's score is the sum of exp(s) over the trees that reach it ÷ trees
-        (Prabhu et al. 2018). Reads X once a batch and the model once for as many batches as there are
-        workers; a level that does not fit a task is read piece by piece. Writes 8 m k bytes. The same bits
+        (Prabhu et al. 2018). Of PfastreXML a point falls into one leaf of each tree; a label's score is
+        pf^alpha tail^(1 - alpha), pf the mean of those leaves, tail = 1 / (1 + exp(gamma (‖w‖² + 1 - 2 w·x)))
+        of the mean w of the label's points (Jain et al. 2016). Reads X once a batch and the model once for as
+        many batches as there are workers; a level that does not fit a task is read piece by piece. Writes
+        8 m k bytes. The same bits
         for every limit, batch and number of workers. ``predict.plan(...)`` takes the same arguments.
         """
         return self._predicting(
             X, k, beam=beam, discount=discount, alpha=alpha, batch=batch, out=out, memory=memory
         ).run()
 
-    def tree(self, number: int) -> list[Level]:
-        """Return one tree, level by level, in memory.
+    @property
+    def tail(self) -> Any:
+        """Return the means of labels of PfastreXML: a SciPy CSR matrix, labels x features; 48 bytes each."""
+        if self.gamma is None:
+            raise ShapeError(f"tail: the model is of method {self.method!r}; 'pfastrexml' has one.")
+        return forest_tail(self._parts, self.features)
+
+    def tree(self, number: int) -> Any:
+        """Return one tree, in memory: of Parabel level by level.
 
         Parameters
         ----------
@@ -190,8 +206,9 @@ class LabelModel:
 
         Returns
         -------
-        list of Level
-            ``weights, parent, labels`` of each level below the root.
+        list of Level, or ForestTree
+            ``weights, parent, labels`` of each level below the root; of PfastreXML ``weights, left, right,
+            leaves`` of all nodes.
 
         Raises
         ------
@@ -208,10 +225,12 @@ class LabelModel:
             raise ShapeError(
                 f"tree: number is {shown(number)} and the model has {self.trees} trees, counted from 0."
             )
-        table = self._table()
+        if self.gamma is not None:
+            return forest_tree(self._parts, number, self.features, self.labels)
+        table = self._parts.table()
         table = table[table[:, 1] == number]
         Call("tree").room("a tree", 40 * int(table[:, 8].sum()))
-        order = self._part("order", number * self.labels, self.labels).astype(np.int64)
+        order = self._parts.part("order", number * self.labels, self.labels).astype(np.int64)
         made = []
         for level in range(self.levels):
             chunks = table[table[:, 0] == level]
@@ -225,35 +244,20 @@ class LabelModel:
                 raise _damaged(self.path, what, "tree") from None
         return made
 
-    def _table(self) -> NDArray[np.int64]:
-        chunks = self._arrays["chunks"]
-        return self._part("chunks", 0, chunks.shape[0]).reshape(-1, 10)
-
-    def _part(self, name: str, first: int, number: int) -> NDArray[Any]:
-        found: NDArray[Any] = take(
-            Array(self._arrays[name], "r"), Call("tree"), np.s_[first : first + number]
-        )
-        return found
-
     def _level(self, chunks: NDArray[np.int64], order: NDArray[np.int64] | None) -> Level:
         from scipy import sparse
 
         if not len(chunks):
             raise ValueError("it has no nodes")
         rows, columns, values, parent = [], [], [], []
-        for _, _, node, first, children, row, count, entry, entries, column in chunks:
-            features = np.cumsum(self._part("steps", row, count).astype(np.int64))
-            each = self._part("counts", row, count)
-            weights = self._part("weights", entry, entries).astype(np.float64)
-            child = self._part("children", entry, entries).astype(np.int64)
-            if entries and int(child.max()) >= children:
+        for chunk in chunks:
+            features, child, weights = self._parts.entries(chunk)
+            if len(child) and int(child.max()) >= chunk[4]:
                 raise ValueError("a weight is of a node that is none")
-            if self.format == "int8":
-                weights = weights * self._part("scales", column, children).astype(np.float64)[child]
-            rows.append(np.repeat(features, each))
-            columns.append(first + child)
+            rows.append(features)
+            columns.append(chunk[3] + child)
             values.append(weights)
-            parent.append(np.full(children, node))
+            parent.append(np.full(chunk[4], chunk[2]))
         nodes = int((chunks[:, 3] + chunks[:, 4]).max())
         if nodes > self.labels:
             raise ValueError(f"it has {nodes} nodes and there are {self.labels} labels")

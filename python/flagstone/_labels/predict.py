@@ -48,17 +48,26 @@ class Predict(Routine[Predicted]):
         call = Call("predict", memory)
         k, beam = whole_number("predict", "k", k), whole_number("predict", "beam", beam)
         batch = 0 if batch is None else whole_number("predict", "batch", batch)
-        discount, _ = (
+        discount, alpha = (
             real_number("predict", name, share, lambda v: 0 <= v <= 1, "a number from 0 to 1 is needed")
             for name, share in (("discount", discount), ("alpha", alpha))
         )
         self.model = model
         self.x = rows_of(call, X, "X", "a point a row")
         needed = -(-k // max(1, int(model._core.most_leaf)))  # whose leaves have k labels
+        if model.gamma is not None:
+            needed = beam = 1  # one path a tree
         self.raised = needed if needed > beam else 0
         self.k, self.beam = k, max(beam, needed)
+        self.forest = (
+            None if model.gamma is None
+            else _core.PredictForestOptions(self.k, alpha, model.gamma, batch)
+        )  # fmt: skip
         self.options = _core.PredictLabelsOptions(self.k, self.beam, discount, batch, "predict")
-        _core.check_predict_labels(model._core, self.x.operand(), self.options)
+        if self.forest is not None:
+            _core.check_predict_forest(model._core, self.x.operand(), self.forest)
+        else:
+            _core.check_predict_labels(model._core, self.x.operand(), self.options)
         shape, rows = (self.x.shape[0], self.k), _core.LABEL_ROWS
         dims = ["row", "rank"]
         parts = [
@@ -82,6 +91,8 @@ class Predict(Routine[Predicted]):
     def job(self, at: At) -> _core.PredictLabelsJob:
         """Return the job that writes labels and scores."""
         made: Any = at(self.place)
+        if self.forest is not None:
+            return _core.predict_forest_job(self.model._core, self.x.operand(), self.forest, *made)
         return _core.predict_labels_job(self.model._core, self.x.operand(), self.options, *made)
 
     def how(self, job: _core.PredictLabelsJob) -> How:
@@ -89,7 +100,8 @@ class Predict(Routine[Predicted]):
         note = f"{job.batches} batches of {job.batch:,} points; the model is read {job.groups} times"
         if self.raised:
             note += f"; beam raised to {self.raised} for k = {self.k}"
-        return How(f"beams of {self.beam}", max(1, job.groups), note)
+        how = f"beams of {self.beam}" if self.forest is None else "a path a tree"
+        return How(how, max(1, job.groups), note)
 
     def result(self, job: _core.PredictLabelsJob) -> Predicted:
         """Publish both, and return them."""

@@ -2,80 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
 from typing import Any
 
 from .. import _core
 from .._array.array import shape_text
-from .._errors.classes import ShapeError
-from .._output.destination import in_group
-from .._output.path_place import PathPlace
-from .._output.replaceable import check_path
 from .._resume.identity import identity
 from .._resume.openers import operand
-from .._resume.record import sync_tree
 from .._resume.registers import Again, resumable
 from .._runtime.arguments import one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._scratch.builds import whole_or_nothing
-from .._scratch.scratch import Result
 from .model import LabelModel
+from .place import ModelPlace
 from .rows import rows_of
+from .train_forest import TrainForest
 
-__all__ = ["ModelPlace", "train_labels"]
+__all__ = ["train_labels"]
 
 _MOST = 10_000  # trees, labels of a leaf, sweeps: each is a task of the plan, or a read of X
 _SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, and on no limit
-
-
-class ModelPlace(PathPlace):
-    """Where a model goes: a path, or scratch until its last handle dies."""
-
-    def __init__(self, call: Call, out: Any) -> None:
-        if out is not None:
-            check_path(call.who, out)
-            if os.fspath(out).endswith(".npy"):
-                raise ShapeError(
-                    f"{call.who}: out '{os.fspath(out)}' must be a Zarr directory; it holds several arrays."
-                )
-        super().__init__(call, "" if out is None else os.fspath(out), True, 0)
-        self.scratch: Result | None = None
-        self.beside = 0
-
-    @property
-    def nameless(self) -> bool:
-        """Whether nobody knows where it lies, after this process."""
-        return not self.path or self.scratch is not None
-
-    def planned(self) -> Any:
-        """Nothing is written where a job is counted."""
-        return ""
-
-    def open(self, stack: contextlib.ExitStack) -> Any:
-        """Make the group's directory; returns where it is built."""
-        if not self.path:
-            self.scratch = self.call.result(self.call.who, 0)
-            stack.enter_context(whole_or_nothing(self.scratch))
-            self.path = self.scratch.path
-        in_group(self.call.who, self.path)
-        self.directory = super().open(stack)
-        _core.write_group(self.directory, "{}")
-        if self.record.text:
-            sync_tree(self.directory)
-        return self.directory
-
-    def finish(self, about: dict[str, Any]) -> LabelModel:
-        """Let the model appear under its name, and open it."""
-        _core.write_group(self.directory, json.dumps({"flagstone": about}))
-        super().close()
-        made = LabelModel(os.path.abspath(self.path))
-        if self.scratch is not None:
-            self.scratch.tie(made)
-        return made
 
 
 class TrainLabels(Routine[LabelModel]):
@@ -89,8 +36,9 @@ class TrainLabels(Routine[LabelModel]):
     ) -> None:  # fmt: skip
         call = Call("train_labels", memory)
         who = call.who
-        one_of(who, "method", method, "parabel")
         one_of(who, "format", format, "float32", "int8")
+        if method != "parabel":
+            one_of(who, "method", method, "parabel", "pfastrexml")
         given = {"trees": 3 if trees is None else trees, "max_leaf": max_leaf, "sweeps": sweeps}
         counts: dict[str, Any] = {
             name: whole_number(who, name, number, 1, _MOST) for name, number in given.items()
@@ -163,8 +111,10 @@ class TrainLabels(Routine[LabelModel]):
 @routine
 def train_labels(
     X: Any, Y: Any, *, method: str = "parabel", trees: int | None = None, format: str = "float32",
-    max_leaf: int = 100, C: float = 1.0, threshold: float = 0.1, eps: float = 0.1, sweeps: int = 20,
-    seed: int = 0, out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+    max_leaf: int | None = None, C: float = 1.0, threshold: float = 0.1, eps: float | None = None,
+    sweeps: int = 20, leaf_labels: int = 100, gamma: float = 30.0,
+    propensity: tuple[float, float] | None = (0.55, 1.5), seed: int = 0,
+    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> Prepared[LabelModel]:  # fmt: skip
     """Train trees of labels with a classifier at each node, inside a memory limit.
 
@@ -174,20 +124,35 @@ def train_labels(
         Points, one a row; taken at unit length.
     Y : the same, m x labels
         Of each point its labels: what is stored (of a dense matrix: what is not zero).
-    method : {"parabel"}
-        Balanced trees by 2-means of the labels' centroids; linear classifiers by squared hinge.
+    method : {"parabel", "pfastrexml"}
+        "parabel": balanced trees by 2-means of the labels' centroids; linear classifiers by squared hinge.
+        "pfastrexml": trees whose nodes part points so that each side ranks its labels high, rare labels
+        weighing more; sparse linear classifiers between the sides, and means of labels beside them. Its
+        trees see points as they are, of at most 2²² stored values in all.
     trees : int, optional
-        Default: 3.
+        Default: 3; of PfastreXML 50.
     format : {"float32", "int8"}
         Of stored weights; int8 with a scale for each classifier, a third of the bytes.
-    max_leaf : int
-        Labels of a leaf, between 2 and 255; all leaves lie on one level.
+    max_leaf : int, optional
+        Labels of a leaf, between 2 and 255, default 100; all leaves lie on one level. Of PfastreXML points of
+        a leaf, default 10.
     C : float
-        Of ½‖w‖² + C Σ max(0, 1 - y (w·x + b))², b in w.
+        Of ½‖w‖² + C Σ max(0, 1 - y (w·x + b))², b in w; of PfastreXML of ‖w‖₁ + C Σ log(1 + exp(-y w·x)), a
+        term ÷ the share of its side.
     threshold : float
-        Weights of no more than that are dropped.
-    eps, sweeps
-        Coordinate descent ends where projected gradients lie within `eps`, or after `sweeps`.
+        Weights of no more than that are dropped; Parabel's.
+    eps : float, optional
+        Coordinate descent ends where projected gradients lie within it, default 0.1. Of PfastreXML: steps of
+        Newton end where they have fallen to that part, default 0.01.
+    sweeps : int
+        At most; Parabel's.
+    leaf_labels : int
+        Labels that a leaf of PfastreXML stores, those with the largest shares.
+    gamma : float
+        Of PfastreXML: how fast means of labels decide (`LabelModel.predict`).
+    propensity : (float, float) or None
+        Of PfastreXML: A and B of 1/p = 1 + C (N + B)^-A, C = (log points - 1)(B + 1)^A, by which a label of N
+        points weighs. None: all weigh the same.
     seed : int
         The same seed gives the same bits for every memory limit and worker count.
     out : path, optional
@@ -220,7 +185,12 @@ def train_labels(
     (blocks on disk). With `out` a killed call goes on behind the last node that was noted, with the same
     bits. ``train_labels.plan(...)`` takes the same arguments and counts.
     """
-    return TrainLabels(X, Y, method, trees, format, max_leaf, C, threshold, eps, sweeps, seed, out, memory)
+    if method == "pfastrexml":
+        return TrainForest(
+            X, Y, trees, format, max_leaf, leaf_labels, gamma, propensity, C, eps, seed, out, memory
+        )
+    most, near = 100 if max_leaf is None else max_leaf, 0.1 if eps is None else eps
+    return TrainLabels(X, Y, method, trees, format, most, C, threshold, near, sweeps, seed, out, memory)
 
 
 @resumable("train_labels")

@@ -62,6 +62,7 @@ EXCEPTIONS = {
         f"estimators.KMeans.fit_{name}": "fit, and then what has an entry"
         for name in ("predict", "transform")
     },
+    "estimators.TopicModel.fit_transform": "fit, and then what has an entry",
     "estimators.KMeans.get_feature_names_out": "names that follow from the number of clusters",
     **{
         f"PcaResult.{name}": FIELDS

@@ -170,9 +170,11 @@ def tagged(points: int = 3000):
     return fl.from_blocks([x]), fl.from_blocks([y])
 
 
-@entry("label trees", "train_labels", variants=("float32", "int8"), headers=POINTERS)
+@entry("label trees", "train_labels", variants=("float32", "int8", "forest"), headers=POINTERS)
 def train_labels(kind):
     x, y = tagged()
+    if kind == "forest":
+        return lambda: fl.train_labels(x, y, method="pfastrexml", trees=2, max_leaf=50, out="trees.zarr")
     return lambda: fl.train_labels(x, y, trees=1, max_leaf=8, format=kind, out="trees.zarr")
 
 
@@ -183,6 +185,15 @@ def labels_of_points(name):
     if name == "tree":
         return lambda: fl.open_labels("asked-trees.zarr").tree(0)
     return lambda: fl.open_labels("asked-trees.zarr").predict(x, 3, out="predicted.zarr")
+
+
+@entry("labels by a forest", "LabelModel.{}", variants=("predict", "tail"), headers=POINTERS)
+def labels_by_a_forest(name):
+    x, y = tagged()
+    fl.train_labels(x, y, method="pfastrexml", trees=2, max_leaf=50, out="asked-forest.zarr")
+    if name == "tail":
+        return lambda: fl.open_labels("asked-forest.zarr").tail
+    return lambda: fl.open_labels("asked-forest.zarr").predict(x, 3, out="predicted.zarr")
 
 
 @entry("plans of label trees", "train_labels.plan", variants=("train", "predict"), headers=POINTERS)
@@ -219,6 +230,28 @@ def neighbours(name):
         return lambda: made.fit(x)
     queries = np.asarray(x[:50]) if name == "radius_neighbors" else x[:500]
     return lambda: getattr(made.fit(x), name)(queries)
+
+
+@entry("a model of topics", "estimators.TopicModel", "estimators.TopicModel.{}",
+       variants=("fit", "transform", "perplexity", "score"))  # fmt: skip
+def topic_model(name):
+    x = fl.open("s.zarr")
+    made = estimators.TopicModel(3, passes=1)
+    return lambda: getattr(made if name == "fit" else made.fit(x), name)(x)
+
+
+@entry("a model of labels", "estimators.{}",
+       *(f"estimators.{{}}.{name}" for name in ("fit", "predict", "predict_top", "score")),
+       variants=("Parabel", "PfastreXML"), headers=POINTERS)  # fmt: skip
+def label_model(kind):
+    x, y = tagged()
+    made = getattr(estimators, kind)(1, max_leaf=8 if kind == "Parabel" else 50)
+
+    def run():
+        made.fit(x, y)
+        return made.predict(x), made.predict_top(x, 3), made.score(x, y)
+
+    return run
 
 
 def space() -> nuclear.Space:

@@ -65,8 +65,14 @@ Index gather(const NodeTraining& node, const BucketView& view, const Membership&
   return locals;
 }
 
-void run_training(const Call& call, std::span<const Tile> tiles) {
-  const auto& node = call.value_as<NodeTraining>();
+void run_training(const Call& call, std::span<const Tile> tiles) { call.value_as<NodeTask>().run(tiles); }
+
+const bool entered = host_kernels().enter(Kernel::train_node, run_training);
+
+}  // namespace
+
+void NodeTraining::run(std::span<const Tile> tiles) const {
+  const NodeTraining& node = *this;
   const BucketView view = bucket_view(tiles[0], node.bucket);
   const NodeMemory at(node, tiles.back().data);
   const Membership members(node.shape, (*node.trees)[static_cast<std::size_t>(node.part.tree)], node.part);
@@ -86,10 +92,6 @@ void run_training(const Call& call, std::span<const Tile> tiles) {
   kernel::encode_chunk(at.features, locals + 1, at.weights, node.part.children, node.kept.threshold, to);
   EncodedSize::note(tiles[1].data, to);
 }
-
-const bool entered = host_kernels().enter(Kernel::train_node, run_training);
-
-}  // namespace
 
 bool Membership::holds(const std::int32_t* labels, Index n) const {
   const Index shift = shape_.depth - part_.level;

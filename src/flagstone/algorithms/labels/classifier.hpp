@@ -35,8 +35,14 @@ struct Kept {
   EncodedSize size;
 };
 
+/// What the kernel train_node runs.
+struct NodeTask : CallValue {
+  virtual void run(std::span<const Tile> tiles) const = 0;
+};
+
 /// One node of points that are in a bucket, trained by one task.
-struct NodeTraining final : CallValue {
+struct NodeTraining final : NodeTask {
+  void run(std::span<const Tile> tiles) const override;
   TreeShape shape;
   std::shared_ptr<const std::vector<TreeOrder>> trees;
   NodePart part;

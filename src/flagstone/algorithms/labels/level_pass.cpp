@@ -49,7 +49,7 @@ struct LevelPass::Memory {
 
 LevelPass::LevelPass(std::shared_ptr<const Model> of, const sparse::CsrOperand& x, const CsrPanelRange& batch,
                      const Block& block)
-    : model(std::move(of)), points(x, batch, Dtype::float32, true), weights(*model, block) {}
+    : model(std::move(of)), points(x, batch, Dtype::float32, true), weights(*model, block), unit(model->unit) {}
 
 std::size_t LevelPass::most_pairs() const {
   // A point has a node of a tree once; at level 0 only the first slot is one.
@@ -96,28 +96,39 @@ void LevelPass::score_pairs(const Memory& at, const kernel::CsrRows& rows, std::
   kernel::ChunkTable table(at.table, at.ends);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     if (at.starts[c] == at.starts[c + 1]) continue;
-    const Chunk& chunk = chunks[c];
-    const auto& leaves = model->leaves[static_cast<std::size_t>(chunk.tree)];
-    const Index begin = leaf ? leaves[static_cast<std::size_t>(chunk.node)].first : 0;
-    table.load(weights.chunk(c));
+    const kernel::ChunkView view = weights.chunk(c);
+    open(view);
+    if (multiplies()) table.load(view);
     for (std::size_t p = at.starts[c]; p < at.starts[c + 1]; ++p) {
       const Pair pair = at.pairs[p];
       const Index first = rows.pointers[pair.row] - rows.pointers[0];
-      table.products(columns + first, values + first, rows.pointers[pair.row + 1] - rows.pointers[pair.row],
-                     at.scales[pair.row], model->features, at.products);
-      const Index place = pair.row * slots() + pair.slot;
-      const float parent = reached ? reached[place].score : 0;
-      if (leaf) {
-        float* scores = to.as<float>() + place * model->most_leaf + (chunk.first - begin);
-        for (Index j = 0; j < chunk.children; ++j) scores[j] = descent.child(parent, at.products[j]);
-        continue;
-      }
-      auto* best = to.as<kernel::Reached>() + pair.row * slots() + chunk.tree * beam;
-      for (Index j = 0; j < chunk.children; ++j)
-        kernel::enter(best, beam, {static_cast<std::int32_t>(chunk.first + j), descent.child(parent, at.products[j])});
+      if (multiplies())
+        table.products(columns + first, values + first, rows.pointers[pair.row + 1] - rows.pointers[pair.row],
+                       at.scales[pair.row], model->features, at.products);
+      meet({chunks[c], view, pair, reached, at.products}, to);
     }
-    table.clear();
+    if (multiplies()) table.clear();
   }
+}
+
+void LevelPass::begin(std::span<const Tile> tiles) const {
+  const Tile& to = tiles[static_cast<std::size_t>(out)];
+  if (!leaf) std::fill_n(to.as<kernel::Reached>(), points.rows() * slots(), kernel::Reached{});
+}
+
+void LevelPass::meet(const Meeting& met, const Tile& to) const {
+  const Chunk& chunk = met.chunk;
+  const Index place = met.pair.row * slots() + met.pair.slot;
+  const float parent = met.reached ? met.reached[place].score : 0;
+  if (leaf) {
+    const Index begin = model->leaves[static_cast<std::size_t>(chunk.tree)][static_cast<std::size_t>(chunk.node)].first;
+    float* scores = to.as<float>() + place * model->most_leaf + (chunk.first - begin);
+    for (Index j = 0; j < chunk.children; ++j) scores[j] = descent.child(parent, met.products[j]);
+    return;
+  }
+  auto* best = to.as<kernel::Reached>() + met.pair.row * slots() + chunk.tree * beam;
+  for (Index j = 0; j < chunk.children; ++j)
+    kernel::enter(best, beam, {static_cast<std::int32_t>(chunk.first + j), descent.child(parent, met.products[j])});
 }
 
 void LevelPass::score(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const {
@@ -131,12 +142,11 @@ void LevelPass::score(const Memory& at, const kernel::CsrRows& rows, std::span<c
 
 void LevelPass::run(std::span<const Tile> tiles) const {
   const Memory at(*this, tiles.back().data);
-  const Tile& to = tiles[static_cast<std::size_t>(out)];
-  if (begins && !leaf) std::fill_n(to.as<kernel::Reached>(), points.rows() * slots(), kernel::Reached{});
+  if (begins) begin(tiles);
   weights.load(tiles, at.block);
   std::fill_n(at.table, model->features + 1, std::uint32_t{0});
   points.stream(tiles, at.reader, [&](Index first, const kernel::CsrRows& rows) {
-    for (Index i = 0; i < rows.rows; ++i) at.scales[i] = row_scale(rows, i, model->unit, points.row() + first + i, who);
+    for (Index i = 0; i < rows.rows; ++i) at.scales[i] = row_scale(rows, i, unit, points.row() + first + i, who);
     find_pairs(at, rows.rows, in < 0 ? nullptr : tiles[static_cast<std::size_t>(in)].as<const kernel::Reached>());
     score(at, rows, tiles);
   });

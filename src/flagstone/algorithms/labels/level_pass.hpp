@@ -7,7 +7,8 @@
 namespace flagstone::labels {
 
 /// Tiles of the task: those of the reader and the block, then the beams that come in (but for level 0), what goes out.
-struct LevelPass final : CallValue {
+/// Forests take the same way with other rules: what a meeting of a point and a chunk leaves.
+struct LevelPass : CallValue {
   LevelPass(std::shared_ptr<const Model> of, const sparse::CsrOperand& x, const CsrPanelRange& batch,
             const Block& block);
 
@@ -20,19 +21,36 @@ struct LevelPass final : CallValue {
   std::string who;
   int in = -1, out = -1;
 
-  Index slots() const { return model->trees * beam; }
+  Index places = 0;   // of a point, where they are no beams of all trees
+  bool unit = false;  // rows are divided by their lengths
+
+  Index slots() const { return places > 0 ? places : model->trees * beam; }
   std::size_t scratch_bytes() const;
   /// Pairs of a point and a chunk, at most.
   std::size_t most_pairs() const;
   void access(std::vector<Access>& accesses);
   void run(std::span<const Tile> tiles) const;
 
- private:
-  struct Memory;
+ protected:
   struct Pair {
     std::uint32_t row;
     std::uint16_t slot;
   };
+  struct Meeting {
+    const Chunk& chunk;
+    const kernel::ChunkView& view;
+    Pair pair;
+    const kernel::Reached* reached;  // null: the pass starts
+    const float* products;
+  };
+  /// Before the first block: what is there where no chunk is met.
+  virtual void begin(std::span<const Tile> tiles) const;
+  virtual void open(const kernel::ChunkView&) const {}
+  virtual bool multiplies() const { return true; }
+  virtual void meet(const Meeting& met, const Tile& to) const;
+
+ private:
+  struct Memory;
   void find_pairs(const Memory& at, Index rows, const kernel::Reached* in) const;
   void score(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const;
   template <class Column>

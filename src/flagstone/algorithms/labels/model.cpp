@@ -96,6 +96,13 @@ Model::Model(ModelParts parts) : ModelParts(std::move(parts)) {
   check_parts(*this);
   std::vector<Chunk> table = table_of(*this);
   if (table.empty()) throw damaged(path, "it has no nodes");
+  forest ? take_forest(std::move(table)) : take_trees(table);
+  streams = {
+      sparse::stream_of(steps), sparse::stream_of(counts), sparse::stream_of(children), sparse::stream_of(weights), {}};
+  if (scales) streams.scales = sparse::stream_of(*scales);
+}
+
+void Model::take_trees(const std::vector<Chunk>& table) {
   Index deepest = 0;
   for (const Chunk& one : table) deepest = std::max(deepest, one.level);
   if (deepest > 64) throw damaged(path, "a chunk lies at level " + std::to_string(deepest));
@@ -126,15 +133,40 @@ Model::Model(ModelParts parts) : ModelParts(std::move(parts)) {
     }
     levels.push_back(blocks_of(std::move(own)));
   }
-  streams = {
-      sparse::stream_of(steps), sparse::stream_of(counts), sparse::stream_of(children), sparse::stream_of(weights), {}};
-  if (scales) streams.scales = sparse::stream_of(*scales);
+}
+
+void Model::take_forest(std::vector<Chunk> table) {
+  const auto of = [&](Index level) {
+    std::vector<Chunk> own;
+    std::ranges::copy_if(table, std::back_inserter(own), [&](const Chunk& one) { return one.level == level; });
+    return own;
+  };
+  Index deepest = -1;
+  for (const Chunk& one : table) {
+    if (one.children != 1 || one.node >= Index{1} << 31 || one.first >= (Index{1} << 31) - 1)
+      throw damaged(path, "a node of a forest is out of range");
+    if (one.level == leaf_level) most_leaf = std::max(most_leaf, one.entries);
+    if (one.level < leaf_level) deepest = std::max(deepest, one.level);
+    if (one.level == tail_level && one.node >= labels) throw damaged(path, "its tail has more labels than it");
+  }
+  if (deepest > Index{1} << 16) throw damaged(path, "a node lies at level " + std::to_string(deepest));
+  if (most_leaf > labels) throw damaged(path, "a leaf has more labels than it");
+  std::ranges::stable_sort(table, {}, &Chunk::level);
+  for (Index level = 0; level <= deepest; ++level) {
+    const auto [from, to] = std::ranges::equal_range(table, level, {}, &Chunk::level);
+    if (from == to) throw damaged(path, "level " + std::to_string(level) + " has no nodes");
+    levels.push_back(blocks_of({from, to}));
+  }
+  leaf_vectors = blocks_of(of(leaf_level)), tail = blocks_of(of(tail_level));
 }
 
 std::size_t Model::held_bytes() const {
   std::size_t chunks_held = 0, leaves_held = 0;
-  for (const auto& level : levels)
-    for (const Block& block : level) chunks_held += sizeof(Block) + block.chunks.size() * sizeof(Chunk);
+  const auto add = [&](const std::vector<Block>& blocks) {
+    for (const Block& block : blocks) chunks_held += sizeof(Block) + block.chunks.size() * sizeof(Chunk);
+  };
+  for (const auto& level : levels) add(level);
+  add(leaf_vectors), add(tail);
   for (const auto& of_tree : leaves) leaves_held += of_tree.size() * 8;
   return chunks_held + leaves_held + label_at.size() * 4;
 }
@@ -142,6 +174,7 @@ std::size_t Model::held_bytes() const {
 BlockReader::BlockReader(const Model& model, const Block& block)
     : path_(model.path),
       features_(model.features),
+      labels_(model.labels),
       block_(block),
       small_(model.small()),
       steps_(model.streams.steps, block.row, block.row + block.rows),
@@ -200,7 +233,8 @@ void BlockReader::load(std::span<const Tile> tiles, std::byte* memory) {
     for (Index r = 0; r < one.rows; ++r) feature += one.steps[r], entries += one.counts[r];
     const bool children = std::all_of(one.child, one.child + block_.chunks[i].entries,
                                       [&](std::uint8_t child) { return Index{child} < one.children; });
-    if (feature > features_ || entries != block_.chunks[i].entries || !children)
+    const bool of_labels = block_.chunks[i].level == leaf_level;
+    if (feature > (of_labels ? labels_ - 1 : features_) || entries != block_.chunks[i].entries || !children)
       throw damaged(path_, "the weights of node " + std::to_string(block_.chunks[i].node) + " of tree " +
                                std::to_string(block_.chunks[i].tree) + " do not fit its table");
   }

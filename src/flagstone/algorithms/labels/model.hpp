@@ -18,6 +18,8 @@ struct Chunk {
   Index column = 0;  // of its first child among the scales
 };
 inline constexpr Index chunk_numbers = 10;
+/// Of a forest: levels of vectors of labels (a row is a label), and of means of labels (a node is a label).
+inline constexpr Index leaf_level = Index{1} << 20, tail_level = leaf_level + 1;
 
 /// Chunks of one level that lie one behind the other: what one task reads at a time.
 struct Block {
@@ -33,6 +35,7 @@ struct ModelParts {
   bool unit = true;         // rows are divided by their lengths
   int power = 2;            // of the hinge
   bool exponential = true;  // scores are exp(s), else s
+  bool forest = false;      // nodes send points left and right; rows of its leaves are labels
   Array steps, counts, children, weights;
   std::optional<Array> scales;
   Array chunks, order;  // int64: ten numbers a chunk; int32: labels of each tree by place
@@ -42,12 +45,16 @@ struct ModelParts {
 struct Model : ModelParts {
   explicit Model(ModelParts parts);
   std::vector<std::vector<Block>> levels;
-  std::vector<std::int32_t> label_at;  // trees x labels
+  std::vector<Block> leaf_vectors, tail;  // of a forest
+  std::vector<std::int32_t> label_at;     // trees x labels
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>>
       leaves;           // of each tree and leaf: first place, how many
   Index most_leaf = 0;  // labels of one leaf
   bool small() const { return scales.has_value(); }
   std::size_t held_bytes() const;
+
+  void take_forest(std::vector<Chunk> table);
+  void take_trees(const std::vector<Chunk>& table);
 
   struct Streams {
     sparse::ElementStream steps, counts, children, weights, scales;
@@ -69,7 +76,7 @@ class BlockReader {
 
  private:
   std::string path_;
-  Index features_;
+  Index features_, labels_;
   Block block_;
   bool small_;
   sparse::RangeReader steps_, counts_, children_, weights_, scales_;

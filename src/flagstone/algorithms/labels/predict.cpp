@@ -14,14 +14,19 @@ namespace {
 constexpr Index most_batch = 8192;  // more points share little more of a model
 
 /// Scores of the leaves' labels to the best labels.
-struct BestLabels final : CallValue {
+struct BestLabels final : BestTask {
+  void run(std::span<const Tile> tiles) const override;
   std::shared_ptr<const Model> model;
   Index beam = 0, rows = 0;
   bool starts = false;  // the root is the leaf: nothing was reached before
 };
 
-void run_best(const Call& call, std::span<const Tile> tiles) {
-  const auto& value = call.value_as<BestLabels>();
+void run_best(const Call& call, std::span<const Tile> tiles) { call.value_as<BestTask>().run(tiles); }
+
+const bool entered = host_kernels().enter(Kernel::best_labels, run_best);
+
+void BestLabels::run(std::span<const Tile> tiles) const {
+  const BestLabels& value = *this;
   const Model& model = *value.model;
   const auto* reached = value.starts ? nullptr : tiles[3].as<const kernel::Reached>();
   const Tile &scores = tiles[0], &labels_to = tiles[1], &scores_to = tiles[2];
@@ -49,8 +54,6 @@ void run_best(const Call& call, std::span<const Tile> tiles) {
       for (Index j = 0; j < k; ++j) found[j] = labels[j] < 0 ? 0 : std::log(found[j]);
   }
 }
-
-const bool entered = host_kernels().enter(Kernel::best_labels, run_best);
 
 class Predicting {
  public:

@@ -15,6 +15,11 @@ struct PredictNotes {
   Index groups = 0;  // reads of the model
 };
 
+/// What the kernel best_labels runs.
+struct BestTask : CallValue {
+  virtual void run(std::span<const Tile> tiles) const = 0;
+};
+
 /// Chunks of the results have so many rows; batches have whole ones of them.
 inline constexpr Index result_rows = 64;
 

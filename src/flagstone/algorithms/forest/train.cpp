@@ -1,0 +1,220 @@
+#include "flagstone/algorithms/forest/train.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "flagstone/algorithms/forest/tail.hpp"
+#include "flagstone/algorithms/labels/counts.hpp"
+#include "flagstone/base/error.hpp"
+
+namespace flagstone::forest {
+namespace {
+
+using labels::Tally;
+
+constexpr Index side_by_side = 16;         // trees; a constant, because nodes are stored group by group
+constexpr double planned_sweeps = 120;     // of a level's points, in both solvers
+constexpr double planned_share = 0.15e-9;  // seconds a byte of nodes that is stored
+
+class Training {
+ public:
+  Training(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options, ForestNotes& notes)
+      : graph_(graph),
+        examples_(examples),
+        options_(options),
+        notes_(notes),
+        labels_(examples.y->matrix.cols),
+        held_(graph.charge(labels::ModelWriter::bytes() + 40 * static_cast<std::uint64_t>(labels_))) {
+    if (!graph.planning()) writer_.emplace(options.directory, options.growth.small_weights);
+  }
+
+  void run() {
+    tallies_ = labels::count_labels(graph_, examples_, labels_);
+    const std::vector<labels::BucketSize> sizes{tallies_.back().size()};
+    const std::vector<std::int32_t> map(static_cast<std::size_t>(labels_), 0);
+    const auto maps = std::make_shared<labels::BucketMaps>(1, map);
+    size_ = sizes[0];
+    bucket_ = labels::fill_buckets(graph_, labels::JoinedPanels(examples_), sizes, maps, examples_.who)[0];
+    notes_.reads = 2;
+    worth_ = weigh();
+    for (Index first = 0; first < options_.trees; first += side_by_side)
+      grow(first, std::min(side_by_side, options_.trees - first));
+    add_tail();
+    if (writer_) writer_->finish({});
+  }
+
+ private:
+  struct Tree {
+    std::shared_ptr<Growth> growth;
+    Array state, nodes;
+    bool waits = true;
+  };
+
+  /// 1 / propensity of each label (Jain et al. 2016).
+  std::shared_ptr<const std::vector<double>> weigh() const {
+    auto made = std::make_shared<std::vector<double>>(static_cast<std::size_t>(labels_), 1.0);
+    if (!options_.propensity) return made;
+    const auto [a, b] = *options_.propensity;
+    const double constant = (std::log(std::max(2.0, static_cast<double>(examples_.rows()))) - 1) * std::pow(b + 1, a);
+    for (std::size_t l = 0; l < made->size(); ++l) (*made)[l] = 1 + constant * std::pow(tallies_[l].points + b, -a);
+    return made;
+  }
+
+  static Array bytes(Graph& graph, std::size_t number) {
+    const Shape shape{static_cast<Index>(number)};
+    return graph.temporary(shape, Dtype::uint8, shape);
+  }
+  static Region all(const Array& array) { return {array, whole(array.shape())}; }
+
+  void grow(Index first, Index number) {
+    std::vector<Tree> trees(static_cast<std::size_t>(number));
+    for (Index t = 0; t < number; ++t) trees[static_cast<std::size_t>(t)] = tree(first + t);
+    for (bool begins = true; std::ranges::any_of(trees, &Tree::waits); begins = false) {
+      for (Tree& one : trees)
+        if (one.waits) add(one, begins);
+      store(trees);
+    }
+  }
+
+  Tree tree(Index number) {
+    Tree made;
+    made.growth = std::make_shared<Growth>();
+    made.growth->options = options_.growth, made.growth->size = size_;
+    made.growth->features = examples_.features(), made.growth->labels = labels_, made.growth->tree = number;
+    made.growth->worth = worth_;
+    made.state = bytes(graph_, made.growth->state_bytes());
+    return made;
+  }
+
+  void add(Tree& one, bool begins) {
+    auto value = std::make_shared<Growth>(*one.growth);
+    value->begins = begins;
+    one.nodes = bytes(graph_, value->room_bytes());
+    TaskSpec task;
+    task.name = "grow_tree";
+    task.accesses = {again(read(all(bucket_))), again(begins ? write(all(one.state)) : update(all(one.state))),
+                     again(write(all(one.nodes))), scratch(value->scratch_bytes())};
+    const double leaves =
+        static_cast<double>(size_.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
+    const double levels = 1 + std::log2(1 + leaves);
+    const double flops = 4 * planned_sweeps * levels * static_cast<double>(size_.values + size_.rows);
+    task.cost = labels::seconds_of(0.5e-9 * flops, flops);
+    task.calls = {Call(Kernel::train_node, Dtype::float64, {TilePart{0}})};
+    task.calls[0].flops = flops;
+    task.calls[0].value = value;
+    graph_.add(std::move(task));
+  }
+
+  /// A node of a task, as it is stored.
+  struct Found {
+    std::size_t tree = 0;
+    Grown node;
+  };
+
+  /// Level by level what this round grew; then its leaves.
+  void store(std::vector<Tree>& trees) {
+    std::vector<Found> found;
+    std::vector<std::size_t> grew;
+    for (std::size_t t = 0; t < trees.size(); ++t)
+      if (trees[t].waits) grew.push_back(t);
+    for (const std::size_t t : grew) {
+      graph_.await({again(read(all(trees[t].state))), again(read(all(trees[t].nodes)))},
+                   [&](std::span<const Tile> tiles) {
+                     for (const Grown& one : Growth::grown(tiles[1])) found.push_back({t, one});
+                     trees[t].waits = Growth::waits(tiles[0]);
+                   });
+      if (graph_.planning()) trees[t].waits = false;
+    }
+    std::ranges::stable_sort(found, {}, [](const Found& one) {
+      return std::pair(one.node.first < 0 ? labels::leaf_level : one.node.level, one.tree);
+    });
+    std::vector<Access> accesses;
+    for (const std::size_t t : grew) accesses.push_back(last(read(all(trees[t].nodes))));
+    graph_.await(accesses, [&](std::span<const Tile> tiles) {
+      for (const Found& one : found) {
+        const auto tile = static_cast<std::size_t>(std::ranges::find(grew, one.tree) - grew.begin());
+        append(*trees[one.tree].growth, one.node, tiles[tile].data);
+      }
+    });
+    graph_.host_work("store_nodes", labels::seconds_of(planned_share * 4e6 * static_cast<double>(grew.size())));
+  }
+
+  void append(const Growth& growth, const Grown& node, const std::byte* tile) {
+    const bool leaf = node.first < 0;
+    labels::Chunk chunk{leaf ? labels::leaf_level : node.level, growth.tree, node.node};
+    chunk.first = leaf ? 0 : node.first, chunk.children = 1;
+    writer_->append(chunk, growth.encoded(node), tile + node.offset);
+    ++(leaf ? notes_.leaves : notes_.nodes);
+    notes_.deepest = std::max(notes_.deepest, node.level);
+  }
+
+  void add_tail() {
+    for (Index first = 0; first < labels_;) {
+      auto value = std::make_shared<TailMeans>();
+      value->size = size_, value->features = examples_.features(), value->first = first;
+      value->small_weights = options_.growth.small_weights;
+      for (Index values = 0; first < labels_; ++first) {
+        const auto own = static_cast<Index>(tallies_[static_cast<std::size_t>(first)].values);
+        const Index most = std::min(examples_.features(), own);
+        if (!value->most.empty() && values + most > options_.small) break;
+        values += most, value->most.push_back(most);
+      }
+      const Array means = bytes(graph_, value->offset(value->labels()));
+      TaskSpec task;
+      task.name = "label_means";
+      task.accesses = {again(read(all(bucket_))), again(write(all(means))), scratch(value->scratch_bytes())};
+      const double each = size_.rows > 0 ? static_cast<double>(size_.keys) / static_cast<double>(size_.rows) : 0;
+      task.cost = labels::seconds_of(labels::value_seconds * 2 * each * static_cast<double>(size_.values));
+      task.calls = {Call(Kernel::train_node, Dtype::float64, {TilePart{0}})};
+      task.calls[0].value = value;
+      graph_.add(std::move(task));
+      graph_.await({last(read(all(means)))}, [&](std::span<const Tile> tiles) {
+        std::size_t at = 0;
+        for (Index l = 0; l < value->labels(); ++l) {
+          labels::Chunk chunk{labels::tail_level, 0, value->first + l};
+          chunk.children = 1;
+          writer_->append(chunk, value->encoded(l), tiles[0].data + at);
+          at = value->offset(l + 1);
+        }
+      });
+    }
+  }
+
+  Graph& graph_;
+  const labels::Examples& examples_;
+  const TrainForestOptions& options_;
+  ForestNotes& notes_;
+  Index labels_;
+  Charge held_;
+  std::optional<labels::ModelWriter> writer_;
+  std::vector<Tally> tallies_;
+  labels::BucketSize size_;
+  Array bucket_;
+  std::shared_ptr<const std::vector<double>> worth_;
+};
+
+}  // namespace
+
+void check_train(const labels::Examples& examples, Index labels, const TrainForestOptions& options) {
+  const std::string given = examples.who + ": ";
+  if (labels < 1) throw ShapeError(given + "Y has no columns; a label is needed.");
+  if (examples.x.matrix.nnz > options.small)
+    throw ShapeError(given + "X has " + std::to_string(examples.x.matrix.nnz) +
+                     " stored values; a tree of method 'pfastrexml' grows from at most " +
+                     std::to_string(options.small) + ", take fewer points or method 'parabel'.");
+  if (examples.rows() >= Index{1} << 30 || labels >= Index{1} << 31 || examples.features() >= Index{1} << 31)
+    throw ShapeError(given + "X is " + std::to_string(examples.rows()) + " x " + std::to_string(examples.features()) +
+                     " and Y has " + std::to_string(labels) +
+                     " columns; fewer than 2^30 points and 2^31 labels and features are possible.");
+  if (options.trees * std::min(options.growth.leaf_labels, labels) > 65535)
+    throw ShapeError(given + std::to_string(options.trees) + " trees with leaves of " +
+                     std::to_string(options.growth.leaf_labels) +
+                     " labels are too many; their product is 65535 at most.");
+}
+
+void train(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options, ForestNotes& notes) {
+  check_train(examples, examples.y->matrix.cols, options);
+  Training(graph, examples, options, notes).run();
+}
+
+}  // namespace flagstone::forest

@@ -1,0 +1,27 @@
+#pragma once
+// Training of forests whose nodes rank labels: PfastreXML.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "flagstone/algorithms/forest/growth.hpp"
+
+namespace flagstone::forest {
+
+struct TrainForestOptions {
+  Index trees = 50;
+  GrowthOptions growth;
+  std::optional<std::pair<double, double>> propensity = std::pair(0.55, 1.5);  // A and B; none: labels weigh the same
+  Index small = Index{1} << 22;                                                // stored values that a tree grows from
+  std::string directory;                                                       // of the model; unused in plans
+};
+struct ForestNotes {
+  Index nodes = 0, leaves = 0, reads = 0, deepest = 0;
+};
+
+/// ShapeError: numbers out of range; X has more stored values than a tree grows from.
+void check_train(const labels::Examples& examples, Index labels, const TrainForestOptions& options);
+/// Writes a model's arrays into options.directory. Reads X and Y twice; trees are tasks, some of them side by side.
+void train(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options, ForestNotes& notes);
+
+}  // namespace flagstone::forest
