@@ -15,6 +15,7 @@ from flagstone._demo.communities import Communities
 from tests.support.processes import fingerprint, random_csr
 
 BLOCKS = 18  # of cells.zarr
+TREES: dict[str, Any] = {"trees": 1, "max_leaf": 8, "sweeps": 4}
 
 
 def prepare(folder: Path) -> None:
@@ -37,6 +38,11 @@ def prepare(folder: Path) -> None:
         sp.save_npz(folder / f"block{i}.npz", block, compressed=False)
     fl.from_blocks(iter(blocks), str(folder / "cells.zarr"))
     sp.save_npz(folder / "cells.npz", sp.vstack(blocks, format="csr"), compressed=False)
+    documents = blocks[0]
+    fl.from_blocks([documents], str(folder / "documents.zarr"))
+    labels = sp.random(documents.shape[0], 40, 0.05, "csr", random_state=1, dtype=np.float32)
+    fl.from_blocks([labels], str(folder / "labels.zarr"))
+    fl.train_labels(documents, labels, **TREES, out=str(folder / "trees.zarr"))
     graph = Communities(600_000, 20_000, 8)
     fl.from_coo(graph.blocks(), folder / "graph.zarr", shape=(20_000,) * 2, symmetric=True)
     np.save(folder / "x.npy", rng.standard_normal((600, 16)))
@@ -132,6 +138,21 @@ def of_neighbours(found) -> str:
     return fingerprint(*(np.asarray(part) for part in found))
 
 
+def of_topics(found) -> str:
+    return fingerprint(
+        np.asarray(found.topics), np.asarray(found.isle), np.asarray(found.clusters), found.shares
+    )
+
+
+def of_rows(found) -> str:
+    matrix = found.to_scipy()
+    return fingerprint(matrix.indptr, matrix.indices, matrix.data)
+
+
+def of_model(model) -> str:
+    return fingerprint(*(part for level in model.tree(0) for part in (level.weights.data, level.parent)))
+
+
 def of_sparse(a) -> str:
     return fingerprint(np.asarray(a.shape), a @ np.eye(a.shape[1])[:, :40])
 
@@ -164,6 +185,10 @@ NAMES = [
     "kmeans",
     "sparse kmeans",
     "knn",
+    "radius_neighbors",
+    "topics",
+    "train_labels",
+    "predict",
     "sparse A @ X",
     "sparse A.T @ X",
     "import npz",
@@ -281,6 +306,16 @@ def routine(name: str) -> Routine:
         return Routine(fl.kmeans, (fl.open("cells.zarr"), 16), given, of_clusters)
     if name == "knn":
         return Routine(fl.knn, (fl.open("y.npy")[:2000], fl.open("y.npy"), 20), bits=of_neighbours)
+    if name == "radius_neighbors":
+        return Routine(fl.radius_neighbors, (fl.open("y.npy")[:500], fl.open("y.npy"), 2.0), bits=of_rows)
+    if name == "topics":
+        return Routine(fl.topics, (fl.open("documents.zarr"), 6), {"passes": 1}, of_topics)
+    if name == "train_labels":
+        points, labels = fl.open("documents.zarr"), fl.open("labels.zarr")
+        return Routine(fl.train_labels, (points, labels), TREES, of_model)
+    if name == "predict":
+        trees = fl.open_labels("trees.zarr")
+        return Routine(trees.predict, (fl.open("documents.zarr"), 5), bits=of_neighbours)
     if name == "eigsh passes":  # of a given number: what a plan counts
         return Routine(fl.linalg.eigsh, (fl.open("k.zarr"), 24), {"passes": 4, "block": 8}, of_pairs)
     if name == "map of a graph":
