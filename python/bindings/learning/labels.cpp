@@ -34,7 +34,7 @@ void bind_model(nb::module_& m) {
           nb::arg("path"), nb::arg("features"), nb::arg("labels"), nb::arg("trees"), nb::arg("unit"), nb::arg("power"),
           nb::arg("exponential"), nb::arg("forest"), nb::arg("steps"), nb::arg("counts"), nb::arg("children"),
           nb::arg("weights"), nb::arg("scales").none(), nb::arg("chunks"), nb::arg("order"))
-      .def_prop_ro("levels", [](const Model& model) { return model.levels.size(); })
+      .def_prop_ro("levels", [](const Model& model) { return model.depth; })
       .def_ro("most_leaf", &Model::most_leaf)
       .def_prop_ro("held_bytes", &Model::held_bytes);
 }

@@ -29,9 +29,10 @@ def labels() -> None:
 @click.argument("x", metavar="X")
 @click.argument("y", metavar="[Y]", required=False)
 @click.option("-o", "--out", required=True, help="Zarr group for the model.")
-@click.option("--trees", type=int, default=3, show_default=True)
+@click.option("--method", type=click.Choice(["parabel", "pfastrexml"]), default="parabel", show_default=True)
+@click.option("--trees", type=int, help="Default: 3, of pfastrexml 50.")
 @click.option("--format", type=click.Choice(["float32", "int8"]), default="float32", show_default=True)
-@click.option("--max-leaf", type=int, default=100, show_default=True, help="Labels of a leaf.")
+@click.option("--max-leaf", type=int, help="Labels of a leaf, default 100; of pfastrexml points, default 10.")
 @click.option("-C", "C", type=float, default=1.0, show_default=True, help="Of the loss.")
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="Smaller weights are dropped.")
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -71,6 +72,7 @@ def train(
 @click.option("--key", help="Member of a group or a file.")
 @click.option("--beam", type=int, default=10, show_default=True, help="Nodes that are followed in each tree.")
 @click.option("--discount", type=float, default=1.0, show_default=True, help="Of a parent's score.")
+@click.option("--alpha", type=float, default=0.8, show_default=True, help="Of pfastrexml: what leaves count.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def predict(

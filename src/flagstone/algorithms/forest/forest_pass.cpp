@@ -17,12 +17,7 @@ float weight(const kernel::ChunkView& view, Index entry) {
 }  // namespace
 
 void RoutePass::begin(std::span<const Tile> tiles) const {
-  auto* to = tiles[static_cast<std::size_t>(out)].as<Reached>();
-  const Index n = points.rows() * slots();
-  if (in < 0)
-    std::fill_n(to, n, Reached{0, 0});
-  else
-    std::copy_n(tiles[static_cast<std::size_t>(in)].as<const Reached>(), n, to);
+  std::fill_n(tiles[static_cast<std::size_t>(out)].as<Reached>(), points.rows() * slots(), Reached{0, 0});
 }
 
 void RoutePass::meet(const Meeting& met, const Tile& to) const {

@@ -6,12 +6,16 @@ namespace flagstone::forest {
 
 using kernel::Reached;
 
-/// Points go left or right; those that are at leaves stay there.
+/// Points go left or right as far as the block's nodes lead; those that are at leaves stay there.
 struct RoutePass final : labels::LevelPass {
   using LevelPass::LevelPass;
 
  protected:
   void begin(std::span<const Tile> tiles) const override;
+  const Reached* reached(std::span<const Tile> tiles) const override {
+    return tiles[static_cast<std::size_t>(out)].as<const Reached>();
+  }
+  bool goes_on() const override { return true; }
   void meet(const Meeting& met, const Tile& to) const override;
 };
 

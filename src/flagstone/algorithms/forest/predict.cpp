@@ -135,14 +135,15 @@ class Predicting {
   /// Batches that go through the forest together.
   void add_group(Batches batches) {
     std::vector<Array> now(batches.size());
-    for (std::size_t level = 0; level < model_->levels.size(); ++level)
-      now = pass<RoutePass>(batches, model_->levels[level], now, model_->trees, 1,
-                            [&](RoutePass& one) { one.starts = level == 0; });
+    if (!model_->levels.empty()) {
+      const double turns = 4 + 2 * std::log2(1 + static_cast<double>(model_->depth));
+      now = pass<RoutePass>(batches, model_->levels[0], now, model_->trees, turns, [](RoutePass&) {});
+    }
     now = pass<LeafPass>(batches, model_->leaf_vectors, now, leaf_entries(), 0.05,
                          [&](LeafPass& one) { one.starts = model_->levels.empty(); });
     for (std::size_t b = 0; b < batches.size(); ++b) now[b] = merge(batches[b], now[b]);
     if (with_tail())
-      now = pass<TailPass>(batches, model_->tail, now, candidates_, 0.2, [&](TailPass& one) {
+      now = pass<TailPass>(batches, model_->tail, now, candidates_, 1, [&](TailPass& one) {
         one.beam = one.places = candidates_, one.unit = true;
         one.alpha = options_.alpha, one.gamma = options_.gamma;
       });

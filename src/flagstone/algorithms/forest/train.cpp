@@ -14,6 +14,7 @@ using labels::Tally;
 
 constexpr Index side_by_side = 16;         // trees; a constant, because nodes are stored group by group
 constexpr double planned_sweeps = 120;     // of a level's points, in both solvers
+constexpr double planned_looks = 45;       // at each label of a level's points, while sides are found
 constexpr double planned_share = 0.15e-9;  // seconds a byte of nodes that is stored
 
 class Training {
@@ -98,7 +99,8 @@ class Training {
         static_cast<double>(size_.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
     const double levels = 1 + std::log2(1 + leaves);
     const double flops = 4 * planned_sweeps * levels * static_cast<double>(size_.values + size_.rows);
-    task.cost = labels::seconds_of(0.5e-9 * flops, flops);
+    const double sides = planned_looks * labels::value_seconds * levels * static_cast<double>(size_.keys);
+    task.cost = labels::seconds_of(0.5e-9 * flops + sides, flops);
     task.calls = {Call(Kernel::train_node, Dtype::float64, {TilePart{0}})};
     task.calls[0].flops = flops;
     task.calls[0].value = value;

@@ -88,7 +88,7 @@ void LevelPass::find_pairs(const Memory& at, Index rows, const kernel::Reached* 
 
 template <class Column>
 void LevelPass::score_pairs(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const {
-  const auto* reached = in < 0 ? nullptr : tiles[static_cast<std::size_t>(in)].as<const kernel::Reached>();
+  const auto* reached = this->reached(tiles);
   const Tile& to = tiles[static_cast<std::size_t>(out)];
   const auto* columns = reinterpret_cast<const Column*>(rows.columns);
   const auto* values = reinterpret_cast<const float*>(rows.values);
@@ -147,8 +147,11 @@ void LevelPass::run(std::span<const Tile> tiles) const {
   std::fill_n(at.table, model->features + 1, std::uint32_t{0});
   points.stream(tiles, at.reader, [&](Index first, const kernel::CsrRows& rows) {
     for (Index i = 0; i < rows.rows; ++i) at.scales[i] = row_scale(rows, i, unit, points.row() + first + i, who);
-    find_pairs(at, rows.rows, in < 0 ? nullptr : tiles[static_cast<std::size_t>(in)].as<const kernel::Reached>());
-    score(at, rows, tiles);
+    const std::size_t chunks = weights.block().chunks.size();
+    do {
+      find_pairs(at, rows.rows, reached(tiles));
+      score(at, rows, tiles);
+    } while (goes_on() && at.starts[chunks] > 0);
   });
 }
 

@@ -46,6 +46,12 @@ struct LevelPass : CallValue {
   /// Before the first block: what is there where no chunk is met.
   virtual void begin(std::span<const Tile> tiles) const;
   virtual void open(const kernel::ChunkView&) const {}
+  /// Where points are before they meet chunks; null: at roots.
+  virtual const kernel::Reached* reached(std::span<const Tile> tiles) const {
+    return in < 0 ? nullptr : tiles[static_cast<std::size_t>(in)].as<const kernel::Reached>();
+  }
+  /// Whether points go on in the same block, until none does.
+  virtual bool goes_on() const { return false; }
   virtual bool multiplies() const { return true; }
   virtual void meet(const Meeting& met, const Tile& to) const;
 

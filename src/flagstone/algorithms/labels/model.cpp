@@ -112,6 +112,7 @@ void Model::take_trees(const std::vector<Chunk>& table) {
     if (label < 0 || label >= labels) throw damaged(path, "label " + std::to_string(label) + " is out of range");
   label_at.assign(places.begin(), places.end());
   leaves.resize(static_cast<std::size_t>(trees));
+  depth = deepest + 1;
   for (Index level = 0; level <= deepest; ++level) {
     std::vector<Chunk> own;
     std::ranges::copy_if(table, std::back_inserter(own), [&](const Chunk& one) { return one.level == level; });
@@ -147,17 +148,16 @@ void Model::take_forest(std::vector<Chunk> table) {
       throw damaged(path, "a node of a forest is out of range");
     if (one.level == leaf_level) most_leaf = std::max(most_leaf, one.entries);
     if (one.level < leaf_level) deepest = std::max(deepest, one.level);
+    if (one.level < leaf_level && one.first <= one.node)
+      throw damaged(path, "node " + std::to_string(one.node) + " of tree " + std::to_string(one.tree) +
+                              " has children before it");
     if (one.level == tail_level && one.node >= labels) throw damaged(path, "its tail has more labels than it");
   }
-  if (deepest > Index{1} << 16) throw damaged(path, "a node lies at level " + std::to_string(deepest));
   if (most_leaf > labels) throw damaged(path, "a leaf has more labels than it");
-  std::ranges::stable_sort(table, {}, &Chunk::level);
-  for (Index level = 0; level <= deepest; ++level) {
-    const auto [from, to] = std::ranges::equal_range(table, level, {}, &Chunk::level);
-    if (from == to) throw damaged(path, "level " + std::to_string(level) + " has no nodes");
-    levels.push_back(blocks_of({from, to}));
-  }
+  depth = deepest + 1;
   leaf_vectors = blocks_of(of(leaf_level)), tail = blocks_of(of(tail_level));
+  std::erase_if(table, [](const Chunk& one) { return one.level >= leaf_level; });
+  if (!table.empty()) levels.push_back(blocks_of(table));
 }
 
 std::size_t Model::held_bytes() const {

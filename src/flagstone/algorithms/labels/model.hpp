@@ -45,7 +45,8 @@ struct ModelParts {
 struct Model : ModelParts {
   explicit Model(ModelParts parts);
   std::vector<std::vector<Block>> levels;
-  std::vector<Block> leaf_vectors, tail;  // of a forest
+  std::vector<Block> leaf_vectors, tail;  // of a forest, whose nodes of all depths are one level, parents first
+  Index depth = 0;                        // nodes on the way to a leaf, at most
   std::vector<std::int32_t> label_at;     // trees x labels
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>>
       leaves;           // of each tree and leaf: first place, how many
