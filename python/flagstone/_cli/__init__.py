@@ -22,6 +22,7 @@ from .._commands import (
     simulate,
     sorting,
     spectra,
+    stencils,
     summaries,
     topics,
 )
@@ -53,6 +54,7 @@ for command in (
     routines.rechunk,
     routines.turn,
     sorting.sort,
+    stencils.stencil,
     routines.pca,
     summaries.norm,
     summaries.cov,
