@@ -9,7 +9,17 @@ import sys
 import click
 
 from .. import _core
-from .._commands import dense, factors, projections, routines, simulate, sorting, spectra, summaries
+from .._commands import (
+    dense,
+    factors,
+    projections,
+    routines,
+    simulate,
+    sorting,
+    spectra,
+    stencils,
+    summaries,
+)
 from .._errors.classes import Error
 from .._learning import clusters, documents, graphs, labels, models, topics
 from .._runtime import environment
@@ -39,6 +49,7 @@ for command in (
     routines.rechunk,
     routines.turn,
     sorting.sort,
+    stencils.stencil,
     routines.pca,
     summaries.norm,
     summaries.cov,

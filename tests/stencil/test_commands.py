@@ -1,0 +1,70 @@
+"""`flagstone stencil`: what the command writes and prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import flagstone as fl
+from flagstone._cli import cli
+
+
+def run(*args, code=0):
+    made = CliRunner().invoke(cli, [str(a) for a in args])
+    assert made.exit_code == code, made.output + repr(made.exception)
+    return made.output
+
+
+@pytest.fixture
+def field(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).random((20, 30)).astype("f4")
+    fl.from_numpy(x, "x.zarr")
+    return x
+
+
+def test_heat(field):
+    told = json.loads(
+        run("stencil", "heat", "x.zarr", "--steps", 5, "--boundary", "neumann", "-o", "h.zarr", "--json",
+            "--receiver", "3,4", "--traces", "heard.npy")
+    )  # fmt: skip
+    weights = {at: 0.1 * w + (not any(at)) for at, w in fl.laplacian(2).items()}
+    made = fl.stencil(weights, field, 5, boundary="neumann", receivers=[(3, 4)])
+    np.testing.assert_array_equal(np.asarray(fl.open("h.zarr")), made.state)
+    np.testing.assert_array_equal(np.load("heard.npy"), made.traces)
+    assert told["stats"]["stencil"]["useful_updates"] == 5 * field.size
+    assert told["plan"]["bytes_written"] == told["stats"]["bytes_written"]
+    assert "method" in run("stencil", "heat", "x.zarr", "--steps", 5, "--plan")
+
+
+def test_waves_and_functions(field, tmp_path):
+    (tmp_path / "k.py").write_text("def mix(u, c):\n    return u[0, 0] + c * (u[0, 1] - u[1, 0])\n")
+    run("stencil", "k.py:mix", "x.zarr", "--steps", 3, "--coefficients", "x.zarr", "-o", "f.zarr")
+    made = fl.stencil(lambda u, c: u[0, 0] + c * (u[0, 1] - u[1, 0]), field, 3, coefficients=[field]).state
+    np.testing.assert_array_equal(np.asarray(fl.open("f.zarr")), made)
+    run("stencil", "wave", "x.zarr", "--steps", 9, "--source", "5,6", "--frequency", 0.1, "-o", "w.zarr")
+    made = fl.wave(field, 9, spacing=1.0, sources=[(5, 6)], frequency=0.1)
+    np.testing.assert_array_equal(np.asarray(fl.open("w.zarr/now")), np.asarray(made.state[1]))
+
+
+@pytest.mark.parametrize(
+    ("words", "args"),
+    [
+        ("give -o DST", ["heat", "x.zarr", "--steps", 1]),
+        ("is no kernel", ["cold", "x.zarr", "--steps", 1, "-o", "o.zarr"]),
+        ("whole numbers with commas", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--receiver", "a"]),
+        ("for waves", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--source", "1,1"]),
+        ("add --overwrite", ["heat", "x.zarr", "--steps", 1, "-o", "x.zarr"]),
+        ("a receiver is at", ["heat", "x.zarr", "--steps", 1, "-o", "o.zarr", "--receiver", "99,0"]),
+    ],
+)
+def test_what_is_refused(field, words, args):
+    made = CliRunner().invoke(cli, ["stencil", *map(str, args)])
+    assert made.exit_code != 0
+    assert words in made.output + str(made.exception)
+    np.testing.assert_array_equal(np.asarray(fl.open("x.zarr")), field)
+    assert not Path("o.zarr").exists()
