@@ -15,6 +15,9 @@ T* elements(const Array& array) {
   return reinterpret_cast<T*>(array.store().memory());
 }
 
+/// Of a flop on rows of k weights, gathered word by word: a tenth of what a matrix product reaches.
+inline constexpr double seconds_per_gathered_flop = 0.09e-9;
+
 /// What one panel of a pass needs, as the value of a call. A pass derives from it, and says
 ///   static constexpr Kernel which; static constexpr const char* name; static constexpr double seconds;  // a value
 ///   void rows(std::span<const Tile> tiles, std::byte* own, Index row, const kernel::CsrRows& rows) const;
@@ -70,7 +73,7 @@ void add_pass(Graph& graph, const sparse::CsrOperand& a, Dtype real, double flop
     task.accesses = std::exchange(pass->accesses, {});
     task.accesses.push_back(scratch(pass->reader_bytes() + pass->own_bytes));
     const auto nnz = static_cast<double>(pass->reader.nnz());
-    const double seconds = pass->reader.convert_seconds() + nnz * Pass::seconds;
+    const double seconds = pass->reader.convert_seconds() + nnz * (Pass::seconds + flops * seconds_per_gathered_flop);
     task.cost = {nnz * flops, seconds * sparse::reference_bytes_per_second, false, pass->reader.decoded_bytes()};
     task.calls = {Call(Pass::which, real, {TilePart{0}})};
     task.calls[0].flops = task.cost.flops;
