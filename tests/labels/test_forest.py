@@ -135,6 +135,24 @@ def test_weights_that_are_all_the_same_are_none(forest):
     assert (np.asarray(single.predict(x, 1).labels) == 0).all()
 
 
+def test_means_of_values_that_cancel_and_of_stored_zeros():
+    x = sp.csr_matrix(np.array([[1, 0], [-1, 0], [1, 0], [0, 1]], "float32"))
+    y = sp.csr_matrix(np.array([[1, 0], [1, 0], [1, 0], [1, 1]], "float32"))
+    found = fl.train_labels(x, y, method="pfastrexml", trees=1).tail.toarray()
+    np.testing.assert_allclose(found, [[0.25, 0.25], [0, 1]])
+    zeros = sp.csr_matrix((np.array([0, 0, 1], "f4"), [0, 0, 1], [0, 1, 2, 3]), shape=(3, 2))
+    found = fl.train_labels(zeros, sp.csr_matrix(np.ones((3, 1), "f4")), method="pfastrexml", trees=1).tail
+    np.testing.assert_allclose(found.toarray(), [[0, 1 / 3]], rtol=1e-6)
+
+
+def test_no_labels_and_steep_propensities(forest):
+    _, x, y = forest
+    with pytest.raises(errors.ShapeError, match="Y has no label of any point"):
+        fl.train_labels(x, sp.csr_matrix(y.shape, dtype="f4"), method="pfastrexml")
+    model = fl.train_labels(x, y, method="pfastrexml", trees=2, propensity=(1000, 1.5))
+    assert np.isfinite(model.predict(x, k=2).scores[...]).all()
+
+
 def test_bad_input_is_one_sentence(forest, monkeypatch):
     model, x, y = forest
     for wrong, what in (

@@ -21,7 +21,8 @@ std::size_t TailMeans::offset(Index label) const {
 
 std::size_t TailMeans::scratch_bytes() const {
   const auto width = static_cast<std::size_t>(features);
-  return align_up(16 * width, 64) + align_up(4 * width, 64) + align_up(8 * static_cast<std::size_t>(labels() + 2), 64) +
+  return align_up(16 * width, 64) + align_up(4 * width, 64) + align_up(8 * width, 64) +
+         align_up(8 * static_cast<std::size_t>(labels() + 2), 64) +
          align_up(8 * static_cast<std::size_t>(size.keys), 64) + align_up(8 * static_cast<std::size_t>(size.rows), 64);
 }
 
@@ -34,6 +35,7 @@ void TailMeans::run(std::span<const Tile> tiles) const {
   auto* sums = take(static_cast<double*>(nullptr), 2 * features);
   auto* means = sums + features;
   auto* columns = take(static_cast<std::uint32_t*>(nullptr), features);
+  auto* listed = take(static_cast<Index*>(nullptr), features);  // behind the last label that has the column
   auto* starts = take(static_cast<Index*>(nullptr), labels() + 2);
   auto* points = take(static_cast<Index*>(nullptr), size.keys);
   auto* lengths = take(static_cast<double*>(nullptr), size.rows);
@@ -43,6 +45,7 @@ void TailMeans::run(std::span<const Tile> tiles) const {
         if (const Index l = view.keys[k] - first; l >= 0 && l < labels()) use(l, i);
   };
   std::fill_n(starts, labels() + 2, Index{0}), std::fill_n(sums, features, 0.0);
+  std::fill_n(listed, features, Index{0});
   each([&](Index l, Index) { ++starts[l + 2]; });
   std::partial_sum(starts, starts + labels() + 2, starts);
   each([&](Index l, Index i) { points[starts[l + 1]++] = i; });
@@ -58,11 +61,10 @@ void TailMeans::run(std::span<const Tile> tiles) const {
     for (Index s = starts[l]; s < starts[l + 1]; ++s)
       for (Index p = view.points.pointers[points[s]]; p < view.points.pointers[points[s] + 1]; ++p) {
         const std::uint32_t column = view.points.columns[p];
-        if (sums[column] == 0 && n < features) columns[n++] = column;  // twice where a sum came back to zero
+        if (std::exchange(listed[column], l + 1) != l + 1) columns[n++] = column;
         sums[column] += static_cast<double>(view.points.values[p]) / lengths[points[s]];
       }
     std::sort(columns, columns + n);
-    n = std::unique(columns, columns + n) - columns;
     const double number = static_cast<double>(std::max<Index>(1, starts[l + 1] - starts[l]));
     for (Index p = 0; p < n; ++p) means[p] = std::exchange(sums[columns[p]], 0.0) / number;
     const labels::EncodedSize room = encoded(l);

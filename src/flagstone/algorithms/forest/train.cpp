@@ -35,6 +35,8 @@ class Training {
     const std::vector<std::int32_t> map(static_cast<std::size_t>(labels_), 0);
     const auto maps = std::make_shared<labels::BucketMaps>(1, map);
     size_ = sizes[0];
+    if (!graph_.planning() && size_.keys == 0)
+      throw ShapeError(std::string(examples_.who) + ": Y has no label of any point; a forest needs some to rank.");
     bucket_ = labels::fill_buckets(graph_, labels::JoinedPanels(examples_), sizes, maps, examples_.who)[0];
     notes_.reads = 2;
     worth_ = weigh();
@@ -56,8 +58,10 @@ class Training {
     auto made = std::make_shared<std::vector<double>>(static_cast<std::size_t>(labels_), 1.0);
     if (!options_.propensity) return made;
     const auto [a, b] = *options_.propensity;
-    const double constant = (std::log(std::max(2.0, static_cast<double>(examples_.rows()))) - 1) * std::pow(b + 1, a);
-    for (std::size_t l = 0; l < made->size(); ++l) (*made)[l] = 1 + constant * std::pow(tallies_[l].points + b, -a);
+    const double most = std::log(std::max(2.0, static_cast<double>(examples_.rows()))) - 1;
+    for (std::size_t l = 0; l < made->size(); ++l)
+      if (const double points = tallies_[l].points; points > 0)
+        (*made)[l] = 1 + most * std::pow((b + 1) / (points + b), a);
     return made;
   }
 
@@ -176,7 +180,7 @@ class Training {
           labels::Chunk chunk{labels::tail_level, 0, value->first + l};
           chunk.children = 1;
           writer_->append(chunk, value->encoded(l), tiles[0].data + at);
-          at = value->offset(l + 1);
+          at += align_up(value->encoded(l).bytes(), 64);
         }
       });
     }

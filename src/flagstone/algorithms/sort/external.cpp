@@ -79,7 +79,9 @@ class Builder {
     if (const std::size_t more = too_many(lengths.size()); more > 0)
       for (const Index length : lengths.last(more + 1)) records += length;
     blocks += ceil_div(records, scheme_.block);
-    return std::make_unique<Runs>(graph_, blocks, scheme_.kept, width_, scheme_.block);
+    // Of one level at a time, the last one: beside runs that are still read there is no room for as many more.
+    const Index kept = lengths.size() < 2 * most_at_once() ? scheme_.kept : 0;
+    return std::make_unique<Runs>(graph_, blocks, kept, width_, scheme_.block);
   }
 
   Runs::Run merge_into(const Runs& from, std::span<const Runs::Run> group, Runs& to) {
