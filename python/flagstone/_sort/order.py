@@ -190,8 +190,9 @@ def sort(
     NumPy's order and its bits: −0.0 equals 0.0, NaN is last, complex numbers go by their real part first. Of
     one dimension: one read and one write where the elements fit into memory, else up to two of both (sorted
     runs, of which what has room stays in memory, and a merge of them; where there are some more runs than can
-    be merged at once, the last ones once more, and with twice as many all). Lines along an axis of several dimensions: one read and one write where they fit into 32 MiB each;
-    where many lines cross a chunk, `rechunk` comes first. O(n log n) steps. Whatever the limit and the
+    be merged at once, the last ones once more, and with twice as many all). Lines along an axis of several
+    dimensions: one read and one write where they fit into 32 MiB each; where many lines cross a chunk,
+    `rechunk` comes first. O(n log n) steps. Whatever the limit and the
     workers: the same bits, since a stable sort has one result. Source: merges by rank, as in Rahn, Sanders
     and Singler, "Scalable distributed-memory external sorting", ICDE 2010.
     """

@@ -109,7 +109,8 @@ class Graph {
   virtual Charge charge(std::uint64_t bytes) = 0;
   /// Tiles that go to a nameless file of the run's scratch where their room is needed, and else never: nobody reads
   /// them after the run. Before the first one goes, the file's bytes are promised under the quota (temporary_array).
-  /// Written::streamed: each goes when it is made; for an algorithm that knows how much stays.
+  /// Written::streamed: each goes when it is made; for an algorithm that knows how much stays. What is written
+  /// `again` is changed before it is read: it goes when nobody says `again` any more, and readers wait for that.
   virtual Array temporary(const Shape& shape, Dtype dtype, const Shape& tile, Written written = Written::for_room) = 0;
   /// Tasks added from now on start in program order as far as dependencies allow: for algorithms that chose their order
   /// for this budget. Off (the default): among startable tasks the one that misses the fewest bytes goes first.

@@ -202,10 +202,23 @@ void Scheduler::drop(TileState& tile) {
   cache_.forget(tile);
 }
 
+/// A streamed tile goes out though somebody in sight changes it again: who was admitted before waits for the store.
+void Scheduler::hold_changes(TileState& tile) {
+  for (const Uses::Use& use : tile.uses) {
+    TaskState& task = *use.task;
+    const bool changes =
+        std::ranges::any_of(task.held, [&](auto& held) { return held.tile == &tile && held.modifies; });
+    if (task.phase != TaskState::Phase::admitted || !changes) continue;
+    ++task.arriving;
+    tile.waiters.push_back(&task);
+  }
+}
+
 void Scheduler::store(TileState& tile) {
   Transfer transfer = in_pieces(machine_.transfer_to_store(tile));
   tile.storing = true;
   tile.dirty = false;
+  if (tile.when == Written::streamed) hold_changes(tile);
   cache_.requeue(tile);
   ++in_flight_;
   machine_.store(tile, std::move(transfer));

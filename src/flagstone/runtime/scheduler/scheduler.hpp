@@ -117,6 +117,7 @@ class Scheduler {
   void overtake(TaskState& waiting);
   void evict(TileState& tile);
   void store(TileState& tile);
+  static void hold_changes(TileState& tile);
   void arrived(TileState& tile);
   void maybe_runnable(TaskState& task);
   std::unique_ptr<TaskState> fresh_task();

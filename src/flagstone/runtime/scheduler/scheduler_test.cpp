@@ -214,5 +214,22 @@ TEST_F(SchedulerTest, WhatIsStreamedGoesThroughTheDisk) {
   EXPECT_TRUE(scheduler.drained());
 }
 
+/// Its next change was admitted beside the one before, and may not touch what is on its way to the disk.
+TEST_F(SchedulerTest, AChangeWaitsForWhatIsStreamed) {
+  const Array streamed =
+      temporary_array({edge, edge}, Dtype::float64, {edge, edge}, {"/tmp", "test", {}}, Written::streamed);
+  const Region all{streamed, whole(streamed.shape())};
+  Scheduler scheduler(10 * tile_bytes, machine_, 2);
+  const TaskState& first = add(scheduler, {write(all)});
+  const TaskState& next = add(scheduler, {update(all)});
+  run(scheduler, first);
+  pump(scheduler);
+  ASSERT_EQ(machine_.storing.size(), 1u);
+  EXPECT_EQ(scheduler.take(), nullptr);
+  scheduler.stored(*machine_.storing[0]);
+  run(scheduler, next);
+  EXPECT_EQ(machine_.storing.size(), 2u);
+}
+
 }  // namespace
 }  // namespace flagstone
