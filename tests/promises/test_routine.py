@@ -7,7 +7,8 @@ import pytest
 
 import flagstone as fl
 from flagstone import _core
-from flagstone._expression.expression import as_expression, lower
+from flagstone._expression.expression import as_expression
+from flagstone._expression.program import lower
 from flagstone._output.place import IN_MEMORY, Place
 from flagstone._runtime.call import Call
 from flagstone._runtime.routine import How, Routine, routine

@@ -41,6 +41,7 @@ VERBS = {
     "gp": ("points.npy", "targets.npy", "--noise", "0.1", "-o", "gp-by-verb.zarr", "--overwrite"),
     "recipe single-cell": ("s.zarr", "-k", "4", "--genes", "200", "-o", "cells-by-verb.zarr", "--overwrite"),
     "recipe lsa": ("s.zarr", "-k", "4", "--tol", "0.1", "-o", "lsa-by-verb.zarr", "--overwrite"),
+    "stencil": ("heat", "a.zarr", "--steps", "3", "-o", "stepped-by-verb.zarr", "--overwrite"),
     "scratch": (),
 }
 LIMITED = (
@@ -65,6 +66,7 @@ LIMITED = (
     "knn",
     "topics",
     "gp",
+    "stencil",
     "recipe single-cell",
     "recipe lsa",
 )  # those that take --memory
