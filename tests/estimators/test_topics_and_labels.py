@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import flagstone as fl
+from flagstone.errors import ShapeError
 from flagstone.estimators import Parabel, PfastreXML, TopicModel, open_model
 from tests.labels.naive import problem
 
@@ -103,3 +104,24 @@ def test_classes_are_told_as_they_were_given(tmp_path):
         assert same(one.predict(x), again.predict(x))
     with pytest.raises(ValueError, match="Unknown label type"):
         Parabel().fit(x, np.linspace(0, 1, 300))
+
+
+@pytest.mark.parametrize("kind", [Parabel, PfastreXML])
+def test_bad_classes_are_one_sentence_before_work(kind, tmp_path):
+    x, _ = problem(30, 12, 4)
+    whole, out = np.arange(30) % 3, tmp_path / "m.zarr"
+    for y in (whole.astype("S1"), whole.astype("M8[D]"), whole.astype(complex)):
+        with pytest.raises(TypeError, match=r"out= keeps holds numbers or texts; give y\.astype\(str\)"):
+            kind(1, out=out).fit(x, y)
+        assert not out.exists()
+    for y, error, what in (
+        ([[1], [2, 3]] * 15, ShapeError, "y is .*one length"),
+        (np.array([1, "a", None] * 10, object), TypeError, "classes of y have no order"),
+        (np.full(30, None), TypeError, "classes of y have no order"),
+    ):
+        with pytest.raises(error, match=f"{kind.__name__}: {what}"):
+            kind(1).fit(x, y)
+    model = kind(1).fit(x, whole.astype("S1"))
+    assert model.predict(x).dtype == "S1"
+    with pytest.raises(ValueError, match="X has 30 and y 5; they must agree"):
+        model.score(x, whole[:5])

@@ -206,6 +206,9 @@ def test_refusals():
         (TypeError, "dtype", lambda: fl.zeros(3, "S4")),
         (ValueError, "arange: step is 0", lambda: fl.arange(3, 4, 0)),
         (ValueError, "linspace: num is -1", lambda: fl.linspace(0, 1, -1)),
+        (fl.ShapeError, "linspace: num is 2.5; a whole", lambda: fl.linspace(0, 1, 2.5)),
+        (fl.ShapeError, "linspace: num is .* at most", lambda: fl.linspace(0, 1, 2**70)),
+        (TypeError, "linspace: stop is .* a real", lambda: fl.linspace(0, [[1], [2, 3]], 3)),
         (fl.ShapeError, "tril: the array has 1 dimensions", lambda: fl.tril(np.ones(3))),
         (ValueError, "meshgrid: indexing", lambda: fl.meshgrid(np.ones(3), indexing="ab")),
     ]:  # fmt: skip

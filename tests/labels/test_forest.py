@@ -158,7 +158,8 @@ def test_bad_input_is_one_sentence(forest, monkeypatch):
     for wrong, what in (
         ({"trees": 0}, "trees is 0"), ({"leaf_labels": 0}, "leaf_labels is 0"),
         ({"gamma": -1}, "gamma is -1"), ({"propensity": (1,)}, "propensity is"), ({"eps": 0}, "eps is 0"),
-        ({"trees": 9999}, "too many"),
+        ({"trees": 9999}, "too many"), ({"propensity": (1, [2, 3])}, "propensity is .*one length"),
+        ({"sweeps": 3}, "sweeps is 3 and .*'parabel'"), ({"threshold": 0}, "threshold is 0 and"),
     ):  # fmt: skip
         with pytest.raises(errors.ShapeError, match=what):
             fl.train_labels(x, y, method="pfastrexml", **wrong)

@@ -109,6 +109,8 @@ def test_bad_input_is_one_sentence(tmp_path):
         ({"method": "forest"}, "forest"), ({"format": "int4"}, "int4"), ({"trees": 0}, "trees is 0"),
         ({"max_leaf": 1}, "max_leaf is 1"), ({"C": 0}, "C is 0"), ({"eps": -1}, "eps is -1"),
         ({"seed": -1}, "seed is -1"), ({"threshold": float("nan")}, "threshold is nan"),
+        ({"gamma": -3}, "gamma is -3 and .*'pfastrexml'"), ({"leaf_labels": "x"}, "leaf_labels is 'x' and"),
+        ({"propensity": "q"}, "propensity is 'q' and"), ({"propensity": None}, "propensity is None and"),
     ):  # fmt: skip
         with pytest.raises(errors.ShapeError, match=what):
             fl.train_labels(x, y, **wrong)

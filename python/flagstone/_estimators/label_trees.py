@@ -19,6 +19,7 @@ from .._labels.metrics import label_metrics
 from .._labels.model import LabelModel, open_labels
 from .._labels.predict import Predicted
 from .._labels.train import train_labels
+from .._runtime.arguments import array_of
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
@@ -43,6 +44,8 @@ class _Fit:
             )
         self.X = model._points(X)
         self.classes, self.kind, self.Y = _labels_of(who, y, self.X.shape[0])
+        if model.out is not None and self.classes is not None:
+            _check_stored(who, self.classes)
 
     def _options(self) -> dict[str, Any]:
         model = self.model
@@ -82,7 +85,7 @@ def _labels_of(who: str, y: Any, rows: int) -> tuple[NDArray[Any] | None, str, A
         return None, "matrix", y
     if hasattr(y, "tocsr"):
         return None, "sparse", y
-    values = np.asarray(y)
+    values = array_of(who, "y", y)
     if values.ndim == 2 and values.shape[1] > 1:
         return None, f"dense {values.dtype.name}", values
     if values.ndim == 2:
@@ -96,14 +99,35 @@ def _labels_of(who: str, y: Any, rows: int) -> tuple[NDArray[Any] | None, str, A
             raise ValueError(
                 f"{who}: Unknown label type: continuous; y holds fractions, and classes are needed."
             )
-    classes, found = np.unique(values, return_inverse=True)
+    _check_rows(who, rows, values)
+    try:
+        classes, found = np.unique(values, return_inverse=True)
+    except TypeError:
+        classes = None
+    if classes is None or any(one is None for one in classes):
+        raise TypeError(f"{who}: classes of y have no order; numbers alone, or texts alone, are needed.")
     ones = np.ones(len(found), np.float32), found, np.arange(len(found) + 1), len(classes)
+    return classes, "classes", from_blocks([ones])
+
+
+def _check_rows(who: str, rows: int, values: NDArray[Any]) -> None:
     if len(values) != rows:
         raise ValueError(
             f"{who}: Found input variables with inconsistent numbers of samples: X has {rows} and y "
             f"{len(values)}; they must agree."
         )
-    return classes, "classes", from_blocks([ones])
+
+
+def _check_stored(who: str, classes: NDArray[Any]) -> None:
+    """Refuse classes that the text beside a stored model cannot hold."""
+    plain = classes.dtype.kind in "biufU" and classes.dtype.char != "g"
+    if classes.dtype.kind == "O":
+        plain = all(isinstance(one, (str, int, float)) for one in classes)
+    if not plain:
+        raise TypeError(
+            f"{who}: classes of y are {classes.dtype}, and a model that out= keeps holds numbers or texts; "
+            "give y.astype(str), or leave out away."
+        )
 
 
 def _warn_of_column(who: str) -> None:
@@ -245,8 +269,7 @@ class LabelClassifier(Estimator):
             that was, a SparseArray where `y` or X is on disk.
         """
         if self.__sklearn_is_fitted__() and self._kind == "classes":
-            best = np.asarray(self.predict_top(X, 1).labels)[:, 0]
-            return self.classes_[np.maximum(best, 0)]
+            return self._classes(self.predict_top(X, 1))
         found = self.predict_top(X)
         with self._runtime():
             made = from_blocks(self._rows(found))
@@ -254,6 +277,11 @@ class LabelClassifier(Estimator):
             return made
         matrix = made.to_scipy()
         return matrix if self._kind == "sparse" else matrix.toarray().astype(self._kind.split()[1])
+
+    def _classes(self, found: Predicted) -> NDArray[Any]:
+        best: NDArray[Any] = np.asarray(found.labels)[:, 0]
+        told: NDArray[Any] = self.classes_[np.maximum(best, 0)]
+        return told
 
     def _likely(self, labels: NDArray[Any], scores: NDArray[Any]) -> NDArray[np.bool_]:
         """Say which of the best labels are predicted."""
@@ -280,10 +308,12 @@ class LabelClassifier(Estimator):
         -------
         float
         """
-        self._fitted()
+        top = self._planned_top(X, 1)
         if self._kind == "classes":
-            return float(np.mean(self.predict(X) == np.asarray(y).ravel()))
-        found = self.predict_top(X, 1)
+            truth = array_of(type(self).__name__, "y", y).ravel()
+            _check_rows(type(self).__name__, top.X.shape[0], truth)
+            return float(np.mean(self._classes(top.run()) == truth))
+        found = top.run()
         with self._runtime():
             return label_metrics(found, y, y).P[1] / 100
 

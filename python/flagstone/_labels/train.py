@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import numbers
 import os
 from typing import Any
 
 from .. import _core
 from .._array.array import shape_text
+from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._resume.identity import identity
 from .._resume.openers import operand
 from .._resume.registers import Again, resumable
@@ -23,6 +27,10 @@ __all__ = ["train_labels"]
 
 _MOST = 10_000  # trees, labels of a leaf, sweeps: each is a task of the plan, or a read of X
 _SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, and on no limit
+_OWN: dict[str, dict[str, object]] = {  # arguments of one method alone, and their defaults
+    "parabel": {"threshold": 0.1, "sweeps": 20},
+    "pfastrexml": {"leaf_labels": 100, "gamma": 30.0, "propensity": (0.55, 1.5)},
+}
 
 
 class TrainLabels(Routine[LabelModel]):
@@ -37,8 +45,6 @@ class TrainLabels(Routine[LabelModel]):
         call = Call("train_labels", memory)
         who = call.who
         one_of(who, "format", format, "float32", "int8")
-        if method != "parabel":
-            one_of(who, "method", method, "parabel", "pfastrexml")
         given = {"trees": 3 if trees is None else trees, "max_leaf": max_leaf, "sweeps": sweeps}
         counts: dict[str, Any] = {
             name: whole_number(who, name, number, 1, _MOST) for name, number in given.items()
@@ -106,6 +112,23 @@ class TrainLabels(Routine[LabelModel]):
             "exponential": True, "version": _core.__version__,
         }  # fmt: skip
         return self.place.finish(about)
+
+
+def _check_methods(method: str, **given: object) -> None:
+    """Refuse arguments that belong to another method, unless they are their defaults."""
+    for other, own in _OWN.items():
+        for name, default in own.items():
+            if other != method and not _equal(given[name], default):
+                raise ShapeError(
+                    f"train_labels: {name} is {shown(given[name])} and method is {method!r}; {name} belongs "
+                    f"to {other!r}: leave it out, or choose that method."
+                )
+
+
+def _equal(given: object, default: object) -> bool:
+    with contextlib.suppress(ValueError):  # a pair of arrays
+        return isinstance(given, (numbers.Number, tuple)) and bool(given == default)
+    return False
 
 
 @routine
@@ -177,6 +200,9 @@ def train_labels(
 
     Notes
     -----
+    Trees of PfastreXML see only points that have labels, and shares of their leaves are over those;
+    propensities count all points.
+
     A node's classifiers see only points that have one of its labels. Nodes of at most 2²² stored values are
     tasks in memory, whose points are brought together with one read of X for as many subtrees as memory
     holds; wider nodes are trained by sweeps over the panels of X, one read each. Flops: 4 for a value, label
@@ -185,6 +211,15 @@ def train_labels(
     (blocks on disk). With `out` a killed call goes on behind the last node that was noted, with the same
     bits. ``train_labels.plan(...)`` takes the same arguments and counts.
     """
+    one_of("train_labels", "method", method, *_OWN)
+    _check_methods(
+        method,
+        threshold=threshold,
+        sweeps=sweeps,
+        leaf_labels=leaf_labels,
+        gamma=gamma,
+        propensity=propensity,
+    )
     if method == "pfastrexml":
         return TrainForest(
             X, Y, trees, format, max_leaf, leaf_labels, gamma, propensity, C, eps, seed, out, memory

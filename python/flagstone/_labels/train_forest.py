@@ -10,7 +10,8 @@ import numpy as np
 from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
-from .._runtime.arguments import one_of, real_number, seed_number, whole_number
+from .._errors.messages import shown
+from .._runtime.arguments import array_of, one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .model import LabelModel
@@ -90,9 +91,10 @@ def _propensity(given: Any) -> tuple[float, float] | None:
     """Return A and B, checked."""
     if given is None:
         return None
-    pair = np.asarray(given)
+    pair = array_of("train_labels", "propensity", given)
     if pair.shape != (2,) or pair.dtype.kind not in "iuf" or not (np.isfinite(pair) & (pair >= 0)).all():
         raise ShapeError(
-            f"train_labels: propensity is {given!r}; A and B, two numbers of 0 or more, or None are needed."
+            f"train_labels: propensity is {shown(given)}; A and B, two numbers of 0 or more, or None are "
+            "needed."
         )
     return float(pair[0]), float(pair[1])

@@ -13,9 +13,11 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Lazy, lazy_array
 from .._errors.classes import ShapeError
+from .._errors.messages import shown
 from .._expression.expression import Expression, as_expression, cast, from_ufunc, where
 from .._expression.operand import as_array
 from .._resume.registers import opener
+from .._runtime.arguments import whole_number
 from .._runtime.call import Call
 from .mapped import Axis, mapped, member, typed
 
@@ -281,6 +283,15 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Ar
     return _as(_generated(f"{number} numbers", "linear", number, first, each), kind)
 
 
+def _check_real(name: str, given: Any) -> None:
+    try:
+        value = np.asarray(given)
+    except ValueError:  # rows of several lengths
+        value = np.empty(1)
+    if value.ndim or value.dtype.kind not in "biuf":
+        raise TypeError(f"linspace: {name} is {shown(given)}; a real number is needed.")
+
+
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
     """Return `num` evenly spaced numbers from `start` to `stop`, lazily.
 
@@ -298,14 +309,13 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype:
     Returns
     -------
     Array
-        Read-only; the same numbers as NumPy's.
+        Read-only; computed in float64, then converted. The same numbers as NumPy's; where both `start` and
+        `stop` are of float32 or float16, NumPy computes in that dtype, and its numbers are less exact.
     """
-    number = operator.index(num)
-    if number < 0:
-        raise ValueError(f"linspace: num is {number}; it must not be negative.")
-    if any(np.ndim(x) or np.asarray(x).dtype.kind not in "biuf" for x in (start, stop)):
-        raise TypeError("linspace: start and stop must be real numbers.")
-    # NumPy computes in the dtype of the numbers, at least float64, and converts afterwards.
+    number = whole_number("linspace", "num", num, 0, (1 << 60) - 1)  # bytes are counted in 63 bits
+    _check_real("start", start)
+    _check_real("stop", stop)
+    # As NumPy does of ends of float64; of narrower ones it computes in their dtype, which loses digits.
     kind = number_dtype("linspace", dtype, np.result_type(start, stop, 0.0))
     call = Call("linspace", light=True)
     steps = number - 1 if endpoint else number
