@@ -50,7 +50,7 @@ void forward(Graph& graph, const Tiled& L, const Tiled& Y, const LowerBlock& blo
     for (Index i = std::max(k, block.row); i < block.row_end(); ++i)
       i == k ? trsm(graph, Side::left, lower(L(k, k)), 1.0, Y(k, c), {who, first, first},
                     diagonal && c == 0 ? &copied : nullptr)
-             : gemm(graph, -1, L(i, k), Y(k, c), 1, Y(i, c));
+             : gemm(graph, -1, L(i, k), Y(k, c), 1, again(Y(i, c)));
 }
 
 BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, std::uint64_t beside) {
@@ -95,14 +95,14 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   const Cut across{sides, width, width};
   const Tiled B(options.right.value_or(l), cut, across), Y({options.forward.value_or(l.array)}, cut, across);
   for (Index i = 0; i < Y.rows(); ++i)
-    for (Index c = 0; c < Y.cols(); ++c) take(graph, Part::all, B(i, c), 0, Y(i, c), {});
+    for (Index c = 0; c < Y.cols(); ++c) take(graph, Part::all, B(i, c), 0, again(Y(i, c)), {});
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * extent.rows * extent.cols + 64));
   for (const LowerBlock& block : lower_blocks(L.rows(), extent)) {
     const auto open = block.tiles([&](Index i, Index j) { return !finished.holds(L(i, j).region.box); });
     for (const auto& [i, j] : open)
       if (!given)
-        take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, L(i, j),
+        take(graph, i == j ? Part::lower : Part::all, A(i, j), i == j ? options.shift : 0, again(L(i, j)),
              {who, i * b, j * b});
     for (Index k = 0; k < block.col_end() && (!open.empty() || options.forward); ++k) {
       for (const auto& [i, j] : open) {  // column k of the factor, where it lies in the block
@@ -115,7 +115,8 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
       if (k >= block.col) forward(graph, L, Y, block, k, options.diagonal ? &*options.diagonal : nullptr);
       for (const auto& [i, j] : open)  // what it takes from the columns to its right
         if (j > k)
-          i == j ? herk(graph, -1, L(i, k), 1, L(i, i)) : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, L(i, j));
+          i == j ? herk(graph, -1, L(i, k), 1, again(L(i, i)))
+                 : gemm(graph, -1, L(i, k), adjoint(L(j, k)), 1, again(L(i, j)));
     }
   }
   graph.trust_order(false);

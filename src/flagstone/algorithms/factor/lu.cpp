@@ -63,8 +63,10 @@ void apply_panel(Graph& graph, const LuColumns& f, const Array& pivots, Index k,
   const Index first = f.first(k), split = f.split(j), w = f.width(k), m = f.rows(), width = f.width(j);
   Panel task("apply_panel", f.lower(k).array.dtype());
   const auto exchanges = task.touch(read(pivots_of(pivots, f, k))), panel = task.touch(read(f.lower(k)));
-  const auto upper = task.touch(update(f.upper(j)));
-  const auto lower = split < m ? task.touch(update(f.lower(j))) : upper;
+  const bool more = k + 1 < std::min(j, f.panels());  // panels that change this column too
+  const auto changed = [](Access access, bool again) { return again ? flagstone::again(std::move(access)) : access; };
+  const auto upper = task.touch(changed(update(f.upper(j)), more));
+  const auto lower = split < m ? task.touch(changed(update(f.lower(j)), more || j < f.panels())) : upper;
   const std::optional<TilePart> above = split < m ? std::optional<TilePart>{upper} : std::nullopt;
   task.call(call::laswp(task.dtype, 0, first, false, {exchanges}, {lower}, above), 0);
   const TilePart u{upper, false, false, rows_of(first, first + w, width)};
@@ -109,9 +111,10 @@ void take_columns(Graph& graph, const char* who, const Operand& a, const LuColum
   for (Index j = begin; j < end; ++j) {
     const Index at = f.first(j), width = f.width(j), split = f.split(j);
     if (f.upper(j).array.id() == a.array.id()) continue;  // in place
-    if (split > 0) take(graph, Part::all, piece(a, {{0, at}, {split, width}}), 0, whole_tile(f.upper(j)), {who, 0, at});
+    if (split > 0)
+      take(graph, Part::all, piece(a, {{0, at}, {split, width}}), 0, again(whole_tile(f.upper(j))), {who, 0, at});
     if (split < f.rows())
-      take(graph, Part::all, piece(a, {{split, at}, {f.rows() - split, width}}), 0, whole_tile(f.lower(j)),
+      take(graph, Part::all, piece(a, {{split, at}, {f.rows() - split, width}}), 0, again(whole_tile(f.lower(j))),
            {who, split, at});
   }
 }
@@ -120,7 +123,7 @@ void take_columns(Graph& graph, const char* who, const Operand& a, const LuColum
 void forward(Graph& graph, const LuColumns& f, const Array& pivots, RowOrder order, Index k, const Region& x) {
   const Index first = f.first(k), w = f.width(k), n = f.order(), width = x.box.shape[1];
   Panel task("forward", x.array.dtype());
-  const auto panel = task.touch(read(f.lower(k))), changed = task.touch(update(x));
+  const auto panel = task.touch(read(f.lower(k))), changed = task.touch(again(update(x)));
   if (order == RowOrder::interleaved)
     task.call(call::laswp(task.dtype, 0, first, false, {task.touch(read(pivots_of(pivots, f, k)))}, {changed}), 0);
   const TilePart y{changed, false, false, rows_of(first, first + w, width)};
@@ -133,7 +136,7 @@ void forward(Graph& graph, const LuColumns& f, const Array& pivots, RowOrder ord
 void back(Graph& graph, const char* who, const LuColumns& f, Index k, const Region& x, const Array* kept) {
   const Index first = f.first(k), w = f.width(k), width = x.box.shape[1];
   Panel task("back", x.array.dtype());
-  const auto diagonal = task.touch(read(f.lower(k))), changed = task.touch(update(x));
+  const auto diagonal = task.touch(read(f.lower(k))), changed = task.touch(k > 0 ? again(update(x)) : update(x));
   const TilePart y{changed, false, false, rows_of(first, first + w, width)};
   std::optional<TilePart> to;
   if (kept) to = TilePart{task.touch(write({*kept, {{first}, {w}}}))};
@@ -262,7 +265,7 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
       columns.push_back({x, {{0, c * tile}, {n, std::min(tile, b.cols() - c * tile)}}});
       if (b.array.id() != x.id())
-        take(graph, Part::all, piece(b, columns.back().box), 0, whole_tile(columns.back()), {});
+        take(graph, Part::all, piece(b, columns.back().box), 0, again(whole_tile(columns.back())), {});
       if (rows == RowOrder::lapack) exchange_rows(graph, f, pivots, 0, columns.back(), 0);
     }
     for (Index k = 0; k < f.count(); ++k)

@@ -14,9 +14,10 @@ namespace {
 
 /// T⁻¹ applied to columns [first, last) of tiles: column by column of T, so that all rows go on side by side.
 /// `above(c)`: tiles of column c that are zero. `alpha`: what the right-hand sides are multiplied by, as they are first
-/// touched.
+/// touched; `more`: whether another sweep follows.
 void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperand& how, const Tiled& X, Index first,
-           Index last, const Array* kept, const std::function<Index(Index)>& above, std::complex<double> alpha) {
+           Index last, const Array* kept, const std::function<Index(Index)>& above, std::complex<double> alpha,
+           bool more) {
   const Index n = T.rows();
   for (Index step = above(first); step < n; ++step) {
     const Index k = how.lower ? step : n - 1 - step;
@@ -24,12 +25,12 @@ void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperan
     const Index at = k * T(0, 0).rows();
     const Region copied = kept ? Region{*kept, {{at}, {diagonal.tile.rows()}}} : Region{};
     for (Index c = first; c < last && above(c) <= step; ++c)
-      trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, X(k, c), {who, at, 0},
+      trsm(graph, Side::left, diagonal, step == above(c) ? alpha : 1.0, again(X(k, c), more), {who, at, 0},
            kept && c == first ? &copied : nullptr);
     for (Index left = step + 1; left < n; ++left) {
       const Index i = how.lower ? left : n - 1 - left;
       for (Index c = first; c < last && above(c) <= step; ++c)
-        gemm(graph, -1.0, T(i, k), X(k, c), step == above(c) ? alpha : 1.0, X(i, c));
+        gemm(graph, -1.0, T(i, k), X(k, c), step == above(c) ? alpha : 1.0, again(X(i, c)));
     }
   }
 }
@@ -98,11 +99,11 @@ void substitute(Graph& graph, const char* who, const std::vector<TriangularOpera
     const Index last = std::min(first + together, X.cols());
     for (Index i = 0; i < X.rows(); ++i)
       for (Index c = first; c < last && above(c) <= i; ++c)
-        if (b.array.id() != x.id()) take(graph, Part::all, B(i, c), 0, X(i, c), {});
+        if (b.array.id() != x.id()) take(graph, Part::all, B(i, c), 0, again(X(i, c)), {});
     for (const TriangularOperand& factor : factors)
       sweep(graph, who, Tiled(factor.matrix, rows, rows), factor, X, first, last,
             first == 0 && &factor == &factors.front() ? diagonal : nullptr, above,
-            &factor == &factors.front() ? alpha : 1.0);
+            &factor == &factors.front() ? alpha : 1.0, &factor != &factors.back());
   }
   graph.trust_order(false);
 }

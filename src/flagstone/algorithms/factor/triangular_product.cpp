@@ -45,6 +45,8 @@ void triangular_product(Graph& graph, const char* who, const TriangularOperand& 
   const auto column = static_cast<std::uint64_t>(n * width) * size_of(x.dtype());
   const Index together = std::clamp<Index>(static_cast<Index>(graph.budget() / 2 / std::max<std::uint64_t>(1, column)),
                                            1, std::max<Index>(1, X.cols()));
+  const auto first_k = [&](Index i) { return t.lower ? 0 : i + 1; };
+  const auto last_k = [&](Index i) { return t.lower ? i : X.rows(); };
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(2 * X.rows() * together + 64));
   for (Index first = 0; first < X.cols(); first += together)
@@ -55,10 +57,10 @@ void triangular_product(Graph& graph, const char* who, const TriangularOperand& 
         const MatrixTile to = X(i, c);
         const MatrixTile from = corner(old, {{step % 2 * edge, c * width}, {edge, to.cols()}}, to.rows(), to.cols());
         take(graph, Part::all, to, 0, from, {});
-        gemm(graph, alpha, diagonal, from, 0, to);
+        gemm(graph, alpha, diagonal, from, 0, again(to, first_k(i) < last_k(i)));
       }
-      for (Index k = t.lower ? 0 : i + 1; k < (t.lower ? i : X.rows()); ++k)
-        for (Index c = first; c < last; ++c) gemm(graph, alpha, T(i, k), X(k, c), 1, X(i, c));
+      for (Index k = first_k(i); k < last_k(i); ++k)
+        for (Index c = first; c < last; ++c) gemm(graph, alpha, T(i, k), X(k, c), 1, again(X(i, c), k + 1 < last_k(i)));
     }
   graph.trust_order(false);
 }

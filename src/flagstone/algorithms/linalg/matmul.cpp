@@ -94,7 +94,8 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
       for (const auto& [i, j] : finished.open(block, k)) {  // what a dead process finished is skipped
         const MatrixTile x = A(i, k), y = B(k, j);
         if (A.cols() > 0) left.need(x.region), right.need(y.region);
-        gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, C(i, j), k == 0 ? c_in : nullptr);
+        gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, again(C(i, j), k + 1 < A.cols()),
+             k == 0 ? c_in : nullptr);
       }
     finished.close(block);
   }

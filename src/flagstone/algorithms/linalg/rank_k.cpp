@@ -141,14 +141,13 @@ class Update {
     for (Index stride = 1; stride < groups_; stride *= 2)
       for (Index g = 0; g + stride < groups_; g += 2 * stride)
         for (const Pair at : pairs) {
-          MatrixTile to = of_group(at, g);
-          to.again = g > 0 || 2 * stride < groups_;
-          sum_up(graph_, of_group(at, g + stride), to);
+          const bool more = g > 0 || 2 * stride < groups_ || mirrored_within(at);
+          sum_up(graph_, of_group(at, g + stride), again(of_group(at, g), more));
         }
     for (const Pair at : pairs) {
       if (apart(at))
         copy_lower(graph_, of_group(at, 0).region, computed(at).region);
-      else if (at.row == at.col && !options_.in_place)
+      else if (mirrored_within(at))
         mirror(graph_, options_.hermitian, computed(at), computed(at));
       else if (at.row != at.col && options_.half == Half::both)
         mirror(graph_, options_.hermitian, computed(at), mirrored(at));
@@ -161,6 +160,9 @@ class Update {
   /// Whether a tile on the diagonal is summed up whole beside C, of which the other triangle is somebody else's.
   bool apart(Pair at) const { return at.row == at.col && !diagonal_.empty(); }
 
+  /// Whether a tile on the diagonal is given its other triangle once it is summed up.
+  bool mirrored_within(Pair at) const { return at.row == at.col && !apart(at) && !options_.in_place; }
+
   MatrixTile of_group(Pair at, Index group) const {
     if (apart(at)) {
       const Region& tile = diagonal_[static_cast<std::size_t>(at.row)];
@@ -172,19 +174,20 @@ class Update {
   /// Step k of a tile: what it adds to the sum of its group.
   void add(Pair at, Index k) {
     const Index group = k % groups_;
-    MatrixTile c = of_group(at, group);
-    c.again = groups_ > 1;
+    MatrixTile c = again(of_group(at, group), k + groups_ < steps_ || groups_ > 1 || mirrored_within(at));
     const bool first = k < groups_;
     std::complex<double> beta = !first ? 1.0 : group == 0 && (c_in_ || options_.in_place) ? options_.beta : 0.0;
     const Array* old = first && group == 0 ? c_in_ : nullptr;
-    if (first && apart(at) && beta != 0.0) copy(graph_, computed(at).region, c);
+    if (first && apart(at) && beta != 0.0) copy(graph_, computed(at).region, again(c));
     const bool upper = options_.half == Half::upper;
     if (old && at.row == at.col) {  // of C one triangle counts, and products take the lower one
-      copy(graph_, {*old, c.region.box}, c);
-      if (upper) mirror(graph_, options_.hermitian, transposed(c), transposed(c));
+      copy(graph_, {*old, c.region.box}, again(c));
+      if (upper) mirror(graph_, options_.hermitian, transposed(c), transposed(again(c)));
       old = nullptr;
     }
+    const bool more = c.again;
     for (const Term& term : terms_) {
+      c.again = more || &term != &terms_.back();
       const MatrixTile x = upper ? term.left(at.col, k) : term.left(at.row, k);
       const MatrixTile y = upper ? term.right(k, at.row) : term.right(k, at.col);
       if (steps_ > 0) term.left_kept->need(x.region), term.right_kept->need(y.region);

@@ -112,7 +112,8 @@ void matmul_stacks(Graph& graph, const Operand& a, const Operand& b, const Array
             if (finished.holds(z.region.box)) continue;  // by a dead process
             const MatrixTile x = A(i, step), y = B(step, j);
             if (A.cols() > 0) left.need(x.region), right.need(y.region);
-            gemm(graph, options.alpha, x, y, step == 0 ? beta : 1.0, z, step == 0 ? c_in : nullptr);
+            gemm(graph, options.alpha, x, y, step == 0 ? beta : 1.0, again(z, step + 1 < A.cols()),
+                 step == 0 ? c_in : nullptr);
           }
       for (Index i = block.start[0]; i < block.start[0] + block.shape[0]; ++i)
         for (Index j = block.start[1]; j < block.start[1] + block.shape[1]; ++j) finished.finish(C(i, j).region.box);

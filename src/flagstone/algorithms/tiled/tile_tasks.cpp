@@ -93,7 +93,7 @@ void take(Graph& graph, Part which, const MatrixTile& from, double shift, const 
   cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
   TaskSpec task;
   task.name = "take";
-  task.accesses = {read(from.region), write(to.region)};
+  task.accesses = {read(from.region), changed(write(to.region), to)};
   task.cost = cost;
   task.calls.push_back(call::take(dtype, which, part(0, from), shift, part(1, to), std::move(place)));
   graph.add(std::move(task));
@@ -121,9 +121,9 @@ void mirror(Graph& graph, bool conjugate, const MatrixTile& from, const MatrixTi
   TaskSpec task;
   task.name = "mirror";
   if (within)
-    task.accesses = {update(to.region)};
+    task.accesses = {changed(update(to.region), to)};
   else
-    task.accesses = {read(from.region), write(to.region)};
+    task.accesses = {read(from.region), changed(write(to.region), to)};
   task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
   task.priority = 1;  // what it reads is written, and gone
   task.calls.push_back(call::mirror(dtype, conjugate, part(0, from), part(within ? 0 : 1, to)));
@@ -134,7 +134,7 @@ void copy(Graph& graph, const Region& from, const MatrixTile& to) {
   const Dtype dtype = to.array().dtype();
   TaskSpec task;
   task.name = "copy";
-  task.accesses = {read(from), write(to.region)};
+  task.accesses = {read(from), changed(write(to.region), to)};
   task.cost.bytes_touched = 2.0 * static_cast<double>(to.rows() * to.cols()) * static_cast<double>(size_of(dtype));
   task.calls.push_back(call::copy(dtype, {0}, part(1, to)));
   graph.add(std::move(task));
@@ -154,7 +154,7 @@ void sum_up(Graph& graph, const MatrixTile& from, const MatrixTile& to) {
 void trsm(Graph& graph, Side side, const TriangularTile& a, std::complex<double> alpha, const MatrixTile& b,
           call::Place place, const Region* diagonal) {
   const double n = static_cast<double>(a.tile.rows()), elements = static_cast<double>(b.rows() * b.cols());
-  std::vector<Access> accesses{read(a.tile.region), update(b.region)};
+  std::vector<Access> accesses{read(a.tile.region), changed(update(b.region), b)};
   std::optional<TilePart> to;
   if (diagonal) accesses.push_back(write(*diagonal)), to = TilePart{2};
   add(graph, "trsm", std::move(accesses), n * elements,

@@ -31,6 +31,11 @@ MatrixTile adjoint(MatrixTile x) {
   return transposed(std::move(x));
 }
 
+MatrixTile again(MatrixTile c, bool more) {
+  c.again = more;
+  return c;
+}
+
 MatrixTile Tiled::operator()(Index i, Index j) const {
   Span first = span_of(rows_, i), second = span_of(cols_, j);
   if (x_.transpose) std::swap(first, second);

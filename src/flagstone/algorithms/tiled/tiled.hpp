@@ -31,6 +31,8 @@ struct MatrixTile {
 MatrixTile transposed(MatrixTile x);
 /// Xᴴ; of real ones Xᵀ.
 MatrixTile adjoint(MatrixTile x);
+/// What is changed and, where there is `more` to come, changed again by a task that may be out of sight yet.
+MatrixTile again(MatrixTile c, bool more = true);
 
 class Tiled {
  public:
