@@ -1384,8 +1384,18 @@ def eigsh_job(
 
 # Along an axis --------------------------------------------------------------------------------------------
 
-def scan_job(pass_: Pass, value: int, scan: str, axis: int, initial: bool, out: Array) -> Job: ...
-def difference_job(arg0: Array, arg1: bool, arg2: int, arg3: int, arg4: Array, /) -> Job: ...
+def scan_job(
+    pass_: Pass,
+    value: int,
+    scan: str,
+    axis: int,
+    initial: bool,
+    out: Array,
+    checkpoint: Checkpoint | None = None,
+) -> Job: ...
+def difference_job(
+    a: Array, transpose: bool, axis: int, times: int, out: Array, checkpoint: Checkpoint | None = None
+) -> Job: ...
 def group_job(pass_: Pass, value: int, fold: str, labels: Array, groups: int, out: Array) -> Job: ...
 def group_words(arg0: str, arg1: str, /) -> int: ...
 

@@ -184,7 +184,9 @@ class _Conversion(Streaming[None]):
         options: dict[str, Any] = self.reading | ({} if self.key is None else {"key": self.key})
         record = UNRECORDED
         if getattr(module, "RECORDED", False):
-            record = options["record"] = conversion(self.call, src, self.key, self.overwrite)
+            record = options["record"] = conversion(
+                self.call, self.parts or [src], self.key, self.overwrite, self.reading
+            )
         given = self.parts if len(self.parts) > 1 else src
         built = module.import_to(self.call, given, self.place, self.overwrite, **options)
         read = self.parts or ([src] if os.path.isfile(src) else table_files(src))
@@ -337,10 +339,14 @@ def _stored(built: Built) -> int:
 def _again(path: str, told: dict[str, Any]) -> Again:
     if "file" not in told:
         return convert, (operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
-    source = told["file"]["path"]
-    if not os.path.exists(source):
-        raise storage_error(
-            f"resume: src '{source}' went away since; it cannot be gone on.", errno.ENOENT, source
-        )
-    check_unchanged("src", told["file"])
-    return convert, (source, path), {"overwrite": told["overwrite"], "key": told["key"]}
+    files = [told["file"], *told.get("files", [])]
+    for one in files:
+        if not os.path.exists(one["path"]):
+            raise storage_error(
+                f"resume: src '{one['path']}' went away since; it cannot be gone on.",
+                errno.ENOENT, one["path"],
+            )  # fmt: skip
+        check_unchanged("src", one)
+    options = {"overwrite": told["overwrite"], "key": told["key"]} | told.get("reading", {})
+    paths = [one["path"] for one in files]
+    return convert, (paths if len(paths) > 1 else paths[0], path), options
