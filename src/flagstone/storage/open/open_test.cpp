@@ -186,16 +186,16 @@ TEST_F(OpenTest, LongMetadataAskForRoomBeforeTheyAreParsed) {
   std::ifstream in(place + "/zarr.json");
   std::string text((std::istreambuf_iterator<char>(in)), {});
   std::string numbers = "\"attributes\": {\"x\": [1";
-  while (numbers.size() < 4 * MiB) numbers += ", 2";
+  while (numbers.size() < MiB) numbers += ", 2";
   write("a/zarr.json", "{" + numbers + "]}," + text.substr(text.find('{') + 1));
   std::uint64_t least = 0;
   try {
-    open(place, {.memory = resident_bytes() + 16 * MiB});
+    open(place, {.memory = resident_bytes() + 8 * MiB});
   } catch (const BudgetError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("zarr.json"), HasSubstr("OpenOptions::memory")));
     least = error.least;
   }
-  EXPECT_GT(least, resident_bytes() + 100 * MiB);  // 8 x 4 MiB of text and 80 bytes for each of a million commas
+  EXPECT_GT(least, resident_bytes() + 24 * MiB);  // 8 x 1 MiB of text and 80 bytes for each of 350,000 commas
   EXPECT_THROW(open(at(""), {.member = "a", .memory = least / 2}), Error);
   try {
     open(place, {.memory = least + 8 * MiB});
