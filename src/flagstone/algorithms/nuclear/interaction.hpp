@@ -18,6 +18,9 @@ class Interaction {
  public:
   /// KSHELL's snt: proton-neutron form. FormatError names the line.
   static Interaction read_snt(const std::string& text, const std::string& name);
+  /// BIGSTICK's isospin form: elements V_JT of its `.int`, orbits of its `.sps`. FormatError names the line.
+  static Interaction read_isospin(const std::string& text, const std::string& name, const std::string& orbits_text,
+                                  const std::string& orbits_name);
   /// Normal numbers of mean 0 and variance 1, each a function of the seed, the orbits and J: no table. No energies of
   /// single nucleons.
   static Interaction random(std::uint64_t seed);
@@ -30,6 +33,8 @@ class Interaction {
   std::size_t elements() const { return couplings_.size(); }
   /// What two-body elements are multiplied with in a nucleus of so many nucleons.
   double scale(int nucleons) const;
+  /// Two-body elements times ((core + nucleons) / mass)^power from now on. FormatError(where) for what cannot be.
+  void set_scaling(int core, double mass, double power, const std::string& where);
   double one_body(bool neutrons, const Orbit& a, const Orbit& b) const;
   /// V_J(ab, cd) of the J that momenta() lists, unscaled; zero where the file has none.
   void two_body(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d,
@@ -47,6 +52,10 @@ class Interaction {
     std::size_t operator()(const Key& key) const { return (key.orbits * 0x9E3779B97F4A7C15u) ^ key.kind_and_j; }
   };
   double drawn(const Key& key) const;
+  static std::uint64_t energy_key(bool neutrons, const Orbit& a, const Orbit& b);
+  void set_energy(bool neutrons, const Orbit& a, const Orbit& b, double value) {
+    energies_[energy_key(neutrons, a, b)] = value;
+  }
   void enter(Kind kind, const Orbit* orbits, int J, double value, const std::string& where);
   static Key key_of(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d, int two_J, double& sign);
 
