@@ -15,10 +15,12 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
+from .._output.replaceable import check_path
 from .._resume.identity import file_identity
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
 from .keep import store_rows
@@ -144,6 +146,8 @@ class Project(Routine[ProjectedMatrix]):
         self.H = H if hasattr(H, "block_source") else rows_of(H, Z, call)
         if keep_h is not None and not hasattr(H, "block_source"):
             raise ShapeError("project: keep_h is of an H that is made by blocks; this one is stored already.")
+        if keep_h is not None:
+            check_path("project: keep_h", keep_h)
         self.Z, self.order, self.keep_h = Z, order, keep_h
         told = self.H.identity()
         if told is None:
@@ -227,11 +231,14 @@ class Project(Routine[ProjectedMatrix]):
     def execute(self, stack: contextlib.ExitStack) -> Any:
         if self.Z.values.path is not None and not os.path.exists(self.Z.values.path):
             raise FileNotFoundError(f"project: Z '{self.Z.path}' went away.")
-        if self.keep_h is not None:
-            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h)
         if self.layout is not self.Z.layout:
             self.dealt = dealt(self.call, self.Z, self.layout)
-        return super().execute(stack)
+        job = super().execute(stack)
+        if self.keep_h is not None:
+            done = stats()
+            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h)
+            remember(self.call.runtime, done)
+        return job
 
 
 @routine

@@ -144,8 +144,9 @@ def _scan(stretches: Iterator[Any], rows: list[int], n: int) -> tuple[Any, tuple
         if not values.size:
             continue
         wide = np.asarray(values, np.float64)
-        largest = max(largest, float(np.abs(wide).max()))
-        if not np.isfinite(largest):
+        here = float(np.abs(wide).max())
+        largest = max(largest, here)
+        if not np.isfinite(here):
             raise NumericalError(
                 f"project: H holds NaN or Inf in rows {row} to {row + len(count)}; finite values are needed."
             )
