@@ -12,7 +12,7 @@ SPS = "iso\n3\n 0. 2. 1.5 2\n 0. 2. 2.5 2\n 1. 0. 0.5 2\n"
 
 
 def isospin_of(snt):
-    """usdb.snt as isospin elements: T = 1 of like nucleons; T = 0 is what protons and neutrons have beside."""
+    """usdb.snt as isospin elements: T = 1 of like nucleons, T = 0 what mixed pairs have beside."""
     lines = [line.split() for line in snt.read_text().splitlines() if line.strip() and line[0] not in "!#"]
     orbits = {int(o[0]): int(o[3]) for o in lines[1:7]}  # 2j
     energies = [float(v[2]) for v in lines[8:11]]

@@ -1,4 +1,4 @@
-"""Where H and Z may come from: stored rows, several files, a kept H; the paper's order, counted by the byte."""
+"""Where H and Z may come from: stored rows, several files, a kept H; the paper's order by the byte."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def test_spectrum_is_that_of_the_stored_h(small):
     space, _, H = small
     whole = space.hamiltonian(2).to_scipy().toarray()
     found = np.linalg.eigvalsh(whole)
-    of_j = {J: subspace.project(space, nuclear.basis_of_j(space, J, M=1, dtype="float64")) for J in range(1, 8)}
+    of_j = {
+        J: subspace.project(space, nuclear.basis_of_j(space, J, M=1, dtype="float64")) for J in range(1, 8)
+    }
     together = np.sort(np.concatenate([one.eigvalsh(10**6) for one in of_j.values()]))
     assert len(together) == len(found)
     assert np.abs(together - found).max() < 1e-10 * np.abs(found).max()
@@ -107,7 +109,7 @@ def test_rows_that_are_not_symmetric(tmp_path):
     with pytest.raises(fl.ShapeError, match="H is not symmetric: row [37] is not its column"):
         subspace.project(stored, Z)
     whole = fl.sparse.from_blocks([mine], tmp_path / "b.zarr")
-    with pytest.raises(fl.ShapeError, match="H is a view"):
+    with pytest.raises(TypeError, match="this is a view"):
         subspace.project(whole[:5], Z)
     spoiled = mine.copy()
     spoiled.data[5] = np.nan
@@ -123,6 +125,8 @@ def test_h_prime_that_no_disk_holds(monkeypatch):
     H = subspace.Blocks(lambda i, j: asked.append((i, j)), [500, 500], [[0], [0, 1]])
     Z = subspace.basis([(500, np.eye(500)), (500, np.eye(500))])
     monkeypatch.setattr("flagstone._scratch.scratch.free_bytes", lambda _: 1 << 20)
-    with pytest.raises(OSError, match="project: the result takes 5.8 MiB and scratch .* has 1 MiB of space left"):
+    with pytest.raises(
+        OSError, match="project: the result takes 5.8 MiB and scratch .* has 1 MiB of space left"
+    ):
         subspace.project(H, Z)
     assert not asked

@@ -11,6 +11,7 @@
 #include "flagstone/algorithms/nuclear/counts.hpp"
 #include "flagstone/algorithms/nuclear/hamiltonian.hpp"
 #include "flagstone/algorithms/nuclear/j_basis.hpp"
+#include "flagstone/algorithms/nuclear/read_int.hpp"
 #include "flagstone/algorithms/subspace/block_basis.hpp"
 #include "flagstone/algorithms/subspace/block_source.hpp"
 
@@ -78,13 +79,15 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
         blocks[static_cast<std::size_t>(at)] = {g, layout.offsets[static_cast<std::size_t>(at)],
                                                 layout.columns[static_cast<std::size_t>(g)]};
     for (std::size_t w = 0; w + 1 < layout.writes.size(); ++w) {
-      const auto first = static_cast<std::size_t>(layout.writes[w]), last = static_cast<std::size_t>(layout.writes[w + 1]);
+      const auto first = static_cast<std::size_t>(layout.writes[w]),
+                 last = static_cast<std::size_t>(layout.writes[w + 1]);
       const auto file = static_cast<std::size_t>(layout.file[first]);
       const bool ends = last == layout.offsets.size() || layout.file[last] != layout.file[first];
       const Index begin = layout.offsets[first], end = ends ? layout.lengths[file] : layout.offsets[last];
-      add_j_blocks(graph, basis, two_j,
-                   {blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.begin() + static_cast<std::ptrdiff_t>(last)},
-                   values[file], {{begin}, {end - begin}});
+      add_j_blocks(
+          graph, basis, two_j,
+          {blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.begin() + static_cast<std::ptrdiff_t>(last)},
+          values[file], {{begin}, {end - begin}});
     }
   }};
 }
@@ -137,9 +140,8 @@ void bind_nuclear(nb::module_& m) {
       .def("counts", &counted);
   nb::class_<Interaction>(m, "NuclearInteraction")
       .def_static("read_snt", &Interaction::read_snt)
-      .def_static("read_isospin", &Interaction::read_isospin)
+      .def_static("read_isospin", &read_isospin)
       .def("set_scaling", &Interaction::set_scaling)
-      .def("core_nucleons", &Interaction::core)
       .def_static("random", &Interaction::random)
       .def("orbits", [](const Interaction& i, bool neutrons) { return numbers_of(i.orbits(neutrons)); })
       .def_prop_ro("is_random", &Interaction::is_random)

@@ -86,7 +86,7 @@ def project(
         if place is not None and len(momenta) > 1 and "{J}" not in place:
             raise click.BadParameter(f"{place!r} is for several J; write {{J}} where theirs goes.")
         for J in momenta if place is not None else ():
-            check_new("project", _of(place, J), overwrite or only_plan)
+            check_new("project", _of(place, J) or "", overwrite or only_plan)
     basis = {
         "dedup": not no_dedup, "dtype": "float64" if wide else "float32", "M": M, "files": files,
     }  # fmt: skip
@@ -152,9 +152,7 @@ class _Run:
         return Projected(self.J, H, values, done), told
 
 
-def _print_plan(
-    space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool
-) -> None:
+def _print_plan(space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool) -> None:
     """Z is made, for its layout alone decides the rest; H' is counted."""
     plans = {"basis": basis_of_j.plan(space, J, **basis)}
     plans["project"] = run_project.plan(space, basis_of_j(space, J, **basis), **options)

@@ -134,8 +134,8 @@ def _scaled(core: _core.NuclearInteraction, scaling: Any) -> list[float]:
         numbers = -1, 0.0, 0.0
     if not 0 <= numbers[0] <= 1000:
         raise ShapeError(
-            f"nuclear.Interaction: scaling is {shown(scaling)}; (nucleons of the core, mass, power) is needed, "
-            "such as (16, 18, 0.3)."
+            f"nuclear.Interaction: scaling is {shown(scaling)}; (nucleons of the core, mass, power) is "
+            "needed, such as (16, 18, 0.3)."
         )
     core.set_scaling(numbers[0], numbers[1], -numbers[2], "nuclear.Interaction")
     return list(numbers)

@@ -153,7 +153,8 @@ class Project(Routine[ProjectedMatrix]):
         if told is None:
             self.operation = ""
         self.told = told
-        self.layout, self.dealt = Z.layout, None
+        self.layout = Z.layout
+        self.dealt: BlockBasis | None = None  # made when it runs
         if files is not None and (count := file_count("project", files)) != len(Z.files):
             self.layout = dealt_layout(Z, count)
         self.source = self.H.block_source(Z)
@@ -182,7 +183,7 @@ class Project(Routine[ProjectedMatrix]):
         call.outputs = len(parts)
 
     def _cores(self) -> list[_core.Array]:
-        """Return the files of Z; for order "columns" each so often that none is known from the column before."""
+        """Return the files of Z; for order "columns" each so often that none is shared."""
         times = _core.column_handles if self.order == "columns" else 1
         files = self.Z.files if self.layout is self.Z.layout else self.dealt and self.dealt.files
         if not files:
@@ -289,7 +290,7 @@ def project(
     ``|Z|`` + Σ_pairs ``|Z_i|``, i > j, each block in whole pages of 4 KiB; writes H' once. Of
     a pair min(nnz z_j + d_i z_i z_j, nnz z_i + z_i d_j z_j) multiply-adds, and making its block of H. A
     block of H' is computed whole and in one way: the same bits for every order, panel, limit and number of
-    workers, of files, and whether equal blocks of Z are stored once or not. A killed call goes on behind its finished
-    pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
+    workers, of files, and whether equal blocks of Z are stored once or not. A killed call goes on behind its
+    finished pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
     """
     return Project(H, Z, out, order, panel, files, keep_h, memory)

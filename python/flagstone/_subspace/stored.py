@@ -97,9 +97,7 @@ class BlockBasis(_Stored):
             _check_values(path, values)
         if any(values.dtype != self.dtype for values in files):
             raise _damaged(path, "its files are of several dtypes")
-        self.file = (
-            _small(call, path, "file") if len(files) > 1 else np.zeros(len(self.offsets), np.int64)
-        )
+        self.file = _small(call, path, "file") if len(files) > 1 else np.zeros(len(self.offsets), np.int64)
         parts = self.rows, self.columns, self.stored, self.offsets, self.file
         d, z, stored, offsets, file = (part.tolist() for part in parts)
         self.layout = _core.known_block_layout(
@@ -283,4 +281,6 @@ def open_stored(path: str | os.PathLike[str]) -> BlockBasis | ProjectedMatrix:
     if not is_whole(count) or not 1 <= count <= MOST_FILES:
         raise _damaged(place, f"its attributes say that it has {shown(count)} files")
     files = [Array(open_core(f"{place}/{values_name(number)}", "r"), "r") for number in range(count)]
-    return BlockBasis(place, about, files) if kind == "block basis" else ProjectedMatrix(place, about, files[0])
+    return (
+        BlockBasis(place, about, files) if kind == "block basis" else ProjectedMatrix(place, about, files[0])
+    )

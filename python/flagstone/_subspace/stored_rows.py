@@ -13,7 +13,7 @@ from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
 from .._resume.identity import file_identity
 from .._runtime.call import Call
-from .._sparse.array import SparseArray
+from .._sparse.array import SparseArray, matrix_of
 from .._sparse.row_blocks import row_blocks
 from .keep import stored_groups
 from .stored import BlockBasis
@@ -29,24 +29,24 @@ class StoredRows:
     """A symmetric matrix by rows, as `project` takes it: looked through once, for its couplings."""
 
     def __init__(self, H: Any, basis: BlockBasis, call: Call) -> None:
-        stored = isinstance(H, SparseArray)
-        matrix = _plain(H) if stored else _in_memory(H)
+        stored = _stored(H) if isinstance(H, SparseArray) else None
+        matrix = H if stored is not None else _in_memory(H)
         shape = tuple(matrix.shape)
         if shape != (basis.shape[0],) * 2:
             raise ShapeError(
                 f"project: H is {shape_text(shape)} and Z has {basis.shape[0]} rows; as many are needed."
             )
-        if stored:
+        if stored is not None:
             _check_groups(stored_groups(matrix.path), basis, matrix.path)
         # Of the pattern 32 bytes a pair while it is made; 40 a row for sums, weights and places.
         call.room("the rows of H", 40 * shape[0])
-        stretches = row_blocks(call, matrix, fixed=40 * shape[0]) if stored else _stretches(matrix)
-        self.told = {"rows": file_identity(matrix.path)} if stored else None
+        given = row_blocks(call, matrix, fixed=40 * shape[0]) if stored is not None else _stretches(matrix)
+        self.told = {"rows": file_identity(matrix.path)} if stored is not None else None
         rows = basis.rows.tolist()
-        starts, pattern = _scan(stretches, rows, shape[0])
+        starts, pattern = _scan(given, rows, shape[0])
         columns, values = (
-            (matrix._stored.indices, matrix._stored.data)
-            if stored
+            (stored.indices, stored.data)
+            if stored is not None
             else (_core.memory_array(matrix.indices), _core.memory_array(matrix.data))
         )
         self._held = matrix
@@ -73,14 +73,12 @@ def rows_of(H: Any, basis: BlockBasis, call: Call) -> StoredRows:
     return StoredRows(H, basis, call)
 
 
-def _plain(matrix: SparseArray) -> SparseArray:
-    if matrix.lazy or matrix._rows is not None or matrix._columns is not None:
-        raise ShapeError("project: H is a view of a stored matrix; store it first, by fl.copy, and give that.")
-    if matrix._stored.data.dtype not in ("float32", "float64"):
-        raise ShapeError(
-            f"project: H stores its values as {matrix._stored.data.dtype}; float32 or float64 is needed."
-        )
-    return matrix
+def _stored(matrix: SparseArray) -> _core.CsrMatrix:
+    """Return it as it lies on disk; a TypeError names what to do of a view."""
+    core = matrix_of(matrix)
+    if core.data.dtype not in ("float32", "float64"):
+        raise ShapeError(f"project: H stores its values as {core.data.dtype}; float32 or float64 is needed.")
+    return core
 
 
 def _in_memory(H: Any) -> Any:

@@ -70,9 +70,7 @@ def _draw(path: str, title: str, found: Sequence[Projected]) -> None:
 
 def _pattern(axes: Any, one: Projected) -> None:
     n = one.H.shape[0]
-    axes.imshow(
-        np.log1p(block_pattern(one.H)), cmap="Blues", interpolation="nearest", extent=(0, n, n, 0)
-    )
+    axes.imshow(np.log1p(block_pattern(one.H)), cmap="Blues", interpolation="nearest", extent=(0, n, n, 0))
     share = one.H.nnz / max(n * n, 1)
     axes.set(
         title=f"H', J = {one.J}: {len(one.H.columns):,} groups, {100 * share:.2g} % of its elements",

@@ -18,9 +18,6 @@ class Interaction {
  public:
   /// KSHELL's snt: proton-neutron form. FormatError names the line.
   static Interaction read_snt(const std::string& text, const std::string& name);
-  /// BIGSTICK's isospin form: elements V_JT of its `.int`, orbits of its `.sps`. FormatError names the line.
-  static Interaction read_isospin(const std::string& text, const std::string& name, const std::string& orbits_text,
-                                  const std::string& orbits_name);
   /// Normal numbers of mean 0 and variance 1, each a function of the seed, the orbits and J: no table. No energies of
   /// single nucleons.
   static Interaction random(std::uint64_t seed);
@@ -35,6 +32,14 @@ class Interaction {
   double scale(int nucleons) const;
   /// Two-body elements times ((core + nucleons) / mass)^power from now on. FormatError(where) for what cannot be.
   void set_scaling(int core, double mass, double power, const std::string& where);
+  // What a file says:
+  void add_orbit(bool neutrons, const Orbit& orbit) { (neutrons ? neutron_orbits_ : proton_orbits_).push_back(orbit); }
+  void set_energy(bool neutrons, const Orbit& a, const Orbit& b, double value) {
+    energies_[energy_key(neutrons, a, b)] = value;
+  }
+  /// V_J(ab, cd) of four orbits. FormatError(where): it breaks J or parity, or was given before with another value.
+  void enter(Kind kind, const Orbit* orbits, int J, double value, const std::string& where);
+
   double one_body(bool neutrons, const Orbit& a, const Orbit& b) const;
   /// V_J(ab, cd) of the J that momenta() lists, unscaled; zero where the file has none.
   void two_body(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d,
@@ -53,10 +58,6 @@ class Interaction {
   };
   double drawn(const Key& key) const;
   static std::uint64_t energy_key(bool neutrons, const Orbit& a, const Orbit& b);
-  void set_energy(bool neutrons, const Orbit& a, const Orbit& b, double value) {
-    energies_[energy_key(neutrons, a, b)] = value;
-  }
-  void enter(Kind kind, const Orbit* orbits, int J, double value, const std::string& where);
   static Key key_of(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d, int two_J, double& sign);
 
   bool random_ = false;

@@ -1,3 +1,5 @@
+#include "flagstone/algorithms/nuclear/read_int.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -5,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "flagstone/algorithms/nuclear/interaction.hpp"
 #include "flagstone/algorithms/nuclear/number_lines.hpp"
 #include "flagstone/base/error.hpp"
 
@@ -37,14 +38,15 @@ std::vector<Orbit> isospin_orbits(const std::string& text, const std::string& na
 }
 
 /// |ba; JT> = (-1)^(ja + jb + J + T) |ab; JT>.
-int exchange_sign(const Orbit& a, const Orbit& b, int J, int T) { return ((a.two_j + b.two_j) / 2 + J + T) % 2 ? -1 : 1; }
+int exchange_sign(const Orbit& a, const Orbit& b, int J, int T) {
+  return ((a.two_j + b.two_j) / 2 + J + T) % 2 ? -1 : 1;
+}
 
 /// The element of the next line, at its place.
 void enter_line(NumberLines& lines, const std::vector<Orbit>& orbits, std::map<Place, ByIsospin>& known) {
   const auto v = lines.next(7, "a two-body element (a, b, c, d, J, T, value)");
   Place at{};
-  for (std::size_t k = 0; k < 4; ++k)
-    at[k] = lines.whole(v[k], "an orbit", 1, static_cast<int>(orbits.size())) - 1;
+  for (std::size_t k = 0; k < 4; ++k) at[k] = lines.whole(v[k], "an orbit", 1, static_cast<int>(orbits.size())) - 1;
   const int J = lines.whole(v[4], "J", 0, 63), T = lines.whole(v[5], "T", 0, 1);
   double value = v[6];
   at[4] = J;
@@ -67,13 +69,12 @@ void enter_line(NumberLines& lines, const std::vector<Orbit>& orbits, std::map<P
 
 }  // namespace
 
-/// Like nucleons have T = 1; a proton in a and a neutron in b are sqrt((1 + δab) / 2) (|ab; J0> + |ab; J1>). Source:
-/// C. W. Johnson et al., arXiv:1801.08432, section 4.
-Interaction Interaction::read_isospin(const std::string& text, const std::string& name, const std::string& orbits_text,
-                                      const std::string& orbits_name) {
+Interaction read_isospin(const std::string& text, const std::string& name, const std::string& orbits_text,
+                         const std::string& orbits_name) {
   Interaction made;
   const std::vector<Orbit> orbits = isospin_orbits(orbits_text, orbits_name);
-  made.proton_orbits_ = made.neutron_orbits_ = orbits;
+  for (const bool neutrons : {false, true})
+    for (const Orbit& orbit : orbits) made.add_orbit(neutrons, orbit);
   const auto count = static_cast<int>(orbits.size());
   NumberLines lines(text, name, "isospin .int");
   const auto header = lines.gather(orbits.size() + 1, "the number of elements and an energy of each orbit");

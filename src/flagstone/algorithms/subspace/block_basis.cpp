@@ -76,8 +76,8 @@ BlockLayout known_layout(std::vector<Index> rows, std::vector<Index> columns, st
                       std::to_string(columns.size()) + " and " + std::to_string(stored.size()) +
                       " groups; it is damaged.");
   if (file.size() != offsets.size())
-    throw FormatError("subspace: the index of Z has " + std::to_string(offsets.size()) + " stored blocks and files of " +
-                      std::to_string(file.size()) + "; it is damaged.");
+    throw FormatError("subspace: the index of Z has " + std::to_string(offsets.size()) +
+                      " stored blocks and files of " + std::to_string(file.size()) + "; it is damaged.");
   const auto fits = [&](Index d, Index z, std::int32_t block) {
     if (block < 0 || block >= static_cast<std::int32_t>(offsets.size())) return false;
     const auto b = static_cast<std::size_t>(block);

@@ -24,7 +24,7 @@ class GroupRows {
  private:
   std::shared_ptr<const BlockSource> h_;
   std::unique_ptr<BlockMaker> maker_;
-  std::vector<Index> first_;                       // rows before each group
+  std::vector<Index> first_;                        // rows before each group
   std::vector<std::vector<std::int32_t>> coupled_;  // of each group all others, itself too, ascending
 };
 

@@ -86,7 +86,9 @@ StripeAccess access_of(const BlockLayout& z, Index stripe, bool all_stored) {
       continue;
     }
     const Part block = part_of(z, g);
-    const auto at = std::upper_bound(parts.begin(), parts.end(), Part{block.file, block.begin, std::numeric_limits<Index>::max()}) - 1;
+    const auto at =
+        std::upper_bound(parts.begin(), parts.end(), Part{block.file, block.begin, std::numeric_limits<Index>::max()}) -
+        1;
     made.of_group.emplace_back(static_cast<std::int32_t>(at - parts.begin()), block.begin - at->begin);
   }
   return made;
@@ -183,7 +185,7 @@ class Projecting {
       for (; to < all.size() && all[to].col == all[from].col; ++to)
         if (!finished_.holds({{all[to].first}, {all[to].length}})) open.push_back({all[to]});
       const Index stripe = all[from].col, groups = z.stripes[static_cast<std::size_t>(stripe) + 1] -
-                                                  z.stripes[static_cast<std::size_t>(stripe)];
+                                                   z.stripes[static_cast<std::size_t>(stripe)];
       for (Index j = 0; j < groups; ++j) {
         bool any = false;
         for (Piece& piece : open) any = add_column(piece, j, handle) || any;

@@ -41,10 +41,10 @@ struct Projection {
 inline constexpr Index column_handles = 16;
 
 /// values (1-D, runs.length) and blocks (int32, number of blocks x 2: groups i and j) := H'. Reads, of stripes P that
-/// stay, Σ_P (|Z_P| + what couples to it behind it); `columns` is algorithm 1 of Aktulga et al. (Euro-Par 2012) with one
-/// block as its tile: for each j its block and then, one after the other, those of the i > j that couple,
-/// |Z| + Σ_pairs |Z_i|, each in whole pages. A block of H' is computed whole, in one way, so its bits do not depend on
-/// order, panel, limit, files or workers.
+/// stay, Σ_P (|Z_P| + what couples to it behind it); `columns` is algorithm 1 of Aktulga et al. (Euro-Par 2012) with
+/// one block as its tile: for each j its block and then, one after the other, those of the i > j that couple, |Z| +
+/// Σ_pairs |Z_i|, each in whole pages. A block of H' is computed whole, in one way, so its bits do not depend on order,
+/// panel, limit, files or workers.
 void project(Graph& graph, std::shared_ptr<const Projection> job, const Array& values, const Array& blocks,
              const std::shared_ptr<Checkpoint>& checkpoint, std::shared_ptr<Notes> notes);
 
