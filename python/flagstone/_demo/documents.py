@@ -23,6 +23,7 @@ from .._topics.topics import topics
 from .capped import run_apart, run_capped, say
 from .demo import indented, make_directory, write_blocks
 from .library import Library
+from .subjects import COMMON
 
 __all__ = ["run_documents", "scikit_learns", "write_documents"]
 
@@ -79,9 +80,9 @@ def matched(found: NDArray[Any], planted: NDArray[Any]) -> list[tuple[int, int, 
 def _beside(told: dict[str, Any], pairs: list[tuple[int, int, float]], names: list[str]) -> str:
     """Return each planted subject, the topic that it was found as, and how far the two are apart."""
     by_topic = {one["topic"]: one for one in told["topics"]}
-    lines = [f"  {'planted':>10} {'topic':>6} {'error':>6}  first words found"]
+    lines = [f"  {'planted':>10} {'topic':>6} {'error':>6}  first words found, but for common ones"]
     for f, p, error in sorted(pairs, key=lambda pair: pair[1]):
-        words = " ".join(word["word"] for word in by_topic[f]["words"] if word["catchword"])
+        words = " ".join(word["word"] for word in by_topic[f]["words"] if word["word"] not in COMMON)
         lines.append(f"  {names[p]:>10} {f:>6} {error:>6.3f}  {words}")
     return "\n".join(lines)
 

@@ -24,11 +24,11 @@ _COLOUR = "#4c78a8"
 def write_topics(
     out: str | os.PathLike[str], found: TopicsResult, told: dict[str, Any], title: str
 ) -> tuple[str, str]:
-    """Draw `<out>-topics.png`, write what was told beside it as JSON, and return both paths.
+    """Draw `<out>-report.png`, write what was told beside it as JSON, and return both paths.
 
     `told` is `topic_table.numbers` of the same topics.
     """
-    base = os.fspath(out).rstrip("/").removesuffix(".zarr") + "-topics"
+    base = os.fspath(out).rstrip("/").removesuffix(".zarr") + "-report"
     with open(f"{base}.json", "w", encoding="utf-8") as file:
         json.dump(told, file, indent=1)
         file.write("\n")
