@@ -1,6 +1,6 @@
 # Made by nanobind.stubgen from python/bindings; format with ruff.
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, overload
+from typing import Annotated, Any, ClassVar, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -1246,6 +1246,8 @@ class TrainForestJob(Job):
     @property
     def deepest(self) -> int: ...
     @property
+    def wide(self) -> int: ...
+    @property
     def reads(self) -> int: ...
 
 def check_predict_forest(model: LabelModel, x: CsrOperand, options: PredictForestOptions, /) -> None: ...
@@ -1282,6 +1284,15 @@ class TrainLabelsOptions:
         small: int,
         /,
     ) -> None: ...
+
+class LabelModelWriter:
+    bytes: ClassVar[int]
+    def __init__(self, directory: str, small: bool) -> None: ...
+    def append(
+        self, level: int, node: int, first: int, children: int, places: NDArray[Any], weights: NDArray[Any],
+        cols: int, /,
+    ) -> None: ...  # fmt: skip
+    def finish(self, order: NDArray[Any], /) -> None: ...
 
 class TrainLabelsJob(Job):
     @property
