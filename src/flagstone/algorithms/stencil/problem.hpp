@@ -44,6 +44,8 @@ struct Problem {
   Range3 range(const Box& box) const;
 };
 
+inline Range3 point_range(const Axes& point) { return {point, {point[0] + 1, point[1] + 1, point[2] + 1}}; }
+
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
 
