@@ -131,7 +131,10 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("block",
                    [](const Stencil& self) {
                      Shape block;
-                     for (const std::size_t d : self.problem->axes) block.push_back(self.scheme->blocks.block[d]);
+                     const stencil::Scheme& scheme = *self.scheme;
+                     const bool skewed = scheme.method == stencil::Method::al3;
+                     for (const std::size_t d : self.problem->axes)
+                       block.push_back(skewed ? scheme.skewed.block[d] : scheme.blocks.block[d]);
                      return block;
                    })
       .def_prop_ro("cache_block",
@@ -142,7 +145,9 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("held",
                    [](const Stencil& self) {
                      const stencil::Scheme& scheme = *self.scheme;
-                     return scheme.method == stencil::Method::al4 ? scheme.wavefront.held : scheme.blocks.held;
+                     return scheme.method == stencil::Method::al4   ? scheme.wavefront.held
+                            : scheme.method == stencil::Method::al3 ? scheme.skewed.held
+                                                                    : scheme.blocks.held;
                    })
       .def_prop_ro("flops", [](const Stencil& self) { return self.problem->kernel->flops(); })
       .def_prop_ro("radius",

@@ -1,5 +1,6 @@
 #pragma once
 // One step on a block in memory: its buffers, and the kernel on its planes, strip by strip.
+#include <functional>
 #include <span>
 
 #include "flagstone/algorithms/stencil/problem.hpp"
@@ -16,11 +17,16 @@ struct BlockBuffer {
   kernel::Points points(std::byte* data) const;
 };
 
-/// Two states and coefficients of a block, as a step sees them.
+/// What a step reads and makes: `from` tells where an element of the field lies, of planes beyond edges too.
 struct BlockFields {
-  kernel::Points from, to, before;
+  std::function<const std::byte*(Index plane, Index row, Index column)> from;
+  Index pitch = 0;  // of its rows
+  kernel::Points to, before;
   std::span<const kernel::Points> coefficients;
 };
+/// Of a block that lies in one piece, ghosts around it.
+BlockFields block_fields(const kernel::Points& from, const kernel::Points& to, const kernel::Points& before,
+                         std::span<const kernel::Points> coefficients);
 
 /// to := kernel(from) on `range`, plane after plane of `rows` rows at a time (0: all of them), so that 2 radius + 1
 /// planes of a strip stay in the cache. `scratch`: the kernel's.

@@ -6,6 +6,7 @@
 
 #include "flagstone/algorithms/stencil/block_step.hpp"
 #include "flagstone/algorithms/stencil/cells.hpp"
+#include "flagstone/algorithms/stencil/work.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
@@ -15,7 +16,9 @@ namespace {
 constexpr double request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 
 /// What one task does.
-struct BlockWork final : CallValue {
+struct BlockWork final : StencilWork {
+  void run(std::span<const Tile> tiles) const override;
+
   std::shared_ptr<const Problem> problem;
   Range3 core;
   Index depth = 0, first_step = 0, rows = 0;
@@ -70,8 +73,7 @@ void after_step(const BlockWork& work, std::span<const Tile> tiles, Index step, 
   }
 }
 
-void run_block(const Call& call, std::span<const Tile> tiles) {
-  const auto& work = call.value_as<BlockWork>();
+void run_block(const BlockWork& work, std::span<const Tile> tiles) {
   const Problem& problem = *work.problem;
   std::byte* memory = tiles[work.scratch].data;
   const auto taken = [&](std::uint64_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -97,7 +99,7 @@ void run_block(const Call& call, std::span<const Tile> tiles) {
     now.insert(now.end(), then.begin(), then.end());
     for (Index t = 1; t <= work.depth; ++t) {
       kernel::fill_ghosts(problem.space, now[0], work.range(t - 1), work.open);
-      step_on(problem, {now[0], now[1], now[1], coefficients}, work.range(t), work.rows, memory);
+      step_on(problem, block_fields(now[0], now[1], now[1], coefficients), work.range(t), work.rows, memory);
       after(t, now[1], work.range(t), work.core);
       std::swap(now[0], now[1]);
     }
@@ -108,7 +110,7 @@ void run_block(const Call& call, std::span<const Tile> tiles) {
                           work.result_cells[i], problem.space.item);
 }
 
-const bool entered = host_kernels().enter(Kernel::stencil_block, run_block);
+void BlockWork::run(std::span<const Tile> tiles) const { run_block(*this, tiles); }
 
 /// The divisor g of a block's extent for which a disk reads it soonest: with a halo of whole g on both sides, in
 /// requests of g times `bytes`. Cost: the square root of the extent.
@@ -173,10 +175,7 @@ class Builder {
     task.cost.flops = updates * problem_->kernel->flops();
     task.cost.bytes_touched = updates * static_cast<double>(problem_->item()) * 3;
     task.cost.float64 = problem_->dtype == Dtype::float64 || problem_->dtype == Dtype::complex128;
-    Call call(Kernel::stencil_block, problem_->dtype, {});
-    call.flops = task.cost.flops;
-    call.value = std::move(work);
-    task.calls.push_back(std::move(call));
+    task.calls.push_back(call_of(*problem_, std::move(work), task.cost.flops));
     return task;
   }
 

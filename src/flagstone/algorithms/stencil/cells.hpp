@@ -12,7 +12,13 @@ struct Piece {
   std::uint32_t access = 0;
   Range3 cell;
   Axes shift{};
+  bool dense = false;  // the tile is the cell in C order, whatever its own shape
 };
+
+/// Memory that holds a range in C order, without gaps.
+kernel::Points dense_points(const Tile& tile, const Range3& range, Index item, const Axes& shift = {});
+/// Where the elements of a piece lie.
+kernel::Points points_of(const Problem& problem, const Piece& piece, std::span<const Tile> tiles);
 
 /// What a range of the field is of the array that is read.
 using RegionOf = std::function<Region(const Range3&)>;
@@ -30,6 +36,10 @@ class Cells {
   const Problem& problem_;
   Axes cell_;
 };
+
+/// Calls f(part, shift) for the parts of the field that a range is, periodic images too: the range lies at part + shift.
+void for_each_image(const Problem& problem, const Range3& range,
+                    const std::function<void(const Range3& part, const Axes& shift)>& f);
 
 /// Extents of the boxes by which an operand is read: stored chunks where a part of one costs all of it.
 Axes cell_of(const Problem& problem, const Array& array, const Axes& cell);

@@ -8,11 +8,6 @@
 
 namespace flagstone::stencil {
 
-struct Interval {
-  Index first = 0, last = 0;
-  bool empty() const { return last <= first; }
-};
-
 /// Levels 0 (what is read) to `depth`; h: the radius along the axis in question.
 class Levels {
  public:

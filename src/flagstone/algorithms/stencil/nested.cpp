@@ -30,7 +30,7 @@ void run_cache_block(const Nest& nest, const Range3& own, Index done, Index step
   if (problem.order() == 2) kernel::copy_points(now[1], next, range(1), problem.space.item);
   for (Index t = 1; t <= steps; ++t) {
     kernel::fill_ghosts(problem.space, here, range(t - 1), nest.open);
-    step_on(problem, {here, next, next, nest.coefficients}, range(t), 0, memory + 2 * buffer.bytes());
+    step_on(problem, block_fields(here, next, next, nest.coefficients), range(t), 0, memory + 2 * buffer.bytes());
     nest.after(done + t, next, range(t), own);
     std::swap(here, next);
   }

@@ -1,5 +1,6 @@
 #pragma once
 // A time loop over a field: what is computed, from what, to where. No schedule.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,12 @@ namespace flagstone::stencil {
 
 using kernel::Axes;
 using kernel::Range3;
+
+struct Interval {
+  Index first = 0, last = 0;
+  bool empty() const { return last <= first; }
+  Index length() const { return std::max<Index>(0, last - first); }
+};
 
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {

@@ -14,6 +14,7 @@ namespace {
 constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
+constexpr Index band_bytes = 4 * MiB;     // of a band of a skewed tile: a task takes a millisecond
 constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
 constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
@@ -65,6 +66,7 @@ class Chooser {
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
+    if ((method == "auto" || method == "al3") && problem_.steps > 0) blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     if (best_) return *best_;
     return smallest();
@@ -162,6 +164,21 @@ class Chooser {
     return block_bytes(problem_, scheme) * static_cast<std::uint64_t>(workers_ + 1);
   }
 
+  std::uint64_t bytes_of(Method method, const Axes& block, Index depth) const {
+    if (method == Method::al3) return skewed_bytes(problem_, skewed(block, depth), units_, workers_);
+    return bytes_of(in_cache(method, block, depth));
+  }
+
+  SkewedScheme skewed(const Axes& block, Index depth) const {
+    SkewedScheme scheme{block, depth};
+    const Axes& n = problem_.space.shape;
+    scheme.rows = wishes_.strip > 0 && n[1] > 1 ? wishes_.strip : rows_in_cache(problem_, n[2], wishes_.cache);
+    const Index plane = std::max<Index>(1, block[1] * block[2] * problem_.item());
+    const Index most = ceil_div(std::min(n[0], block[0]), Index{2} * workers_);  // so that all have one
+    scheme.planes = wishes_.planes > 0 ? wishes_.planes : std::clamp(ceil_div(band_bytes, plane), Index{1}, most);
+    return scheme;
+  }
+
   /// A scheme of blocks with what it does in the cache.
   BlockScheme in_cache(Method method, const Axes& block, Index depth) const {
     BlockScheme scheme{block, depth};
@@ -230,7 +247,7 @@ class Chooser {
     while (low < high) {
       const Index middle = (low + high + 1) / 2;
       block[0] = rounded(0, middle * units_[0]);
-      if (fits(bytes_of(in_cache(method, block, depth))))
+      if (fits(bytes_of(method, block, depth)))
         low = middle;
       else
         high = middle - 1;
@@ -243,10 +260,49 @@ class Chooser {
 
   void consider_block(Method method, Axes block, Index depth) {
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max<Index>(1, block[d]));
+    const std::uint64_t bytes = bytes_of(method, block, depth);
+    if (method == Method::al3) return consider_skewed(skewed(block, depth), bytes);
     BlockScheme scheme = in_cache(method, block, depth);
-    const std::uint64_t bytes = bytes_of(scheme);
     scheme.held = held(bytes, depth, block_cell(problem_, scheme)[first_axis(problem_)]);
     consider(method, scheme, {}, bytes);
+  }
+
+  void consider_skewed(SkewedScheme scheme, std::uint64_t bytes) {
+    if (!fits(bytes)) return;
+    const Index n = problem_.space.shape[first_axis(problem_)];
+    const auto room =
+        static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
+    scheme.held = static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+    const Scheme found = made(scheme, bytes);
+    if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
+  }
+
+  Scheme made(const SkewedScheme& skewed, std::uint64_t bytes) const {
+    Scheme scheme{.method = Method::al3, .skewed = skewed};
+    const Supersteps each(problem_.steps, skewed.depth);
+    scheme.depth = skewed.depth, scheme.supersteps = each.number();
+    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
+    const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
+    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
+    const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
+    const double field = static_cast<double>(problem_.order()) * static_cast<double>(problem_.space.whole().count());
+    const auto add = [&](Index number, Index depth, bool first, bool last) {
+      if (number <= 0) return;
+      const Counts counts = skewed_counts(problem_, skews, depth, first, last);
+      // Operands and results travel whole, the working pair where it is not held.
+      const double operands = first ? std::min(counts.read, field) : 0, results = last ? field : 0;
+      const auto all = static_cast<double>(number);
+      scheme.read += all * (counts.given + operands + away * (counts.read - operands));
+      scheme.written += all * (results + away * (counts.written - results));
+      scheme.updates += all * counts.updates;
+    };
+    const Index longer = each.longer(), number = each.number();
+    add(1, each[0], true, number == 1);
+    add(longer - 1, each[0], false, false);
+    add(number - 1 - std::max<Index>(1, longer), each[number - 1], false, false);
+    if (number > 1) add(1, each[number - 1], false, true);
+    set_seconds(scheme, 1 / wishes_.rates.streaming);
+    return scheme;
   }
 
   Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
@@ -272,13 +328,17 @@ class Chooser {
     const Index longer = each.longer(), number = each.number();
     add(longer, each[0], longer > 0 ? 1 : 0, 0);
     add(number - longer, each[number - 1], longer > 0 ? 0 : 1, 1);
+    set_seconds(scheme, method == Method::al4   ? 1 / wavefront_rate(wavefront)
+                        : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
+                                                : 1 / wishes_.rates.streaming);
+    return scheme;
+  }
+
+  void set_seconds(Scheme& scheme, double an_update) const {
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates * (method == Method::al4   ? 1 / wavefront_rate(wavefront)
-                                               : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
-                                                                       : 1 / rates.streaming);
-    return scheme;
+    scheme.compute_seconds = scheme.updates * an_update;
   }
 
   /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
@@ -321,6 +381,12 @@ class Chooser {
         scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
       return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
+    if (wishes_.method == "al3" && problem_.steps > 0) {
+      Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
+      for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max(block[d], problem_.space.radius[d]));
+      const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1);
+      return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
+    }
     const Method method = wishes_.method == "sweep" ? Method::sweep : wishes_.method == "al2" ? Method::al2 : Method::al1;
     Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, block[d]);
@@ -361,7 +427,13 @@ Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget
 
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
   if (problem->space.whole().count() == 0) return {};
-  const Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  if (scheme.method == Method::al3) {
+    const Axes unit = units(*problem);
+    const Counts counts = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    scheme.read = counts.read + counts.given, scheme.written = counts.written, scheme.updates = counts.updates;
+    return scheme;
+  }
   if (scheme.method == Method::al4)
     run_wavefront(graph, std::move(problem), scheme.wavefront);
   else
