@@ -6,6 +6,7 @@
 
 #include "flagstone/algorithms/stencil/block_step.hpp"
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/base/error.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -141,9 +142,8 @@ struct StoreWork final : StencilWork {
       for (std::size_t band = 0; band < tile->bands.size(); ++band) {
         const Range3 part = of_band(*tile, band, target.piece.cell);
         if (!part.empty())
-          kernel::copy_points(named.points(*tile, tiles, target.part, band),
-                              points_of(problem, target.piece, tiles), part,
-                              problem.space.item);
+          kernel::copy_points(named.points(*tile, tiles, target.part, band), points_of(problem, target.piece, tiles),
+                              part, problem.space.item);
       }
   }
 };
@@ -156,22 +156,39 @@ std::size_t BandTile::band_of(Index plane) const {
   return static_cast<std::size_t>(after - bands.begin());
 }
 
-Bands::Bands(Graph& graph, const Problem& problem, const Extents& extents)
-    : graph_(graph), problem_(problem), extents_(extents) {
+namespace {
+
+BlockBuffer plane_buffer(const Problem& problem, const Bands::Extents& extents) {
   const Axes& radius = problem.space.radius;
-  const BlockBuffer one{{{0, 0, 0}, {1, extents.rows + 2 * radius[1], extents.columns + 2 * radius[2]}},
-                        problem.item()};
-  pitch_ = one.pitch(), plane_ = static_cast<Index>(one.bytes());
-  const Index parts = 2 + static_cast<Index>(problem.coefficients.size());
-  memory_ = graph.allocate({extents.sets * parts * extents.bands, extents.planes * plane_}, Dtype::uint8);
+  return {{{0, 0, 0}, {1, extents.rows + 2 * radius[1], extents.columns + 2 * radius[2]}}, problem.item()};
 }
 
-void Bands::place(BandTile& tile) { tile.pitch = pitch_, tile.plane = plane_, tile.set = placed_++ % extents_.sets; }
+}  // namespace
+
+Bands::Bands(Graph& graph, const Problem& problem, const Extents& extents)
+    : graph_(graph), problem_(problem), extents_(extents) {
+  const BlockBuffer one = plane_buffer(problem, extents);
+  pitch_ = one.pitch(), plane_ = static_cast<Index>(one.bytes());
+  const Index buffers = extents.sets * (2 + static_cast<Index>(problem.coefficients.size()));
+  memory_ = graph.allocate({buffers * extents.bands, extents.planes * plane_}, Dtype::uint8);
+  if (extents.seams > 0) seams_ = graph.allocate({buffers * extents.seams, extents.seam * plane_}, Dtype::uint8);
+}
+
+void Bands::place(BandTile& tile) {
+  tile.pitch = pitch_, tile.plane = plane_, tile.set = placed_++ % extents_.sets;
+  Index bands = 0, seams = 0;
+  for (const Interval& band : tile.bands) {
+    const bool seam = band.length() <= extents_.seam && seams < extents_.seams;
+    tile.places.emplace_back(seam, seam ? seams++ : bands++);
+  }
+  if (bands > extents_.bands) throw Error("stencil: a tile has more bands than buffers; please report this.");
+}
 
 Region Bands::region(const BandTile& tile, std::size_t part, std::size_t band) const {
-  const auto parts = static_cast<Index>(tile.parts());
-  const Index row = (tile.set * parts + static_cast<Index>(part)) * extents_.bands + static_cast<Index>(band);
-  return {memory_, {{row, 0}, {1, extents_.planes * plane_}}};
+  const Index buffer = tile.set * static_cast<Index>(tile.parts()) + static_cast<Index>(part);
+  const auto [seam, at] = tile.places[band];
+  if (seam) return {seams_, {{buffer * extents_.seams + at, 0}, {1, extents_.seam * plane_}}};
+  return {memory_, {{buffer * extents_.bands + at, 0}, {1, extents_.planes * plane_}}};
 }
 
 void Bands::load(const std::shared_ptr<const BandTile>& tile, std::size_t band, TaskSpec task,
@@ -183,8 +200,8 @@ void Bands::load(const std::shared_ptr<const BandTile>& tile, std::size_t band, 
     task.accesses.push_back(write(region(*tile, part, band)));
   }
   task.name = "stencil_load", task.priority = 1;  // frees tiles
-  task.cost.bytes_touched =
-      static_cast<double>(of_band(*tile, band, tile->held).count() * problem_.item()) * static_cast<double>(tile->parts()) * 2;
+  task.cost.bytes_touched = static_cast<double>(of_band(*tile, band, tile->held).count() * problem_.item()) *
+                            static_cast<double>(tile->parts()) * 2;
   task.calls.push_back(call_of(problem_, std::move(work), 0));
   graph_.add(std::move(task));
 }
@@ -227,8 +244,7 @@ void Bands::add_traces(const BandTile& tile, TaskSpec& task, const Range3& range
     const Axes& point = problem_.receivers[r];
     if (kernel::intersect(range, point_range(point)).empty()) continue;
     traces.emplace_back(static_cast<std::uint32_t>(task.accesses.size()), point);
-    task.accesses.push_back(
-        write({problem_.traces, {{static_cast<Index>(r), tile.first_step + step - 1}, {1, 1}}}));
+    task.accesses.push_back(write({problem_.traces, {{static_cast<Index>(r), tile.first_step + step - 1}, {1, 1}}}));
   }
 }
 
@@ -252,11 +268,9 @@ void Bands::store(const std::shared_ptr<const BandTile>& tile, TaskSpec task, st
 }
 
 std::uint64_t bands_bytes(const Problem& problem, const Bands::Extents& extents) {
-  const Axes& radius = problem.space.radius;
-  const BlockBuffer one{{{0, 0, 0}, {1, extents.rows + 2 * radius[1], extents.columns + 2 * radius[2]}},
-                        problem.item()};
-  const std::uint64_t parts = 2 + problem.coefficients.size();
-  return static_cast<std::uint64_t>(extents.sets * extents.bands * extents.planes) * parts * one.bytes();
+  const Index planes = extents.bands * extents.planes + extents.seams * extents.seam;
+  return static_cast<std::uint64_t>(extents.sets * planes) * (2 + problem.coefficients.size()) *
+         plane_buffer(problem, extents).bytes();
 }
 
 }  // namespace flagstone::stencil

@@ -1,6 +1,6 @@
 #pragma once
-// A tile of the field in memory, cut into bands of planes: tasks load a band, go one step on it, write it. So all workers
-// share one tile, and the next one is loaded meanwhile.
+// A tile of the field in memory, cut into bands of planes: tasks load a band, go one step on it, write it. So all
+// workers share one tile, and the next one is loaded meanwhile.
 #include "flagstone/algorithms/stencil/cells.hpp"
 #include "flagstone/algorithms/stencil/work.hpp"
 
@@ -10,12 +10,13 @@ namespace flagstone::stencil {
 struct BandTile {
   std::shared_ptr<const Problem> problem;
   Index first_step = 0, depth = 0, rows = 0;
-  Range3 held;                     // what is loaded, images beyond periodic edges that are cut included
-  std::vector<Interval> bands;     // of axis 0, in order, all of `held`
-  std::vector<Range3> computed;    // by each step, from step 1 on
-  std::array<bool, 3> open{};      // periodic axes that are cut
-  Index pitch = 0, plane = 0;      // bytes from row to row, from plane to plane
-  Index set = 0;                   // of buffers
+  Range3 held;                                 // what is loaded, images beyond periodic edges that are cut included
+  std::vector<Interval> bands;                 // of axis 0, in order, all of `held`
+  std::vector<Range3> computed;                // by each step, from step 1 on
+  std::array<bool, 3> open{};                  // periodic axes that are cut
+  Index pitch = 0, plane = 0;                  // bytes from row to row, from plane to plane
+  Index set = 0;                               // of buffers
+  std::vector<std::pair<bool, Index>> places;  // of each band: whether it is a seam's, and which
 
   std::size_t parts() const { return 2 + problem->coefficients.size(); }
   std::size_t band_of(Index plane) const;
@@ -25,10 +26,10 @@ struct BandTile {
 /// Buffers of tiles, and the tasks on them.
 class Bands {
  public:
-  /// `sets`: tiles that are in memory at once; `bands`, `planes`: of a tile and of a band, at most; `rows`, `columns`:
-  /// of a plane, at most, without ghosts.
+  /// `sets`: tiles that are in memory at once; `bands`, `planes`: of a tile and of a band, at most; `seams`: bands of a
+  /// tile that are no longer than `seam`, beside these; `rows`, `columns`: of a plane, at most, without ghosts.
   struct Extents {
-    Index sets = 2, bands = 1, planes = 1, rows = 1, columns = 1;
+    Index sets = 2, bands = 1, planes = 1, seams = 0, seam = 1, rows = 1, columns = 1;
   };
   Bands(Graph& graph, const Problem& problem, const Extents& extents);
 
@@ -56,7 +57,7 @@ class Bands {
   const Problem& problem_;
   Extents extents_;
   Index pitch_ = 0, plane_ = 0, placed_ = 0;
-  Array memory_;
+  Array memory_, seams_;
 };
 
 /// Bytes of the buffers.

@@ -48,8 +48,8 @@ void step_on(const Problem& problem, const BlockFields& fields, const Range3& ra
 }
 
 Index rows_in_cache(const Problem& problem, Index columns, std::uint64_t bytes) {
-  const auto planes = static_cast<std::uint64_t>(2 * problem.space.radius[0] + 2) + problem.order() - 1 +
-                      problem.coefficients.size();
+  const auto planes =
+      static_cast<std::uint64_t>(2 * problem.space.radius[0] + 2) + problem.order() - 1 + problem.coefficients.size();
   const auto row = static_cast<std::uint64_t>(std::max<Index>(1, columns * problem.item())) * planes;
   return std::max<Index>(8, static_cast<Index>(bytes / row) - 2 * problem.space.radius[1]);
 }

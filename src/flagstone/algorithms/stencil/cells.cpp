@@ -49,9 +49,8 @@ void for_each_image(const Problem& problem, const Range3& range,
 
 std::vector<Piece> Cells::read_under(TaskSpec& task, const Range3& range, const RegionOf& region) const {
   std::vector<Piece> pieces;
-  for_each_image(problem_, range, [&](const Range3& part, const Axes& shift) {
-    add_cells(task, region, part, shift, pieces);
-  });
+  for_each_image(problem_, range,
+                 [&](const Range3& part, const Axes& shift) { add_cells(task, region, part, shift, pieces); });
   return pieces;
 }
 
@@ -76,8 +75,7 @@ void gather(const Problem& problem, const std::vector<Piece>& pieces, std::span<
   for (const Piece& piece : pieces) {
     Range3 there = piece.cell;
     for (std::size_t d = 0; d < 3; ++d) there.first[d] += piece.shift[d], there.last[d] += piece.shift[d];
-    kernel::copy_points(points_of(problem, piece, tiles), to,
-                        kernel::intersect(there, range), problem.space.item);
+    kernel::copy_points(points_of(problem, piece, tiles), to, kernel::intersect(there, range), problem.space.item);
   }
 }
 

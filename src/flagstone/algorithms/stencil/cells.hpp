@@ -37,7 +37,8 @@ class Cells {
   Axes cell_;
 };
 
-/// Calls f(part, shift) for the parts of the field that a range is, periodic images too: the range lies at part + shift.
+/// Calls f(part, shift) for the parts of the field that a range is, periodic images too: the range lies at part +
+/// shift.
 void for_each_image(const Problem& problem, const Range3& range,
                     const std::function<void(const Range3& part, const Axes& shift)>& f);
 

@@ -17,8 +17,8 @@ double grown_along(const Problem& problem, const Axes& block, std::size_t d, Ind
   if (block[d] >= n) return static_cast<double>(n);
   double along = 0;
   for (Index first = 0; first < n; first += block[d])
-    along += static_cast<double>(
-        clipped(problem, d, first, std::min(n, first + block[d]), steps * problem.space.radius[d]));
+    along +=
+        static_cast<double>(clipped(problem, d, first, std::min(n, first + block[d]), steps * problem.space.radius[d]));
   return along;
 }
 

@@ -13,8 +13,8 @@ struct Counts {
 /// AL1 and, one step deep, the sweep: Π_d Σ_k |[k b - h (t' - t), (k + 1) b + h (t' - t)) ∩ [0, n)| at step t of t'; a
 /// periodic axis is not clipped.
 Counts block_counts(const Problem& problem, const Axes& block, Index depth);
-/// AL2: what AL1 moves; updates Σ_runs Σ_t Π_d Σ_k Σ_x |[x₀ - h (σ - t), x₁ + h (σ - t)) ∩ [0, n)| over the cache blocks
-/// x of each block's region after a run of σ steps.
+/// AL2: what AL1 moves; updates Σ_runs Σ_t Π_d Σ_k Σ_x |[x₀ - h (σ - t), x₁ + h (σ - t)) ∩ [0, n)| over the cache
+/// blocks x of each block's region after a run of σ steps.
 Counts nested_counts(const Problem& problem, const BlockScheme& scheme, Index depth);
 Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth);
 

@@ -101,8 +101,7 @@ std::uint64_t nested_bytes(const Problem& problem, const CacheBlocks& cache, con
   const Axes block = cache_block_on(problem, cache, open, loaded);
   Range3 largest = grown_by(problem, {{0, 0, 0}, block}, cache.depth + 1);
   for (std::size_t d = 0; d < 3; ++d)  // never more than the block itself with its ghosts
-    largest.last[d] =
-        largest.first[d] + std::min(largest.extent(d), loaded.extent(d) + 2 * problem.space.radius[d]);
+    largest.last[d] = largest.first[d] + std::min(largest.extent(d), loaded.extent(d) + 2 * problem.space.radius[d]);
   return 2 * BlockBuffer{largest, problem.item()}.bytes() + align_up(problem.kernel->scratch_bytes(), 64);
 }
 

@@ -19,8 +19,8 @@ struct Nest {
   const Problem& problem;
   CacheBlocks cache;
   Index depth = 0;
-  std::array<bool, 3> open{};                 // periodic axes that are cut: ghosts are the field itself
-  std::function<Range3(Index step)> range;    // what each step computes; of step 0 what is loaded
+  std::array<bool, 3> open{};               // periodic axes that are cut: ghosts are the field itself
+  std::function<Range3(Index step)> range;  // what each step computes; of step 0 what is loaded
   std::function<void(Index step, const kernel::Points&, const Range3& computed, const Range3& own)> after;  // a step
   std::span<const kernel::Points> coefficients;
 };

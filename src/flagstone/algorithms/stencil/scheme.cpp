@@ -14,7 +14,7 @@ namespace {
 constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
-constexpr Index band_bytes = 4 * MiB;     // of a band of a skewed tile: a task takes a millisecond
+constexpr Index band_bytes = 4 * MiB;      // of a band of a skewed tile: a task takes a millisecond
 constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
 constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
@@ -122,7 +122,8 @@ class Chooser {
     if (!can_cut(problem_)) return scheme;
     const Index least = std::max<Index>(1, 2 * problem_.space.radius[d]);
     scheme.strip = std::min(n[d], d == 1 ? Index{64} : Index{64} << 10);
-    while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > wishes_.cache) scheme.strip /= 2;
+    while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > wishes_.cache)
+      scheme.strip /= 2;
     if (wishes_.strip > 0) scheme.strip = wishes_.strip;
     scheme.strip = std::max(scheme.strip, least);
     return scheme;
@@ -272,7 +273,10 @@ class Chooser {
     const Index n = problem_.space.shape[first_axis(problem_)];
     const auto room =
         static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
-    scheme.held = static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+    const auto planes =
+        static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+    const Index grain = std::max(scheme.planes, ceil_div(n, Index{16}));  // a budget that is a little less: as many
+    scheme.held = planes == n ? n : planes / grain * grain;
     const Scheme found = made(scheme, bytes);
     if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
   }
@@ -317,7 +321,7 @@ class Chooser {
     // Of so many supersteps that are alike; those that begin with an operand, and end with a result, move all of it.
     const auto add = [&](Index number, Index depth, double first, double end) {
       if (number == 0) return;
-      const Counts counts = method == Method::al4 ? wavefront_counts(problem_, wavefront, depth)
+      const Counts counts = method == Method::al4   ? wavefront_counts(problem_, wavefront, depth)
                             : method == Method::al2 ? nested_counts(problem_, blocks, depth)
                                                     : block_counts(problem_, blocks.block, depth);
       const auto all = static_cast<double>(number);
@@ -387,7 +391,9 @@ class Chooser {
       const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1);
       return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
     }
-    const Method method = wishes_.method == "sweep" ? Method::sweep : wishes_.method == "al2" ? Method::al2 : Method::al1;
+    const Method method = wishes_.method == "sweep" ? Method::sweep
+                          : wishes_.method == "al2" ? Method::al2
+                                                    : Method::al1;
     Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, block[d]);
     const bool deep = method != Method::sweep && wishes_.depth > 0;

@@ -45,9 +45,7 @@ class WorkingPair {
     for (std::size_t d = 0; d < 3; ++d) all.first[d] = cuts_[d].front(), all.last[d] = cuts_[d].back();
     return all;
   }
-  bool in_memory(const Range3& cell) const {
-    return held_ > 0 && cell.last[first_axis(problem_)] <= held_;
-  }
+  bool in_memory(const Range3& cell) const { return held_ > 0 && cell.last[first_axis(problem_)] <= held_; }
   /// The range of whole cells around one.
   Range3 around(Range3 range) const {
     for (std::size_t d = 0; d < 3; ++d) {
@@ -121,11 +119,28 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
     const Index wide = problem.space.periodic(d) ? n + 2 * problem.space.radius[d] * scheme.depth : n;
     longest[d] = scheme.block[d] >= n ? n : std::min(wide, scheme.block[d] + reach);
   }
-  // Bands end where boxes of any tile do: at six places a tile, of tiles that meet.
-  const bool cut = scheme.block[0] < problem.space.shape[0];
-  const Index met = cut ? ceil_div(longest[0], scheme.block[0]) + 1 : 0;
-  const Index bands = std::min(longest[0], ceil_div(longest[0], scheme.planes) + 7 * met + 4);
-  return {2, bands, std::min(scheme.planes, longest[0]), longest[1], longest[2]};
+  Bands::Extents extents{.rows = longest[1], .columns = longest[2]};
+  extents.planes = std::min(scheme.planes, longest[0]);
+  extents.bands = ceil_div(longest[0], extents.planes);
+  const Index block = scheme.block[0], reach = problem.space.radius[0];
+  if (block >= problem.space.shape[0]) return extents;
+  // Bands end where boxes of any tile do: counted on a tile in the middle; edges may cut more.
+  extents.seam = std::max<Index>(1, std::min(reach, extents.planes));
+  const Supersteps supersteps(problem.steps, scheme.depth);
+  const Index deepest = supersteps[0], lag = reach * deepest;
+  std::vector<Index> back{deepest, deepest - 1, 0, -1}, ends;
+  if (supersteps[supersteps.number() - 1] < deepest) back.push_back(std::max<Index>(0, deepest - 2));
+  for (Index k = -ceil_div(lag, block) - 1; k <= ceil_div(lag, block) + 2; ++k)
+    for (const Index steps : back)
+      if (const Index at = k * block - reach * steps; at >= -lag && at <= block + reach) ends.push_back(at);
+  std::sort(ends.begin(), ends.end());
+  extents.bands = problem.space.periodic(0) ? 4 : 1;
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    const Index length = ends[i] - ends[i - 1];
+    if (length > extents.seam) extents.bands += ceil_div(length, extents.planes);
+    if (length > 0 && length <= extents.seam) ++extents.seams;
+  }
+  return extents;
 }
 
 class Builder {

@@ -15,7 +15,7 @@ constexpr Index far = Index{1} << 60;
 /// Sums over the tiles of one axis.
 struct Along {
   double read = 0, written = 0;
-  double ever = 0, inside = 0, before = 0;          // of what is read: what is written by any tile, by this one first, earlier
+  double ever = 0, inside = 0, before = 0;  // of what is read: what is written by any tile, by this one first, earlier
   std::array<double, 2> needed{}, needed_before{};  // of these what is still needed of the final parity, of the other
   std::array<double, 2> kept{};                     // of what is written, what a later tile needs
 };
@@ -28,7 +28,8 @@ Skews::Skews(const Problem& problem, const SkewedScheme& scheme, Index deepest, 
     if (!cut(d)) continue;
     const Index reach = problem.space.radius[d];
     if (problem.space.periodic(d)) offset_[d] = reach * (deepest_ - 1);
-    const Index end = reach * (std::max<Index>(1, last) - 1) + offset_[d];  // where tile 0 begins at the last step, negated
+    const Index end =
+        reach * (std::max<Index>(1, last) - 1) + offset_[d];  // where tile 0 begins at the last step, negated
     offset_[d] += (unit[d] - end % unit[d]) % unit[d];
   }
 }
@@ -70,9 +71,7 @@ Interval Skews::written(std::size_t d, Index tile, Index depth) const {
 std::vector<Index> Skews::cuts(std::size_t d, const std::vector<Index>& depths, Index most) const {
   const Interval all = domain(d, deepest_, 0);
   std::vector<Index> found{all.first, 0, problem_.space.shape[d], all.last};
-  const auto enter = [&](const Interval& interval) {
-    found.push_back(interval.first), found.push_back(interval.last);
-  };
+  const auto enter = [&](const Interval& interval) { found.push_back(interval.first), found.push_back(interval.last); };
   for (const Index depth : depths) {
     if (!cut(d)) continue;
     enter(domain(d, depth, 0)), enter(domain(d, depth, 1));

@@ -45,7 +45,8 @@ class Skews {
   Index deepest_;
 };
 
-/// What a superstep moves and updates. In between, 2 Π R and 2 Π W by the paper's formula, R = Σ_k |[k b - h t, (k + 1) b
+/// What a superstep moves and updates. In between, 2 Π R and 2 Π W by the paper's formula, R = Σ_k |[k b - h t, (k + 1)
+/// b
 /// + h) ∩ [0, n)|, W = Σ_k |[k b - h (t - 1), (k + 1) b) ∩ [0, n)|. The first superstep reads of a second array that
 /// holds nothing yet only what tiles of its own have written; the last one writes results once, and beside them what
 /// later tiles still need.
