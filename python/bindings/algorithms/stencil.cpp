@@ -152,9 +152,12 @@ void bind_stencil(nb::module_& m) {
           nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
       .def("job",
            [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
-              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots) {
+              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
+              std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
              auto problem = std::make_shared<stencil::Problem>(*self.problem);
              problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
+             problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
+             problem->checkpoint = checkpoint;
              for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
              return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions,
                          reduced = self.reduced](Graph& graph) {

@@ -33,7 +33,7 @@ from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
 
-_METHODS = ("auto", "sweep", "al1", "al4")
+_METHODS = ("auto", "sweep", "al1", "al2", "al3", "al4")
 _KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
