@@ -1,6 +1,7 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
+#include "flagstone/kernel/stencil/compiled_rows.hpp"
 #include "flagstone/kernel/stencil/weights.hpp"
 
 #include <nanobind/stl/complex.h>
@@ -80,6 +81,28 @@ void expression(Stencil& self, const kernel::Program& program, int value,
   kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
 }
 
+using RowsTold = std::vector<std::tuple<std::string, Shape, std::size_t>>;
+
+std::vector<kernel::LoopRow> loop_rows(const Stencil& self, const RowsTold& told) {
+  using Kind = kernel::LoopRow::Kind;
+  std::vector<kernel::LoopRow> rows;
+  for (const auto& [kind, offset, number] : told)
+    rows.push_back({kind == "before"        ? Kind::before
+                    : kind == "coefficient" ? Kind::coefficient
+                                            : Kind::neighbour,
+                    self.axes(offset, 0), number});
+  return rows;
+}
+
+/// The expression that is the kernel so far, compiled.
+void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+  const auto* const bytes = static_cast<const std::byte*>(code.data());
+  auto owner = std::make_shared<const kernel::MachineCode>(std::span(bytes, code.size()), entry);
+  const kernel::PlaneKernel& same = *self.problem->kernel;
+  kernel_of(self, kernel::loop_kernel(self.problem->dtype, owner->row(), owner, loop_rows(self, rows), same.radius(),
+                                      same.flops()));
+}
+
 }  // namespace
 
 void bind_stencil(nb::module_& m) {
@@ -94,6 +117,7 @@ void bind_stencil(nb::module_& m) {
             kernel_of(self, kernel::weights_kernel(self.problem->dtype, form_from_name(form), std::move(neighbours)));
           })
       .def("expression", &expression)
+      .def("compiled", &compiled)
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
              self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from .arguments import check_field, extents, listed, series_of, shown, whole_num
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .rows import Copies, result_chunks
+from .functions import set_function
 from .trace import traced
 from .weights import given_weights
 
@@ -120,9 +122,9 @@ class _Stencil(Routine[StencilResult]):
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
             self.kernel = f"{len(weights)} weights"
         elif callable(kernel):
-            program, value, inputs = traced(who, kernel, ndim, self.dtype, self.order, given)
-            self.core.expression(program, value, inputs)
-            self.kernel = f"fused expression of {len(inputs)} operands"
+            value = traced(who, kernel, ndim, self.dtype, self.order, given)
+            updates = float(math.prod(self.shape)) * self.steps
+            self.kernel = set_function(self.core, value, self.dtype, updates)
         else:
             raise TypeError(
                 f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "

@@ -13,7 +13,7 @@ from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
 from .weights import checked_offset
 
-__all__ = ["traced"]
+__all__ = ["lowered", "traced"]
 
 Input = tuple[str, list[int], int]
 
@@ -58,11 +58,8 @@ def _branch(who: str) -> str:
 
 def traced(
     who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
-) -> tuple[_core.Program, int, list[Input]]:
-    """Return the program of a kernel's function, the number of its value, and what its inputs are.
-
-    Constants take the field's dtype by NumPy's rules; a result of another dtype is converted to it.
-    """
+) -> Expression:
+    """Return what a kernel's function makes of neighbours; constants take the field's dtype by NumPy's rules."""
     made: dict[Any, Any] = {}
     arguments = [_StandIn(who, "neighbour", 0, ndim, dtype, made)]
     if order == 2:
@@ -84,7 +81,7 @@ def traced(
     )
     if not any(node.verb == "leaf" and node.payload[0] == "neighbour" for node in ordered(value)):
         raise ValueError(f"{who}: the kernel looks at no neighbour at all of the field.")
-    return _lowered(value, dtype)
+    return value
 
 
 def _check_signature(
@@ -102,7 +99,8 @@ def _check_signature(
         ) from None
 
 
-def _lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:
+def lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:
+    """Return the program of an expression, the number of its value (converted to `dtype`), its inputs."""
     program = _core.Program()
     numbers: dict[int, int] = {}
     inputs: dict[Any, int] = {}

@@ -47,6 +47,9 @@ struct Problem {
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
 
+/// Axes, shape, dtype, steps and radius of a problem whose arrays are there already. ShapeError where they do not fit.
+void set_field(Problem& problem, Dtype dtype, Index steps, const Shape& radius);
+
 /// Steps of each superstep: as few supersteps as a depth allows, and balanced: they differ by one at most.
 class Supersteps {
  public:
