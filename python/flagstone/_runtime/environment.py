@@ -8,7 +8,16 @@ import os
 from .. import _core
 from .._errors.classes import Error
 
-__all__ = ["check", "checkpoint_seconds", "compiles", "memory", "progress", "scratch_quota", "traceback", "workers"]
+__all__ = [
+    "check",
+    "checkpoint_seconds",
+    "compiles",
+    "memory",
+    "progress",
+    "scratch_quota",
+    "traceback",
+    "workers",
+]
 
 _MOST_WORKERS = 4096
 

@@ -30,8 +30,8 @@ from .._scratch.scratch import prepare
 from .arguments import check_field, extents, listed, series_of, shown, whole_number
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
-from .rows import Copies, result_chunks
 from .functions import set_function
+from .rows import Copies, result_chunks
 from .trace import traced
 from .weights import given_weights
 

@@ -59,7 +59,7 @@ def _branch(who: str) -> str:
 def traced(
     who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
 ) -> Expression:
-    """Return what a kernel's function makes of neighbours; constants take the field's dtype by NumPy's rules."""
+    """Return what a kernel's function makes of neighbours; constants take the field's dtype (NumPy)."""
     made: dict[Any, Any] = {}
     arguments = [_StandIn(who, "neighbour", 0, ndim, dtype, made)]
     if order == 2:

@@ -1,4 +1,4 @@
-"""The child process that compiles: LLVM's text on standard input, position-independent code on standard output.
+"""The child process that compiles: LLVM's text comes in, position-independent code goes out.
 
 It runs as a script, so that nothing but llvmlite is imported.
 """

@@ -13,7 +13,9 @@ from ..._expression.program import ordered
 
 __all__ = ["row_loop"]
 
-Row = tuple[str, list[int], int]  #: what a row is of (neighbour, before, coefficient), where, which coefficient
+Row = tuple[
+    str, list[int], int
+]  #: what a row is of (neighbour, before, coefficient), where, which coefficient
 
 _FLOATS = {"float32": "float", "float64": "double"}
 _TWO_FLOATS = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
@@ -23,7 +25,14 @@ _COMPARED = {  # of floats, of signed and of unsigned integers
     "equal": ("oeq", "eq", "eq"), "not_equal": ("une", "ne", "ne"),
     "less": ("olt", "slt", "ult"), "less_equal": ("ole", "sle", "ule"),
 }  # fmt: skip
-_ROUNDED = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "absolute": "fabs"}
+_ROUNDED = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "rint": "rint",
+    "absolute": "fabs",
+}
 
 
 class _Unknown(Exception):
