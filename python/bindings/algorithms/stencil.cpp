@@ -2,6 +2,7 @@
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
 #include "flagstone/kernel/stencil/compiled_rows.hpp"
+#include "flagstone/kernel/stencil/kernel_probe.hpp"
 #include "flagstone/kernel/stencil/weights.hpp"
 
 #include <nanobind/stl/complex.h>
@@ -94,6 +95,11 @@ std::vector<kernel::LoopRow> loop_rows(const Stencil& self, const RowsTold& told
   return rows;
 }
 
+kernel::ProbedKernel probed(const Stencil& self, std::size_t order, std::size_t coefficients) {
+  const stencil::Problem& problem = *self.problem;
+  return {problem.kernel.get(), problem.dtype, order == 2, coefficients, problem.space.shape};
+}
+
 /// The expression that is the kernel so far, compiled.
 void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
   const auto* const bytes = static_cast<const std::byte*>(code.data());
@@ -118,6 +124,20 @@ void bind_stencil(nb::module_& m) {
           })
       .def("expression", &expression)
       .def("compiled", &compiled)
+      .def("probe_bytes",
+           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads) {
+             return kernel::probe_bytes(probed(self, order, coefficients), threads);
+           })
+      .def("probe",
+           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads, double seconds) {
+             const nb::gil_scoped_release unlocked;
+             const kernel::KernelRates rates = kernel::probe(probed(self, order, coefficients), threads, seconds);
+             return std::pair{rates.cached, rates.streaming};
+           })
+      .def("rates",
+           [](Stencil& self, double read, double written, double cached, double streaming) {
+             self.wishes.rates = {read, written, cached, streaming};
+           })
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
              self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});
@@ -178,6 +198,7 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })
+      .def_prop_ro("compute_seconds", [](const Stencil& self) { return self.scheme->compute_seconds; })
       .def_prop_ro("compute_bound",
                    [](const Stencil& self) { return self.scheme->compute_seconds >= self.scheme->disk_seconds; });
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._expression.expression import Expression
+from .._expression.program import ordered
 from .compiled.loops import row_loop
 from .compiled.machine_code import compiled, worth_compiling
 from .trace import lowered
@@ -15,11 +16,27 @@ from .trace import lowered
 __all__ = ["set_function"]
 
 
-def set_function(core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float) -> str:
+def set_function(
+    core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float
+) -> tuple[str, str]:
     """Make what a function of neighbours became the kernel of so many updates; return how plans call it.
 
-    Both ways have the same bits.
+    And a text that is another one for another kernel. Both ways have the same bits.
     """
+    named = _set(core, value, dtype, updates)
+    return named, f"{named} {_told(value)}"
+
+
+def _told(value: Expression) -> str:
+    nodes = ordered(value)
+    number = {id(node): k for k, node in enumerate(nodes)}
+    return ";".join(
+        f"{node.verb} {node.dtype.name} {[number[id(a)] for a in node.args]} {node.payload!r}"
+        for node in nodes
+    )
+
+
+def _set(core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float) -> str:
     program, number, inputs = lowered(value, dtype)
     core.expression(program, number, inputs)
     named = f"fused expression of {len(inputs)} operands"

@@ -31,6 +31,7 @@ from .arguments import check_field, extents, listed, series_of, shown, whole_num
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .functions import set_function
+from .rates import KernelRates, worth_measuring
 from .rows import Copies, result_chunks
 from .trace import traced
 from .weights import given_weights
@@ -120,11 +121,11 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.kernel = f"{len(weights)} weights"
+            self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
             updates = float(math.prod(self.shape)) * self.steps
-            self.kernel = set_function(self.core, value, self.dtype, updates)
+            self.kernel, self.kernel_text = set_function(self.core, value, self.dtype, updates)
         else:
             raise TypeError(
                 f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
@@ -207,6 +208,13 @@ class _Stencil(Routine[StencilResult]):
             method = "al1"
         self.core.wish(method, blocks, deep, cached, [])
 
+    def measure(self) -> None:
+        """Give the choice the rates of disk and kernel, where the loop is long enough."""
+        self.rates: KernelRates | None = None
+        if worth_measuring(float(math.prod(self.shape)) * self.steps):
+            text, given = self.kernel_text, len(self.coefficients)
+            self.rates = KernelRates(self.call, self.core, text, self.dtype, self.order, given)
+
     @property
     def what(self) -> str:
         """What plans and statistics call it."""
@@ -240,6 +248,9 @@ class _Stencil(Routine[StencilResult]):
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
         loop = super().plan()
+        if self.rates is not None:  # what was chosen is known now
+            self.rates.use()
+            loop = super().plan()
         loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):
             return loop
@@ -417,4 +428,5 @@ def stencil(
     given.edges(boundary)
     given.points(sources, receivers)
     given.wishes(method, block, depth, cache_block)
+    given.measure()
     return given

@@ -13,7 +13,7 @@ __all__ = ["Section", "base_of", "write_frames", "write_movie", "write_traces"]
 
 _LARGEST = 1280  # pixels along the longer side
 _SHOWN = 4  # frames of the picture
-_LOUD = 0.12  # of the largest amplitude of the frame in the middle: full colour
+_LOUD = 0.18  # of the largest amplitude of the frame in the middle: full colour
 _SECONDS = 6.0  # of the movie, about
 
 
