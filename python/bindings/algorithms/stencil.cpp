@@ -1,11 +1,14 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
+#include "flagstone/kernel/stencil/compiled_rows.hpp"
+#include "flagstone/kernel/stencil/kernel_probe.hpp"
 #include "flagstone/kernel/stencil/weights.hpp"
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -109,6 +112,33 @@ std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string
   return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
 }
 
+using RowsTold = std::vector<std::tuple<std::string, Shape, std::size_t>>;
+
+std::vector<kernel::LoopRow> loop_rows(const Stencil& self, const RowsTold& told) {
+  using Kind = kernel::LoopRow::Kind;
+  std::vector<kernel::LoopRow> rows;
+  for (const auto& [kind, offset, number] : told)
+    rows.push_back({kind == "before"        ? Kind::before
+                    : kind == "coefficient" ? Kind::coefficient
+                                            : Kind::neighbour,
+                    self.axes(offset, 0), number});
+  return rows;
+}
+
+kernel::ProbedKernel probed(const Stencil& self, std::size_t order, std::size_t coefficients) {
+  const stencil::Problem& problem = *self.problem;
+  return {problem.kernel.get(), problem.dtype, order == 2, coefficients, problem.space.shape};
+}
+
+/// The expression that is the kernel so far, compiled.
+void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+  const auto* const bytes = static_cast<const std::byte*>(code.data());
+  auto owner = std::make_shared<const kernel::MachineCode>(std::span(bytes, code.size()), entry);
+  const kernel::PlaneKernel& same = *self.problem->kernel;
+  kernel_of(self, kernel::loop_kernel(self.problem->dtype, owner->row(), owner, loop_rows(self, rows), same.radius(),
+                                      same.flops()));
+}
+
 }  // namespace
 
 void bind_stencil(nb::module_& m) {
@@ -123,6 +153,21 @@ void bind_stencil(nb::module_& m) {
             kernel_of(self, kernel::weights_kernel(self.problem->dtype, form_from_name(form), std::move(neighbours)));
           })
       .def("expression", &expression)
+      .def("compiled", &compiled)
+      .def("probe_bytes",
+           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads) {
+             return kernel::probe_bytes(probed(self, order, coefficients), threads);
+           })
+      .def("probe",
+           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads, double seconds) {
+             const nb::gil_scoped_release unlocked;
+             const kernel::KernelRates rates = kernel::probe(probed(self, order, coefficients), threads, seconds);
+             return std::pair{rates.cached, rates.streaming};
+           })
+      .def("rates",
+           [](Stencil& self, double read, double written, double cached, double streaming) {
+             self.wishes.rates = {read, written, cached, streaming};
+           })
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
              self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});
@@ -167,7 +212,9 @@ void bind_stencil(nb::module_& m) {
                *reduced = problem->reductions;
                *scheme = stencil::run(graph, problem, wishes);
              }};
-           })
+           },
+           nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
+           nb::arg("longest").none(), nb::arg("checkpoint").none())
       .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
       .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
       .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })
@@ -197,6 +244,7 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })
+      .def_prop_ro("compute_seconds", [](const Stencil& self) { return self.scheme->compute_seconds; })
       .def_prop_ro("compute_bound",
                    [](const Stencil& self) { return self.scheme->compute_seconds >= self.scheme->disk_seconds; });
 }

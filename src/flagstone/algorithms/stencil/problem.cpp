@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstring>
 
+#include "flagstone/base/error.hpp"
 #include "flagstone/base/real_types.hpp"
 
 namespace flagstone::stencil {
@@ -36,6 +37,26 @@ std::vector<std::size_t> axes_of(std::size_t ndim) {
   if (ndim == 1) return {2};
   if (ndim == 2) return {0, 2};
   return {0, 1, 2};
+}
+
+void set_field(Problem& problem, Dtype dtype, Index steps, const Shape& radius) {
+  const std::size_t fields = problem.from.size();
+  if (fields < 1 || fields > 2 || problem.to.size() != fields)
+    throw ShapeError("stencil: a field and its result are needed, or two of both (now, before).");
+  const Shape shape = problem.from[0].shape();
+  if (shape.empty() || shape.size() > 3 || radius.size() != shape.size() || steps < 0)
+    throw ShapeError("stencil: a field of 1 to 3 dimensions, a radius for each, and 0 or more steps are needed.");
+  for (const std::vector<Array>* arrays : {&problem.from, &problem.to, &problem.coefficients})
+    for (const Array& array : *arrays)
+      if (array.shape() != shape || array.dtype() != dtype)
+        throw ShapeError("stencil: fields, results and coefficients have one shape and the kernel's dtype.");
+  problem.axes = axes_of(shape.size()), problem.dtype = dtype, problem.steps = steps;
+  problem.space.item = size_of(dtype);
+  problem.space.shape = {1, 1, 1}, problem.space.radius = {};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    problem.space.shape[problem.axes[i]] = shape[i];
+    problem.space.radius[problem.axes[i]] = radius[i];
+  }
 }
 
 Box Problem::box(const Range3& range) const {

@@ -36,7 +36,10 @@ struct Problem {
   Array traces;  // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
   std::shared_ptr<StepReductions> reductions;  // null: nobody asks
-  ScratchSpace scratch;                        // for what lies between supersteps and has no room in memory
+  bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
+  double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
+  std::shared_ptr<Checkpoint> checkpoint;
+  ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
   Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
@@ -52,6 +55,9 @@ inline Range3 point_range(const Axes& point) { return {point, {point[0] + 1, poi
 
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
+
+/// Axes, shape, dtype, steps and radius of a problem whose arrays are there already. ShapeError where they do not fit.
+void set_field(Problem& problem, Dtype dtype, Index steps, const Shape& radius);
 
 /// Steps of each superstep: as few supersteps as a depth allows, and balanced: they differ by one at most.
 class Supersteps {
