@@ -4,7 +4,8 @@
 #include <numeric>
 #include <optional>
 
-#include "flagstone/algorithms/stencil/block_step.hpp"
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
@@ -45,7 +46,7 @@ Axes units(const Problem& problem) {
 /// What the caller fixed, no longer than the field and no deeper than there are steps.
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
-  const Index steps = std::max<Index>(1, problem.steps);
+  const Index steps = std::max<Index>(1, problem.left());
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
   wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
   wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
@@ -66,7 +67,7 @@ class Chooser {
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    if ((method == "auto" || method == "al3") && problem_.steps > 0) blocks(Method::al3, most_depth);
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved))) blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     if (best_) return *best_;
     return smallest();
@@ -79,7 +80,7 @@ class Chooser {
 
   /// Planes of the places between supersteps that stay in memory beside tasks of so many bytes: whole cells, or all.
   Index held(std::uint64_t bytes, Index depth, Index cell) const {
-    const Supersteps each(problem_.steps, depth);
+    const Supersteps each(problem_.left(), depth);
     const std::uint64_t plane = held_bytes(problem_, each.number());
     const Index n = problem_.space.shape[first_axis(problem_)];
     if (plane == 0 || !fits(bytes)) return 0;
@@ -90,9 +91,9 @@ class Chooser {
   }
 
   void wavefronts() {
-    if (problem_.steps == 0 || problem_.axes.size() == 1) return;
-    for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.steps)}
-                                               : depths(problem_.steps, most_depth))
+    if (problem_.left() == 0 || problem_.axes.size() == 1) return;
+    for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.left())}
+                                               : depths(problem_.left(), most_depth))
       for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
         WavefrontScheme scheme = wavefront(depth, planes);
         const std::uint64_t bytes = wavefront_bytes(problem_, scheme, workers_);
@@ -134,8 +135,8 @@ class Chooser {
     const Axes& n = problem_.space.shape;
     for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
                              : wishes_.depth > 0
-                                 ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.steps))}
-                                 : depths(problem_.steps, most)) {
+                                 ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.left()))}
+                                 : depths(problem_.left(), most)) {
       if (wishes_.block[2] > 0) {
         consider_block(method, wishes_.block, depth);
         continue;
@@ -283,7 +284,7 @@ class Chooser {
 
   Scheme made(const SkewedScheme& skewed, std::uint64_t bytes) const {
     Scheme scheme{.method = Method::al3, .skewed = skewed};
-    const Supersteps each(problem_.steps, skewed.depth);
+    const Supersteps each(problem_.left(), skewed.depth);
     scheme.depth = skewed.depth, scheme.supersteps = each.number();
     scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
     const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
@@ -313,7 +314,7 @@ class Chooser {
     Scheme scheme{.method = method, .blocks = blocks, .wavefront = wavefront};
     scheme.depth = method == Method::al4 ? wavefront.depth : blocks.depth;
     const Index held = method == Method::al4 ? wavefront.held : blocks.held;
-    const Supersteps each(problem_.steps, scheme.depth);
+    const Supersteps each(problem_.left(), scheme.depth);
     scheme.supersteps = each.number();
     scheme.bytes = bytes + static_cast<std::uint64_t>(held) * held_bytes(problem_, each.number());
     const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
@@ -358,7 +359,14 @@ class Chooser {
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
     if (!fits(bytes)) return;
     const Scheme scheme = made(method, blocks, wavefront, bytes);
+    if (too_long(scheme)) return;
     if (!best_ || seconds(scheme) < seconds(*best_)) best_ = scheme;
+  }
+
+  /// Whether a superstep takes longer than what a kill may cost; one of one step never does.
+  bool too_long(const Scheme& scheme) const {
+    return problem_.longest_superstep > 0 && wishes_.depth == 0 && scheme.depth > 1 &&
+           seconds(scheme) > problem_.longest_superstep * static_cast<double>(scheme.supersteps);
   }
 
   /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
@@ -374,9 +382,9 @@ class Chooser {
   }
 
   Scheme smallest() const {
-    if (wishes_.method == "al4" && problem_.steps > 0) {
+    if (wishes_.method == "al4" && problem_.left() > 0) {
       WavefrontScheme scheme;
-      scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1;
+      scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1;
       scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : least_planes(least_bytes);
       scheme.levels = wishes_.levels > 0 ? wishes_.levels : scheme.depth;
       const std::size_t d = strip_axis(problem_);
@@ -385,10 +393,10 @@ class Chooser {
         scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
       return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
-    if (wishes_.method == "al3" && problem_.steps > 0) {
+    if (wishes_.method == "al3" && problem_.left() > 0) {
       Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
       for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max(block[d], problem_.space.radius[d]));
-      const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1);
+      const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1);
       return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
     }
     const Method method = wishes_.method == "sweep" ? Method::sweep
@@ -398,7 +406,7 @@ class Chooser {
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, block[d]);
     const bool deep = method != Method::sweep && wishes_.depth > 0;
     const BlockScheme scheme =
-        in_cache(method, block, deep ? std::min(wishes_.depth, std::max<Index>(1, problem_.steps)) : 1);
+        in_cache(method, block, deep ? std::min(wishes_.depth, std::max<Index>(1, problem_.left())) : 1);
     return made(method, scheme, {}, bytes_of(scheme));
   }
 
@@ -432,18 +440,29 @@ Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget
 }
 
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {};
+  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
+  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
+    auto anew = std::make_shared<Problem>(*problem);
+    anew->saved = false;
+    problem = std::move(anew);
+  }
+  if (!graph.planning() && problem->saved) {
+    auto begun = std::make_shared<Problem>(*problem);
+    begun->first = load_epoch(*problem).step;
+    problem = std::move(begun);
+  }
+  Charge charge;
+  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
   Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
   if (scheme.method == Method::al3) {
     const Axes unit = units(*problem);
-    const Counts counts = run_skewed(graph, std::move(problem), scheme.skewed, unit);
-    scheme.read = counts.read + counts.given, scheme.written = counts.written, scheme.updates = counts.updates;
+    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
+    scheme.updates = done.moved.updates, scheme.steps = done.steps;
     return scheme;
   }
-  if (scheme.method == Method::al4)
-    run_wavefront(graph, std::move(problem), scheme.wavefront);
-  else
-    run_blocks(graph, std::move(problem), scheme.blocks);
+  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
+                                              : run_blocks(graph, std::move(problem), scheme.blocks);
   return scheme;
 }
 

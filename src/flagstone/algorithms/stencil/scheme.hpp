@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "flagstone/algorithms/stencil/skewed.hpp"
+#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
@@ -33,6 +33,7 @@ struct Scheme {
   SkewedScheme skewed;
   WavefrontScheme wavefront;
   Index depth = 1, supersteps = 1;
+  Index steps = 0;                            // that were done; all that were planned
   double read = 0, written = 0, updates = 0;  // elements of the whole run
   double disk_seconds = 0, compute_seconds = 0;
   std::uint64_t bytes = 0;  // of memory
