@@ -1,11 +1,11 @@
-#include "flagstone/algorithms/stencil/problem.hpp"
+#include "flagstone/algorithms/stencil/field/problem.hpp"
 
 #include <algorithm>
 #include <complex>
 #include <cstring>
 
+#include "flagstone/base/error.hpp"
 #include "flagstone/base/real_types.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -37,6 +37,26 @@ std::vector<std::size_t> axes_of(std::size_t ndim) {
   if (ndim == 1) return {2};
   if (ndim == 2) return {0, 2};
   return {0, 1, 2};
+}
+
+void set_field(Problem& problem, Dtype dtype, Index steps, const Shape& radius) {
+  const std::size_t fields = problem.from.size();
+  if (fields < 1 || fields > 2 || problem.to.size() != fields)
+    throw ShapeError("stencil: a field and its result are needed, or two of both (now, before).");
+  const Shape shape = problem.from[0].shape();
+  if (shape.empty() || shape.size() > 3 || radius.size() != shape.size() || steps < 0)
+    throw ShapeError("stencil: a field of 1 to 3 dimensions, a radius for each, and 0 or more steps are needed.");
+  for (const std::vector<Array>* arrays : {&problem.from, &problem.to, &problem.coefficients})
+    for (const Array& array : *arrays)
+      if (array.shape() != shape || array.dtype() != dtype)
+        throw ShapeError("stencil: fields, results and coefficients have one shape and the kernel's dtype.");
+  problem.axes = axes_of(shape.size()), problem.dtype = dtype, problem.steps = steps;
+  problem.space.item = size_of(dtype);
+  problem.space.shape = {1, 1, 1}, problem.space.radius = {};
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    problem.space.shape[problem.axes[i]] = shape[i];
+    problem.space.radius[problem.axes[i]] = radius[i];
+  }
 }
 
 Box Problem::box(const Range3& range) const {
@@ -95,36 +115,8 @@ void inject(const Problem& problem, Index step, const kernel::Points& points, co
   }
 }
 
-States::States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held)
-    : problem_(problem), supersteps_(supersteps), held_(held) {
-  Shape tile, kept, rest = problem.from[0].shape();
-  for (const std::size_t d : problem.axes) tile.push_back(cell[d]);
-  kept = rest, kept[0] = std::min(held, rest[0]), rest[0] -= kept[0];
-  for (std::size_t i = 0; i < static_cast<std::size_t>(std::min<Index>(2, supersteps - 1)) * problem.order(); ++i) {
-    Turn turn;
-    if (kept[0] > 0) turn.held = graph.allocate(kept, problem.dtype);
-    if (rest[0] > 0) turn.rest = temporary_array(rest, problem.dtype, tile, problem.scratch, Written::streamed);
-    turns_.push_back(std::move(turn));
-  }
-}
-
-Region States::turn(Index s, std::size_t state, Range3 range) const {
-  const Turn& turn = turns_[static_cast<std::size_t>(s % 2) * problem_.order() + state];
-  const std::size_t d = first_axis(problem_);
-  if (range.first[d] < held_) return {turn.held, problem_.box(range)};
-  range.first[d] -= held_, range.last[d] -= held_;
-  return {turn.rest, problem_.box(range)};
-}
-
-Region States::in(Index s, std::size_t state, const Range3& range) const {
-  return s == 0 ? Region{problem_.from[state], problem_.box(range)} : turn(s - 1, state, range);
-}
-
-Region States::out(Index s, std::size_t state, const Range3& range) const {
-  return is_result(s) ? Region{problem_.to[state], problem_.box(range)} : turn(s, state, range);
-}
-
 std::uint64_t held_bytes(const Problem& problem, Index supersteps) {
+  if (problem.saved) return 0;
   const Range3 all = problem.space.whole();
   const auto turns = static_cast<std::uint64_t>(std::min<Index>(2, supersteps - 1));
   const auto plane = static_cast<std::uint64_t>(all.count() / all.extent(first_axis(problem)) * problem.item());

@@ -3,15 +3,10 @@
 // lie.
 #include <vector>
 
-#include "flagstone/algorithms/stencil/problem.hpp"
-#include "flagstone/algorithms/stencil/wavefront.hpp"
+#include "flagstone/algorithms/stencil/field/problem.hpp"
+#include "flagstone/algorithms/stencil/schedules/wavefront.hpp"
 
 namespace flagstone::stencil {
-
-struct Interval {
-  Index first = 0, last = 0;
-  bool empty() const { return last <= first; }
-};
 
 /// Levels 0 (what is read) to `depth`; h: the radius along the axis in question.
 class Levels {

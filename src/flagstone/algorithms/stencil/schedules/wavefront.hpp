@@ -1,7 +1,7 @@
 #pragma once
 // AL4: planes stream by once a superstep; every level follows the one before it at a distance of the radius, in strips
 // that stay in the cache and hand faces to each other.
-#include "flagstone/algorithms/stencil/problem.hpp"
+#include "flagstone/algorithms/stencil/field/problem.hpp"
 
 namespace flagstone::stencil {
 
@@ -17,7 +17,9 @@ struct WavefrontScheme {
 /// levels, group by group. Its ring holds 2h + 1 planes of every level (of a group's last level a batch more), and of
 /// each plane the strip's rows and 4h around; the strip before hands on the last 2h rows of every plane (a face). Cost:
 /// (order + coefficients) reads, order writes. Memory: wavefront_bytes().
-void run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme);
+///
+/// Returns the steps that were done.
+Index run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme);
 
 /// Whether strips are possible along the rows: there is room for 4h, and the axis is not periodic.
 bool can_cut(const Problem& problem);

@@ -1,4 +1,4 @@
-#include "flagstone/algorithms/stencil/levels.hpp"
+#include "flagstone/algorithms/stencil/schedules/levels.hpp"
 
 #include <algorithm>
 

@@ -1,17 +1,24 @@
 #pragma once
 // A time loop over a field: what is computed, from what, to where. No schedule.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "flagstone/algorithms/stencil/field/snapshots.hpp"
+#include "flagstone/algorithms/stencil/field/step_reductions.hpp"
 #include "flagstone/kernel/stencil/edges.hpp"
 #include "flagstone/kernel/stencil/plane_kernel.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::stencil {
 
-using kernel::Axes;
-using kernel::Range3;
+struct Interval {
+  Index first = 0, last = 0;
+  bool empty() const { return last <= first; }
+  Index length() const { return std::max<Index>(0, last - first); }
+};
 
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
@@ -27,14 +34,21 @@ struct Problem {
   Dtype dtype = Dtype::float32;
   std::shared_ptr<const kernel::PlaneKernel> kernel;
   Index steps = 0;
+  Index first = 0;          // of these were done by a dead process
   std::vector<Array> from;  // the field now; the step before that where it counts (time order 2)
   std::vector<Array> to;    // likewise
   std::vector<Array> coefficients;
   std::vector<Source> sources;
   std::vector<Axes> receivers;
-  Array traces;          // receivers × steps, in memory
+  Array traces;  // receivers × steps, in memory
+  std::vector<Snapshot> snapshots;
+  std::shared_ptr<StepReductions> reductions;  // null: nobody asks
+  bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
+  double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
+  std::shared_ptr<Checkpoint> checkpoint;
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
+  Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
   /// Of a dimension that the field has not: 0.
@@ -44,8 +58,13 @@ struct Problem {
   Range3 range(const Box& box) const;
 };
 
+inline Range3 point_range(const Axes& point) { return {point, {point[0] + 1, point[1] + 1, point[2] + 1}}; }
+
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
+
+/// Axes, shape, dtype, steps and radius of a problem whose arrays are there already. ShapeError where they do not fit.
+void set_field(Problem& problem, Dtype dtype, Index steps, const Shape& radius);
 
 /// Steps of each superstep: as few supersteps as a depth allows, and balanced: they differ by one at most.
 class Supersteps {
@@ -70,31 +89,8 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
 /// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
 void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
 
-/// Where each superstep reads and writes: the operands, the results, and between them two places that take turns. Of
-/// these the first `held` planes (of one dimension: elements) lie in memory and the others in scratch, each written and
-/// read once a superstep: what travels is no question of when (decision 135).
-class States {
- public:
-  /// `cell`: extents of a box of scratch; `held`: a multiple of its first one, or all.
-  States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held);
-  /// A range of the field (state 0) or of the step before (1) that superstep s begins with, and of what it leaves: of
-  /// the turns a cell, or part of one that is read.
-  Region in(Index s, std::size_t state, const Range3& range) const;
-  Region out(Index s, std::size_t state, const Range3& range) const;
-  bool reads_turn(Index s) const { return s > 0; }
-  bool is_result(Index s) const { return s + 1 == supersteps_; }
-
- private:
-  struct Turn {
-    Array held, rest;
-  };
-  Region turn(Index s, std::size_t state, Range3 range) const;
-  const Problem& problem_;
-  Index supersteps_, held_;
-  std::vector<Turn> turns_;
-};
-
-/// Bytes that each plane (of one dimension: element) of the places between supersteps takes.
+/// Bytes that each plane (of one dimension: element) of the places between supersteps takes in memory; 0 where all of
+/// it is to outlive the process.
 std::uint64_t held_bytes(const Problem& problem, Index supersteps);
 /// The axis along which they are divided.
 inline std::size_t first_axis(const Problem& problem) { return problem.axes.front(); }
