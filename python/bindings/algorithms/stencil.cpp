@@ -24,6 +24,9 @@ namespace {
 struct Stencil {
   std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
   std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
+  stencil::ReductionWish reductions;
+  std::shared_ptr<std::shared_ptr<stencil::StepReductions>> reduced =  // of the last run
+      std::make_shared<std::shared_ptr<stencil::StepReductions>>();
   stencil::Wishes wishes;
 
   stencil::Axes axes(const Shape& of_dimensions, Index missing) const {
@@ -109,6 +112,32 @@ void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const Row
                                       same.flops()));
 }
 
+/// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
+/// the snapshot's array has.
+void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first, const Shape& number,
+              const Shape& stride, const std::vector<std::size_t>& kept) {
+  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), {}, {}};
+  for (const std::size_t dimension : kept) made.kept.push_back(self.problem->axes[dimension]);
+  self.problem->snapshots.push_back(std::move(made));
+}
+
+void reduce(Stencil& self, const std::vector<std::string>& kinds,
+            const std::vector<std::pair<std::string, double>>& until, bool check) {
+  self.reductions = {};
+  self.reductions.check = check;
+  for (const std::string& kind : kinds) self.reductions.kinds.push_back(kernel::point_fold_from_name(kind));
+  for (const auto& [kind, most] : until) self.reductions.until.push_back({kernel::point_fold_from_name(kind), most});
+  for (const stencil::FoldKind kind : self.reductions.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
+}
+
+/// The name of a reduction's dtype, and its bytes of the steps that the last run did.
+std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string& name) {
+  const stencil::FoldKind kind = kernel::point_fold_from_name(name);
+  const Dtype dtype = kernel::dtype_of_fold(kind, self.problem->dtype);
+  const auto bytes = static_cast<std::size_t>(self.scheme->steps) * size_of(dtype);
+  return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
+}
+
 }  // namespace
 
 void bind_stencil(nb::module_& m) {
@@ -124,10 +153,8 @@ void bind_stencil(nb::module_& m) {
           })
       .def("expression", &expression)
       .def("compiled", &compiled)
-      .def("probe_bytes",
-           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads) {
-             return kernel::probe_bytes(probed(self, order, coefficients), threads);
-           })
+      .def("probe_bytes", [](const Stencil& self, std::size_t order, std::size_t coefficients,
+                             int threads) { return kernel::probe_bytes(probed(self, order, coefficients), threads); })
       .def("probe",
            [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads, double seconds) {
              const nb::gil_scoped_release unlocked;
@@ -144,6 +171,11 @@ void bind_stencil(nb::module_& m) {
            })
       .def("receiver",
            [](Stencil& self, const Shape& point) { self.problem->receivers.push_back(self.axes(point, 0)); })
+      .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
+           nb::arg("kept"))
+      .def("reduce", &reduce, nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
+      .def("reduced", &reduced, nb::arg("kind"))
+      .def_prop_ro("steps", [](const Stencil& self) { return self.scheme->steps; })
       .def("wish",
            [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
               const std::vector<double>& rates) {
@@ -162,10 +194,16 @@ void bind_stencil(nb::module_& m) {
           nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
       .def("job",
            [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
-              const std::vector<Array>& coefficients, const Array& traces) {
+              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots) {
              auto problem = std::make_shared<stencil::Problem>(*self.problem);
              problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
-             return Job{[=, wishes = self.wishes, scheme = self.scheme](Graph& graph) {
+             for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
+             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions,
+                         reduced = self.reduced](Graph& graph) {
+               if (!asked.empty())
+                 problem->reductions = std::make_shared<stencil::StepReductions>(
+                     problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
+               *reduced = problem->reductions;
                *scheme = stencil::run(graph, problem, wishes);
              }};
            })

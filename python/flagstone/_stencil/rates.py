@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from typing import Any
 
 import numpy as np
 
@@ -29,10 +31,12 @@ class KernelRates:
     Of a machine that is only described nothing is measured.
     """
 
-    def __init__(self, call: Call, core: _core.Stencil, text: str, dtype: np.dtype, order: int, given: int):  # type: ignore[type-arg]
+    def __init__(
+        self, call: Call, core: _core.Stencil, text: str, dtype: np.dtype[Any], order: int, given: int
+    ):
         self.call, self.core, self.dtype = call, core, dtype
         self.profile = call.use_profile()
-        self.workers = call.runtime.workers
+        self.workers = call.runtime.workers or len(os.sched_getaffinity(0))
         self.measured = call.runtime.machine is None
         if self.measured:
             told = f"{text} {dtype.name} {order} {given} {self.profile.device} {self.workers}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,26 +14,25 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Operand
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression, as_expression, cast
-from .._expression.operand import as_array, lazy_operand
-from .._lazy.places import broadcast_to
-from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import check_field, extents, listed, series_of, shown, whole_number
+from .arguments import check_field, extents, listed, number, series_of, shown, whole_number
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .functions import set_function
+from .operands import coefficient, operand, several
+from .places import Places
 from .rates import KernelRates, worth_measuring
-from .rows import Copies, result_chunks
+from .reductions import Reductions
+from .rows import Copies
+from .snapshots import Snapshot, given_snapshots
 from .trace import traced
-from .weights import given_weights
+from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -52,13 +50,19 @@ class StencilResult(NamedTuple):
         The field after the last step; of time order 2 (before, now).
     steps : int
         Steps that were done.
+    snapshots : dict of Array
+        What was kept of the field on the way, by name: times x what was asked for.
     traces : ndarray, steps x receivers
         The field's values at the receivers after each step.
+    reductions : dict of ndarray
+        One value a step, by name.
     """
 
     state: Any
     steps: int
+    snapshots: dict[str, Array]
     traces: NDArray[Any]
+    reductions: dict[str, NDArray[Any]]
 
 
 StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
@@ -67,7 +71,7 @@ StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its
 class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
-    def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, out: Any, memory: Any) -> None:
+    def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
         call = self.call
         pair = isinstance(state, tuple)
@@ -79,7 +83,7 @@ class _Stencil(Routine[StencilResult]):
         given = [state[1], state[0]] if pair else [state]  # now, before
         for one in given:
             check_field(call.who, "the state", one)
-        self.states = [_operand(call, one, "the state") for one in given]
+        self.states = [operand(call, one, "the state") for one in given]
         now = self.states[0]
         self.shape, self.dtype = now.shape, now.dtype
         if not 1 <= len(self.shape) <= 3:
@@ -96,7 +100,7 @@ class _Stencil(Routine[StencilResult]):
         self.steps = whole_number(call.who, "steps", steps, 0, _MOST_STEPS)
         self.order = len(self.states)
         self.coefficients = [
-            _coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(_several(coefficients))
+            coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(several(coefficients))
         ]
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
         self._set_kernel(kernel)
@@ -104,7 +108,6 @@ class _Stencil(Routine[StencilResult]):
         self.copies = Copies(call.memory)
         self.copies.replace(self.states)
         self.copies.replace(self.coefficients)
-        self._set_places(out)
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
@@ -132,27 +135,25 @@ class _Stencil(Routine[StencilResult]):
                 "array) or a function of neighbours is needed."
             )
 
-    def _set_places(self, out: Any) -> None:
-        call, chunks = self.call, result_chunks(self.shape, self.dtype.itemsize)
-        pairs = self.order == 2
-        if pairs and (out is None or isinstance(out, (str, os.PathLike))):
-            dims = ["z", "y", "x"][-len(self.shape) :]
-            parts = [Part(name, self.shape, chunks, dims) for name in ("now", "before")]
-            self.fields: list[Any] = [PartsPlace(call, out, parts, self.dtype, {})]
-        else:
-            outs = [out]
-            if pairs:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise TypeError(f"{call.who}: out is {type(out).__name__}; a path, or a pair, is needed.")
-                outs = [out[1], out[0]]
-            self.fields = [Place(call, self.shape, self.dtype, one, chunks) for one in outs]
-        self.traces = Place(call, (0, self.steps), self.dtype, IN_MEMORY, None)
-        self.places = [*self.fields, self.traces]
-        call.outputs = sum(not getattr(place, "in_memory", False) for place in self.fields)
-
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
         self.boundary = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+
+    def outputs(
+        self, out: Any, snapshots: Any, reductions: Any, until: Any, check: Any,
+        spacing: Any, dt: Any,
+    ) -> None:  # fmt: skip
+        """Say what is left: fields, snapshots, reductions."""
+        who = self.call.who
+        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps)
+        for snapshot in found:
+            snapshot.tell(self.core)
+        self.reductions = Reductions(who, reductions, until, check, self.dtype)
+        self.reductions.tell(self.core)
+        self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
+        self.dt = None if dt is None else number(who, "dt", dt)
+        self.fields = Places(self.call, self.shape, self.dtype, self.order, out, found)
+        self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
@@ -166,7 +167,6 @@ class _Stencil(Routine[StencilResult]):
         for index in receivers:
             self.core.receiver(self._index(index, "receiver"))
         self.traces = Place(self.call, (len(receivers), self.steps), self.dtype, IN_MEMORY, None)
-        self.places[-1] = self.traces
 
     def _index(self, index: Any, what: str) -> list[int]:
         at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
@@ -225,15 +225,13 @@ class _Stencil(Routine[StencilResult]):
         """Return the time loop as a job."""
         runtime = self.call.runtime
         self.core.scratch(str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota)
-        opened: list[Any] = []
-        for place in self.fields:
-            core = at(place)
-            opened += core if isinstance(core, list) else [core]
+        states, snapshots = self.fields.opened(at)
         return self.core.job(
             [one.core for one in self.states],
-            opened,
+            states,
             [one.core for one in self.coefficients],
             at(self.traces),
+            snapshots,
         )
 
     def least(self, beside: int = 0) -> int:
@@ -247,10 +245,10 @@ class _Stencil(Routine[StencilResult]):
 
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
-        loop = super().plan()
-        if self.rates is not None:  # what was chosen is known now
+        if self.rates is not None:
+            self.call.plan(self.planned())  # what is chosen says how fast it goes
             self.rates.use()
-            loop = super().plan()
+        loop = super().plan()
         loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):
             return loop
@@ -297,49 +295,15 @@ class _Stencil(Routine[StencilResult]):
 
     def result(self, job: Any) -> StencilResult:
         """Publish the fields and return them."""
-        closed: list[Any] = []
-        for place in self.fields:
-            made = place.close()
-            closed += made if isinstance(made, (list, tuple)) else [made]
-        state = closed[0] if self.order == 1 else (closed[1], closed[0])
-        return StencilResult(state, self.steps, self.traces.close().T)
-
-
-def _several(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (tuple, list)) else [given]
-
-
-def _operand(call: Call, given: Any, name: str) -> Operand:
-    given = lazy_operand(call, given)
-    if isinstance(given, Array):
-        given.flush()
-    operand = Operand.plain(call, given, name)
-    if (
-        operand.transposed and len(operand.shape) > 1
-    ) or operand.conjugated:  # as it is seen, where it is read
-        operand = Operand.plain(call, broadcast_to(given, operand.shape), name)
-    return operand
-
-
-def _coefficient(
-    call: Call, given: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Operand:
-    """Return a coefficient of the field's shape and dtype; one that broadcasts is computed lazily."""
-    name = f"coefficient {number}"
-    value = as_expression(given if isinstance(given, Expression) else lazy_operand(call, given), call.who)
-    if value.dtype.kind == "c" and dtype.kind != "c":
-        raise TypeError(f"{call.who}: {name} is {value.dtype.name} and the field {dtype.name}.")
-    try:
-        fits = np.broadcast_shapes(value.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"{call.who}: {name} is {shape_text(value.shape)} and does not broadcast to {shape_text(shape)}."
-        )
-    value = cast(value, dtype)
-    seen = value.payload if value.verb == "leaf" else as_array(call, value)
-    return _operand(call, seen if value.shape == shape else broadcast_to(seen, shape), name)
+        steps = self.core.steps
+        traces = self.traces.close().T[:steps]
+        reductions = self.reductions.found(self.core)
+        vectors = {f"reductions/{name}": values for name, values in reductions.items()}
+        if traces.shape[1]:
+            vectors["traces"] = traces
+        states, snapshots = self.fields.close(steps, self.spacing, self.dt, vectors)
+        state = states[0] if self.order == 1 else (states[1], states[0])
+        return StencilResult(state, steps, snapshots, traces, reductions)
 
 
 @routine
@@ -353,6 +317,12 @@ def stencil(
     boundary: Any = "fixed",
     sources: Sequence[Any] = (),
     receivers: Sequence[Any] = (),
+    snapshots: Mapping[str, Any] | None = None,
+    reductions: Sequence[str] = (),
+    until: Mapping[str, float] | None = None,
+    check: bool = False,
+    spacing: float | Sequence[float] | None = None,
+    dt: float | None = None,
     out: Any = None,
     method: str = "auto",
     block: Sequence[int] | None = None,
@@ -384,9 +354,24 @@ def stencil(
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
         Points whose values after each step are returned.
+    snapshots : dict, optional
+        What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
+        every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
+        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+    reductions : sequence of {"max", "min", "sum", "l2", "change"}
+        What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
+        largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
+        changes a bit. NaN anywhere makes them NaN.
+    until : dict, optional
+        ``{"change": 1e-6}``: ends at the end of the superstep in which a reduction was at most so much.
+    check : bool
+        Whether to look for NaN and Inf, at the end of every superstep.
+    spacing, dt : float, optional
+        Of the grid, for all axes or for each, and of a step: coordinates of snapshots. Default: indices and
+        steps.
     out : path, Array or ndarray, or a pair of them, optional
-        Where the result goes. Of time order 2 a path becomes a group of the arrays "now" and "before".
-        Default: scratch.
+        Where the result goes. A path is an array of one state; of time order 2, or with snapshots, a group
+        (Notes). Default: scratch.
     method : {"auto", "al4", "al1", "sweep"}
         How the field travels (Notes). No choice changes a bit of the result.
     block, depth, cache_block : optional
@@ -398,7 +383,7 @@ def stencil(
     Returns
     -------
     StencilResult
-        `state`, `steps`, `traces`.
+        `state`, `steps`, `snapshots`, `traces`, `reductions`.
 
     Raises
     ------
@@ -406,11 +391,18 @@ def stencil(
         Arrays do not fit each other, or an index lies outside.
     TypeError, ValueError
         The kernel branches on a value or looks at no neighbour; steps, depth, boundary are not possible.
+    NumericalError
+        A step made NaN or Inf, and `check` is set; names the first step and its first point.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 
     Notes
     -----
+    A group holds the state ("state", or "now" and "before"), "traces", "reductions/NAME", and for each
+    snapshot a group "snapshots/NAME" of the array NAME and its coordinates "time", "z", "y", "x", which
+    xarray opens as it is. `until` and `check` make supersteps wait for each other; a loop that ends early
+    writes the field once more.
+
     Of weights W(u), the weighted sum of neighbours, a step makes W(u); with one coefficient k, u + k W(u);
     with two, u + k W(u) + s. Of time order 2: W(u) - before; 2 u - before + k W(u); with damping s, (2 u -
     (1 - s) before + k W(u)) / (1 + s). The association is fixed: neighbours of equal weight are added in C
@@ -424,9 +416,10 @@ def stencil(
     scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
-    given = _Stencil(kernel, state, steps, coefficients, out, memory)
+    given = _Stencil(kernel, state, steps, coefficients, memory)
     given.edges(boundary)
     given.points(sources, receivers)
+    given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.wishes(method, block, depth, cache_block)
     given.measure()
     return given

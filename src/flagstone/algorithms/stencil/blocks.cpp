@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "flagstone/algorithms/stencil/observers.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
@@ -33,6 +34,7 @@ struct BlockWork final : CallValue {
     Axes point{};
   };
   std::vector<Trace> traces;
+  Observed observed;
   std::uint32_t scratch = 0;
 
   /// What step t of the superstep computes; 0: what is loaded.
@@ -122,6 +124,7 @@ void run_block(const Call& call, std::span<const Tile> tiles) {
     kernel::fill_ghosts(problem.space, now, work.range(t - 1), work.open);
     step_on(work, now, next, next, coefficients, range, memory);
     inject(problem, work.first_step + t, next, range);
+    work.observed.see(work.first_step + t, now, next, work.core, tiles);
     for (const BlockWork::Trace& trace : work.traces)
       std::memcpy(tiles[trace.access].data + (t - 1) * tiles[trace.access].strides[1],
                   next.at(trace.point[0], trace.point[1], trace.point[2]), problem.space.item);
@@ -218,20 +221,29 @@ class Builder {
         scheme_(scheme),
         cell_(block_cell(*problem_, scheme)),
         depths_(problem_->steps, scheme.depth),
-        states_(graph, *problem_, depths_.number(), cell_, scheme.held) {
+        states_(graph, *problem_, depths_.number(), cell_, scheme.held),
+        observers_(graph, problem_) {
     for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->space.shape[d], scheme_.block[d]);
   }
 
-  void run() {
+  Index run() {
     Index step = 0;
     for (Index s = 0; s < depths_.number(); ++s) {
-      for_each_core([&](const Range3& core) { graph_.add(task_of(s, step, core)); });
+      observers_.begin(step, depths_[s], grid_[0] * grid_[1] * grid_[2], scheme_.block);
+      for_each_core([&](const Range3& core) {
+        graph_.add(task_of(s, step, core));
+        observers_.added();
+      });
       step += depths_[s];
+      if (!observers_.ends()) continue;
+      if (!states_.is_result(s)) copy_to_results(graph_, problem_, states_, s, cell_, scheme_.block);
+      break;
     }
+    return step;
   }
 
  private:
-  TaskSpec task_of(Index s, Index first_step, const Range3& core) const {
+  TaskSpec task_of(Index s, Index first_step, const Range3& core) {
     auto work = std::make_shared<BlockWork>();
     work->problem = problem_, work->core = core, work->depth = depths_[s], work->first_step = first_step;
     for (std::size_t d = 0; d < 3; ++d)
@@ -251,6 +263,7 @@ class Builder {
                                 }));
     add_results(s, *work, task);
     add_traces(*work, task);
+    work->observed = observers_.task(task, [&](Index) { return core; });
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(scratch_bytes(*work)));
     double updates = 0;
@@ -317,13 +330,14 @@ class Builder {
   Axes cell_, grid_{};
   Supersteps depths_;
   States states_;
+  Observers observers_;
 };
 
 }  // namespace
 
-void run_blocks(Graph& graph, std::shared_ptr<const Problem> problem, const BlockScheme& scheme) {
+Index run_blocks(Graph& graph, std::shared_ptr<const Problem> problem, const BlockScheme& scheme) {
   graph.trust_order(true);
-  Builder(graph, std::move(problem), scheme).run();
+  return Builder(graph, std::move(problem), scheme).run();
 }
 
 Axes block_cell(const Problem& problem, const BlockScheme& scheme) {
@@ -369,6 +383,7 @@ std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
     bytes += read(array, cell_of(problem, array, cell), std::max<Index>(0, scheme.depth - 1));
   for (const Array& array : problem.to)
     bytes += static_cast<double>(staging_of(problem, array, {{0, 0, 0}, scheme.block}, true));
+  bytes += static_cast<double>(snapshot_bytes(problem.snapshots, problem.space.item));
   const auto states = static_cast<double>(problem.order());
   const auto buffers = static_cast<double>(2 + problem.coefficients.size());
   return static_cast<std::uint64_t>(bytes +

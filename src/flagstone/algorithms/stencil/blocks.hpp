@@ -16,7 +16,9 @@ struct BlockScheme {
 ///
 /// Cost of a superstep of t steps: block_counts (scheme.hpp), halos rounded up to cells. Memory: (2 + coefficients)
 /// blocks with halos a worker, what is read, and the planes that are held.
-void run_blocks(Graph& graph, std::shared_ptr<const Problem> problem, const BlockScheme& scheme);
+///
+/// Returns the steps that were done.
+Index run_blocks(Graph& graph, std::shared_ptr<const Problem> problem, const BlockScheme& scheme);
 
 /// Bytes that one task holds: cells read, buffers, what is written.
 std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme);

@@ -3,15 +3,14 @@
 #include <memory>
 #include <vector>
 
+#include "flagstone/algorithms/stencil/snapshots.hpp"
+#include "flagstone/algorithms/stencil/step_reductions.hpp"
 #include "flagstone/kernel/stencil/edges.hpp"
 #include "flagstone/kernel/stencil/plane_kernel.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::stencil {
-
-using kernel::Axes;
-using kernel::Range3;
 
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
@@ -32,8 +31,10 @@ struct Problem {
   std::vector<Array> coefficients;
   std::vector<Source> sources;
   std::vector<Axes> receivers;
-  Array traces;          // receivers × steps, in memory
-  ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
+  Array traces;  // receivers × steps, in memory
+  std::vector<Snapshot> snapshots;
+  std::shared_ptr<StepReductions> reductions;  // null: nobody asks
+  ScratchSpace scratch;                        // for what lies between supersteps and has no room in memory
 
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
@@ -99,6 +100,10 @@ class States {
 
 /// Bytes that each plane (of one dimension: element) of the places between supersteps takes.
 std::uint64_t held_bytes(const Problem& problem, Index supersteps);
+/// Where a loop ends early: what superstep s left goes from its turn into the results, in boxes of `unit` (whole chunks
+/// of these) that are read by the turn's `cell`. One read and one write of each state.
+void copy_to_results(Graph& graph, const std::shared_ptr<const Problem>& problem, const States& states, Index s,
+                     const Axes& cell, const Axes& unit);
 /// The axis along which they are divided.
 inline std::size_t first_axis(const Problem& problem) { return problem.axes.front(); }
 

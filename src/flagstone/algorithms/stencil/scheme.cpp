@@ -341,12 +341,12 @@ Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget
 }
 
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {};
-  const Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  if (scheme.method == Method::al4)
-    run_wavefront(graph, std::move(problem), scheme.wavefront);
-  else
-    run_blocks(graph, std::move(problem), scheme.blocks);
+  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
+  Charge charge;
+  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
+  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
+                                              : run_blocks(graph, std::move(problem), scheme.blocks);
   return scheme;
 }
 

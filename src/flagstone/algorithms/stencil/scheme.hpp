@@ -31,6 +31,7 @@ struct Scheme {
   BlockScheme blocks;
   WavefrontScheme wavefront;
   Index depth = 1, supersteps = 1;
+  Index steps = 0;                            // that were done; all that were planned
   double read = 0, written = 0, updates = 0;  // elements of the whole run
   double disk_seconds = 0, compute_seconds = 0;
   std::uint64_t bytes = 0;  // of memory

@@ -76,6 +76,8 @@ class Strip {
       step(level, range, to);
       inject(problem_, work_.first_step + level, to, range);
       trace(level, plane, to);
+      if (plane == image(plane))
+        work_.observed.see(work_.first_step + level, ring(level - 1, plane), to, range, tiles_);
       if (result && problem_.order() == 2)
         kernel::copy_points(ring(level - 1, plane), operand(work_.results[1], plane, plane), range,
                             problem_.space.item);

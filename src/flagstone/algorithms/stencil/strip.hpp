@@ -1,6 +1,7 @@
 #pragma once
 // The task of a wavefront: one strip, one batch of planes, all levels.
 #include "flagstone/algorithms/stencil/levels.hpp"
+#include "flagstone/algorithms/stencil/observers.hpp"
 
 namespace flagstone::stencil {
 
@@ -32,6 +33,7 @@ struct StripWork final : CallValue {
     Index level = 0, at = 0;  // element of the access's tile
   };
   std::vector<Trace> traces;
+  Observed observed;
 
   /// What a task needs beside its tiles: planes beyond fixed edges, and the kernel's own.
   static std::uint64_t scratch_bytes(const Problem& problem, const Levels& levels);

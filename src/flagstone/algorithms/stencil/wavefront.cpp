@@ -40,7 +40,8 @@ class Builder {
         problem_(std::move(problem)),
         scheme_(scheme),
         depths_(problem_->steps, scheme.depth),
-        states_(graph, *problem_, depths_.number(), plane_cell(), scheme.held) {
+        states_(graph, *problem_, depths_.number(), plane_cell(), scheme.held),
+        observers_(graph, problem_) {
     const auto deepest = std::make_shared<Levels>(*problem_, scheme_, depths_[0]);
     const auto strips = deepest->strips();
     rings_ = graph.allocate({strips, static_cast<Index>(deepest->ring_bytes())}, Dtype::uint8);
@@ -49,20 +50,38 @@ class Builder {
       faces_ = graph.allocate({turns_ * 2, static_cast<Index>(deepest->face_bytes())}, Dtype::uint8);
   }
 
-  void run() {
+  Index run() {
     Index step = 0;
     for (Index s = 0; s < depths_.number(); ++s) {
       if (!levels_ || levels_->depth() != depths_[s])
         levels_ = std::make_shared<Levels>(*problem_, scheme_, depths_[s]);
       place_receivers();
       const Interval batches = levels_->batches();
+      Axes largest = problem_->space.shape;
+      largest[0] = std::min(largest[0], scheme_.planes);
+      if (levels_->strips() > 1) largest[strip_axis(*problem_)] = scheme_.strip;
+      observers_.begin(step, depths_[s], (batches.last - batches.first) * levels_->strips(), largest);
       for (Index batch = batches.first; batch < batches.last; ++batch)
-        for (Index strip = 0; strip < levels_->strips(); ++strip) graph_.add(task_of(s, step, batch, strip));
+        for (Index strip = 0; strip < levels_->strips(); ++strip) {
+          graph_.add(task_of(s, step, batch, strip));
+          observers_.added();
+        }
       step += depths_[s];
+      if (!observers_.ends()) continue;
+      if (!states_.is_result(s)) copy_to_results(graph_, problem_, states_, s, plane_cell(), batch_box());
+      break;
     }
+    return step;
   }
 
  private:
+  /// Planes of a batch: whole chunks of the results.
+  Axes batch_box() const {
+    Axes box = problem_->space.shape;
+    box[0] = scheme_.planes;
+    return box;
+  }
+
   Axes plane_cell() const {
     Axes cell = problem_->space.shape;
     cell[0] = unit_of(*problem_, scheme_);
@@ -127,6 +146,7 @@ class Builder {
     add_results(s, *work, task);
     add_memory(*work, task);
     add_traces(*work, task, first_step);
+    work->observed = observers_.task(task, [&](Index level) { return shown(level, batch, strip); });
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(StripWork::scratch_bytes(*problem_, *levels_)));
     const double updates = count_updates(batch, strip);
@@ -204,6 +224,16 @@ class Builder {
     }
   }
 
+  /// Points of the field that the task computes of a level.
+  Range3 shown(Index level, Index batch, Index strip) const {
+    const Interval fronts = levels_->fronts(batch);
+    const Interval planes = common({levels_->plane_at(level, fronts.first), levels_->plane_at(level, fronts.last)},
+                                   {0, problem_->space.shape[0]});
+    Range3 range = levels_->range(0, levels_->computed(level, strip));
+    range.first[0] = planes.first, range.last[0] = planes.last;
+    return range;
+  }
+
   double count_updates(Index batch, Index strip) const {
     double updates = 0;
     const Interval fronts = levels_->fronts(batch);
@@ -222,6 +252,7 @@ class Builder {
   WavefrontScheme scheme_;
   Supersteps depths_;
   States states_;
+  Observers observers_;
   std::shared_ptr<const Levels> levels_;
   Array rings_, faces_;
   Index turns_ = 1;
@@ -239,9 +270,9 @@ bool can_cut(const Problem& problem) {
   return !problem.space.periodic(d) && problem.space.shape[d] > 4 * problem.space.radius[d];
 }
 
-void run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme) {
+Index run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme) {
   graph.trust_order(true);
-  Builder(graph, std::move(problem), scheme).run();
+  return Builder(graph, std::move(problem), scheme).run();
 }
 
 std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& scheme, int workers) {
@@ -267,6 +298,7 @@ std::uint64_t wavefront_bytes(const Problem& problem, const WavefrontScheme& sch
   for (const Array& array : problem.to)
     rest += batches * staging_of(problem, array, {{0, 0, 0}, {scheme.planes, n[1], n[2]}}, true);
   return static_cast<std::uint64_t>(levels.strips()) * levels.ring_bytes() + faces +
+         snapshot_bytes(problem.snapshots, problem.space.item) +
          plane * (batches * planes * 2 * order + given * (lag + batches * planes)) + rest +
          static_cast<std::uint64_t>(workers) * StripWork::scratch_bytes(problem, levels);
 }

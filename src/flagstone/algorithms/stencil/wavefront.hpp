@@ -17,7 +17,9 @@ struct WavefrontScheme {
 /// levels, group by group. Its ring holds 2h + 1 planes of every level (of a group's last level a batch more), and of
 /// each plane the strip's rows and 4h around; the strip before hands on the last 2h rows of every plane (a face). Cost:
 /// (order + coefficients) reads, order writes. Memory: wavefront_bytes().
-void run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme);
+///
+/// Returns the steps that were done.
+Index run_wavefront(Graph& graph, std::shared_ptr<const Problem> problem, const WavefrontScheme& scheme);
 
 /// Whether strips are possible along the rows: there is room for 4h, and the axis is not periodic.
 bool can_cut(const Problem& problem);
