@@ -4,7 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "flagstone/algorithms/stencil/block_step.hpp"
+#include "flagstone/algorithms/stencil/cells.hpp"
 #include "flagstone/algorithms/stencil/observers.hpp"
+#include "flagstone/algorithms/stencil/states.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
@@ -13,18 +16,12 @@ namespace {
 
 constexpr double request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 
-/// A cell of an array on disk, and where its elements lie in the block's own space (a periodic image is shifted).
-struct Piece {
-  std::uint32_t access = 0;
-  Range3 cell;
-  Axes shift{};
-};
-
 /// What one task does.
 struct BlockWork final : CallValue {
   std::shared_ptr<const Problem> problem;
   Range3 core;
-  Index depth = 0, first_step = 0;
+  Index depth = 0, first_step = 0, rows = 0;
+  CacheBlocks cache;
   std::array<bool, 3> open{};                     // periodic axes that are cut: the halo is the field itself
   std::vector<std::vector<Piece>> states, given;  // of each state, of each coefficient
   std::vector<std::uint32_t> results;             // of each state, its cells
@@ -50,58 +47,30 @@ struct BlockWork final : CallValue {
     }
     return grown;
   }
+  /// Buffers beside those of the states.
+  std::size_t others() const { return cache.depth > 0 ? problem->order() : 2 - problem->order(); }
   /// A field buffer holds the largest range with ghosts around; rows begin on cache lines.
   Range3 buffer_range() const { return kernel::grown(range(0), problem->space.radius); }
   Range3 coefficient_range() const { return grown_core(std::max<Index>(0, depth - 1)); }
 };
 
-struct Buffer {
-  Range3 range;
-  Index item = 1;
-  Index pitch() const {
-    return static_cast<Index>(align_up(static_cast<std::uint64_t>(range.extent(2) * item), 64)) + 64;
-  }
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(range.extent(0) * range.extent(1) * pitch()); }
-  kernel::Points points(std::byte* data) const {
-    return {data, range.first, {range.extent(1) * pitch(), pitch(), item}};
-  }
-};
-
 std::uint64_t scratch_bytes(const BlockWork& work) {
   const Problem& problem = *work.problem;
-  return 2 * Buffer{work.buffer_range(), problem.item()}.bytes() +
-         work.given.size() * Buffer{work.coefficient_range(), problem.item()}.bytes() +
-         align_up(problem.kernel->scratch_bytes(), 64);
+  const std::uint64_t own = work.cache.depth > 0 ? nested_bytes(problem, work.cache, work.open, work.range(0))
+                                                 : align_up(problem.kernel->scratch_bytes(), 64);
+  return (problem.order() + work.others()) * BlockBuffer{work.buffer_range(), problem.item()}.bytes() +
+         work.given.size() * BlockBuffer{work.coefficient_range(), problem.item()}.bytes() + own;
 }
 
-void gather(const BlockWork& work, const std::vector<Piece>& pieces, std::span<const Tile> tiles,
-            const kernel::Points& to, const Range3& range) {
-  for (const Piece& piece : pieces) {
-    Range3 there = piece.cell;
-    for (std::size_t d = 0; d < 3; ++d) there.first[d] += piece.shift[d], there.last[d] += piece.shift[d];
-    kernel::copy_points(points_of(*work.problem, tiles[piece.access], piece.cell, piece.shift), to,
-                        kernel::intersect(there, range), work.problem->space.item);
-  }
-}
-
-/// One step: to := kernel(from) on `range`.
-void step_on(const BlockWork& work, const kernel::Points& from, const kernel::Points& to, const kernel::Points& before,
-             std::span<const kernel::Points> coefficients, const Range3& range, std::byte* scratch) {
-  const Problem& problem = *work.problem;
-  const Index reach = problem.space.radius[0];
-  std::vector<const std::byte*> planes(static_cast<std::size_t>(2 * reach + 1));
-  std::vector<kernel::CoefficientRows> rows(coefficients.size());
-  kernel::PlaneCall call;
-  call.rows = range.extent(1), call.columns = range.extent(2);
-  call.pitch = from.strides[1], call.to_pitch = to.strides[1], call.before_pitch = before.strides[1];
-  call.planes = planes.data(), call.coefficients = rows;
-  const Index y = range.first[1], x = range.first[2];
-  for (Index z = range.first[0]; z < range.last[0]; ++z) {
-    for (Index dz = -reach; dz <= reach; ++dz) planes[static_cast<std::size_t>(dz + reach)] = from.at(z + dz, y, x);
-    for (std::size_t c = 0; c < rows.size(); ++c)
-      rows[c] = {coefficients[c].at(z, y, x), coefficients[c].strides[1], coefficients[c].strides[2]};
-    call.to = to.at(z, y, x), call.before = before.at(z, y, x);
-    problem.kernel->run(call, scratch);
+/// What a step leaves: sources, and what observers and receivers get of points that are this block's.
+void after_step(const BlockWork& work, std::span<const Tile> tiles, Index step, const kernel::Points& before,
+                const kernel::Points& made, const Range3& computed, const Range3& own) {
+  inject(*work.problem, work.first_step + step, made, computed);
+  work.observed.see(work.first_step + step, before, made, kernel::intersect(own, work.core), tiles);
+  for (const BlockWork::Trace& trace : work.traces) {
+    if (kernel::intersect(own, point_range(trace.point)).empty()) continue;
+    std::memcpy(tiles[trace.access].data + (step - 1) * tiles[trace.access].strides[1],
+                made.at(trace.point[0], trace.point[1], trace.point[2]), work.problem->space.item);
   }
 }
 
@@ -110,30 +79,35 @@ void run_block(const Call& call, std::span<const Tile> tiles) {
   const Problem& problem = *work.problem;
   std::byte* memory = tiles[work.scratch].data;
   const auto taken = [&](std::uint64_t bytes) { return std::exchange(memory, memory + bytes); };
-  const Buffer buffer{work.buffer_range(), problem.item()}, other{work.coefficient_range(), problem.item()};
-  kernel::Points now = buffer.points(taken(buffer.bytes())), next = buffer.points(taken(buffer.bytes()));
-  gather(work, work.states[0], tiles, now, work.range(0));
-  if (problem.order() == 2) gather(work, work.states[1], tiles, next, work.coefficient_range());
+  const BlockBuffer buffer{work.buffer_range(), problem.item()}, other{work.coefficient_range(), problem.item()};
+  // Of order 1 the second is where the first step goes; cache blocks read a pair while they write another.
+  std::vector<kernel::Points> now, then;
+  for (std::size_t i = 0; i < problem.order(); ++i) now.push_back(buffer.points(taken(buffer.bytes())));
+  for (std::size_t i = 0; i < work.others(); ++i) then.push_back(buffer.points(taken(buffer.bytes())));
+  gather(problem, work.states[0], tiles, now[0], work.range(0));
+  if (problem.order() == 2) gather(problem, work.states[1], tiles, now[1], work.coefficient_range());
   std::vector<kernel::Points> coefficients;
   for (const std::vector<Piece>& pieces : work.given) {
     coefficients.push_back(other.points(taken(other.bytes())));
-    gather(work, pieces, tiles, coefficients.back(), work.coefficient_range());
+    gather(problem, pieces, tiles, coefficients.back(), work.coefficient_range());
   }
-  for (Index t = 1; t <= work.depth; ++t) {
-    const Range3 range = work.range(t);
-    kernel::fill_ghosts(problem.space, now, work.range(t - 1), work.open);
-    step_on(work, now, next, next, coefficients, range, memory);
-    inject(problem, work.first_step + t, next, range);
-    work.observed.see(work.first_step + t, now, next, work.core, tiles);
-    for (const BlockWork::Trace& trace : work.traces)
-      std::memcpy(tiles[trace.access].data + (t - 1) * tiles[trace.access].strides[1],
-                  next.at(trace.point[0], trace.point[1], trace.point[2]), problem.space.item);
-    std::swap(now, next);
+  const auto after = [&](Index t, const kernel::Points& before, const kernel::Points& made, const Range3& computed,
+                         const Range3& own) { after_step(work, tiles, t, before, made, computed, own); };
+  if (work.cache.depth > 0 && work.depth > 0) {
+    const auto range = [&](Index t) { return work.range(t); };
+    run_nested({problem, work.cache, work.depth, work.open, range, after, coefficients}, now, then, memory);
+  } else {
+    now.insert(now.end(), then.begin(), then.end());
+    for (Index t = 1; t <= work.depth; ++t) {
+      kernel::fill_ghosts(problem.space, now[0], work.range(t - 1), work.open);
+      step_on(problem, {now[0], now[1], now[1], coefficients}, work.range(t), work.rows, memory);
+      after(t, now[0], now[1], work.range(t), work.core);
+      std::swap(now[0], now[1]);
+    }
   }
   for (std::size_t state = 0; state < problem.order(); ++state)
     for (std::size_t i = 0; i < work.result_cells.size(); ++i)
-      kernel::copy_points(state == 0 ? now : next,
-                          points_of(problem, tiles[work.results[state] + i], work.result_cells[i]),
+      kernel::copy_points(now[state], points_of(problem, tiles[work.results[state] + i], work.result_cells[i]),
                           work.result_cells[i], problem.space.item);
 }
 
@@ -154,65 +128,6 @@ Index best_divisor(Index extent, Index halo, double bytes) {
   return best;
 }
 
-/// Extents of the boxes by which an operand is read: stored chunks where a part of one costs all of it.
-Axes cell_of(const Problem& problem, const Array& array, const Axes& cell) {
-  if (array.in_memory() || array.store().unpack_bytes() == 0) return cell;
-  Axes chunk = problem.extents(array.chunks());
-  for (std::size_t d = 0; d < 3; ++d) chunk[d] = std::clamp<Index>(chunk[d], 1, problem.space.shape[d]);
-  return chunk;
-}
-
-/// Adds accesses to all cells under a range, periodic images too.
-class Cells {
- public:
-  Cells(const Problem& problem, const Axes& cell) : problem_(problem), cell_(cell) {}
-
-  /// `region`: what a range of the field is of the array that is read.
-  template <class RegionOf>
-  std::vector<Piece> read_under(TaskSpec& task, const Range3& range, const RegionOf& region) const {
-    std::vector<Piece> pieces;
-    Axes first, last, at;
-    const auto image = [&](std::size_t d, Index index) {
-      const Index n = problem_.space.shape[d];
-      return index >= 0 ? index / n : -((-index + n - 1) / n);
-    };
-    for (std::size_t d = 0; d < 3; ++d) first[d] = image(d, range.first[d]), last[d] = image(d, range.last[d] - 1) + 1;
-    at = first;
-    do {
-      Axes shift;
-      Range3 part = problem_.space.whole();
-      for (std::size_t d = 0; d < 3; ++d) {
-        shift[d] = at[d] * problem_.space.shape[d];
-        part.first[d] = std::max(part.first[d], range.first[d] - shift[d]);
-        part.last[d] = std::min(part.last[d], range.last[d] - shift[d]);
-      }
-      add_cells(task, region, part, shift, pieces);
-    } while (advance(at, first, last));
-    return pieces;
-  }
-
- private:
-  template <class RegionOf>
-  void add_cells(TaskSpec& task, const RegionOf& region, const Range3& part, const Axes& shift,
-                 std::vector<Piece>& pieces) const {
-    Axes first, last;
-    for (std::size_t d = 0; d < 3; ++d) first[d] = part.first[d] / cell_[d], last[d] = ceil_div(part.last[d], cell_[d]);
-    Axes at = first;
-    do {
-      Piece piece{static_cast<std::uint32_t>(task.accesses.size()), {}, shift};
-      for (std::size_t d = 0; d < 3; ++d) {
-        piece.cell.first[d] = at[d] * cell_[d];
-        piece.cell.last[d] = std::min(problem_.space.shape[d], piece.cell.first[d] + cell_[d]);
-      }
-      task.accesses.push_back(read(region(piece.cell)));
-      pieces.push_back(piece);
-    } while (advance(at, first, last));
-  }
-
-  const Problem& problem_;
-  Axes cell_;
-};
-
 class Builder {
  public:
   Builder(Graph& graph, std::shared_ptr<const Problem> problem, const BlockScheme& scheme)
@@ -220,24 +135,27 @@ class Builder {
         problem_(std::move(problem)),
         scheme_(scheme),
         cell_(block_cell(*problem_, scheme)),
-        depths_(problem_->steps, scheme.depth),
-        states_(graph, *problem_, depths_.number(), cell_, scheme.held),
+        depths_(problem_->left(), scheme.depth),
+        states_(graph, problem_, depths_.number(), cell_, scheme.held),
         observers_(graph, problem_) {
     for (std::size_t d = 0; d < 3; ++d) grid_[d] = ceil_div(problem_->space.shape[d], scheme_.block[d]);
   }
 
   Index run() {
-    Index step = 0;
+    Index step = problem_->first;
     for (Index s = 0; s < depths_.number(); ++s) {
+      states_.begin(s);
       observers_.begin(step, depths_[s], grid_[0] * grid_[1] * grid_[2], scheme_.block);
       for_each_core([&](const Range3& core) {
         graph_.add(task_of(s, step, core));
         observers_.added();
       });
       step += depths_[s];
-      if (!observers_.ends()) continue;
-      if (!states_.is_result(s)) copy_to_results(graph_, problem_, states_, s, cell_, scheme_.block);
-      break;
+      if (observers_.ends()) {
+        states_.finish(s, scheme_.block);
+        break;
+      }
+      states_.end(s, step);
     }
     return step;
   }
@@ -246,6 +164,7 @@ class Builder {
   TaskSpec task_of(Index s, Index first_step, const Range3& core) {
     auto work = std::make_shared<BlockWork>();
     work->problem = problem_, work->core = core, work->depth = depths_[s], work->first_step = first_step;
+    work->rows = scheme_.rows, work->cache = scheme_.cache;
     for (std::size_t d = 0; d < 3; ++d)
       work->open[d] = problem_->space.periodic(d) && scheme_.block[d] < problem_->space.shape[d];
     TaskSpec task;
@@ -266,8 +185,7 @@ class Builder {
     work->observed = observers_.task(task, [&](Index) { return core; });
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(scratch_bytes(*work)));
-    double updates = 0;
-    for (Index t = 1; t <= work->depth; ++t) updates += static_cast<double>(work->range(t).count());
+    const double updates = count_updates(*work);
     task.cost.flops = updates * problem_->kernel->flops();
     task.cost.bytes_touched = updates * static_cast<double>(problem_->item()) * 3;
     task.cost.float64 = problem_->dtype == Dtype::float64 || problem_->dtype == Dtype::complex128;
@@ -276,6 +194,14 @@ class Builder {
     call.value = std::move(work);
     task.calls.push_back(std::move(call));
     return task;
+  }
+
+  static double count_updates(const BlockWork& work) {
+    if (work.cache.depth > 0)
+      return nested_updates(*work.problem, work.cache, work.depth, work.open, [&](Index t) { return work.range(t); });
+    double updates = 0;
+    for (Index t = 1; t <= work.depth; ++t) updates += static_cast<double>(work.range(t).count());
+    return updates;
   }
 
   template <class F>
@@ -318,7 +244,7 @@ class Builder {
     if (work.depth == 0) return;
     for (std::size_t r = 0; r < problem_->receivers.size(); ++r) {
       const Axes& point = problem_->receivers[r];
-      if (kernel::intersect(work.core, {point, {point[0] + 1, point[1] + 1, point[2] + 1}}).empty()) continue;
+      if (kernel::intersect(work.core, point_range(point)).empty()) continue;
       work.traces.push_back({static_cast<std::uint32_t>(task.accesses.size()), point});
       task.accesses.push_back(write({problem_->traces, {{static_cast<Index>(r), work.first_step}, {1, work.depth}}}));
     }
@@ -385,7 +311,15 @@ std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
     bytes += static_cast<double>(staging_of(problem, array, {{0, 0, 0}, scheme.block}, true));
   bytes += static_cast<double>(snapshot_bytes(problem.snapshots, problem.space.item));
   const auto states = static_cast<double>(problem.order());
-  const auto buffers = static_cast<double>(2 + problem.coefficients.size());
+  const bool nested = scheme.cache.depth > 0;
+  const auto buffers = static_cast<double>((nested ? 2 * problem.order() : 2) + problem.coefficients.size());
+  Range3 loaded{{0, 0, 0}, scheme.block};
+  std::array<bool, 3> open{};
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (scheme.block[d] < n[d]) loaded.last[d] += 2 * problem.space.radius[d] * scheme.depth;
+    open[d] = scheme.block[d] < n[d];
+  }
+  if (nested) bytes += static_cast<double>(nested_bytes(problem, scheme.cache, open, loaded));
   return static_cast<std::uint64_t>(bytes +
                                     static_cast<double>(problem.item()) * (1.1 * halo * buffers + core * states));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// AL1: blocks with halos, every one for itself; and, one step deep, the plain sweep.
-#include "flagstone/algorithms/stencil/problem.hpp"
+// AL1: blocks with halos, every one for itself; AL2: cut again for the cache; and, one step deep, the plain sweep.
+#include "flagstone/algorithms/stencil/nested.hpp"
 
 namespace flagstone::stencil {
 
@@ -8,6 +8,8 @@ struct BlockScheme {
   Axes block{1, 1, 1};  // extents of what one task writes; an axis as long as the field is not cut
   Index depth = 1;      // most steps of a superstep
   Index held = 0;       // planes of the places between supersteps that stay in memory: whole cells, or all
+  Index rows = 0;       // of a strip that is stepped on while its planes are in the cache; 0: all of them
+  CacheBlocks cache;    // AL2: cache blocks of several steps
 };
 
 /// Redundant trapezoids: a task loads a block with a halo of radius × steps, goes so many steps on, each on a range

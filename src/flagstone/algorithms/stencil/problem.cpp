@@ -7,7 +7,6 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
-#include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -117,70 +116,8 @@ void inject(const Problem& problem, Index step, const kernel::Points& points, co
   }
 }
 
-States::States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held)
-    : problem_(problem), supersteps_(supersteps), held_(held) {
-  Shape tile, kept, rest = problem.from[0].shape();
-  for (const std::size_t d : problem.axes) tile.push_back(cell[d]);
-  kept = rest, kept[0] = std::min(held, rest[0]), rest[0] -= kept[0];
-  for (std::size_t i = 0; i < static_cast<std::size_t>(std::min<Index>(2, supersteps - 1)) * problem.order(); ++i) {
-    Turn turn;
-    if (kept[0] > 0) turn.held = graph.allocate(kept, problem.dtype);
-    if (rest[0] > 0) turn.rest = temporary_array(rest, problem.dtype, tile, problem.scratch, Written::streamed);
-    turns_.push_back(std::move(turn));
-  }
-}
-
-Region States::turn(Index s, std::size_t state, Range3 range) const {
-  const Turn& turn = turns_[static_cast<std::size_t>(s % 2) * problem_.order() + state];
-  const std::size_t d = first_axis(problem_);
-  if (range.first[d] < held_) return {turn.held, problem_.box(range)};
-  range.first[d] -= held_, range.last[d] -= held_;
-  return {turn.rest, problem_.box(range)};
-}
-
-Region States::in(Index s, std::size_t state, const Range3& range) const {
-  return s == 0 ? Region{problem_.from[state], problem_.box(range)} : turn(s - 1, state, range);
-}
-
-Region States::out(Index s, std::size_t state, const Range3& range) const {
-  return is_result(s) ? Region{problem_.to[state], problem_.box(range)} : turn(s, state, range);
-}
-
-void copy_to_results(Graph& graph, const std::shared_ptr<const Problem>& problem, const States& states, Index s,
-                     const Axes& cell, const Axes& unit) {
-  const Axes& n = problem->space.shape;
-  const auto boxes = [&](const Range3& all, const Axes& edge, const auto& f) {
-    Axes first, last;
-    for (std::size_t d = 0; d < 3; ++d) first[d] = all.first[d] / edge[d], last[d] = ceil_div(all.last[d], edge[d]);
-    Axes at = first;
-    do {
-      Range3 range;
-      for (std::size_t d = 0; d < 3; ++d)
-        range.first[d] = at[d] * edge[d], range.last[d] = std::min(n[d], range.first[d] + edge[d]);
-      f(range);
-    } while (advance(at, first, last));
-  };
-  for (std::size_t state = 0; state < problem->order(); ++state)
-    boxes(problem->space.whole(), unit, [&](const Range3& result) {
-      TaskSpec task;
-      task.name = "stencil_result";
-      std::vector<Range3> cells;
-      boxes(result, cell, [&](const Range3& range) {
-        task.accesses.push_back(read(states.in(s + 1, state, range)));
-        cells.push_back(range);
-      });
-      task.accesses.push_back(once(write({problem->to[state], problem->box(result)})));
-      task.cost.bytes_touched = 2 * static_cast<double>(result.count() * problem->item());
-      task.body = [problem, result, cells = std::move(cells)](std::span<const Tile> tiles) {
-        for (std::size_t i = 0; i < cells.size(); ++i)
-          kernel::copy_points(points_of(*problem, tiles[i], cells[i]), points_of(*problem, tiles.back(), result),
-                              kernel::intersect(cells[i], result), problem->space.item);
-      };
-      graph.add(std::move(task));
-    });
-}
-
 std::uint64_t held_bytes(const Problem& problem, Index supersteps) {
+  if (problem.saved) return 0;
   const Range3 all = problem.space.whole();
   const auto turns = static_cast<std::uint64_t>(std::min<Index>(2, supersteps - 1));
   const auto plane = static_cast<std::uint64_t>(all.count() / all.extent(first_axis(problem)) * problem.item());

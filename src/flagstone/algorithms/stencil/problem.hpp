@@ -8,6 +8,7 @@
 #include "flagstone/kernel/stencil/edges.hpp"
 #include "flagstone/kernel/stencil/plane_kernel.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 #include "flagstone/storage/scratch/quota.hpp"
 
 namespace flagstone::stencil {
@@ -26,6 +27,7 @@ struct Problem {
   Dtype dtype = Dtype::float32;
   std::shared_ptr<const kernel::PlaneKernel> kernel;
   Index steps = 0;
+  Index first = 0;          // of these were done by a dead process
   std::vector<Array> from;  // the field now; the step before that where it counts (time order 2)
   std::vector<Array> to;    // likewise
   std::vector<Array> coefficients;
@@ -36,6 +38,7 @@ struct Problem {
   std::shared_ptr<StepReductions> reductions;  // null: nobody asks
   ScratchSpace scratch;                        // for what lies between supersteps and has no room in memory
 
+  Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
   /// Of a dimension that the field has not: 0.
@@ -44,6 +47,8 @@ struct Problem {
   Axes extents(const Shape& shape) const;
   Range3 range(const Box& box) const;
 };
+
+inline Range3 point_range(const Axes& point) { return {point, {point[0] + 1, point[1] + 1, point[2] + 1}}; }
 
 /// Which axis each of so many dimensions is.
 std::vector<std::size_t> axes_of(std::size_t ndim);
@@ -74,36 +79,9 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
 /// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
 void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
 
-/// Where each superstep reads and writes: the operands, the results, and between them two places that take turns. Of
-/// these the first `held` planes (of one dimension: elements) lie in memory and the others in scratch, each written and
-/// read once a superstep: what travels is no question of when (decision 135).
-class States {
- public:
-  /// `cell`: extents of a box of scratch; `held`: a multiple of its first one, or all.
-  States(Graph& graph, const Problem& problem, Index supersteps, const Axes& cell, Index held);
-  /// A range of the field (state 0) or of the step before (1) that superstep s begins with, and of what it leaves: of
-  /// the turns a cell, or part of one that is read.
-  Region in(Index s, std::size_t state, const Range3& range) const;
-  Region out(Index s, std::size_t state, const Range3& range) const;
-  bool reads_turn(Index s) const { return s > 0; }
-  bool is_result(Index s) const { return s + 1 == supersteps_; }
-
- private:
-  struct Turn {
-    Array held, rest;
-  };
-  Region turn(Index s, std::size_t state, Range3 range) const;
-  const Problem& problem_;
-  Index supersteps_, held_;
-  std::vector<Turn> turns_;
-};
-
-/// Bytes that each plane (of one dimension: element) of the places between supersteps takes.
+/// Bytes that each plane (of one dimension: element) of the places between supersteps takes in memory; 0 where all of
+/// it is to outlive the process.
 std::uint64_t held_bytes(const Problem& problem, Index supersteps);
-/// Where a loop ends early: what superstep s left goes from its turn into the results, in boxes of `unit` (whole chunks
-/// of these) that are read by the turn's `cell`. One read and one write of each state.
-void copy_to_results(Graph& graph, const std::shared_ptr<const Problem>& problem, const States& states, Index s,
-                     const Axes& cell, const Axes& unit);
 /// The axis along which they are divided.
 inline std::size_t first_axis(const Problem& problem) { return problem.axes.front(); }
 

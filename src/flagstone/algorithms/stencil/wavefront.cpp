@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "flagstone/algorithms/stencil/states.hpp"
 #include "flagstone/algorithms/stencil/strip.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
@@ -39,8 +40,8 @@ class Builder {
       : graph_(graph),
         problem_(std::move(problem)),
         scheme_(scheme),
-        depths_(problem_->steps, scheme.depth),
-        states_(graph, *problem_, depths_.number(), plane_cell(), scheme.held),
+        depths_(problem_->left(), scheme.depth),
+        states_(graph, problem_, depths_.number(), plane_cell(), scheme.held),
         observers_(graph, problem_) {
     const auto deepest = std::make_shared<Levels>(*problem_, scheme_, depths_[0]);
     const auto strips = deepest->strips();
@@ -51,8 +52,9 @@ class Builder {
   }
 
   Index run() {
-    Index step = 0;
+    Index step = problem_->first;
     for (Index s = 0; s < depths_.number(); ++s) {
+      states_.begin(s);
       if (!levels_ || levels_->depth() != depths_[s])
         levels_ = std::make_shared<Levels>(*problem_, scheme_, depths_[s]);
       place_receivers();
@@ -67,9 +69,11 @@ class Builder {
           observers_.added();
         }
       step += depths_[s];
-      if (!observers_.ends()) continue;
-      if (!states_.is_result(s)) copy_to_results(graph_, problem_, states_, s, plane_cell(), batch_box());
-      break;
+      if (observers_.ends()) {
+        states_.finish(s, batch_box());
+        break;
+      }
+      states_.end(s, step);
     }
     return step;
   }
