@@ -246,6 +246,8 @@ record_format: int
 
 def record_text(operation: str, arguments: str, threads_per_task: int, language: str = "") -> str: ...
 def worth_a_record(arg: float, /) -> bool: ...
+def checkpoint_seconds() -> float: ...
+def set_checkpoint_seconds(seconds: float | None) -> None: ...
 def nominal_seconds(flops: float, nbytes: float) -> float: ...
 
 class Record:
@@ -1499,12 +1501,13 @@ class Stencil:
     def scratch(self, directory: str, who: str, quota: int | None) -> None: ...
     def job(
         self,
-        arg0: Sequence[Array],
-        arg1: Sequence[Array],
-        arg2: Sequence[Array],
-        arg3: Array,
-        arg4: Sequence[Array],
-        /,
+        states: Sequence[Array],
+        results: Sequence[Array],
+        coefficients: Sequence[Array],
+        traces: Array,
+        snapshots: Sequence[Array],
+        longest: float | None,
+        checkpoint: Checkpoint | None,
     ) -> Job: ...
     @property
     def method(self) -> str: ...

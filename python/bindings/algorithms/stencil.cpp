@@ -8,6 +8,7 @@
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -86,6 +87,32 @@ void expression(Stencil& self, const kernel::Program& program, int value,
   kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
 }
 
+/// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
+/// the snapshot's array has.
+void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first, const Shape& number,
+              const Shape& stride, const std::vector<std::size_t>& kept) {
+  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), {}, {}};
+  for (const std::size_t dimension : kept) made.kept.push_back(self.problem->axes[dimension]);
+  self.problem->snapshots.push_back(std::move(made));
+}
+
+void reduce(Stencil& self, const std::vector<std::string>& kinds,
+            const std::vector<std::pair<std::string, double>>& until, bool check) {
+  self.reductions = {};
+  self.reductions.check = check;
+  for (const std::string& kind : kinds) self.reductions.kinds.push_back(kernel::point_fold_from_name(kind));
+  for (const auto& [kind, most] : until) self.reductions.until.push_back({kernel::point_fold_from_name(kind), most});
+  for (const stencil::FoldKind kind : self.reductions.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
+}
+
+/// The name of a reduction's dtype, and its bytes of the steps that the last run did.
+std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string& name) {
+  const stencil::FoldKind kind = kernel::point_fold_from_name(name);
+  const Dtype dtype = kernel::dtype_of_fold(kind, self.problem->dtype);
+  const auto bytes = static_cast<std::size_t>(self.scheme->steps) * size_of(dtype);
+  return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
+}
+
 using RowsTold = std::vector<std::tuple<std::string, Shape, std::size_t>>;
 
 std::vector<kernel::LoopRow> loop_rows(const Stencil& self, const RowsTold& told) {
@@ -111,32 +138,6 @@ void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const Row
   const kernel::PlaneKernel& same = *self.problem->kernel;
   kernel_of(self, kernel::loop_kernel(self.problem->dtype, owner->row(), owner, loop_rows(self, rows), same.radius(),
                                       same.flops()));
-}
-
-/// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
-/// the snapshot's array has.
-void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first, const Shape& number,
-              const Shape& stride, const std::vector<std::size_t>& kept) {
-  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), {}, {}};
-  for (const std::size_t dimension : kept) made.kept.push_back(self.problem->axes[dimension]);
-  self.problem->snapshots.push_back(std::move(made));
-}
-
-void reduce(Stencil& self, const std::vector<std::string>& kinds,
-            const std::vector<std::pair<std::string, double>>& until, bool check) {
-  self.reductions = {};
-  self.reductions.check = check;
-  for (const std::string& kind : kinds) self.reductions.kinds.push_back(kernel::point_fold_from_name(kind));
-  for (const auto& [kind, most] : until) self.reductions.until.push_back({kernel::point_fold_from_name(kind), most});
-  for (const stencil::FoldKind kind : self.reductions.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
-}
-
-/// The name of a reduction's dtype, and its bytes of the steps that the last run did.
-std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string& name) {
-  const stencil::FoldKind kind = kernel::point_fold_from_name(name);
-  const Dtype dtype = kernel::dtype_of_fold(kind, self.problem->dtype);
-  const auto bytes = static_cast<std::size_t>(self.scheme->steps) * size_of(dtype);
-  return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
 }
 
 }  // namespace
@@ -215,7 +216,9 @@ void bind_stencil(nb::module_& m) {
                *reduced = problem->reductions;
                *scheme = stencil::run(graph, problem, wishes);
              }};
-           })
+           },
+           nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
+           nb::arg("longest").none(), nb::arg("checkpoint").none())
       .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
       .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
       .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })

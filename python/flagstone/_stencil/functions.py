@@ -8,10 +8,9 @@ import numpy as np
 
 from .. import _core
 from .._expression.expression import Expression
-from .._expression.program import ordered
 from .compiled.loops import row_loop
 from .compiled.machine_code import compiled, worth_compiling
-from .trace import lowered
+from .trace import lowered, told_expression
 
 __all__ = ["set_function"]
 
@@ -24,16 +23,7 @@ def set_function(
     And a text that is another one for another kernel. Both ways have the same bits.
     """
     named = _set(core, value, dtype, updates)
-    return named, f"{named} {_told(value)}"
-
-
-def _told(value: Expression) -> str:
-    nodes = ordered(value)
-    number = {id(node): k for k, node in enumerate(nodes)}
-    return ";".join(
-        f"{node.verb} {node.dtype.name} {[number[id(a)] for a in node.args]} {node.payload!r}"
-        for node in nodes
-    )
+    return named, f"{named} {told_expression(value)}"
 
 
 def _set(core: _core.Stencil, value: Expression, dtype: np.dtype[Any], updates: float) -> str:

@@ -31,7 +31,7 @@ class Places:
         self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], order: int, out: Any,
         snapshots: Sequence[Snapshot],
     ) -> None:  # fmt: skip
-        self._call, self._snapshots, self._dtype = call, list(snapshots), dtype
+        self._call, self.snapshots, self._dtype = call, list(snapshots), dtype
         chunks = result_chunks(shape, dtype.itemsize)
         parts = [snapshot.part(dtype) for snapshot in snapshots]
         named = out is None or isinstance(out, (str, os.PathLike))
@@ -50,6 +50,17 @@ class Places:
             self.group = PartsPlace(call, None, parts, dtype, {}) if parts else None
         self.all: list[Any] = [*self._single, *([self.group] if self.group else [])]
         call.outputs = sum(not getattr(place, "in_memory", False) for place in self.all)
+
+    @property
+    def nameless(self) -> bool:
+        """Whether nobody knows, after this process, where the fields lie."""
+        return all(place.nameless for place in self.all)
+
+    @property
+    def checkpoint(self) -> _core.Checkpoint | None:
+        """Where epochs are noted, once the places are open."""
+        found = [place.checkpoint for place in self.all if place.checkpoint is not None]
+        return found[0] if found else None
 
     def opened(self, at: At) -> tuple[list[_core.Array], list[_core.Array]]:
         """Return the core's arrays of the states (now first), and of the snapshots."""
@@ -71,13 +82,13 @@ class Places:
             return states, {}
         for name, values in vectors.items() if not self._single else ():
             self.group.put(name, values, ["step", "receiver"][: values.ndim])
-        for snapshot in self._snapshots:
+        for snapshot in self.snapshots:
             places = snapshot.coordinates(done, spacing, dt)
             for name, values in places.items():
                 self.group.put(f"{snapshot.where}/{name}", values, [name])
         arrays = self.group.close(
-            {f"{s.where}/{s.name}": sum(step <= done for step in s.steps) for s in self._snapshots}
+            {f"{s.where}/{s.name}": sum(step <= done for step in s.steps) for s in self.snapshots}
         )
         if not states:
             states, arrays = arrays[: len(self._names)], arrays[len(self._names) :]
-        return states, {s.name: array for s, array in zip(self._snapshots, arrays, strict=True)}
+        return states, {s.name: array for s, array in zip(self.snapshots, arrays, strict=True)}

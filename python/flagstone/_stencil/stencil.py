@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import check_field, extents, listed, number, series_of, shown, whole_number
+from .arguments import check_field, extents, index_in, listed, number, series_of, shown, whole_number
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
@@ -30,6 +29,7 @@ from .functions import set_function
 from .operands import coefficient, operand, several
 from .places import Places
 from .rates import KernelRates, worth_measuring
+from .record import told_call, told_weights
 from .reductions import Reductions
 from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
@@ -73,6 +73,8 @@ StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its
 class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
+    operation = "stencil"
+
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
         call = self.call
@@ -107,6 +109,7 @@ class _Stencil(Routine[StencilResult]):
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
         self._set_kernel(kernel)
         call.on(*(path for one in self.states for path in one.paths))
+        self.given = list(self.states), list(self.coefficients)  # before copies take their places
         self.copies = Copies(call.memory)
         self.copies.replace(self.states)
         self.copies.replace(self.coefficients)
@@ -126,11 +129,13 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
+            self.told_kernel: Any = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
             updates = float(math.prod(self.shape)) * self.steps
             self.kernel, self.kernel_text = set_function(self.core, value, self.dtype, updates)
+            self.told_kernel = self.kernel_text.removeprefix(self.kernel)
         else:
             raise TypeError(
                 f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
@@ -139,7 +144,7 @@ class _Stencil(Routine[StencilResult]):
 
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
-        self.boundary = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+        self.boundary, self.sides = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
 
     def outputs(
         self, out: Any, snapshots: Any, reductions: Any, until: Any, check: Any,
@@ -160,33 +165,18 @@ class _Stencil(Routine[StencilResult]):
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
         who = self.call.who
+        self.sources: list[tuple[list[int], NDArray[Any]]] = []
         for one in listed(who, "sources", sources, "pairs (index, series)"):
             if not isinstance(one, (tuple, list)) or len(one) != 2:
                 raise TypeError(f"{who}: a source is {shown(one)}; a pair (index, series) is needed.")
             values = series_of(who, one[1], self.steps, self.dtype)
-            self.core.source(self._index(one[0], "source"), values)
-        receivers = listed(who, "receivers", receivers, "indices")
-        for index in receivers:
-            self.core.receiver(self._index(index, "receiver"))
-        self.traces = Place(self.call, (len(receivers), self.steps), self.dtype, IN_MEMORY, None)
-
-    def _index(self, index: Any, what: str) -> list[int]:
-        at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
-        try:
-            given = tuple(operator.index(i) for i in at)
-        except TypeError:
-            raise ShapeError(
-                f"{self.call.who}: a {what} is at {shown(index)}; whole numbers, one for each axis, are "
-                "needed."
-            ) from None
-        if len(given) != len(self.shape) or not all(
-            0 <= i < n for i, n in zip(given, self.shape, strict=True)
-        ):
-            raise ShapeError(
-                f"{self.call.who}: a {what} is at {shown(given)} and the field is {shape_text(self.shape)}; "
-                "an index inside is needed."
-            )
-        return list(given)
+            self.sources.append((index_in(who, "source", one[0], self.shape), values))
+            self.core.source(*self.sources[-1])
+        found = listed(who, "receivers", receivers, "indices")
+        self.receivers = [index_in(who, "receiver", index, self.shape) for index in found]
+        for at in self.receivers:
+            self.core.receiver(at)
+        self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
     def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
         """Say what the tuner is not to choose."""
@@ -234,7 +224,29 @@ class _Stencil(Routine[StencilResult]):
             [one.core for one in self.coefficients],
             at(self.traces),
             snapshots,
+            _core.checkpoint_seconds() if self._saved() else None,
+            self.fields.checkpoint,
         )
+
+    def _saved(self) -> bool:
+        """Say whether epochs are saved: a plan has no record, and is to move what the run does."""
+        worth = _core.worth_a_record(_core.nominal_seconds(*self.effort()))
+        return self.fields.checkpoint is not None or (worth and not self.fields.nameless)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what decides the bits."""
+        return told_call(
+            *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
+            boundary=self.sides, receivers=self.receivers, spacing=self.spacing, dt=self.dt,
+            reductions=self.reductions.names, until=dict(self.reductions.until) or None,
+            check=self.reductions.check,
+        )  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly: a pass over the field for every 32 steps."""
+        points = float(math.prod(self.shape))
+        passes = -(-self.steps // 32) * (2 * self.order + len(self.coefficients))
+        return self.core.flops * points * self.steps, points * self.dtype.itemsize * passes
 
     def least(self, beside: int = 0) -> int:
         """Return the bytes that the loop needs, or the copies before it."""

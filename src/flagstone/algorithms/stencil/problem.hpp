@@ -36,7 +36,10 @@ struct Problem {
   Array traces;  // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
   std::shared_ptr<StepReductions> reductions;  // null: nobody asks
-  ScratchSpace scratch;                        // for what lies between supersteps and has no room in memory
+  bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
+  double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
+  std::shared_ptr<Checkpoint> checkpoint;
+  ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
   Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
