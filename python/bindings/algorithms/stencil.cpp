@@ -29,6 +29,7 @@ struct Stencil {
   std::shared_ptr<std::shared_ptr<stencil::StepReductions>> reduced =  // of the last run
       std::make_shared<std::shared_ptr<stencil::StepReductions>>();
   stencil::Wishes wishes;
+  bool only_choose = false;  // jobs add no task
 
   stencil::Axes axes(const Shape& of_dimensions, Index missing) const {
     stencil::Axes found{missing, missing, missing};
@@ -154,16 +155,15 @@ void bind_stencil(nb::module_& m) {
           })
       .def("expression", &expression)
       .def("compiled", &compiled)
-      .def("probe_bytes",
-           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads) {
-             return kernel::probe_bytes(probed(self, order, coefficients), threads);
-           })
+      .def("probe_bytes", [](const Stencil& self, std::size_t order, std::size_t coefficients,
+                             int threads) { return kernel::probe_bytes(probed(self, order, coefficients), threads); })
       .def("probe",
            [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads, double seconds) {
              const nb::gil_scoped_release unlocked;
              const kernel::KernelRates rates = kernel::probe(probed(self, order, coefficients), threads, seconds);
              return std::pair{rates.cached, rates.streaming};
            })
+      .def_rw("only_choose", &Stencil::only_choose)
       .def("rates",
            [](Stencil& self, double read, double written, double cached, double streaming) {
              self.wishes.rates = {read, written, cached, streaming};
@@ -204,8 +204,12 @@ void bind_stencil(nb::module_& m) {
              problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
              problem->checkpoint = checkpoint;
              for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
-             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions,
-                         reduced = self.reduced](Graph& graph) {
+             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
+                         only_choose = self.only_choose](Graph& graph) {
+               if (only_choose) {
+                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
+                 return;
+               }
                if (!asked.empty())
                  problem->reductions = std::make_shared<stencil::StepReductions>(
                      problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);

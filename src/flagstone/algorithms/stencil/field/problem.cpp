@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
 
 namespace flagstone::stencil {
