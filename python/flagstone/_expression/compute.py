@@ -61,13 +61,13 @@ class Pass(Routine[None]):
         for _, place in self.stores:
             built.store(next(numbers), at(place))
         for reduction, places in self.reductions:
-            for (_, fold, finish, _), place in zip(reduction.parts, places, strict=True):
+            for i, ((_, fold, finish, _), place) in enumerate(zip(reduction.parts, places, strict=True)):
                 built.reduce(
                     next(numbers),
                     fold,
                     finish,
                     reduction.ddof,
-                    reduction.reduced,
+                    reduction.reduced_of(i),
                     at(place),
                     reduction.keepdims,
                 )
@@ -168,7 +168,9 @@ class _Compute:
             return
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
-        places = [Place(self.call, item.part_shape, part[3], IN_MEMORY, None) for part in item.parts]
+        places = [
+            Place(self.call, item.shape_of(i), part[3], IN_MEMORY, None) for i, part in enumerate(item.parts)
+        ]
         wanted.reduce(item, places)
         self.answers.append(lambda: deliver(item.combine([p.result for p in places]), out))
 
