@@ -79,15 +79,15 @@ class _Map(Routine[Any]):
         return tuple(min(b, max(n, 1)) for b, n in zip(given, shape, strict=True))
 
     def check(self, beside: int = 0) -> int:
-        """Refuse a limit that cannot work: blocks that need nothing of each other need what some of them do."""
+        """Refuse a limit that cannot work; blocks apart from each other need what some of them do."""
         held = beside + self.beside
         self.call.check_memory(job_of(self._tasks(lambda place: place.planned(), _LOOKED_AT)), held)
         return held
 
     def _tasks(self, at: At, most: int = 0) -> Graph:
-        """Return one task for each block of the result; `most`: of the first rows of blocks, so many or one row.
+        """Return one task for each block of the result.
 
-        Halos aside: their blocks are few.
+        `most`: of the first rows of blocks, so many tasks or one row; not where there are halos.
         """
         target = built_aside(at(self.place))
         graph = graph_of(self.call)
@@ -103,7 +103,8 @@ class _Map(Routine[Any]):
             over = list(shape)
             if most:
                 row = math.prod(-(-n // b) for n, b in zip(shape[1:], self.block[1:], strict=True))
-                over[:1] = [min(n, b * max(1, most // row)) for n, b in zip(shape[:1], self.block[:1], strict=True)]
+                height = max(1, most // row)
+                over[:1] = [min(n, height * b) for n, b in zip(shape[:1], self.block[:1], strict=True)]
             function = _StoreBlock(self.function)
             add_blocks(graph, function, self.arrays, target, over, self.block, *scratch, name)
             return graph
