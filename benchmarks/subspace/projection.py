@@ -1,12 +1,12 @@
 """Projections of 6Li's random ensemble: every figure a mode, bytes against formulas, times against baselines.
 
-    projection.py counts                      table 1 of Aktulga et al. (Euro-Par 2012), without listing states
-    projection.py reads                       bytes of Z read: order "columns" against its formula, panels of 10, 25 %
-    projection.py run --nmax 8                one projection: bytes, seconds, peak; --compare: Z in memory too
-    projection.py work                        estimated against measured work of stripes
-    projection.py making                      nonzeros of H a second, by pairs of groups and row by row through a hash
-    projection.py stored                      a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
-    projection.py basis                       making Z with equal blocks once ÷ all
+    projection.py counts            table 1 of Aktulga et al. (Euro-Par 2012), without listing states
+    projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
+    projection.py run --nmax 8      one projection: bytes, seconds, peak; --compare: Z in memory too
+    projection.py work              estimated against measured work of stripes
+    projection.py making            nonzeros of H a second, by pairs of groups and row by row
+    projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
+    projection.py basis             making Z with equal blocks once ÷ all
 
 Default Nmax 6, J = 2: seconds to a minute each; `--nmax 8` needs 5 GB of scratch and minutes.
 """
@@ -16,7 +16,9 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,8 +91,8 @@ def reads(given: argparse.Namespace) -> dict[str, Any]:
             numbers, pages = columns_formula(Z, H)
             read = fl.stats().bytes_read
             found["columns"] = {
-                "read": read, "of_pages": read / pages, "of_numbers": read / numbers, "pages_of_z": pages / Z.nbytes,
-                "numbers_of_z": numbers / Z.nbytes,
+                "read": read, "of_pages": read / pages, "of_numbers": read / numbers,
+                "pages_of_z": pages / Z.nbytes, "numbers_of_z": numbers / Z.nbytes,
             }  # fmt: skip
     return found
 
@@ -144,7 +146,8 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def making(given: argparse.Namespace) -> dict[str, Any]:
-    """By pairs of groups, of a run's own seconds; row by row: the oracle of tests/nuclear, some of its rows."""
+    """By pairs of groups, of a run's own seconds; row by row: the oracle of tests/nuclear, Nmax 2."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
     from tests.nuclear.rows import RowByRow
 
     space = space_of(given)
