@@ -87,3 +87,19 @@ def demo_topics(
 
     given_memory, given_output = context.obj
     run_documents(memory or given_memory or 160 << 20, output or given_output, documents, keep)
+
+
+@demo.command("wave")
+@click.option("--steps", type=click.IntRange(min=1), help="How many. [default: 45 s, by the plan]")
+@click.option("--memory", type=Size(), help="The limit. [default: 512MiB]")
+@click.option("--output", help="Directory for model and pictures. [default: flagstone-demo]")
+@click.option("--keep", is_flag=True, help="Keep the model and the last states.")
+@click.pass_context
+def demo_wave(
+    context: click.Context, steps: int | None, memory: int | None, output: str | None, keep: bool
+) -> None:
+    """Send a wave through a model five times the memory limit, beside plain sweeps under the same cap."""
+    from .._demo.wave import run_wave
+
+    given_memory, given_output = context.obj
+    run_wave(memory or given_memory or 512 << 20, output or given_output, steps, keep)

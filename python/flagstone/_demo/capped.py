@@ -101,14 +101,17 @@ def run_apart(what: str, code: str, arguments: list[str]) -> None:
         raise Error(f"demo: the {what} could not be written: {last}")
 
 
-def run_capped(title: str, code: str, arguments: list[str], memory: int, patience: float = _PATIENCE) -> bool:
-    """Run code that needs scikit-learn under the cap, say what happened and whether it finished."""
+def run_capped(
+    title: str, code: str, arguments: list[str], memory: int, patience: float = _PATIENCE,
+    needs: tuple[str, ...] = ("sklearn", "scipy"),
+) -> bool:  # fmt: skip
+    """Run code that needs these packages under the cap, say what happened and whether it finished."""
     try:
         import importlib.util
 
-        missing = [name for name in ("sklearn", "scipy") if importlib.util.find_spec(name) is None]
+        missing = [name for name in needs if importlib.util.find_spec(name) is None]
     except ImportError:
-        missing = ["sklearn"]
+        missing = list(needs)
     if missing:
         say("  scikit-learn is not installed (pip install 'flagstone[demo]'); the comparison is left out.")
         return False

@@ -307,11 +307,22 @@ def basis():
     return run
 
 
-@entry("a projection", "subspace.project", variants=("panels", "columns"))
-def projection(order):
+@entry("a projection", "subspace.project", variants=("panels", "columns", "files", "stored rows"))
+def projection(how):
     of = space()
     Z = nuclear.basis_of_j(of, 1, dedup=False)
-    return lambda: subspace.project(of, Z, order=order)
+    H = of.hamiltonian(2) if how == "stored rows" else of
+    options = {"columns": {"order": "columns"}, "files": {"files": 3}}.get(how, {})
+    return lambda: subspace.project(H, Z, **options)
+
+
+@entry("a Hamiltonian by rows", "nuclear.Space.hamiltonian", variants=("stored", "kept"))
+def hamiltonian(how):
+    of = space()
+    if how == "stored":
+        return lambda: of.hamiltonian(2)
+    Z = nuclear.basis_of_j(of, 1)
+    return lambda: subspace.project(of, Z, keep_h="kept-of-register.zarr")
 
 
 @entry(
