@@ -1,4 +1,4 @@
-"""Training of label trees and forests that was killed goes on behind what was noted last, with the same bits."""
+"""Killed trainings of label trees and forests go on behind what was noted last, with the same bits."""
 
 from __future__ import annotations
 
