@@ -2,8 +2,8 @@
 
 What an SVD of R would tell is had from triangles: x by substitution, the rank only as full or not (by the
 estimate of the condition), each ridge value λ from a QR of R over √λ I, whose triangle T has
-M = TᴴT = AᴴA + λ P (P: without the intercept). Then RSS = ρ² + ‖z - R x‖², degrees of freedom p - λ tr(P M⁻¹),
-and the covariance over σ² is M⁻¹ - λ M⁻¹ P M⁻¹ (Hoerl and Kennard 1970).
+M = TᴴT = AᴴA + λ P (P: without the intercept). Then RSS = ρ² + ‖z - R x‖², the degrees of freedom are
+p - λ tr(P M⁻¹), and the covariance over σ² is M⁻¹ - λ M⁻¹ P M⁻¹ (Hoerl and Kennard 1970).
 """
 
 from __future__ import annotations
