@@ -89,8 +89,7 @@ def test_beyond_4096_columns():
     b = a @ x + rng.standard_normal(5200)
     plan = linalg.lstsq.plan(a, b, memory="2GiB")
     fit = linalg.lstsq(a, b, memory="2GiB")
-    solves = 6 * 4200**2 * 8  # of an estimate of the condition: four are planned, ten are the most
-    assert abs(fl.stats().bytes_read - plan.bytes_read) <= 0.05 * plan.bytes_read + solves
+    assert fl.stats().bytes_read <= plan.bytes_read  # R stays in memory where there is room
     gram = a.T @ a
     inverse = np.linalg.inv(gram)
     near(fit.x, inverse @ (a.T @ b), "float64", 1e8)
