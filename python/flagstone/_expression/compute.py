@@ -36,10 +36,10 @@ class Pass(Routine[None]):
         super().__init__(call)
         self.shape = shape
         self.start = [0] * len(shape)
-        self.stores: list[tuple[Expression, Place]] = []
+        self.stores: list[tuple[Expression, Any]] = []  # and their places
         self.reductions: list[tuple[Reduced, list[Place]]] = []
 
-    def store(self, given: Expression, place: Place) -> None:
+    def store(self, given: Expression, place: Any) -> None:
         """Store an expression."""
         self.stores.append((given, place))
         self.places.append(place)
