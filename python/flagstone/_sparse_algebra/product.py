@@ -98,6 +98,13 @@ class SparseProduct(SparseResult):
             )
         shape = a.shape[0], b.shape[1]
         kept.check(call.who)
+        ordered = kept.top is not None or kept.threshold is not None
+        if ordered and np.result_type(a.dtype, b.dtype).kind == "c":
+            raise ShapeError(
+                f"{call.who}: the product is complex, and no complex number is larger than another; leave "
+                "out "
+                "top= and threshold=."
+            )
         if kept.mask is not None:
             mask = in_rows(call, "mask", kept.mask)
             if mask.shape != shape:
@@ -219,7 +226,7 @@ class _Stream:
             p, c, v = self._held
             self._held = (
                 np.concatenate([p, pointers[1:] + p[-1]]), np.concatenate([c, columns]),
-                np.concatenate([v, values.astype(np.float64)]),
+                np.concatenate([v, np.ones(len(values))]),
             )  # fmt: skip
         pointers, columns, values = self._held
         end = int(pointers[rows])
