@@ -73,7 +73,7 @@ def search(path: str, share: float) -> dict:
     limit = resident + (96 << 20) + int(share * a.nbytes) + 40 * n
     with harness.measured() as run, fl.Runtime(limit):
         found = levels(a, 0)
-    few = np.sort(np.random.default_rng(0).choice(n // 100, 100, replace=False))
+    few = np.sort(np.random.default_rng(0).choice(max(200, n // 100), 100, replace=False))
     x = sp.csr_matrix((np.ones(100, bool), (few, np.zeros(100, int))), (n, 1))
     fl.matmul(a.T, x, semiring="or_and")
     read = fl.stats().bytes_read
@@ -120,7 +120,7 @@ def run() -> int:
         disk=(2e9, 2e9),
     )
     path = args.data / "edges.npy"
-    child = partial(harness.child, __file__, args.timeout)
+    child = partial(harness.child, __file__, timeout=args.timeout)
     rows, results = [], {}
     judged = args.full_size
     try:

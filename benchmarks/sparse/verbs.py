@@ -153,7 +153,7 @@ def run() -> int:
         del made
         if args.full_size:
             (folder / "full").touch()
-        one = partial(harness.child, __file__, args.timeout, folder=str(folder))
+        one = partial(harness.child, __file__, timeout=args.timeout, folder=str(folder))
         for what in only:
             if what == "bytes":
                 results[what] = [one(layouts)]

@@ -126,7 +126,7 @@ def run() -> int:
         methods=("", ""),
     )
     a = Path(args.matrix or args.data / "triplets.npz").resolve()
-    child = partial(harness.child, __file__, args.timeout)
+    child = partial(harness.child, __file__, timeout=args.timeout)
     if not args.matrix:
         child(made, rows=args.rows, cols=args.cols, to=a)
     asked = {"a": a, "k": args.k, "tol": args.tol}

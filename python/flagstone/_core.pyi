@@ -1406,6 +1406,10 @@ def sort_job(source: Array, axis: int, descending: bool, places: bool, to: Array
 def sort_by_job(
     sources: Sequence[Array], keys: int, descending: bool, to: Sequence[Array | None]
 ) -> SortJob: ...
+def keep_largest(
+    arg0: NDArray[np.int64], arg1: NDArray[Any], arg2: NDArray[np.float64], arg3: int,
+    arg4: NDArray[np.int64], arg5: NDArray[np.uint8], /,
+) -> None: ...  # fmt: skip
 def count_rows(rows: NDArray[Any], extent: int, shift: int, counts: NDArray[np.int64], /) -> int: ...
 def scatter_entries(
     rows: NDArray[Any],

@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t group = 128;
 constexpr int widest = 56;  // bits that one load of 8 bytes has from any bit of its first byte on
 
-std::uint64_t zigzag(std::uint64_t difference) {
-  return difference << 1 ^ static_cast<std::uint64_t>(static_cast<std::int64_t>(difference) >> 63);
-}
-std::uint64_t unzigzag(std::uint64_t code) { return code >> 1 ^ (0 - (code & 1)); }
+constexpr std::size_t header = sizeof(std::uint64_t) + 1;
+
+/// Numbers below 2^bits.
+std::uint64_t mask_of(int bits) { return bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
 
 int bytes_for(int bits) { return (bits + 7) / 8; }
 
@@ -101,12 +101,14 @@ constexpr auto unpack_table = table_of(std::make_integer_sequence<int, widest + 
 template <class T>
 std::optional<std::size_t> unpack_as(std::span<const std::byte> from, std::span<std::byte> to) {
   std::uint64_t n = 0;
-  if (from.size() < sizeof n) return std::nullopt;
+  if (from.size() < header) return std::nullopt;
   std::memcpy(&n, from.data(), sizeof n);
-  if (n > to.size() / sizeof(T)) return std::nullopt;
+  const auto all = static_cast<int>(from[sizeof n]);
+  if (n > to.size() / sizeof(T) || all > static_cast<int>(8 * sizeof(T))) return std::nullopt;
+  const std::uint64_t mask = mask_of(all);
   std::array<std::uint64_t, group> codes;
   std::array<std::byte, 16 * widest + 8> tail;  // of a group at the end, behind which 8 bytes may not be read
-  std::size_t at = sizeof n;
+  std::size_t at = header;
   std::uint64_t value = 0;
   for (std::uint64_t first = 0; first < n; first += group) {
     if (from.size() - at < 3) return std::nullopt;
@@ -132,7 +134,7 @@ std::optional<std::size_t> unpack_as(std::span<const std::byte> from, std::span<
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(group, n - first));
     T* target = reinterpret_cast<T*>(to.data()) + first;
     for (std::size_t i = 0; i < count; ++i) {
-      value += unzigzag(codes[i]);
+      value = (value + codes[i]) & mask;
       target[i] = static_cast<T>(value);
     }
   }
@@ -144,15 +146,23 @@ template <class T>
 std::size_t pack_as(std::span<const std::byte> from, std::span<std::byte> to) {
   const std::uint64_t n = from.size() / sizeof(T);
   std::memcpy(to.data(), &n, sizeof n);
-  std::size_t at = sizeof n;
-  std::uint64_t before = 0;
+  std::uint64_t before = 0, seen = 0;
+  const auto at_place = [&](std::uint64_t i) {
+    T value;
+    std::memcpy(&value, from.data() + i * sizeof(T), sizeof value);
+    return std::uint64_t{value};
+  };
+  for (std::uint64_t i = 0; i < n; ++i) seen |= at_place(i);
+  const int all = std::bit_width(seen);
+  to[sizeof n] = static_cast<std::byte>(all);
+  const std::uint64_t mask = mask_of(all);
+  std::size_t at = header;
   std::array<std::uint64_t, group> codes{};
   for (std::uint64_t first = 0; first < n; first += group) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(group, n - first));
     for (std::size_t i = 0; i < count; ++i) {
-      T value;
-      std::memcpy(&value, from.data() + (first + i) * sizeof(T), sizeof value);
-      codes[i] = zigzag(std::uint64_t{value} - before);
+      const std::uint64_t value = at_place(first + i);
+      codes[i] = (value - before) & mask;
       before = value;
     }
     at += pack_group(codes, count, to.data() + at);
@@ -163,11 +173,10 @@ std::size_t pack_as(std::span<const std::byte> from, std::span<std::byte> to) {
 }  // namespace
 
 std::size_t most_bitpacked(std::size_t bytes, std::size_t item) {
-  // A code has two bits more than an integer at most (the difference's sign and zigzag), and no width costs more than
-  // all bits of all codes; those beyond 56 bits are exceptions of 2 bytes.
+  // No width costs more than all bits of all codes; those beyond 56 bits are exceptions of 2 bytes.
   const std::size_t n = bytes / item, groups = (n + group - 1) / group;
-  const std::size_t bits = std::min<std::size_t>(8 * item + 2, widest);
-  return sizeof(std::uint64_t) + groups * (3 + 16 * bits + 2 * group);
+  const std::size_t bits = std::min<std::size_t>(8 * item, widest);
+  return header + groups * (3 + 16 * bits + 2 * group);
 }
 
 std::size_t pack_bits(std::span<const std::byte> from, std::size_t item, std::span<std::byte> to) {

@@ -10,16 +10,17 @@ namespace flagstone {
 // A chunk of n integers of 1, 2, 4 or 8 bytes, little-endian:
 //
 //   uint64    n
+//   uint8     b, bits of the largest of them
 //   groups    of 128 integers, the last one shorter:
 //     3 bytes       w, e, h
 //     16 w bytes    the low w bits of 128 codes, the first one lowest (places beyond the last code are 0)
 //     e bytes       which codes are exceptions, increasing
 //     e h bytes     what those have above their w bits
 //
-// A code is the difference from the integer before (0 before the first), as a signed number of 64 bits, zigzag:
-// 0, -1, 1, -2, ... -> 0, 1, 2, 3. The first column of a row is less than the last one of the row before: one of the
-// exceptions, which cost 1 + h bytes each (patched frame of reference: Zukowski, Héman, Nes and Boncz 2006). Indices of
-// a random graph of n vertices with d edges each take about log2(e n / d) + 2 bits.
+// A code is the difference from the integer before (0 before the first) modulo 2^b. The first column of a row is less
+// than the last one of the row before: its code is large, one of the exceptions, which cost 1 + h bytes each (patched
+// frame of reference: Zukowski, Héman, Nes and Boncz 2006). Indices of a random graph of n vertices with d edges each
+// take about log2(e n / d) + 1.7 bits.
 
 /// Most bytes that n bytes of integers of so many bytes take.
 std::size_t most_bitpacked(std::size_t bytes, std::size_t item);
