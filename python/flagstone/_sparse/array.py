@@ -230,9 +230,9 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
     def operand(self) -> _core.CsrOperand:
         """Return the matrix prepared for streaming (made once); refuse a stored triangle."""
         self._all_elements("sparse")
-        return self._product_operand()
+        return self.product_operand()
 
-    def _product_operand(self) -> _core.CsrOperand:
+    def product_operand(self) -> _core.CsrOperand:
         """Return the same of products, which take a stored triangle."""
         owner = self._owner
         if owner._prepared is None:

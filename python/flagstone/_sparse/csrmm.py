@@ -54,7 +54,7 @@ class Csrmm(Routine[Any]):
         cols = self.x.shape[0 if left else 1]
         self.shape = (cols, outer) if left else (outer, cols)
         # Of a stored triangle Aᵀ is its conjugate.
-        self.operand = (a.T if left and a.triangle else a)._product_operand()
+        self.operand = (a.T if left and a.triangle else a).product_operand()
         self.turned = not a.triangle and a._transposed != left
         chunks = _core.csrmm_chunks(self.operand, self.turned, cols, self.dtype.name)
         self.place = self._place(call, chunks[::-1] if left else chunks)

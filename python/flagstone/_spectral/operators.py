@@ -59,7 +59,7 @@ class Hermitian:
         self.dtype: np.dtype[Any] = np.dtype(np.complex128 if A.dtype.kind == "c" else np.float64)
         self.kind = f"sparse, {A.stored_values:,} stored values"
         self.call.on(self.matrix.path)
-        self.input = _core.EigshInput.of_sparse(self.matrix._product_operand())
+        self.input = _core.EigshInput.of_sparse(self.matrix.product_operand())
         self.values = float(self.matrix.stored_values)
 
     def _dense(self, A: Any) -> None:
