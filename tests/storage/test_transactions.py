@@ -447,3 +447,29 @@ def test_a_job_that_reads_sees_one_moment_or_says_so(tmp_path):
             run(commits)
     run(commits=0)
     assert len(set(seen)) == 1
+
+
+@pytest.mark.parametrize("codec", ["raw", "zstd:1"])
+def test_what_is_computed_of_the_array_itself_is_one_pass_and_one_transaction(tmp_path, rng, codec):
+    values = rng.standard_normal((2048, 1024))
+    fl.from_numpy(values, tmp_path / "a.zarr", chunks=(256, 512), codec=codec)
+    with pytest.raises(fl.StorageError, match="open it with mode='r\\+'"):
+        A = fl.open(tmp_path / "a.zarr")
+        A[A > 0] = 1
+    A = fl.open(tmp_path / "a.zarr", mode="r+")
+    with fl.Runtime(memory="600MiB"):
+        A[A > 0.5] = 0
+        done = fl.stats()
+        A[...] = 2 * A + A.mean(0)
+    assert done.passes == 1
+    assert max(done.bytes_read, done.bytes_written) <= 1.02 * values.nbytes
+    wanted = np.where(values > 0.5, 0, values)
+    wanted = 2 * wanted + np.asarray(fl.from_numpy(wanted).mean(0))
+    assert np.array_equal(A[...], wanted)
+    with pytest.raises(RuntimeError), fl.transaction(tmp_path / "a.zarr"):
+        A[A < 0] = 7
+        assert (A[...] >= 0).all()
+        raise RuntimeError
+    assert np.array_equal(A[...], wanted)
+    assert (report := fl.check(tmp_path / "a.zarr")).ok
+    assert report.verified == report.stored

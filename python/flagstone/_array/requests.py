@@ -21,7 +21,8 @@ from .basic_index import BasicIndexer, Key
 from .orthogonal_index import OrthogonalIndexer, Piece, crossed, put
 
 __all__ = [
-    "PIECE", "STAGING", "OrthogonalIndex", "assign", "shape_text", "take", "transfer_bytes",
+    "PIECE", "STAGING", "OrthogonalIndex", "assign", "check_writable", "shape_text", "take",
+    "transfer_bytes",
 ]  # fmt: skip
 
 STAGING: int = _core.box_staging  # bytes beyond the box that a transfer may hold
@@ -206,14 +207,19 @@ def _cells(array: Array) -> tuple[list[int], list[int]]:
 # Assigning --------------------------------------------------------------------------------------------------
 
 
-def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayLike) -> None:
-    """Assign a part: all of it or nothing."""
+def check_writable(array: Array) -> None:
+    """Refuse to assign to what is open for reading."""
     if array.mode != "r+":
         raise storage_error(
             f"setitem: '{array.path}' is open for reading; open it with mode='r+' to assign.",
             errno.EACCES,
             array.path or "",
         )
+
+
+def assign(array: Array, call: Call, key: Key | OrthogonalIndexer, value: ArrayLike) -> None:
+    """Assign a part: all of it or nothing."""
+    check_writable(array)
     chosen = key if isinstance(key, OrthogonalIndexer) else selected(array, key)
     given = _checked(value, array.dtype)
     try:

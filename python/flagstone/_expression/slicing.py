@@ -61,6 +61,7 @@ def _pass(call: Call, given: Expression, start: Sequence[int], shape: tuple[int,
 def assign(target: Array, key: Key, value: Any) -> None:
     """Store an expression into part of an Array, by pieces; whole first where the two overlap otherwise."""
     call = Call("setitem")
+    requests.check_writable(target)
     if isinstance(key, Elementwise):
         mask = as_expression(key, "setitem")
         if mask.dtype != np.bool_ or mask.shape != target.shape:
@@ -125,7 +126,7 @@ def _at_once(call: Call, target: Array, given: Expression) -> Pass | None:
     """
     ours = target.path is not None and os.path.isdir(target.path) and not target._core.by_chunks
     turned = is_transposed(target) or is_conjugated(target)
-    if not ours or turned or given.dtype != target.dtype or target.mode != "r+":
+    if not ours or turned or given.dtype != target.dtype:
         return None
     for leaf in leaves(given):
         if isinstance(leaf.payload, Array):

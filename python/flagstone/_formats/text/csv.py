@@ -100,9 +100,9 @@ class _Rows:
     def of(
         self, path: str, begin: tuple[int, int], report: Reported, before: int
     ) -> Iterator[tuple[NDArray[Any], tuple[int, int]]]:  # fmt: skip
-        """Yield blocks of rows of a file, and the place behind each; what was yielded is used again.
+        """Yield blocks of rows of a file, each with the place behind it: bytes of text and lines before that.
 
-        But for the last. A place: bytes of text and lines before it.
+        What was yielded is used again, but for the last block.
         """
         self._offset = begin[0]
         waiting: deque[tuple[_Block, Future[_core.ParsedCsv]]] = deque()
