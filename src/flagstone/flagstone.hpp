@@ -19,6 +19,7 @@
 #include "flagstone/algorithms/sparse/csrmm.hpp"
 #include "flagstone/algorithms/sparse/row_choice.hpp"
 #include "flagstone/algorithms/sparse/transform.hpp"
+#include "flagstone/algorithms/stencil/functor.hpp"
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/dtype.hpp"

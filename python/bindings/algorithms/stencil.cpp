@@ -1,11 +1,14 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
+#include "flagstone/kernel/stencil/compiled_rows.hpp"
+#include "flagstone/kernel/stencil/kernel_probe.hpp"
 #include "flagstone/kernel/stencil/weights.hpp"
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -22,7 +25,11 @@ namespace {
 struct Stencil {
   std::shared_ptr<stencil::Problem> problem = std::make_shared<stencil::Problem>();
   std::shared_ptr<stencil::Scheme> scheme = std::make_shared<stencil::Scheme>();
+  stencil::ReductionWish reductions;
+  std::shared_ptr<std::shared_ptr<stencil::StepReductions>> reduced =  // of the last run
+      std::make_shared<std::shared_ptr<stencil::StepReductions>>();
   stencil::Wishes wishes;
+  bool only_choose = false;  // jobs add no task
 
   stencil::Axes axes(const Shape& of_dimensions, Index missing) const {
     stencil::Axes found{missing, missing, missing};
@@ -80,6 +87,59 @@ void expression(Stencil& self, const kernel::Program& program, int value,
   kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
 }
 
+/// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
+/// the snapshot's array has.
+void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first, const Shape& number,
+              const Shape& stride, const std::vector<std::size_t>& kept) {
+  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), {}, {}};
+  for (const std::size_t dimension : kept) made.kept.push_back(self.problem->axes[dimension]);
+  self.problem->snapshots.push_back(std::move(made));
+}
+
+void reduce(Stencil& self, const std::vector<std::string>& kinds,
+            const std::vector<std::pair<std::string, double>>& until, bool check) {
+  self.reductions = {};
+  self.reductions.check = check;
+  for (const std::string& kind : kinds) self.reductions.kinds.push_back(kernel::point_fold_from_name(kind));
+  for (const auto& [kind, most] : until) self.reductions.until.push_back({kernel::point_fold_from_name(kind), most});
+  for (const stencil::FoldKind kind : self.reductions.kinds) kernel::dtype_of_fold(kind, self.problem->dtype);
+}
+
+/// The name of a reduction's dtype, and its bytes of the steps that the last run did.
+std::pair<std::string, nb::bytes> reduced(const Stencil& self, const std::string& name) {
+  const stencil::FoldKind kind = kernel::point_fold_from_name(name);
+  const Dtype dtype = kernel::dtype_of_fold(kind, self.problem->dtype);
+  const auto bytes = static_cast<std::size_t>(self.scheme->steps) * size_of(dtype);
+  return {std::string(name_of(dtype)), nb::bytes((*self.reduced)->values(kind).data(), bytes)};
+}
+
+using RowsTold = std::vector<std::tuple<std::string, Shape, std::size_t>>;
+
+std::vector<kernel::LoopRow> loop_rows(const Stencil& self, const RowsTold& told) {
+  using Kind = kernel::LoopRow::Kind;
+  std::vector<kernel::LoopRow> rows;
+  for (const auto& [kind, offset, number] : told)
+    rows.push_back({kind == "before"        ? Kind::before
+                    : kind == "coefficient" ? Kind::coefficient
+                                            : Kind::neighbour,
+                    self.axes(offset, 0), number});
+  return rows;
+}
+
+kernel::ProbedKernel probed(const Stencil& self, std::size_t order, std::size_t coefficients) {
+  const stencil::Problem& problem = *self.problem;
+  return {problem.kernel.get(), problem.dtype, order == 2, coefficients, problem.space.shape};
+}
+
+/// The expression that is the kernel so far, compiled.
+void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const RowsTold& rows) {
+  const auto* const bytes = static_cast<const std::byte*>(code.data());
+  auto owner = std::make_shared<const kernel::MachineCode>(std::span(bytes, code.size()), entry);
+  const kernel::PlaneKernel& same = *self.problem->kernel;
+  kernel_of(self, kernel::loop_kernel(self.problem->dtype, owner->row(), owner, loop_rows(self, rows), same.radius(),
+                                      same.flops()));
+}
+
 }  // namespace
 
 void bind_stencil(nb::module_& m) {
@@ -94,12 +154,31 @@ void bind_stencil(nb::module_& m) {
             kernel_of(self, kernel::weights_kernel(self.problem->dtype, form_from_name(form), std::move(neighbours)));
           })
       .def("expression", &expression)
+      .def("compiled", &compiled)
+      .def("probe_bytes", [](const Stencil& self, std::size_t order, std::size_t coefficients,
+                             int threads) { return kernel::probe_bytes(probed(self, order, coefficients), threads); })
+      .def("probe",
+           [](const Stencil& self, std::size_t order, std::size_t coefficients, int threads, double seconds) {
+             const nb::gil_scoped_release unlocked;
+             const kernel::KernelRates rates = kernel::probe(probed(self, order, coefficients), threads, seconds);
+             return std::pair{rates.cached, rates.streaming};
+           })
+      .def_rw("only_choose", &Stencil::only_choose)
+      .def("rates",
+           [](Stencil& self, double read, double written, double cached, double streaming) {
+             self.wishes.rates = {read, written, cached, streaming};
+           })
       .def("source",
            [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
              self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});
            })
       .def("receiver",
            [](Stencil& self, const Shape& point) { self.problem->receivers.push_back(self.axes(point, 0)); })
+      .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
+           nb::arg("kept"))
+      .def("reduce", &reduce, nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
+      .def("reduced", &reduced, nb::arg("kind"))
+      .def_prop_ro("steps", [](const Stencil& self) { return self.scheme->steps; })
       .def("wish",
            [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
               const std::vector<double>& rates) {
@@ -118,20 +197,38 @@ void bind_stencil(nb::module_& m) {
           nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
       .def("job",
            [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
-              const std::vector<Array>& coefficients, const Array& traces) {
+              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
+              std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
              auto problem = std::make_shared<stencil::Problem>(*self.problem);
              problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
-             return Job{[=, wishes = self.wishes, scheme = self.scheme](Graph& graph) {
+             problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
+             problem->checkpoint = checkpoint;
+             for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
+             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
+                         only_choose = self.only_choose](Graph& graph) {
+               if (only_choose) {
+                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
+                 return;
+               }
+               if (!asked.empty())
+                 problem->reductions = std::make_shared<stencil::StepReductions>(
+                     problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
+               *reduced = problem->reductions;
                *scheme = stencil::run(graph, problem, wishes);
              }};
-           })
+           },
+           nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
+           nb::arg("longest").none(), nb::arg("checkpoint").none())
       .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
       .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
       .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })
       .def_prop_ro("block",
                    [](const Stencil& self) {
                      Shape block;
-                     for (const std::size_t d : self.problem->axes) block.push_back(self.scheme->blocks.block[d]);
+                     const stencil::Scheme& scheme = *self.scheme;
+                     const bool skewed = scheme.method == stencil::Method::al3;
+                     for (const std::size_t d : self.problem->axes)
+                       block.push_back(skewed ? scheme.skewed.block[d] : scheme.blocks.block[d]);
                      return block;
                    })
       .def_prop_ro("cache_block",
@@ -142,7 +239,9 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("held",
                    [](const Stencil& self) {
                      const stencil::Scheme& scheme = *self.scheme;
-                     return scheme.method == stencil::Method::al4 ? scheme.wavefront.held : scheme.blocks.held;
+                     return scheme.method == stencil::Method::al4   ? scheme.wavefront.held
+                            : scheme.method == stencil::Method::al3 ? scheme.skewed.held
+                                                                    : scheme.blocks.held;
                    })
       .def_prop_ro("flops", [](const Stencil& self) { return self.problem->kernel->flops(); })
       .def_prop_ro("radius",
@@ -154,6 +253,7 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })
+      .def_prop_ro("compute_seconds", [](const Stencil& self) { return self.scheme->compute_seconds; })
       .def_prop_ro("compute_bound",
                    [](const Stencil& self) { return self.scheme->compute_seconds >= self.scheme->disk_seconds; });
 }

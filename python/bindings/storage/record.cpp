@@ -2,6 +2,7 @@
 #include "flagstone/storage/output/record.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -39,6 +40,8 @@ void bind_record(nb::module_& m) {
   m.def("record_text", &record_text, nb::arg("operation"), nb::arg("arguments"), nb::arg("threads_per_task"),
         nb::arg("language") = "");
   m.def("worth_a_record", &worth_a_record);
+  m.def("checkpoint_seconds", &checkpoint_seconds);
+  m.def("set_checkpoint_seconds", &set_checkpoint_seconds, nb::arg("seconds").none());
   m.def("nominal_seconds", &nominal_seconds, nb::arg("flops"), nb::arg("nbytes"));
   nb::class_<Record>(m, "Record")
       .def(nb::new_(&make), nb::arg("operation"), nb::arg("text"), nb::arg("scratch") = "",

@@ -10,12 +10,15 @@ from .._errors.classes import Error
 from .probe import probe
 from .profile import RUNS, Profile, bounded, cache_file, default, kept, save
 
-__all__ = ["learn", "lookup"]
+__all__ = ["keep_kernel", "kept_kernel", "learn", "lookup"]
 
 _LOADED_SECONDS = 600.0  # how long a probe that was taken under load is believed, by its process alone
 _FARTHEST = 4.0  # a run that is farther off than this was disturbed
 _SLOWEST = 2.0  # slow runs take a rate down to this part of what the probe found
 
+_MOST_KERNELS = 64  # that a profile keeps
+
+_kernels: dict[str, tuple[float, float]] = {}  # of this process: its plans are its runs
 _short_lived: dict[Path, tuple[float, Profile]] = {}
 
 
@@ -47,6 +50,26 @@ def lookup(places: list[Path], io: str = "auto") -> Profile:
     return profile
 
 
+def kept_kernel(profile: Profile, key: str) -> tuple[float, float] | None:
+    """Return the rates of a user's kernel: those of this process, else what the profile keeps of others."""
+    if key not in _kernels:
+        kept_before = profile.found.get("user_kernels", {}).get(key)
+        if kept_before is None:
+            return None
+        _kernels[key] = kept_before[0], kept_before[1]
+    return _kernels[key]
+
+
+def keep_kernel(profile: Profile, directories: list[Path], key: str, rates: tuple[float, float]) -> None:
+    """Keep the rates of a user's kernel, with those of the last ones."""
+    _kernels[key] = rates
+    known = profile.found.setdefault("user_kernels", {})
+    known[key] = [float(f"{rate:.4g}") for rate in rates]
+    for old in list(known)[:-_MOST_KERNELS]:
+        del known[old]
+    _save_again(profile, directories)
+
+
 def learn(profile: Profile, directories: list[Path], ratio: float, shares: dict[str, float]) -> None:
     """Keep actual ÷ planned seconds of a completed run with the profile that the plan used.
 
@@ -60,6 +83,11 @@ def learn(profile: Profile, directories: list[Path], ratio: float, shares: dict[
     del profile.ratios[:-RUNS]
     if profile.source == "quick probe":
         _correct(profile, ratio, shares)
+    _save_again(profile, directories)
+
+
+def _save_again(profile: Profile, directories: list[Path]) -> None:
+    """Keep what became of a profile where it was kept before."""
     if profile.source == "default":
         return
     for directory in directories:

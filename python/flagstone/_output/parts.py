@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,7 @@ class Part:
     dims: Sequence[str]
     dtype: str = ""  #: that of the group where it is empty
     kept: bool = False  #: a call that goes on finds what a killed one wrote of it
+    codec: str = "raw"
 
     def nbytes(self, dtype: np.dtype[Any]) -> int:
         """Bytes of it."""
@@ -75,7 +76,9 @@ class PartsPlace(PathPlace):
         if self.nameless:
             self.call.scratch_bytes["result"] = self.nbytes
         return [
-            _core.planned_array(list(part.shape), part.dtype or self.dtype.name, list(part.chunks))
+            _core.planned_array(
+                list(part.shape), part.dtype or self.dtype.name, list(part.chunks), part.codec
+            )
             for part in self.parts
         ]
 
@@ -104,9 +107,11 @@ class PartsPlace(PathPlace):
 
     def _made(self, kept: set[str]) -> list[_core.Array]:
         if self.record.resumed:  # others start again: what is kept of them lies beside the checkpoint
-            for name in set(os.listdir(self.directory)) - kept:
+            for name in set(os.listdir(self.directory)) - {part.split("/")[0] for part in kept}:
                 shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)
         _core.write_group(self.directory, json.dumps(self.about))
+        for part in self.parts:
+            self._make_groups(part.name)
         return [self._core_of(part, part.name in kept) for part in self.parts]
 
     def _core_of(self, part: Part, kept: bool) -> _core.Array:
@@ -117,8 +122,27 @@ class PartsPlace(PathPlace):
             return core
         return _core.create_zarr(
             place, list(part.shape), part.dtype or self.dtype.name, list(part.chunks),
-            dimension_names=list(part.dims),
+            part.codec, dimension_names=list(part.dims),
         )  # fmt: skip
+
+    def _make_groups(self, name: str) -> None:
+        """Make the groups that an array lies in, where its name has some: "group/array"."""
+        for i, letter in enumerate(name):
+            if letter == "/":
+                os.makedirs(f"{self.directory}/{name[:i]}", exist_ok=True)
+                _core.write_group(f"{self.directory}/{name[:i]}", "{}")
+
+    def put(self, name: str, values: NDArray[Any], dims: Sequence[str]) -> None:
+        """Put a small array beside the parts."""
+        self._make_groups(name)
+        values = np.ascontiguousarray(values)
+        shutil.rmtree(f"{self.directory}/{name}", ignore_errors=True)  # a killed call's
+        core = _core.create_zarr(
+            f"{self.directory}/{name}", list(values.shape), values.dtype.name, dimension_names=list(dims)
+        )
+        if values.size:
+            self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
+        core.flush()
 
     def write(self, name: str, values: NDArray[Any]) -> None:
         """Write a small part whole."""
@@ -128,11 +152,18 @@ class PartsPlace(PathPlace):
                 self.cores[number], [([0] * values.ndim, np.ascontiguousarray(values))], 1 << 20
             )
 
-    def close(self) -> list[Array]:
-        """Make the group appear under its name; return its arrays."""
+    def close(self, shorter: Mapping[str, int] | None = None) -> list[Array]:
+        """Make the group appear under its name; return its arrays.
+
+        `shorter`: along the first dimension, where a job ended early, by the part's name.
+        """
         for core in self.cores:
             core.flush()
         self.cores = []
+        for part in self.parts:
+            extent = (shorter or {}).get(part.name, part.shape[0] if part.shape else 0)
+            if part.shape and extent < part.shape[0]:
+                self.call.engine.resize(f"{self.directory}/{part.name}", [extent, *part.shape[1:]])
         super().close()
         made = [Array(open_core(f"{self.path}/{part.name}", "r"), "r") for part in self.parts]
         if self.scratch is not None:

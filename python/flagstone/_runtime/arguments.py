@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import numbers
 import operator
 from collections.abc import Callable
@@ -26,6 +27,7 @@ __all__ = [
     "one_of",
     "quota_bytes",
     "real_number",
+    "seconds_between",
     "seed_number",
     "size_bytes",
     "thread_count",
@@ -58,6 +60,17 @@ def memory_bytes(memory: int | str | None) -> int:
     if memory is not None:
         return size_bytes("memory", memory)
     return _core.default_memory()
+
+
+def seconds_between(what: str, given: Any) -> float:
+    """Return a time between two things of a kind, 0 or more; `what` names it where it is none."""
+    try:
+        found = math.nan if isinstance(given, (bool, str, bytes)) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise ValueError(f"{what} is {shown(given)}; a number of seconds, 0 or more, is needed.")
+    return found
 
 
 def quota_bytes(quota: int | str | None) -> int | None:

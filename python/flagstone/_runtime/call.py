@@ -43,6 +43,7 @@ class Call:
         """`light`: a read of a part, which measures nothing and sees what waits to be written."""
         self.who = who
         self.runtime = current()
+        _core.set_checkpoint_seconds(self.runtime.checkpoint)
         self.memory = self.runtime.memory if memory is None else memory_bytes(memory)
         self.engine = self.runtime.engine(self.memory)
         self.places: list[Path] = []

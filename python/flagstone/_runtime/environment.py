@@ -8,7 +8,16 @@ import os
 from .. import _core
 from .._errors.classes import Error
 
-__all__ = ["check", "checkpoint_seconds", "memory", "progress", "scratch_quota", "traceback", "workers"]
+__all__ = [
+    "check",
+    "checkpoint_seconds",
+    "compiles",
+    "memory",
+    "progress",
+    "scratch_quota",
+    "traceback",
+    "workers",
+]
 
 _MOST_WORKERS = 4096
 
@@ -81,6 +90,16 @@ def progress() -> bool | None:
     return given == "1"
 
 
+def compiles() -> bool | None:
+    """Return whether $FLAGSTONE_COMPILE asks for compiled kernels; None where it is not set."""
+    given = _said("COMPILE")
+    if given is None:
+        return None
+    if given not in ("0", "1"):
+        raise _refused("COMPILE", "answer; give 1 (always) or 0 (never), or leave it unset")
+    return given == "1"
+
+
 def traceback() -> bool:
     """Say whether $FLAGSTONE_TRACEBACK asks the command line for whole tracebacks."""
     return _said("TRACEBACK") is not None
@@ -88,5 +107,5 @@ def traceback() -> bool:
 
 def check() -> None:
     """Refuse what makes no sense, before any work starts."""
-    for read in (memory, scratch_quota, workers, checkpoint_seconds, progress):
+    for read in (memory, scratch_quota, workers, checkpoint_seconds, progress, compiles):
         read()

@@ -266,7 +266,9 @@ def least_of(function: Any, *args: Any, **kwargs: Any) -> int:
     return int(_PREPARED[function](*args, **kwargs).least())
 
 
-def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
+def routine(
+    prepare: Callable[P, Prepared[R]], kind: type[RoutineFunction[P, R]] = RoutineFunction
+) -> RoutineFunction[P, R]:
     """Make a routine of a function that checks arguments and returns what runs and plans them."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -275,7 +277,7 @@ def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
     def plan(*args: P.args, **kwargs: P.kwargs) -> Plan:
         return prepare(*args, **kwargs).plan()
 
-    made = RoutineFunction(functools.wraps(prepare)(call), plan)
+    made = kind(functools.wraps(prepare)(call), plan)
     _PREPARED[made] = prepare
     # For help() and the pages: what the caller gets is told by "Returns", not by what prepares it.
     made.__signature__ = inspect.signature(prepare).replace(  # type: ignore[attr-defined]

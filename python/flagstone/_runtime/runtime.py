@@ -23,7 +23,7 @@ from .._machine import profile
 from .._machine.machine import Machine, machine_of
 from .._scratch import scratch
 from . import environment
-from .arguments import memory_bytes, quota_bytes, thread_count
+from .arguments import memory_bytes, quota_bytes, seconds_between, thread_count
 from .plan import Plan, Stats
 from .progress import Progress, who_hears
 
@@ -56,6 +56,10 @@ class Runtime:
         notebook, and each is planned once more for its total. A callable is called about ten times a second
         during a call, with the statistics so far. Default: $FLAGSTONE_PROGRESS (0 or 1), else bars in
         notebooks alone.
+    checkpoint : float, optional
+        Least seconds between two saves of progress of calls with a named output, from which a call goes on
+        after its process died; 0: at every opportunity. Time loops make their supersteps no longer. Default:
+        $FLAGSTONE_CHECKPOINT_SECONDS, else 30.
 
     Examples
     --------
@@ -74,6 +78,7 @@ class Runtime:
         io: str = "auto",
         progress: Progress | bool | None = None,
         scratch_quota: int | str | None = None,
+        checkpoint: float | None = None,
     ) -> None:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
@@ -82,6 +87,7 @@ class Runtime:
         self.workers = (environment.workers() or 0) if workers is None else thread_count("workers", workers)
         self.threads_per_task = thread_count("threads_per_task", threads_per_task)
         self.io = io
+        self.checkpoint = None if checkpoint is None else seconds_between("checkpoint", checkpoint)
         self.progress: Progress | bool = who_hears(progress)
         self.machine: Machine | None = None  # that plans are made for, where it is not this one
         self.last: Stats | None = None

@@ -15,7 +15,17 @@ from .._errors.classes import ShapeError
 from .._expression.expression import Expression
 from .._expression.reductions import Reduced
 
-__all__ = ["check_field", "extents", "listed", "number", "series_of", "shown", "whole_number"]
+__all__ = [
+    "check_field",
+    "extents",
+    "index_in",
+    "listed",
+    "number",
+    "series_of",
+    "shown",
+    "told_number",
+    "whole_number",
+]
 
 _MOST_SHOWN = 60  # characters
 
@@ -66,6 +76,11 @@ def number(who: str, name: str, given: Any) -> float:
     return found
 
 
+def told_number(value: np.generic) -> list[float]:
+    """Return a number as JSON."""
+    return [float(value.real), float(value.imag)]
+
+
 def listed(who: str, name: str, given: Any, each: str) -> list[Any]:
     """Return the members of a sequence; `each` says what they are."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, (Iterable, Sequence, np.ndarray)):
@@ -95,6 +110,23 @@ def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray
             "part, or a complex field."
         )
     return np.ascontiguousarray(values.astype(dtype))
+
+
+def index_in(who: str, what: str, index: Any, shape: tuple[int, ...]) -> list[int]:
+    """Return the place of a point inside a field."""
+    at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
+    try:
+        given = tuple(operator.index(i) for i in at)
+    except TypeError:
+        raise ShapeError(
+            f"{who}: a {what} is at {shown(index)}; whole numbers, one for each axis, are needed."
+        ) from None
+    if len(given) != len(shape) or not all(0 <= i < n for i, n in zip(given, shape, strict=True)):
+        raise ShapeError(
+            f"{who}: a {what} is at {shown(given)} and the field is {shape_text(shape)}; an index inside is "
+            "needed."
+        )
+    return list(given)
 
 
 def check_field(who: str, name: str, given: Any) -> None:

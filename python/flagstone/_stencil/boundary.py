@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .arguments import check_field, shown
+from .arguments import check_field, shown, told_number
 
 __all__ = ["set_edges"]
 
 _RULES = ("fixed", "periodic", "neumann", "mirror")
 
 
-def set_edges(who: str, core: _core.Stencil, boundary: Any, ndim: int, dtype: np.dtype[Any]) -> str:
-    """Tell the core the rule of each axis and side; return how plans name them."""
+def set_edges(
+    who: str, core: _core.Stencil, boundary: Any, ndim: int, dtype: np.dtype[Any]
+) -> tuple[str, list[Any]]:
+    """Tell the core the rule of each axis and side; return how plans name them, and all of them as JSON."""
     each = _by_axis(who, boundary, ndim)
-    told = []
+    told, sides = [], []
     for dimension, given in enumerate(each):
         pair = list(given) if isinstance(given, (tuple, list)) else [given, given]
         if len(pair) != 2:
@@ -34,8 +36,9 @@ def set_edges(who: str, core: _core.Stencil, boundary: Any, ndim: int, dtype: np
         for high_side, (name, value) in enumerate(rules):
             core.edge(dimension, bool(high_side), name, value)
         names = [name for name, _ in rules]
+        sides.append([[name, told_number(value[()])] for name, value in rules])
         told.append(names[0] if names[0] == names[1] else "/".join(names))
-    return told[0] if len(set(told)) == 1 else ", ".join(told)
+    return told[0] if len(set(told)) == 1 else ", ".join(told), sides
 
 
 def _by_axis(who: str, boundary: Any, ndim: int) -> list[Any]:

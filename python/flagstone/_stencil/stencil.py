@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import operator
-import os
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,28 +14,31 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._array.handle import Operand
 from .._errors.classes import ShapeError
-from .._expression.expression import Expression, as_expression, cast
-from .._expression.operand import as_array, lazy_operand
-from .._lazy.places import broadcast_to
-from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import check_field, extents, listed, series_of, shown, whole_number
+from .arguments import check_field, extents, index_in, listed, number, series_of, shown, whole_number
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
-from .rows import Copies, result_chunks
+from .compare import METHODS, StencilFunction
+from .functions import set_function
+from .operands import coefficient, operand, several
+from .places import Places
+from .rates import KernelRates, worth_measuring
+from .record import told_call, told_weights
+from .reductions import Reductions
+from .rows import Copies
+from .snapshots import Snapshot, given_snapshots
 from .trace import traced
-from .weights import given_weights
+from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
 
-_METHODS = ("auto", "sweep", "al1", "al4")
+_METHODS = ("auto", *METHODS)
 _KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
@@ -49,13 +52,19 @@ class StencilResult(NamedTuple):
         The field after the last step; of time order 2 (before, now).
     steps : int
         Steps that were done.
+    snapshots : dict of Array
+        What was kept of the field on the way, by name: times x what was asked for.
     traces : ndarray, steps x receivers
         The field's values at the receivers after each step.
+    reductions : dict of ndarray
+        One value a step, by name.
     """
 
     state: Any
     steps: int
+    snapshots: dict[str, Array]
     traces: NDArray[Any]
+    reductions: dict[str, NDArray[Any]]
 
 
 StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
@@ -64,7 +73,9 @@ StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its
 class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
-    def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, out: Any, memory: Any) -> None:
+    operation = "stencil"
+
+    def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
         call = self.call
         pair = isinstance(state, tuple)
@@ -76,7 +87,7 @@ class _Stencil(Routine[StencilResult]):
         given = [state[1], state[0]] if pair else [state]  # now, before
         for one in given:
             check_field(call.who, "the state", one)
-        self.states = [_operand(call, one, "the state") for one in given]
+        self.states = [operand(call, one, "the state") for one in given]
         now = self.states[0]
         self.shape, self.dtype = now.shape, now.dtype
         if not 1 <= len(self.shape) <= 3:
@@ -93,15 +104,15 @@ class _Stencil(Routine[StencilResult]):
         self.steps = whole_number(call.who, "steps", steps, 0, _MOST_STEPS)
         self.order = len(self.states)
         self.coefficients = [
-            _coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(_several(coefficients))
+            coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(several(coefficients))
         ]
         self.core = _core.Stencil(list(self.shape), self.dtype.name, self.steps)
         self._set_kernel(kernel)
         call.on(*(path for one in self.states for path in one.paths))
+        self.given = list(self.states), list(self.coefficients)  # before copies take their places
         self.copies = Copies(call.memory)
         self.copies.replace(self.states)
         self.copies.replace(self.coefficients)
-        self._set_places(out)
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
@@ -118,70 +129,54 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.kernel = f"{len(weights)} weights"
+            self.told_kernel: Any = told_weights(weights)
+            self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
-            program, value, inputs = traced(who, kernel, ndim, self.dtype, self.order, given)
-            self.core.expression(program, value, inputs)
-            self.kernel = f"fused expression of {len(inputs)} operands"
+            value = traced(who, kernel, ndim, self.dtype, self.order, given)
+            updates = float(math.prod(self.shape)) * self.steps
+            self.kernel, self.kernel_text = set_function(self.core, value, self.dtype, updates)
+            self.told_kernel = self.kernel_text.removeprefix(self.kernel)
         else:
             raise TypeError(
                 f"{who}: the kernel is {type(kernel).__name__}; weights (a mapping of offsets, an odd-shaped "
                 "array) or a function of neighbours is needed."
             )
 
-    def _set_places(self, out: Any) -> None:
-        call, chunks = self.call, result_chunks(self.shape, self.dtype.itemsize)
-        pairs = self.order == 2
-        if pairs and (out is None or isinstance(out, (str, os.PathLike))):
-            dims = ["z", "y", "x"][-len(self.shape) :]
-            parts = [Part(name, self.shape, chunks, dims) for name in ("now", "before")]
-            self.fields: list[Any] = [PartsPlace(call, out, parts, self.dtype, {})]
-        else:
-            outs = [out]
-            if pairs:
-                if not isinstance(out, tuple) or len(out) != 2:
-                    raise TypeError(f"{call.who}: out is {type(out).__name__}; a path, or a pair, is needed.")
-                outs = [out[1], out[0]]
-            self.fields = [Place(call, self.shape, self.dtype, one, chunks) for one in outs]
-        self.traces = Place(call, (0, self.steps), self.dtype, IN_MEMORY, None)
-        self.places = [*self.fields, self.traces]
-        call.outputs = sum(not getattr(place, "in_memory", False) for place in self.fields)
-
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
-        self.boundary = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+        self.boundary, self.sides = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+
+    def outputs(
+        self, out: Any, snapshots: Any, reductions: Any, until: Any, check: Any,
+        spacing: Any, dt: Any,
+    ) -> None:  # fmt: skip
+        """Say what is left: fields, snapshots, reductions."""
+        who = self.call.who
+        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps)
+        for snapshot in found:
+            snapshot.tell(self.core)
+        self.reductions = Reductions(who, reductions, until, check, self.dtype)
+        self.reductions.tell(self.core)
+        self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
+        self.dt = None if dt is None else number(who, "dt", dt)
+        self.fields = Places(self.call, self.shape, self.dtype, self.order, out, found)
+        self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
         who = self.call.who
+        self.sources: list[tuple[list[int], NDArray[Any]]] = []
         for one in listed(who, "sources", sources, "pairs (index, series)"):
             if not isinstance(one, (tuple, list)) or len(one) != 2:
                 raise TypeError(f"{who}: a source is {shown(one)}; a pair (index, series) is needed.")
             values = series_of(who, one[1], self.steps, self.dtype)
-            self.core.source(self._index(one[0], "source"), values)
-        receivers = listed(who, "receivers", receivers, "indices")
-        for index in receivers:
-            self.core.receiver(self._index(index, "receiver"))
-        self.traces = Place(self.call, (len(receivers), self.steps), self.dtype, IN_MEMORY, None)
-        self.places[-1] = self.traces
-
-    def _index(self, index: Any, what: str) -> list[int]:
-        at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
-        try:
-            given = tuple(operator.index(i) for i in at)
-        except TypeError:
-            raise ShapeError(
-                f"{self.call.who}: a {what} is at {shown(index)}; whole numbers, one for each axis, are "
-                "needed."
-            ) from None
-        if len(given) != len(self.shape) or not all(
-            0 <= i < n for i, n in zip(given, self.shape, strict=True)
-        ):
-            raise ShapeError(
-                f"{self.call.who}: a {what} is at {shown(given)} and the field is {shape_text(self.shape)}; "
-                "an index inside is needed."
-            )
-        return list(given)
+            self.sources.append((index_in(who, "source", one[0], self.shape), values))
+            self.core.source(*self.sources[-1])
+        found = listed(who, "receivers", receivers, "indices")
+        self.receivers = [index_in(who, "receiver", index, self.shape) for index in found]
+        for at in self.receivers:
+            self.core.receiver(at)
+        self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
     def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
         """Say what the tuner is not to choose."""
@@ -205,6 +200,13 @@ class _Stencil(Routine[StencilResult]):
             method = "al1"
         self.core.wish(method, blocks, deep, cached, [])
 
+    def measure(self) -> None:
+        """Give the choice the rates of disk and kernel, where the loop is long enough."""
+        self.rates: KernelRates | None = None
+        if worth_measuring(float(math.prod(self.shape)) * self.steps):
+            text, given = self.kernel_text, len(self.coefficients)
+            self.rates = KernelRates(self.call, self.core, text, self.dtype, self.order, given)
+
     @property
     def what(self) -> str:
         """What plans and statistics call it."""
@@ -215,16 +217,36 @@ class _Stencil(Routine[StencilResult]):
         """Return the time loop as a job."""
         runtime = self.call.runtime
         self.core.scratch(str(prepare(runtime.scratch)), self.call.who, runtime.scratch_quota)
-        opened: list[Any] = []
-        for place in self.fields:
-            core = at(place)
-            opened += core if isinstance(core, list) else [core]
+        states, snapshots = self.fields.opened(at)
         return self.core.job(
             [one.core for one in self.states],
-            opened,
+            states,
             [one.core for one in self.coefficients],
             at(self.traces),
+            snapshots,
+            _core.checkpoint_seconds() if self._saved() else None,
+            self.fields.checkpoint,
         )
+
+    def _saved(self) -> bool:
+        """Say whether epochs are saved: a plan has no record, and is to move what the run does."""
+        worth = _core.worth_a_record(_core.nominal_seconds(*self.effort()))
+        return self.fields.checkpoint is not None or (worth and not self.fields.nameless)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what decides the bits."""
+        return told_call(
+            *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
+            boundary=self.sides, receivers=self.receivers, spacing=self.spacing, dt=self.dt,
+            reductions=self.reductions.names, until=dict(self.reductions.until) or None,
+            check=self.reductions.check,
+        )  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly: a pass over the field for every 32 steps."""
+        points = float(math.prod(self.shape))
+        passes = -(-self.steps // 32) * (2 * self.order + len(self.coefficients))
+        return self.core.flops * points * self.steps, points * self.dtype.itemsize * passes
 
     def least(self, beside: int = 0) -> int:
         """Return the bytes that the loop needs, or the copies before it."""
@@ -237,6 +259,11 @@ class _Stencil(Routine[StencilResult]):
 
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
+        if self.rates is not None:
+            self.core.only_choose = True
+            self.call.plan(self.planned())  # what is chosen says how fast it goes
+            self.core.only_choose = False
+            self.rates.use()
         loop = super().plan()
         loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):
@@ -284,52 +311,18 @@ class _Stencil(Routine[StencilResult]):
 
     def result(self, job: Any) -> StencilResult:
         """Publish the fields and return them."""
-        closed: list[Any] = []
-        for place in self.fields:
-            made = place.close()
-            closed += made if isinstance(made, (list, tuple)) else [made]
-        state = closed[0] if self.order == 1 else (closed[1], closed[0])
-        return StencilResult(state, self.steps, self.traces.close().T)
+        steps = self.core.steps
+        traces = self.traces.close().T[:steps]
+        reductions = self.reductions.found(self.core)
+        vectors = {f"reductions/{name}": values for name, values in reductions.items()}
+        if traces.shape[1]:
+            vectors["traces"] = traces
+        states, snapshots = self.fields.close(steps, self.spacing, self.dt, vectors)
+        state = states[0] if self.order == 1 else (states[1], states[0])
+        return StencilResult(state, steps, snapshots, traces, reductions)
 
 
-def _several(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, (tuple, list)) else [given]
-
-
-def _operand(call: Call, given: Any, name: str) -> Operand:
-    given = lazy_operand(call, given)
-    if isinstance(given, Array):
-        given.flush()
-    operand = Operand.plain(call, given, name)
-    if (
-        operand.transposed and len(operand.shape) > 1
-    ) or operand.conjugated:  # as it is seen, where it is read
-        operand = Operand.plain(call, broadcast_to(given, operand.shape), name)
-    return operand
-
-
-def _coefficient(
-    call: Call, given: Any, number: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> Operand:
-    """Return a coefficient of the field's shape and dtype; one that broadcasts is computed lazily."""
-    name = f"coefficient {number}"
-    value = as_expression(given if isinstance(given, Expression) else lazy_operand(call, given), call.who)
-    if value.dtype.kind == "c" and dtype.kind != "c":
-        raise TypeError(f"{call.who}: {name} is {value.dtype.name} and the field {dtype.name}.")
-    try:
-        fits = np.broadcast_shapes(value.shape, shape) == shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"{call.who}: {name} is {shape_text(value.shape)} and does not broadcast to {shape_text(shape)}."
-        )
-    value = cast(value, dtype)
-    seen = value.payload if value.verb == "leaf" else as_array(call, value)
-    return _operand(call, seen if value.shape == shape else broadcast_to(seen, shape), name)
-
-
-@routine
+@partial(routine, kind=StencilFunction)
 def stencil(
     kernel: Mapping[Any, float] | NDArray[Any] | Callable[..., Any],
     state: Any,
@@ -340,6 +333,12 @@ def stencil(
     boundary: Any = "fixed",
     sources: Sequence[Any] = (),
     receivers: Sequence[Any] = (),
+    snapshots: Mapping[str, Any] | None = None,
+    reductions: Sequence[str] = (),
+    until: Mapping[str, float] | None = None,
+    check: bool = False,
+    spacing: float | Sequence[float] | None = None,
+    dt: float | None = None,
     out: Any = None,
     method: str = "auto",
     block: Sequence[int] | None = None,
@@ -371,9 +370,24 @@ def stencil(
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
         Points whose values after each step are returned.
+    snapshots : dict, optional
+        What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
+        every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
+        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+    reductions : sequence of {"max", "min", "sum", "l2", "change"}
+        What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
+        largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
+        changes a bit. NaN anywhere makes them NaN.
+    until : dict, optional
+        ``{"change": 1e-6}``: ends at the end of the superstep in which a reduction was at most so much.
+    check : bool
+        Whether to look for NaN and Inf, at the end of every superstep.
+    spacing, dt : float, optional
+        Of the grid, for all axes or for each, and of a step: coordinates of snapshots. Default: indices and
+        steps.
     out : path, Array or ndarray, or a pair of them, optional
-        Where the result goes. Of time order 2 a path becomes a group of the arrays "now" and "before".
-        Default: scratch.
+        Where the result goes. A path is an array of one state; of time order 2, or with snapshots, a group
+        (Notes). Default: scratch.
     method : {"auto", "al4", "al1", "sweep"}
         How the field travels (Notes). No choice changes a bit of the result.
     block, depth, cache_block : optional
@@ -385,7 +399,7 @@ def stencil(
     Returns
     -------
     StencilResult
-        `state`, `steps`, `traces`.
+        `state`, `steps`, `snapshots`, `traces`, `reductions`.
 
     Raises
     ------
@@ -393,11 +407,18 @@ def stencil(
         Arrays do not fit each other, or an index lies outside.
     TypeError, ValueError
         The kernel branches on a value or looks at no neighbour; steps, depth, boundary are not possible.
+    NumericalError
+        A step made NaN or Inf, and `check` is set; names the first step and its first point.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 
     Notes
     -----
+    A group holds the state ("state", or "now" and "before"), "traces", "reductions/NAME", and for each
+    snapshot a group "snapshots/NAME" of the array NAME and its coordinates "time", "z", "y", "x", which
+    xarray opens as it is. `until` and `check` make supersteps wait for each other; a loop that ends early
+    writes the field once more.
+
     Of weights W(u), the weighted sum of neighbours, a step makes W(u); with one coefficient k, u + k W(u);
     with two, u + k W(u) + s. Of time order 2: W(u) - before; 2 u - before + k W(u); with damping s, (2 u -
     (1 - s) before + k W(u)) / (1 + s). The association is fixed: neighbours of equal weight are added in C
@@ -411,8 +432,10 @@ def stencil(
     scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
-    given = _Stencil(kernel, state, steps, coefficients, out, memory)
+    given = _Stencil(kernel, state, steps, coefficients, memory)
     given.edges(boundary)
     given.points(sources, receivers)
+    given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.wishes(method, block, depth, cache_block)
+    given.measure()
     return given

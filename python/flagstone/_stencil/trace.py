@@ -13,12 +13,12 @@ from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
 from .weights import checked_offset
 
-__all__ = ["traced"]
+__all__ = ["StandIn", "branched", "lowered", "lowered_all", "told_expression", "traced"]
 
 Input = tuple[str, list[int], int]
 
 
-class _StandIn(Expression):
+class StandIn(Expression):
     """A field, the step before or a coefficient in a kernel's function: `u[0, 0, -1]` is a neighbour."""
 
     def __init__(
@@ -56,25 +56,27 @@ def _branch(who: str) -> str:
     return f"{who}: the kernel branches on a value; choose with fl.where(condition, x, y)."
 
 
-def traced(
-    who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
-) -> tuple[_core.Program, int, list[Input]]:
-    """Return the program of a kernel's function, the number of its value, and what its inputs are.
-
-    Constants take the field's dtype by NumPy's rules; a result of another dtype is converted to it.
-    """
-    made: dict[Any, Any] = {}
-    arguments = [_StandIn(who, "neighbour", 0, ndim, dtype, made)]
-    if order == 2:
-        arguments.append(_StandIn(who, "before", 0, ndim, dtype, made))
-    arguments += [_StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
-    _check_signature(who, kernel, len(arguments), order, coefficients)
+def branched(who: str, call: Callable[[], Any]) -> Any:
+    """Return what a kernel makes of stand-ins; one that looks at a value is told what to do instead."""
     try:
-        answer = kernel(*arguments)
+        return call()
     except RuntimeError as error:  # a stand-in has no elements: the core refuses to look at them
         if "bad_cast" not in str(error):
             raise
         raise TypeError(_branch(who)) from error
+
+
+def traced(
+    who: str, kernel: Callable[..., Any], ndim: int, dtype: np.dtype[Any], order: int, coefficients: int
+) -> Expression:
+    """Return what a kernel's function makes of neighbours; constants take the field's dtype (NumPy)."""
+    made: dict[Any, Any] = {}
+    arguments = [StandIn(who, "neighbour", 0, ndim, dtype, made)]
+    if order == 2:
+        arguments.append(StandIn(who, "before", 0, ndim, dtype, made))
+    arguments += [StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
+    _check_signature(who, kernel, len(arguments), order, coefficients)
+    answer = branched(who, lambda: kernel(*arguments))
     if isinstance(answer, (tuple, list, dict)) or answer is None:
         raise TypeError(
             f"{who}: the kernel returned {type(answer).__name__}; the field's next value is needed."
@@ -84,7 +86,7 @@ def traced(
     )
     if not any(node.verb == "leaf" and node.payload[0] == "neighbour" for node in ordered(value)):
         raise ValueError(f"{who}: the kernel looks at no neighbour at all of the field.")
-    return _lowered(value, dtype)
+    return value
 
 
 def _check_signature(
@@ -102,12 +104,21 @@ def _check_signature(
         ) from None
 
 
-def _lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:
+def lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int, list[Input]]:
+    """Return the program of an expression, the number of its value (converted to `dtype`), its inputs."""
+    program, (value,), told = lowered_all([root], dtype)
+    return program, value, told
+
+
+def lowered_all(
+    roots: list[Expression], dtype: np.dtype[Any]
+) -> tuple[_core.Program, list[int], list[Input]]:
+    """Return the program of several expressions, the number of each one's value, and its inputs."""
     program = _core.Program()
     numbers: dict[int, int] = {}
     inputs: dict[Any, int] = {}
     told: list[Input] = []
-    nodes = ordered(root)
+    nodes = list({id(node): node for root in roots for node in ordered(root)}.values())
     for node in nodes:  # inputs first: the program numbers them so
         if node.verb != "leaf":
             continue
@@ -123,5 +134,18 @@ def _lowered(root: Expression, dtype: np.dtype[Any]) -> tuple[_core.Program, int
             numbers[id(node)] = program.cast(numbers[id(node.args[0])], node.dtype.name)
         elif node.verb != "leaf":
             numbers[id(node)] = program.apply(node.verb, *(numbers[id(a)] for a in node.args))
-    value = numbers[id(root)]
-    return program, value if root.dtype == dtype else program.cast(value, dtype.name), told
+    values = [
+        numbers[id(root)] if root.dtype == dtype else program.cast(numbers[id(root)], dtype.name)
+        for root in roots
+    ]
+    return program, values, told
+
+
+def told_expression(value: Expression) -> str:
+    """Return a text that is another one for another expression."""
+    nodes = ordered(value)
+    number = {id(node): k for k, node in enumerate(nodes)}
+    return ";".join(
+        f"{node.verb} {node.dtype.name} {[number[id(a)] for a in node.args]} {node.payload!r}"
+        for node in nodes
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .._runtime.plan import Plan, together
 from .._runtime.routine import Prepared, least_of, routine
 from .._runtime.runtime import stats
 from .arguments import check_field, listed, number, shown, whole_number
+from .compare import StencilFunction
 from .stencil import stencil
 from .weights import laplacian, spacings
 
@@ -41,11 +43,14 @@ class WaveResult(NamedTuple):
         The field at the receivers after each step.
     dt : float
         Seconds of a step.
+    snapshots : dict of Array
+        What was kept of the field on the way, by name.
     """
 
     state: Any
     traces: NDArray[Any]
     dt: float
+    snapshots: dict[str, Array]
 
 
 WaveResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
@@ -167,13 +172,13 @@ class _Wave:
         if frequency is not None and number("wave", "frequency", frequency) <= 0:
             raise ValueError(f"wave: frequency is {frequency}; a positive number is needed.")
         self.frequency, self.width, self.memory = frequency, width, memory
-        self.least_spacing = min(spacings("wave", len(shape), spacing))
+        self.spacing = spacings("wave", len(shape), spacing)
         self.steps = whole_number("wave", "steps", steps, 0, _MOST)
 
-    def on(self, sources: Any, receivers: Any, out: Any, method: str) -> _Wave:
+    def on(self, sources: Any, receivers: Any, snapshots: Any, out: Any, method: str) -> _Wave:
         """Say where it is heard and begins, and where the result goes; refuse what a loop would refuse."""
         self.sources = listed("wave", "sources", sources, "indices, or pairs (index, series)")
-        self.receivers, self.out, self.method = receivers, out, method
+        self.receivers, self.snapshots, self.out, self.method = receivers, snapshots, out, method
         return self
 
     def _loop(self, step: float, courant: float) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -184,7 +189,8 @@ class _Wave:
         return (self.weights, self.state, self.steps), {
             "coefficients": (squared, layer),
             "sources": [_source(one, self.frequency, step, self.steps) for one in self.sources],
-            "receivers": self.receivers, "out": self.out, "method": self.method, "memory": self.memory,
+            "receivers": self.receivers, "snapshots": self.snapshots, "spacing": self.spacing, "dt": step,
+            "out": self.out, "method": self.method, "memory": self.memory,
         }  # fmt: skip
 
     def least(self, beside: int = 0) -> int:
@@ -211,21 +217,21 @@ class _Wave:
         step = 0.9 * longest if self.dt is None else self.dt
         if not 0 < step <= longest:
             raise ValueError(f"wave: dt is {self.dt} and the longest step that is stable is {longest:.6g}.")
-        args, options = self._loop(step, fastest * step / self.least_spacing)
+        args, options = self._loop(step, fastest * step / min(self.spacing))
         done = stencil(*args, **options)
         loop = stats()
         self.call.keep(replace(
             together(self._what(loop.what), [first, loop]), method=loop.method, passes=loop.passes,
             resident_at_entry=first.resident_at_entry,
         ))  # fmt: skip
-        return WaveResult(done.state, done.traces, step)
+        return WaveResult(done.state, done.traces, step, done.snapshots)
 
     @staticmethod
     def _what(loop: str) -> str:
         return loop.replace("stencil", "wave", 1)
 
 
-@routine
+@partial(routine, kind=StencilFunction)
 def wave(
     velocity: Any,
     steps: int,
@@ -239,6 +245,7 @@ def wave(
     receivers: Sequence[Any] = (),
     sponge_width: int | Sequence[int] = 20,
     state: Any = None,
+    snapshots: Mapping[str, Any] | None = None,
     out: Any = None,
     method: str = "auto",
     memory: int | str | None = None,
@@ -268,13 +275,15 @@ def wave(
         at 0.
     state : pair, optional
         ``(before, now)``. Default: silence.
+    snapshots : dict, optional
+        As for `stencil`; their coordinates are in seconds and in units of the spacing.
     out, method, memory
         As for `stencil`.
 
     Returns
     -------
     WaveResult
-        `state`, `traces`, `dt`.
+        `state`, `traces`, `dt`, `snapshots`.
 
     Raises
     ------
@@ -290,7 +299,7 @@ def wave(
     + (v dt)² Δu) / (1 + s), 36 flops a point of order 8 in three dimensions.
     """
     made = _Wave(velocity, steps, spacing, dt, order, frequency, sponge_width, state, memory)
-    return made.on(sources, receivers, out, method)
+    return made.on(sources, receivers, snapshots, out, method)
 
 
 def _fastest(velocity: Expression, memory: int | str | None) -> float:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import scipy.sparse
 
 import flagstone as fl
 from flagstone import estimators, nuclear, subspace
@@ -176,6 +180,29 @@ def train_labels(kind):
     if kind == "forest":
         return lambda: fl.train_labels(x, y, method="pfastrexml", trees=2, max_leaf=50, out="trees.zarr")
     return lambda: fl.train_labels(x, y, trees=1, max_leaf=8, format=kind, out="trees.zarr")
+
+
+def saved_by_pecos(labels: int = 300, features: int = 400) -> str:
+    """A model of one level as PECOS saves it."""
+    folder = Path("pecos/0.model")
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = scipy.sparse.random(features + 1, labels, 0.2, "csc", "f4", random_state=7)
+    scipy.sparse.save_npz(folder / "W.npz", weights, compressed=False)
+    scipy.sparse.save_npz(folder / "C.npz", scipy.sparse.csc_matrix(np.ones((labels, 1), "f4")))
+    told = {"bias": 1.0, "pred_kwargs": {"post_processor": "l3-hinge"}}
+    (folder / "param.json").write_text(json.dumps(told))
+    about = {"depth": 1, "nr_features": features, "nr_labels": labels}
+    (folder.parent / "param.json").write_text(json.dumps(about))
+    return "pecos"
+
+
+@entry(
+    "a model of PECOS", "import_labels", headers=POINTERS,
+    refused_late="its clusters, which are read first, say how many chunks there are",
+)  # fmt: skip
+def import_labels():
+    folder = saved_by_pecos()
+    return lambda: fl.import_labels(folder, "from-pecos.zarr")
 
 
 @entry("labels of points", "open_labels", "LabelModel.{}", variants=("predict", "tree"), headers=POINTERS)

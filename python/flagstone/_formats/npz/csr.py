@@ -28,7 +28,7 @@ from ..._runtime.streaming import Reported, ahead
 from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
-from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
+from ..._sparse.external_sort import Triplets, Work, build_csr
 from ..._sparse.row_blocks import row_blocks
 from ..._sparse.validation import check_columns, check_extents, check_pointers
 from ..._storage.import_cache import cached
@@ -36,7 +36,7 @@ from . import dense
 from .direct_reader import DirectReader
 from .members import read_header, start
 
-__all__ = ["about", "import_to", "in_place", "open_file", "verify", "write"]
+__all__ = ["about", "entries_of", "import_to", "in_place", "open_file", "verify", "write"]
 
 RECORDED = True  # conversions can be resumed
 _LARGE = 1 << 20
@@ -244,15 +244,29 @@ def _triplets(
     return row.length, data.dtype, blocks_of_coo()
 
 
+@contextlib.contextmanager
+def entries_of(call: Call, path: str) -> Iterator[Triplets]:
+    """Give the entries of a matrix of SciPy's, in stored order, to whoever sorts them."""
+    with _judged(call.who, path), zipfile.ZipFile(path) as archive:
+        kind, rows, cols = _format_and_shape(archive, path)
+        if kind not in ("csr", "csc", "coo"):
+            raise FormatError(f"{call.who}: '{path}' holds a {kind} matrix; csr, csc or coo is needed.")
+
+        def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+            yield from _triplets(call, archive, path, kind, rows, cols)[2]
+
+        nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
+        yield Triplets(rows, cols, nnz, dtype, blocks)
+
+
 def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
     narrow: bool = False, record: Record = UNRECORDED,
 ) -> Array | SparseArray:  # fmt: skip
-    """Write the matrix of a SciPy `.npz` to `target` as a CSR group; of complex numbers as a dense array."""
+    """Write the matrix of a SciPy `.npz` to `target` as a CSR group."""
     with _judged("open", path), zipfile.ZipFile(path) as archive:
         kind, rows, cols = _format_and_shape(archive, path)
-        complex_values = _Member(archive, "data", path).dtype.kind == "c"
-        if kind == "csr" and not complex_values:
+        if kind == "csr":
             return _import_csr(call, archive, path, rows, cols, target, replace, narrow, record)
         if kind not in ("csr", "csc", "coo"):
             raise FormatError(
@@ -270,8 +284,6 @@ def import_to(
                 report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
 
         entries = Triplets(rows, cols, nnz, dtype, blocks)
-        if complex_values:  # CSR groups hold real numbers
-            return build_dense(call, path, entries, target, replace)
         return build_csr(call, path, entries, target, replace, narrow, record)
 
 

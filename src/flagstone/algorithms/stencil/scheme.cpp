@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
@@ -12,8 +14,8 @@ namespace {
 
 constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
 constexpr Index batch_planes = 16;         // of a wavefront's task
-constexpr std::uint64_t cached = 6 * MiB;  // a group of levels of one strip; measured: 4 to 8 MiB are alike
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
+constexpr Index band_bytes = 4 * MiB;      // of a band of a skewed tile: a task takes a millisecond
 constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
 constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
@@ -44,7 +46,7 @@ Axes units(const Problem& problem) {
 /// What the caller fixed, no longer than the field and no deeper than there are steps.
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
-  const Index steps = std::max<Index>(1, problem.steps);
+  const Index steps = std::max<Index>(1, problem.left());
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
   wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
   wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
@@ -64,6 +66,8 @@ class Chooser {
     const std::string& method = wishes_.method;
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
+    if (method == "al2") blocks(Method::al2, most_depth);
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved))) blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     if (best_) return *best_;
     return smallest();
@@ -76,7 +80,7 @@ class Chooser {
 
   /// Planes of the places between supersteps that stay in memory beside tasks of so many bytes: whole cells, or all.
   Index held(std::uint64_t bytes, Index depth, Index cell) const {
-    const Supersteps each(problem_.steps, depth);
+    const Supersteps each(problem_.left(), depth);
     const std::uint64_t plane = held_bytes(problem_, each.number());
     const Index n = problem_.space.shape[first_axis(problem_)];
     if (plane == 0 || !fits(bytes)) return 0;
@@ -87,9 +91,9 @@ class Chooser {
   }
 
   void wavefronts() {
-    if (problem_.steps == 0 || problem_.axes.size() == 1) return;
-    for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.steps)}
-                                               : depths(problem_.steps, most_depth))
+    if (problem_.left() == 0 || problem_.axes.size() == 1) return;
+    for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.left())}
+                                               : depths(problem_.left(), most_depth))
       for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
         WavefrontScheme scheme = wavefront(depth, planes);
         const std::uint64_t bytes = wavefront_bytes(problem_, scheme, workers_);
@@ -119,7 +123,8 @@ class Chooser {
     if (!can_cut(problem_)) return scheme;
     const Index least = std::max<Index>(1, 2 * problem_.space.radius[d]);
     scheme.strip = std::min(n[d], d == 1 ? Index{64} : Index{64} << 10);
-    while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > cached) scheme.strip /= 2;
+    while (scheme.strip / 2 >= std::max<Index>(least, 8) && group_bytes(problem_, scheme) > wishes_.cache)
+      scheme.strip /= 2;
     if (wishes_.strip > 0) scheme.strip = wishes_.strip;
     scheme.strip = std::max(scheme.strip, least);
     return scheme;
@@ -130,8 +135,8 @@ class Chooser {
     const Axes& n = problem_.space.shape;
     for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
                              : wishes_.depth > 0
-                                 ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.steps))}
-                                 : depths(problem_.steps, most)) {
+                                 ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.left()))}
+                                 : depths(problem_.left(), most)) {
       if (wishes_.block[2] > 0) {
         consider_block(method, wishes_.block, depth);
         continue;
@@ -157,8 +162,84 @@ class Chooser {
     return rounded(d, grain < extent ? ceil_div(extent, grain) * grain : extent);
   }
 
-  std::uint64_t bytes_of(const Axes& block, Index depth) const {
-    return block_bytes(problem_, {block, depth}) * static_cast<std::uint64_t>(workers_ + 1);
+  std::uint64_t bytes_of(const BlockScheme& scheme) const {
+    return block_bytes(problem_, scheme) * static_cast<std::uint64_t>(workers_ + 1);
+  }
+
+  std::uint64_t bytes_of(Method method, const Axes& block, Index depth) const {
+    if (method == Method::al3) return skewed_bytes(problem_, skewed(block, depth), units_, workers_);
+    return bytes_of(in_cache(method, block, depth));
+  }
+
+  SkewedScheme skewed(const Axes& block, Index depth) const {
+    SkewedScheme scheme{block, depth};
+    const Axes& n = problem_.space.shape;
+    scheme.rows = wishes_.strip > 0 && n[1] > 1 ? wishes_.strip : rows_in_cache(problem_, n[2], wishes_.cache);
+    const Index plane = std::max<Index>(1, block[1] * block[2] * problem_.item());
+    const Index most = ceil_div(std::min(n[0], block[0]), Index{2} * workers_);  // so that all have one
+    scheme.planes = wishes_.planes > 0 ? wishes_.planes : std::clamp(ceil_div(band_bytes, plane), Index{1}, most);
+    return scheme;
+  }
+
+  /// A scheme of blocks with what it does in the cache.
+  BlockScheme in_cache(Method method, const Axes& block, Index depth) const {
+    BlockScheme scheme{block, depth};
+    const Axes& n = problem_.space.shape;
+    if (method == Method::al2)
+      scheme.cache = cache_blocks(block, depth);
+    else if (method == Method::al1 || method == Method::sweep)
+      scheme.rows = wishes_.strip > 0 && n[1] > 1 ? wishes_.strip : rows_in_cache(problem_, n[2], wishes_.cache);
+    return scheme;
+  }
+
+  /// Cache blocks of al2: rows whole where that leaves room for halos, planes and rows alike long; as many steps as the
+  /// least work an update.
+  CacheBlocks cache_blocks(const Axes& block, Index depth) const {
+    CacheBlocks best;
+    double least = 0;
+    for (const Index steps : {Index{2}, Index{3}, Index{4}, Index{6}, Index{8}, Index{12}}) {
+      CacheBlocks cache{cache_edges(block, steps), std::min(std::max<Index>(1, depth), steps)};
+      if (wishes_.levels > 0) {
+        const Index most = wishes_.levels;
+        cache = {cache_edges(block, most), most};
+        if (wishes_.planes > 0) cache.block[0] = wishes_.planes;
+        if (wishes_.strip > 0) cache.block[strip_axis(problem_)] = wishes_.strip;
+        return cache;
+      }
+      BlockScheme scheme{block, depth};
+      scheme.cache = cache;
+      const double each = nested_counts(problem_, scheme, depth).updates * seconds_an_update(cache.depth);
+      if (best.depth == 0 || each < least) best = cache, least = each;
+    }
+    return best;
+  }
+
+  /// Of a cache block of so many steps, two of which lie in the cache with their halos.
+  Axes cache_edges(const Axes& block, Index steps) const {
+    Axes edges = block, halo;
+    for (std::size_t d = 0; d < 3; ++d) halo[d] = 2 * problem_.space.radius[d] * (steps + 1);
+    const auto bytes = [&] {
+      double all = 2 * static_cast<double>(problem_.item());
+      for (std::size_t d = 0; d < 3; ++d) all *= static_cast<double>(edges[d] + halo[d]);
+      return all;
+    };
+    while (bytes() > static_cast<double>(wishes_.cache)) {
+      // Whichever is longest beside its halo; rows last.
+      std::size_t longest = 3;
+      for (const std::size_t d : {0, 1, 2}) {
+        if (edges[d] <= std::max<Index>(1, halo[d] / 2) || (d == 2 && longest < 3)) continue;
+        if (longest == 3 || edges[d] * (halo[longest] + 1) > edges[longest] * (halo[d] + 1)) longest = d;
+      }
+      if (longest == 3) break;
+      edges[longest] = ceil_div(edges[longest], Index{2});
+    }
+    return edges;
+  }
+
+  /// An update of what is read from memory once in so many steps.
+  double seconds_an_update(Index steps) const {
+    const Rates& rates = wishes_.rates;
+    return 1 / rates.cached + (1 / rates.streaming - 1 / rates.cached) / static_cast<double>(steps);
   }
 
   void largest_planes(Method method, Axes block, Index depth) {
@@ -168,7 +249,7 @@ class Chooser {
     while (low < high) {
       const Index middle = (low + high + 1) / 2;
       block[0] = rounded(0, middle * units_[0]);
-      if (fits(bytes_of(block, depth)))
+      if (fits(bytes_of(method, block, depth)))
         low = middle;
       else
         high = middle - 1;
@@ -181,17 +262,59 @@ class Chooser {
 
   void consider_block(Method method, Axes block, Index depth) {
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max<Index>(1, block[d]));
-    const std::uint64_t bytes = bytes_of(block, depth);
-    BlockScheme scheme{block, depth};
+    const std::uint64_t bytes = bytes_of(method, block, depth);
+    if (method == Method::al3) return consider_skewed(skewed(block, depth), bytes);
+    BlockScheme scheme = in_cache(method, block, depth);
     scheme.held = held(bytes, depth, block_cell(problem_, scheme)[first_axis(problem_)]);
     consider(method, scheme, {}, bytes);
+  }
+
+  void consider_skewed(SkewedScheme scheme, std::uint64_t bytes) {
+    if (!fits(bytes)) return;
+    const Index n = problem_.space.shape[first_axis(problem_)];
+    const auto room =
+        static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
+    const auto planes =
+        static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+    const Index grain = std::max(scheme.planes, ceil_div(n, Index{16}));  // a budget that is a little less: as many
+    scheme.held = planes == n ? n : planes / grain * grain;
+    const Scheme found = made(scheme, bytes);
+    if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
+  }
+
+  Scheme made(const SkewedScheme& skewed, std::uint64_t bytes) const {
+    Scheme scheme{.method = Method::al3, .skewed = skewed};
+    const Supersteps each(problem_.left(), skewed.depth);
+    scheme.depth = skewed.depth, scheme.supersteps = each.number();
+    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
+    const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
+    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
+    const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
+    const double field = static_cast<double>(problem_.order()) * static_cast<double>(problem_.space.whole().count());
+    const auto add = [&](Index number, Index depth, bool first, bool last) {
+      if (number <= 0) return;
+      const Counts counts = skewed_counts(problem_, skews, depth, first, last);
+      // Operands and results travel whole, the working pair where it is not held.
+      const double operands = first ? std::min(counts.read, field) : 0, results = last ? field : 0;
+      const auto all = static_cast<double>(number);
+      scheme.read += all * (counts.given + operands + away * (counts.read - operands));
+      scheme.written += all * (results + away * (counts.written - results));
+      scheme.updates += all * counts.updates;
+    };
+    const Index longer = each.longer(), number = each.number();
+    add(1, each[0], true, number == 1);
+    add(longer - 1, each[0], false, false);
+    add(number - 1 - std::max<Index>(1, longer), each[number - 1], false, false);
+    if (number > 1) add(1, each[number - 1], false, true);
+    set_seconds(scheme, 1 / wishes_.rates.streaming);
+    return scheme;
   }
 
   Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
     Scheme scheme{.method = method, .blocks = blocks, .wavefront = wavefront};
     scheme.depth = method == Method::al4 ? wavefront.depth : blocks.depth;
     const Index held = method == Method::al4 ? wavefront.held : blocks.held;
-    const Supersteps each(problem_.steps, scheme.depth);
+    const Supersteps each(problem_.left(), scheme.depth);
     scheme.supersteps = each.number();
     scheme.bytes = bytes + static_cast<std::uint64_t>(held) * held_bytes(problem_, each.number());
     const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
@@ -199,8 +322,9 @@ class Chooser {
     // Of so many supersteps that are alike; those that begin with an operand, and end with a result, move all of it.
     const auto add = [&](Index number, Index depth, double first, double end) {
       if (number == 0) return;
-      const Counts counts = method == Method::al4 ? wavefront_counts(problem_, wavefront, depth)
-                                                  : block_counts(problem_, blocks.block, depth);
+      const Counts counts = method == Method::al4   ? wavefront_counts(problem_, wavefront, depth)
+                            : method == Method::al2 ? nested_counts(problem_, blocks, depth)
+                                                    : block_counts(problem_, blocks.block, depth);
       const auto all = static_cast<double>(number);
       scheme.read += counts.given * all + counts.read * (first + away * (all - first));
       scheme.written += counts.written * (end + away * (all - end));
@@ -209,11 +333,17 @@ class Chooser {
     const Index longer = each.longer(), number = each.number();
     add(longer, each[0], longer > 0 ? 1 : 0, 0);
     add(number - longer, each[number - 1], longer > 0 ? 0 : 1, 1);
+    set_seconds(scheme, method == Method::al4   ? 1 / wavefront_rate(wavefront)
+                        : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
+                                                : 1 / wishes_.rates.streaming);
+    return scheme;
+  }
+
+  void set_seconds(Scheme& scheme, double an_update) const {
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates / (method == Method::al4 ? wavefront_rate(wavefront) : rates.streaming);
-    return scheme;
+    scheme.compute_seconds = scheme.updates * an_update;
   }
 
   /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
@@ -229,7 +359,14 @@ class Chooser {
   void consider(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) {
     if (!fits(bytes)) return;
     const Scheme scheme = made(method, blocks, wavefront, bytes);
+    if (too_long(scheme)) return;
     if (!best_ || seconds(scheme) < seconds(*best_)) best_ = scheme;
+  }
+
+  /// Whether a superstep takes longer than what a kill may cost; one of one step never does.
+  bool too_long(const Scheme& scheme) const {
+    return problem_.longest_superstep > 0 && wishes_.depth == 0 && scheme.depth > 1 &&
+           seconds(scheme) > problem_.longest_superstep * static_cast<double>(scheme.supersteps);
   }
 
   /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
@@ -245,9 +382,9 @@ class Chooser {
   }
 
   Scheme smallest() const {
-    if (wishes_.method == "al4" && problem_.steps > 0) {
+    if (wishes_.method == "al4" && problem_.left() > 0) {
       WavefrontScheme scheme;
-      scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.steps) : 1;
+      scheme.depth = wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1;
       scheme.planes = wishes_.planes > 0 ? ceil_div(wishes_.planes, units_[0]) * units_[0] : least_planes(least_bytes);
       scheme.levels = wishes_.levels > 0 ? wishes_.levels : scheme.depth;
       const std::size_t d = strip_axis(problem_);
@@ -256,13 +393,21 @@ class Chooser {
         scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
       return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
-    const Method method = wishes_.method == "sweep" ? Method::sweep : Method::al1;
-    BlockScheme scheme{wishes_.block[2] > 0 ? wishes_.block : units_, 1};
-    if (method == Method::al1 && wishes_.depth > 0)
-      scheme.depth = std::min(wishes_.depth, std::max<Index>(1, problem_.steps));
-    if (wishes_.block[2] == 0) scheme.block = least_block();
-    for (std::size_t d = 0; d < 3; ++d) scheme.block[d] = rounded(d, scheme.block[d]);
-    return made(method, scheme, {}, bytes_of(scheme.block, scheme.depth));
+    if (wishes_.method == "al3" && problem_.left() > 0) {
+      Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
+      for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max(block[d], problem_.space.radius[d]));
+      const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1);
+      return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
+    }
+    const Method method = wishes_.method == "sweep" ? Method::sweep
+                          : wishes_.method == "al2" ? Method::al2
+                                                    : Method::al1;
+    Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
+    for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, block[d]);
+    const bool deep = method != Method::sweep && wishes_.depth > 0;
+    const BlockScheme scheme =
+        in_cache(method, block, deep ? std::min(wishes_.depth, std::max<Index>(1, problem_.left())) : 1);
+    return made(method, scheme, {}, bytes_of(scheme));
   }
 
   /// One unit of the results, and as many as take what a task should have at least.
@@ -286,54 +431,8 @@ class Chooser {
 }  // namespace
 
 std::string_view name_of(Method method) {
-  constexpr std::string_view names[] = {"sweep", "al1", "al4"};
+  constexpr std::string_view names[] = {"sweep", "al1", "al2", "al3", "al4"};
   return names[static_cast<std::size_t>(method)];
-}
-
-Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
-  const Axes &n = problem.space.shape, &reach = problem.space.radius;
-  // Elements of all blocks, each grown by so many steps, clipped at edges that are not periodic.
-  const auto grown = [&](Index steps) {
-    double all = 1;
-    for (std::size_t d = 0; d < 3; ++d) {
-      if (block[d] >= n[d]) {
-        all *= static_cast<double>(n[d]);
-        continue;
-      }
-      const Index by = steps * reach[d];
-      double along = 0;
-      for (Index first = 0; first < n[d]; first += block[d]) {
-        const Index last = std::min(n[d], first + block[d]);
-        along +=
-            static_cast<double>(problem.space.periodic(d) ? last - first + 2 * by
-                                                          : std::min(n[d], last + by) - std::max<Index>(0, first - by));
-      }
-      all *= along;
-    }
-    return all;
-  };
-  Counts counts;
-  const double behind = grown(std::max<Index>(0, depth - 1));  // what is read at the point itself
-  counts.read = grown(depth) + static_cast<double>(problem.order() - 1) * behind;
-  counts.given = static_cast<double>(problem.coefficients.size()) * behind;
-  counts.written = static_cast<double>(problem.order()) * grown(0);
-  for (Index t = 1; t <= depth; ++t) counts.updates += grown(depth - t);
-  return counts;
-}
-
-Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index depth) {
-  const Axes& n = problem.space.shape;
-  const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
-  const bool periodic = problem.space.periodic(0);
-  const auto planes = [&](Index level) {
-    return plane * static_cast<double>(n[0] + (periodic ? 2 * problem.space.radius[0] * (depth - level) : 0));
-  };
-  Counts counts;
-  counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(1);
-  counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
-  counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
-  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
-  return counts;
 }
 
 Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers) {
@@ -341,12 +440,29 @@ Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget
 }
 
 Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {};
-  const Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  if (scheme.method == Method::al4)
-    run_wavefront(graph, std::move(problem), scheme.wavefront);
-  else
-    run_blocks(graph, std::move(problem), scheme.blocks);
+  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
+  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
+    auto anew = std::make_shared<Problem>(*problem);
+    anew->saved = false;
+    problem = std::move(anew);
+  }
+  if (!graph.planning() && problem->saved) {
+    auto begun = std::make_shared<Problem>(*problem);
+    begun->first = load_epoch(*problem).step;
+    problem = std::move(begun);
+  }
+  Charge charge;
+  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
+  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  if (scheme.method == Method::al3) {
+    const Axes unit = units(*problem);
+    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
+    scheme.updates = done.moved.updates, scheme.steps = done.steps;
+    return scheme;
+  }
+  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
+                                              : run_blocks(graph, std::move(problem), scheme.blocks);
   return scheme;
 }
 

@@ -3,12 +3,12 @@
 #include <string>
 #include <string_view>
 
-#include "flagstone/algorithms/stencil/blocks.hpp"
-#include "flagstone/algorithms/stencil/wavefront.hpp"
+#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
+#include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
 
-enum class Method : std::uint8_t { sweep, al1, al4 };
+enum class Method : std::uint8_t { sweep, al1, al2, al3, al4 };
 std::string_view name_of(Method method);
 
 /// Seconds are made of these; bits are not.
@@ -20,28 +20,24 @@ struct Rates {
 /// What the caller fixed: 0 or empty: to be chosen.
 struct Wishes {
   std::string method = "auto";
-  Axes block{};  // al1, sweep; longer than the field: as long
+  Axes block{};  // al1, al2, al3, sweep; longer than the field: as long
   Index depth = 0;
-  Index strip = 0, levels = 0, planes = 0;  // al4; likewise
+  Index strip = 0, levels = 0, planes = 0;  // of the cache tier; likewise
   Rates rates;
+  std::uint64_t cache = 6 * MiB;  // what a worker's steps find in the cache; measured: 4 to 8 MiB are alike
 };
 
 struct Scheme {
   Method method = Method::sweep;
   BlockScheme blocks;
+  SkewedScheme skewed;
   WavefrontScheme wavefront;
   Index depth = 1, supersteps = 1;
+  Index steps = 0;                            // that were done; all that were planned
   double read = 0, written = 0, updates = 0;  // elements of the whole run
   double disk_seconds = 0, compute_seconds = 0;
   std::uint64_t bytes = 0;  // of memory
 };
-
-/// Elements that one superstep of `depth` steps reads (of states and of coefficients), writes and updates.
-struct Counts {
-  double read = 0, given = 0, written = 0, updates = 0;
-};
-Counts block_counts(const Problem& problem, const Axes& block, Index depth);
-Counts wavefront_counts(const Problem& problem, const WavefrontScheme& scheme, Index depth);
 
 /// The scheme that takes the least time by these counts and rates, and fits; the smallest one where the budget is 0 (or
 /// nothing fits). It changes no bit of the result.

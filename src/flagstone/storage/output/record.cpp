@@ -74,7 +74,11 @@ std::string record_text(const std::string& operation, const std::string& argumen
          ", \"threads_per_task\": " + std::to_string(threads_per_task) + ", \"version\": " + quoted(version()) + "}";
 }
 
+static thread_local std::optional<double> chosen_seconds;
+void set_checkpoint_seconds(std::optional<double> seconds) { chosen_seconds = seconds; }
+
 double checkpoint_seconds() {
+  if (chosen_seconds) return *chosen_seconds;
   const char* given = std::getenv("FLAGSTONE_CHECKPOINT_SECONDS");
   if (!given || *given == '\0') return usual_seconds;
   char* end = nullptr;

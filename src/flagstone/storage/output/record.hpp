@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -92,6 +93,8 @@ std::string record_text(const std::string& operation, const std::string& argumen
                         const std::string& language = {});
 /// Least seconds between two checkpoints: $FLAGSTONE_CHECKPOINT_SECONDS, else 30; 0: every opportunity is taken.
 double checkpoint_seconds();
+/// For operations of this thread from now on; none: as the environment has it.
+void set_checkpoint_seconds(std::optional<double> seconds);
 /// Whether an operation that takes about so long has a record: beginning a short one again costs less.
 bool worth_a_record(double seconds);
 /// About how long work takes, on one nominal machine: only for worth_a_record().

@@ -1,0 +1,97 @@
+"""Time loops that were killed go on from their last epoch, with the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from tests.stencil.test_stencil import field, heat
+from tests.support.killed_calls import left_at
+
+CALL = """
+import flagstone as fl, numpy as np
+heat = {at: 0.1 * w + (not any(at)) for at, w in fl.laplacian(3).items()}
+a, b = fl.open("a.zarr"), fl.open("b.zarr")
+series = np.linspace(-1, 1, 24).astype("f4")
+with fl.Runtime(workers=workers):
+    done = fl.stencil(
+        heat, (a, b) if order == 2 else a, 24, method=method, depth=depth, memory=limit, boundary=["mirror", "periodic", ("fixed", "neumann")],
+        coefficients=fl.open("k.zarr"), sources=[((3, 4, 5), series)], receivers=[(3, 4, 6), (0, 0, 0)],
+        snapshots={"cut": (5, np.s_[:, 7, ::2]), "end": ([1, 23, 24], np.s_[2])}, reductions=["sum", "change"],
+        out="run.zarr",
+    )
+result = told() | {"digest": digest("run.zarr"), "traces": done.traces.tolist(), "scheme": fl.stats().stencil.method,
+                   "sum": done.reductions["sum"].tolist()}
+"""
+
+
+@pytest.fixture
+def operands(tmp_path):
+    for seed, name in enumerate("abk"):
+        x = field((24, 40, 96), seed=seed)
+        fl.from_numpy(0.05 * np.abs(x) if name == "k" else x, tmp_path / f"{name}.zarr")
+    return tmp_path
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_killed_at_several_epochs_and_gone_on_otherwise(process, operands, order):
+    """Kills, each time with another method, other cells, another limit and number of workers."""
+    options = {"method": "al4", "depth": 4, "order": order, "limit": "256MiB", "workers": 1}
+    whole = process(CALL, **options)
+    (operands / "run.zarr").rename(operands / "whole.zarr")
+    process(CALL, 2, **options)
+    (left,) = left_at(operands / "run.zarr")
+    assert left.resumable
+    assert left.done == pytest.approx(8 / 24)
+    process(CALL, 1, **options | {"method": "al1", "depth": 3, "workers": 4})
+    process(CALL, 2, **options | {"method": "sweep", "depth": None, "limit": "400MiB"})
+    (left,) = left_at(operands / "run.zarr")
+    assert left.done == pytest.approx(13 / 24)
+    again = process(CALL, **options | {"method": "auto", "depth": None, "workers": 2})
+    assert again["what"].endswith("resumed at 54%")
+    for name in ("digest", "traces", "sum"):
+        assert again[name] == whole[name], name
+    assert not left_at(operands / "run.zarr")
+    assert fl.check(operands / "run.zarr").ok
+
+
+def test_resume_makes_the_call_again(process, operands):
+    options = {"method": "al1", "depth": 5, "order": 1, "limit": "256MiB", "workers": 2}
+    whole = process(CALL, **options)
+    (operands / "run.zarr").rename(operands / "whole.zarr")
+    process(CALL, 1, **options)
+    code = """
+import flagstone as fl
+done = fl.resume("run.zarr")
+result = told() | {"digest": digest("run.zarr"), "traces": done.traces.tolist()}
+"""
+    again = process(code)
+    assert "resumed at 21%" in again["what"]
+    assert (again["digest"], again["traces"]) == (whole["digest"], whole["traces"])
+
+
+def test_a_function_as_the_kernel_goes_on_where_the_call_is_made_again(process, operands):
+    code = """
+import flagstone as fl
+a = fl.open("a.zarr")
+done = fl.stencil(lambda u: 0.5 * u[0, 0, 0] + 0.25 * (u[0, 0, 1] + u[0, -1, 0]), a, 12, depth=3, out="f.zarr")
+result = told() | {"digest": digest("f.zarr")}
+"""
+    whole = process(code)
+    (operands / "f.zarr").rename(operands / "whole.zarr")
+    process(code, 2)
+    with pytest.raises(fl.FlagstoneError if hasattr(fl, "FlagstoneError") else fl.Error, match="Python function"):
+        fl.resume(operands / "f.zarr")
+    again = process(code)
+    assert (again["digest"], "resumed at 50%" in again["what"]) == (whole["digest"], True)
+
+
+def test_checkpoints_bound_a_superstep():
+    """By its own rates: a loop that takes an hour, saved every second, has supersteps of about a second."""
+    with fl.Runtime(checkpoint=2):
+        plan = fl.stencil.plan(heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB", out="long.zarr")
+    free = fl.stencil.plan(heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB")
+    assert plan.stencil.depth < free.stencil.depth
+    with pytest.raises(ValueError, match="a number of seconds"):
+        fl.Runtime(checkpoint="x")
