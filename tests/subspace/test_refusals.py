@@ -41,6 +41,11 @@ def blocks(**changed):
         (lambda: blocks(pattern=[[0], [7]]), r"pattern\[1\] holds 7; groups from 0 to 1 are needed"),
         (lambda: blocks(pattern=[[0], [-1, 0]]), r"pattern\[1\] holds -1"),
         (lambda: blocks(function=3), "function is 3; a function"),
+        (lambda: subspace.project(sp.eye_array(7), basis(), files=257), "files is 257; .* at most 256"),
+        (
+            lambda: subspace.project(blocks(), basis(), keep_h="h.npy"),
+            "keep_h: 'h.npy' must be a Zarr directory",
+        ),
         (lambda: subspace.project(sp.eye_array(7), basis(), panel=-1), "project: panel: -1 is no size"),
         (lambda: subspace.project(sp.eye_array(7), basis()).eigvalsh(1.5), "eigvalsh: k is 1.5"),
     ],
@@ -48,6 +53,14 @@ def blocks(**changed):
 def test_it_is_named(call, said):
     with pytest.raises(fl.ShapeError, match=said):
         call()
+
+
+def test_nothing_at_all():
+    empty = subspace.basis([])
+    assert subspace.project(sp.csr_array((0, 0)), empty).shape == (0, 0)
+    one = subspace.basis([(1, np.ones((1, 1)))], files=3)
+    made = subspace.project(sp.csr_array([[2.0]]), one, order="columns")
+    assert made.to_dense() == [[2.0]]
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ NAMES = [
     "topics",
     "train_labels",
     "predict",
+    "projection",
     "sparse A @ X",
     "sparse A.T @ X",
     "import npz",
@@ -320,6 +321,12 @@ def routine(name: str) -> Routine:
         return Routine(fl.linalg.eigsh, (fl.open("k.zarr"), 24), {"passes": 4, "block": 8}, of_pairs)
     if name == "map of a graph":
         return Routine(fl.spectral_embedding, (fl.open("graph.zarr"), 8), {"tol": 1e-2}, of_map)
+    if name == "projection":
+        space = fl.nuclear.Space(3, 3, 4, fl.nuclear.Interaction.random(1))
+        Z = fl.nuclear.basis_of_j(space, 1, dedup=False)
+        return Routine(
+            fl.subspace.project, (space, Z), {"panel": "512KiB"}, lambda h: fingerprint(h.values[:])
+        )
     if name == "sparse A @ X":
         return Routine(lambda a, x: a @ x, (fl.open("cells.zarr"), np.load("x.npy")))
     if name == "matmul sparse":

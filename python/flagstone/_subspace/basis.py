@@ -116,7 +116,8 @@ def basis(
         layout = _core.lay_out_blocks(rows, columns, [-1] * len(rows), kind.itemsize, files)
         place = BasisPlace(call, out, layout, kind, {"version": _core.__version__})
         cores = place.open(stack)[:files]
-        at = np.concatenate([[0], np.cumsum(np.multiply(rows, columns, dtype=np.int64))])
+        sizes = np.array(rows, np.int64) * np.array(columns, np.int64)
+        at = np.concatenate([[0], np.cumsum(sizes)])
 
         def block(group: int) -> NDArray[Any]:
             spool.seek(int(at[group]) * kind.itemsize)

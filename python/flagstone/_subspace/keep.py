@@ -11,17 +11,31 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, open_core
+from .._errors.classes import ShapeError
+from .._output.replaceable import check_path
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 
-__all__ = ["store_rows", "stored_groups"]
+__all__ = ["check_kept", "store_rows", "stored_groups"]
 
 _GROUPS = "groups"  # beside the parts of a CSR matrix: rows of each group
 
 
+def check_kept(who: str, out: Any) -> None:
+    """Refuse a name that a matrix by rows cannot have."""
+    if out is None:
+        return
+    check_path(who, out)
+    if os.fspath(out).endswith(".npy"):
+        raise ShapeError(
+            f"{who}: '{os.fspath(out)}' must be a Zarr directory; a sparse matrix is several arrays."
+        )
+
+
 def store_rows(who: str, source: _core.BlockSource, rows: list[int], out: Any) -> SparseArray:
     """Write all of H, both triangles, float64, by rows; those of one group are held at a time."""
+    check_kept(who, out)
     call, dimension = Call(who), sum(rows)
     maker = _core.GroupRows(source)
 

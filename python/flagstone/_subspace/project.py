@@ -15,7 +15,6 @@ from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
-from .._output.replaceable import check_path
 from .._resume.identity import file_identity
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
@@ -23,7 +22,7 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
-from .keep import store_rows
+from .keep import check_kept, store_rows
 from .stored import BlockBasis, ProjectedMatrix
 from .stored_rows import rows_of
 
@@ -146,8 +145,7 @@ class Project(Routine[ProjectedMatrix]):
         self.H = H if hasattr(H, "block_source") else rows_of(H, Z, call)
         if keep_h is not None and not hasattr(H, "block_source"):
             raise ShapeError("project: keep_h is of an H that is made by blocks; this one is stored already.")
-        if keep_h is not None:
-            check_path("project: keep_h", keep_h)
+        check_kept("project: keep_h", keep_h)
         self.Z, self.order, self.keep_h = Z, order, keep_h
         told = self.H.identity()
         if told is None:

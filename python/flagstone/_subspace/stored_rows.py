@@ -38,12 +38,12 @@ class StoredRows:
             )
         if stored is not None:
             _check_groups(stored_groups(matrix.path), basis, matrix.path)
-        # Of the pattern 32 bytes a pair while it is made; 40 a row for sums, weights and places.
+        # Sums, weights and places of rows.
         call.room("the rows of H", 40 * shape[0])
         given = row_blocks(call, matrix, fixed=40 * shape[0]) if stored is not None else _stretches(matrix)
         self.told = {"rows": file_identity(matrix.path)} if stored is not None else None
         rows = basis.rows.tolist()
-        starts, pattern = _scan(given, rows, shape[0])
+        starts, pattern = _scan(call, given, rows, shape[0])
         columns, values = (
             (stored.indices, stored.data)
             if stored is not None
@@ -126,7 +126,7 @@ def _stretches(matrix: Any) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], N
         row = end
 
 
-def _scan(stretches: Iterator[Any], rows: list[int], n: int) -> tuple[Any, tuple[Any, Any, Any]]:
+def _scan(call: Call, stretches: Iterator[Any], rows: list[int], n: int) -> tuple[Any, tuple[Any, Any, Any]]:
     """Return where rows begin, and of each group the groups before it that it couples to, with counts.
 
     Symmetric: with a weight for each row, Σ_b w_b H_ab is Σ_b w_b H_ba, for every a.
@@ -160,6 +160,7 @@ def _scan(stretches: Iterator[Any], rows: list[int], n: int) -> tuple[Any, tuple
             f"project: H is not symmetric: row {int(np.abs(off).argmax())} is not its column; H must be."
         )
     np.cumsum(starts, out=starts)
+    call.room("the couplings of H", 56 * sum(len(key) for key, _ in pairs))
     key, where = np.unique(
         np.concatenate([k for k, _ in pairs] or [np.empty(0, np.int64)]), return_inverse=True
     )

@@ -36,8 +36,6 @@ class BlockSource {
     static_cast<void>(first), static_cast<void>(last);
     return {};
   }
-  /// Bytes that it holds as long as it lives, and that nobody else counts.
-  virtual std::size_t bytes() const { return 0; }
   /// Bytes that making it takes, the block itself among them.
   virtual std::size_t workspace_bytes(Index i, Index j) const = 0;
   virtual std::unique_ptr<BlockMaker> maker() const = 0;

@@ -93,9 +93,6 @@ class CsrSource final : public BlockSource {
     if (length == 0) return {};
     return {{h_->rows.columns, {{begin}, {length}}}, {h_->rows.values, {{begin}, {length}}}};
   }
-  std::size_t bytes() const override {
-    return 8 * (h_->rows.starts.size() + h_->first.size() + h_->pattern.starts.size() + h_->pattern.js.size());
-  }
   std::size_t workspace_bytes(Index i, Index j) const override {
     return static_cast<std::size_t>(24 * most_nonzeros(i, j) + 8 * rows(i));
   }
