@@ -26,8 +26,14 @@ def _data(a: np.ndarray) -> ctypes.c_void_p:
     return a.ctypes.data_as(ctypes.c_void_p)
 
 
+#: The largest order of `dpotrf` here: OpenBLAS 0.3.34 on two threads writes beyond its buffer in dsyrk from
+#: n = 15,360 on, and the process ends with signal 11.
+MOST_DPOTRF = 14336
+
+
 def dpotrf(a: np.ndarray) -> None:
-    """The lower triangle in place."""
+    """The lower triangle in place; of MOST_DPOTRF rows at most."""
+    assert len(a) <= MOST_DPOTRF
     assert a.flags.f_contiguous
     n, info = len(a), ctypes.c_int()
     library().scipy_dpotrf_(

@@ -145,6 +145,24 @@ def test_the_limit_does_not_change_bits(tmp_path):
     assert len(seen) == 1
 
 
+def test_least_memory_in_tiles():
+    """Beyond a product of one tile of 8 MiB; of an LU in columns of tiles of 512."""
+    edge, tile = 1024, 8 << 20
+    one = fl.matmul.plan(fl.planned((edge, edge)), fl.planned((edge, edge)), out="x.zarr").least_memory
+
+    def beyond(plan):
+        return plan.least_memory - one
+
+    for m, n in ((100_000, 1024), (20_000, 20_000), (4000, 30_000)):
+        assert beyond(linalg.qr.plan(fl.planned((m, n)), mode="r", out="x.zarr")) <= 12 * tile
+        assert beyond(linalg.lq.plan(fl.planned((m, n)), mode="r", out="x.zarr")) <= 12 * tile
+    a, b = fl.planned((400_000, 1024)), fl.planned((400_000, 1))
+    assert beyond(linalg.lstsq.plan(a, b)) <= 12 * tile
+    square = fl.planned((20_000, 20_000))
+    assert beyond(linalg.cholesky.plan(square, out="x.zarr")) <= 12 * tile
+    assert beyond(linalg.lu_factor.plan(square, out="x.zarr")) <= 3 * 20_000 * 512 * 8
+
+
 def test_out(tmp_path):
     a, b = problem(50, 4, 1, "float64")
     into = np.empty(4)

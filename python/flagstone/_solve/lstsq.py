@@ -52,7 +52,7 @@ class _Tall(Routine[LstsqResult]):
     @property
     def beside(self) -> int:
         # R, copies of it, and what an SVD of it and its factors take.
-        return 12 * self.width * self.width * max(8, self.problem.dtype.itemsize)
+        return 11 * self.width * self.width * max(8, self.problem.dtype.itemsize)
 
     def job(self, at: At) -> Any:
         made = at(self.place)

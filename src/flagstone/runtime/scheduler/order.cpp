@@ -97,8 +97,9 @@ TaskState* Scheduler::best_startable() const {
   return best;
 }
 
-/// Admits tasks behind one that waits for room: those that bring nothing into memory but scratch that is free. (In a
-/// factorization a panel waits for its column while updates of tiles that lie in memory could run.)
+/// Admits tasks behind one that waits for room: those that can run at once and bring nothing into memory but scratch
+/// that is free. (In a factorization a panel waits for its column while updates of tiles that lie in memory could run;
+/// a chain of them, admitted whole, would hold all that it touches, and nothing could leave for the column.)
 void Scheduler::overtake(TaskState& waiting) {
   std::vector<TaskState*> ready;
   std::uint64_t seen = 0;
