@@ -93,7 +93,8 @@ CodecChain parse_chain(const Json& codecs, std::size_t taken, const Order& order
       chain.big_endian =
           size_of(dtype) > 1 && settings.is_object() && settings.value("endian", std::string("little")) == "big";
     } else if (const auto step = step_named(name); bytes && step) {
-      add_step(chain, with_settings({*step, size_of(dtype)}, codec), file);
+      const std::size_t item = *step == Codec::bitpacked ? size_of(dtype) : 1;
+      add_step(chain, with_settings({*step, item}, codec), file);
     } else {
       refuse(file, "codec '" + name + "' is not read " + (name == "sharding_indexed" ? "there" : "here") +
                        "; rewrite the array with sharding_indexed, bytes, transpose, blosc, zstd, gzip or crc32c "
