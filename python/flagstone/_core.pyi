@@ -1263,7 +1263,11 @@ def predict_forest_job(
 ) -> PredictLabelsJob: ...
 def check_train_forest(x: CsrOperand, y: CsrOperand, options: TrainForestOptions, /) -> None: ...
 def train_forest_job(
-    x: CsrOperand, y: CsrOperand, options: TrainForestOptions, directory: str, /
+    x: CsrOperand,
+    y: CsrOperand,
+    options: TrainForestOptions,
+    directory: str,
+    checkpoint: Checkpoint | None = None,
 ) -> TrainForestJob: ...
 
 class PredictLabelsOptions:
