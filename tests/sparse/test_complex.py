@@ -152,3 +152,15 @@ def test_integers_are_exact_where_asked_for(rng):
     assert fl.matmul(A, X, dtype="float32").dtype == np.float32
     with pytest.raises(fl.ShapeError, match="need integers in both"):
         fl.matmul(A.astype("f8"), X, dtype=int)
+
+
+@pytest.mark.parametrize("shape", [(120, 60), (30, 300)])
+def test_singular_triplets(shape, rng):
+    S = complex_csr(*shape, 0.15, "complex128", rng)
+    A = fl.from_blocks([S])
+    for given, matrix in ((A, S), (A.T, S.T), (A.H, S.conj().T)):
+        U, s, Vt = (np.asarray(part) for part in fl.linalg.svds(given, 4, tol=1e-9))
+        exact = np.linalg.svd(matrix.toarray(), compute_uv=False)
+        np.testing.assert_allclose(s, exact[:4], rtol=1e-9)
+        assert np.abs(matrix @ Vt.conj().T - U * s).max() <= 1e-8 * s[0]
+        assert np.abs(matrix.conj().T @ U - Vt.conj().T * s).max() <= 1e-7 * s[0]

@@ -178,7 +178,7 @@ def test_wider_integers_hold_what_they_held():
     (lambda S: S.power(np.inf), "a finite number"),
     (lambda S: S.power([2]), "power: n is list; a number is needed"),
     (lambda S: S.astype("int16"), "astype: float64 as int16 is not possible without loading"),
-    (lambda S: S.astype("complex128"), "astype: float64 as complex128"),
+    (lambda S: S.astype("m8[s]"), "astype: float64 as timedelta64"),
     (lambda S: S.multiply("x"), "multiply: the other operand is str"),
     (lambda S: S.sum(2), "axis 2 is out of bounds"),
 ])  # fmt: skip

@@ -149,8 +149,8 @@ def open_raw_csr(
         raise ShapeError(f"{who}: index_dtype is {narrow}; int64 or int32 is needed.")
     if rows < 0 or cols < 0:
         raise ShapeError(f"{who}: shape is {shape!r}; extents must not be negative.")
-    if np.dtype(dtype).kind not in "iuf":
-        raise ShapeError(f"{who}: dtype is {np.dtype(dtype)}; values are real numbers.")
+    if np.dtype(dtype).kind not in "iufc":
+        raise ShapeError(f"{who}: dtype is {np.dtype(dtype)}; values are numbers.")
     ends = _open_flat(who, pointers, narrow, rows + 1)
     number = int(ends[rows])
     if number < 0:

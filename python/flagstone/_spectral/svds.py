@@ -30,9 +30,6 @@ from .result import SvdsResult
 
 __all__ = ["svds"]
 
-_FLOAT64 = np.dtype(np.float64)
-
-
 _OPTIONS = (
     "tol", "method", "block", "ncv", "keep", "maxiter", "passes", "seed", "verify",
     "return_singular_vectors",
@@ -64,17 +61,17 @@ class Svds(Routine[Any]):
                 f"{call.who}: k is {k!r} and A is {shape_text(self.shape)}; k must lie between 1 and "
                 f"{min(self.shape)}."
             )
-        self.start = None if v0 is None else start_block(call.who, v0, side, _FLOAT64)
+        self.start = None if v0 is None else start_block(call.who, v0, side, self.dtype)
         self.options = solver_options(
-            call.who, side, k, self.start, which="LA", dtype=_FLOAT64, symmetry=1e-8, **options
+            call.who, side, k, self.start, which="LA", dtype=self.dtype, symmetry=1e-8, **options
         )
         self.asked = recorded(self.start, return_singular_vectors=wanted, **options)
         if isinstance(self.matrix, SparseArray) and self.turned:
             self.operation = ""  # what it was given is another matrix than the one that is read
         longer = self.shape[1] if right == self.turned else self.shape[0]
         self.place = GroupPlace(
-            call, out, "u" if right != self.turned else "v", ["row", "triplet"], (longer, k), _FLOAT64,
-            self.input.chunks(k), 8 * k * (longer + side + 2),
+            call, out, "u" if right != self.turned else "v", ["row", "triplet"], (longer, k), self.dtype,
+            self.input.chunks(k), self.dtype.itemsize * k * (longer + side + 2),
         )  # fmt: skip
         super().__init__(call, [self.place])
         call.outputs = 4
@@ -84,7 +81,8 @@ class Svds(Routine[Any]):
             a = A if isinstance(A, SparseArray) else from_blocks([A])
             self._check(call, a)
             self.turned = is_transposed(a)
-            self.matrix: Any = sparse_by_rows(call.who, a.T if self.turned else a, memory)
+            # Of Aᴴ, stored by rows, U and V are V and U of A.
+            self.matrix: Any = sparse_by_rows(call.who, a.H if self.turned else a, memory)
             self.kind = f"sparse, {a.stored_values:,} stored values"
             call.on(self.matrix.path)
             return _core.SvdsInput(None, False, self.matrix.operand())
@@ -106,10 +104,13 @@ class Svds(Routine[Any]):
             raise ShapeError(
                 f"{call.who}: A is {shape_text(tuple(a.shape))}; a matrix with rows and columns is needed."
             )
-        if np.dtype(a.dtype).kind not in "biuf":
+        kind = np.dtype(a.dtype).kind
+        if kind not in ("biufc" if isinstance(a, SparseArray) else "biuf"):
             raise ShapeError(
-                f"{call.who}: A is {a.dtype}; real values are needed (of a complex one, eigsh takes AᴴA)."
+                f"{call.who}: A is {a.dtype}; real values are needed of a dense matrix (of a complex one, "
+                "eigsh takes AᴴA)."
             )
+        self.dtype = np.dtype(np.complex128 if kind == "c" else np.float64)
         self.shape = tuple(a.shape)
 
     @property
@@ -141,7 +142,7 @@ class Svds(Routine[Any]):
 
     def result(self, job: _core.SvdsJob) -> Any:
         s, residual = np.array(job.values), np.array(job.residuals)
-        found = job.vectors.reshape(self.input.side, self.k)
+        found = job.vectors.view(self.dtype).reshape(self.input.side, self.k)
         name = "v" if self.place.name == "u" else "u"
         self.place.write(name, found, ["row", "triplet"])
         self.place.write("s", s, ["triplet"])
@@ -158,12 +159,16 @@ class Svds(Routine[Any]):
             raise NumericalError(f"{self.call.who}: A holds NaN or Inf.")
         made = SvdsResult(
             vectors["u"] if self.wanted in (True, "u") else None, s,
-            vectors["v"].T if self.wanted in (True, "vh") else None,
+            _adjoint(vectors["v"]) if self.wanted in (True, "vh") else None,
             residual, job.method, job.applications, job.passes, job.verified,
         )  # fmt: skip
         if not job.converged:
             raise not_converged(self.call.who, job, made)
         return s if self.wanted is False else made
+
+
+def _adjoint(v: Array) -> Any:
+    return v.conj().T if v.dtype.kind == "c" else v.T
 
 
 @routine
@@ -182,7 +187,7 @@ def svds(
     Parameters
     ----------
     A : SparseArray, Array, Expression, ndarray or SciPy matrix, m x n
-        Real.
+        Real; a sparse one may be complex.
     k : int
         Triplets, between 1 and min(m, n).
     tol : float
@@ -203,7 +208,7 @@ def svds(
     Raises
     ------
     ShapeError
-        A is complex or no matrix; k, block or ncv are out of range.
+        A is dense and complex, or no matrix; k, block or ncv are out of range.
     NumericalError
         A holds NaN or Inf.
     ConvergenceError

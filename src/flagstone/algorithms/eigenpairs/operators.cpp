@@ -106,10 +106,18 @@ Operator gram_operator(const sparse::CsrOperand& a) {
           }};
 }
 
+sparse::CsrOperand conjugated(sparse::CsrOperand a) {
+  if (!is_complex(a.matrix.value_dtype())) return a;
+  sparse::Transform transform = a.transform ? *a.transform : sparse::Transform{};
+  transform.steps.push_back({sparse::Transform::Step::Kind::conjugate, {}});
+  a.transform = std::make_shared<const sparse::Transform>(std::move(transform));
+  return a;
+}
+
 Operator outer_operator(const sparse::CsrOperand& a) {
-  return {a.matrix.rows, [a](Graph& graph, const Array& x, const Array& y) {
-            const Array between = graph.allocate({a.matrix.cols, x.shape()[1]}, Dtype::float64);
-            sparse::multiply_transposed(graph, a, again_as(x), nullptr, between);
+  return {a.matrix.rows, [a, turned = conjugated(a)](Graph& graph, const Array& x, const Array& y) {
+            const Array between = graph.allocate({a.matrix.cols, x.shape()[1]}, x.dtype());
+            sparse::multiply_transposed(graph, turned, again_as(x), nullptr, between);
             graph.barrier();
             sparse::multiply(graph, a, between, nullptr, again_as(y));
             graph.barrier();

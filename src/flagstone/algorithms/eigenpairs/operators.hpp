@@ -15,8 +15,11 @@ Operator sparse_operator(const sparse::CsrOperand& a);
 /// products; else rows of whole chunks. 2 n² b flops (complex: four times as many).
 Operator dense_operator(const Array& a);
 
-/// AᵀA of a CSR matrix: one read an application, 4 nnz b flops. A Aᵀ: two reads, and n x b float64 between them, where
-/// A has far fewer rows than columns.
+/// The matrix with its values conjugated where they are decoded; a real one as it is.
+sparse::CsrOperand conjugated(sparse::CsrOperand a);
+
+/// AᴴA of a CSR matrix: one read an application, 4 nnz b flops. A Aᴴ: two reads, and n x b float64 (complex128) between
+/// them, where A has far fewer rows than columns.
 Operator gram_operator(const sparse::CsrOperand& a);
 Operator outer_operator(const sparse::CsrOperand& a);
 /// XᵀX of a tall dense matrix, XXᵀ of a wide one: one read, 4 m n b flops. Real.

@@ -4,15 +4,19 @@
 
 namespace flagstone::spectral {
 
-/// A real matrix: sparse, or dense and perhaps seen transposed.
+/// A sparse matrix, real or complex, or a real dense one, perhaps seen transposed.
 struct SvdsInput {
   std::optional<sparse::CsrOperand> sparse;
   std::optional<Array> dense;
   bool transpose = false;
 
+  /// Of the vectors: float64, or complex128.
+  Dtype dtype() const {
+    return sparse && is_complex(sparse->matrix.value_dtype()) ? Dtype::complex128 : Dtype::float64;
+  }
   Index rows() const { return sparse ? sparse->matrix.rows : dense->shape()[transpose ? 1 : 0]; }
   Index cols() const { return sparse ? sparse->matrix.cols : dense->shape()[transpose ? 0 : 1]; }
-  /// Whether the iteration is on AᵀA, so that V is found first and U = A V / σ: the shorter side, except where that
+  /// Whether the iteration is on AᴴA, so that V is found first and U = A V / σ: the shorter side, except where that
   /// takes two reads of a sparse A in place of one; there it must be four times as short.
   bool right() const;
   Index side() const { return right() ? cols() : rows(); }
@@ -23,13 +27,13 @@ struct SvdsInput {
 };
 
 struct SvdsResult : EigshResult {
-  std::vector<double> vectors;  // side x k, in C order: V where right(), else U
+  std::vector<double> vectors;  // side x k, in C order, complex ones as pairs: V where right(), else U
 };
 
 /// σ below this share of σ_1 are not told from 0: AᵀA has their squares, and eps of σ_1's.
 inline constexpr double least_sigma = 1e-7;
 
-/// other (the longer side x k float64): U where right(), else V. values: σ, descending; residuals: ‖Aᵀu - σ v‖ (or
+/// other (the longer side x k of a.dtype()): U where right(), else V. values: σ, descending; residuals: ‖Aᴴu - σ v‖ (or
 /// ‖A v - σ u‖) as measured by the pass that writes `other`, at most tol σ. Where σ is not told from 0 the vectors of
 /// the other side are zeros. Holds four times side x k float64.
 void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const Array& other, SvdsResult& result);
