@@ -4,10 +4,9 @@
 #include <numeric>
 #include <optional>
 
+#include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
-#include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -32,17 +31,6 @@ std::vector<Index> depths(Index steps, Index most) {
   return found;
 }
 
-/// What blocks of results are whole ones of: chunks of those that are written chunk by chunk.
-Axes units(const Problem& problem) {
-  Axes unit{1, 1, 1};
-  for (const Array& array : problem.to) {
-    if (array.in_memory() || takes_any_box(array)) continue;
-    const Axes chunk = problem.extents(array.chunks());
-    for (std::size_t d = 0; d < 3; ++d) unit[d] = std::min(problem.space.shape[d], std::lcm(unit[d], chunk[d]));
-  }
-  return unit;
-}
-
 /// What the caller fixed, no longer than the field and no deeper than there are steps.
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
@@ -60,14 +48,15 @@ class Chooser {
         wishes_(clamped(problem, wishes)),
         budget_(budget),
         workers_(std::max(1, workers)),
-        units_(units(problem)) {}
+        units_(result_units(problem)) {}
 
   Scheme chosen() {
     const std::string& method = wishes_.method;
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved))) blocks(Method::al3, most_depth);
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved)))
+      blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     if (best_) return *best_;
     return smallest();
@@ -437,33 +426,6 @@ std::string_view name_of(Method method) {
 
 Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers) {
   return Chooser(problem, wishes, budget, workers).chosen();
-}
-
-Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
-  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
-    auto anew = std::make_shared<Problem>(*problem);
-    anew->saved = false;
-    problem = std::move(anew);
-  }
-  if (!graph.planning() && problem->saved) {
-    auto begun = std::make_shared<Problem>(*problem);
-    begun->first = load_epoch(*problem).step;
-    problem = std::move(begun);
-  }
-  Charge charge;
-  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
-  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  if (scheme.method == Method::al3) {
-    const Axes unit = units(*problem);
-    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
-    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
-    scheme.updates = done.moved.updates, scheme.steps = done.steps;
-    return scheme;
-  }
-  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
-                                              : run_blocks(graph, std::move(problem), scheme.blocks);
-  return scheme;
 }
 
 }  // namespace flagstone::stencil

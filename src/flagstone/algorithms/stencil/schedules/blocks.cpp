@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/field/observers.hpp"
 #include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/algorithms/stencil/field/work.hpp"
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 

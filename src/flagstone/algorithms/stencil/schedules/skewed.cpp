@@ -240,8 +240,7 @@ class Builder {
       for (Index z = 0; z < n[0]; z += planes) {
         Range3 range = problem_->space.whole();
         range.first[0] = z, range.last[0] = std::min(n[0], z + planes);
-        copy_cells(array(state), range, {0, range, {}},
-                   once(write({problem_->to[state], problem_->box(range)})));
+        copy_cells(array(state), range, {0, range, {}}, once(write({problem_->to[state], problem_->box(range)})));
         counts_.written += static_cast<double>(range.count());
       }
   }
