@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class KernelRates:
     def __init__(self, call: Call, core: _core.Stencil, text: str, dtype: np.dtype, order: int, given: int):  # type: ignore[type-arg]
         self.call, self.core, self.dtype = call, core, dtype
         self.profile = call.use_profile()
-        self.workers = call.runtime.workers
+        self.workers = call.runtime.workers or len(os.sched_getaffinity(0))
         self.measured = call.runtime.machine is None
         if self.measured:
             told = f"{text} {dtype.name} {order} {given} {self.profile.device} {self.workers}"
