@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .._runtime.plan import Plan, together
 from .._runtime.routine import Prepared, least_of, routine
 from .._runtime.runtime import stats
 from .arguments import check_field, listed, number, shown, whole_number
+from .compare import StencilFunction
 from .stencil import stencil
 from .weights import laplacian, spacings
 
@@ -229,7 +231,7 @@ class _Wave:
         return loop.replace("stencil", "wave", 1)
 
 
-@routine
+@partial(routine, kind=StencilFunction)
 def wave(
     velocity: Any,
     steps: int,

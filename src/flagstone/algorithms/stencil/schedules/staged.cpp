@@ -1,7 +1,8 @@
 #include "flagstone/algorithms/stencil/schedules/staged.hpp"
-#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 
 #include <utility>
+
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 
 namespace flagstone::stencil {
 
