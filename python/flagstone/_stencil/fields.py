@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._expression.expression import Expression, as_expression
-from .arguments import shown
+from .given.arguments import shown
 from .trace import StandIn, branched, lowered_all, told_expression
 
 __all__ = ["set_stages"]

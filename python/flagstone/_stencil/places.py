@@ -15,7 +15,7 @@ from .._output.parts import Part, PartsPlace
 from .._output.place import Place
 from .._runtime.call import Call
 from .._runtime.routine import At
-from .rows import result_chunks
+from .given.rows import result_chunks
 from .snapshots import AXES, Snapshot
 
 __all__ = ["Places"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .arguments import listed, number, shown
+from .given.arguments import listed, number, shown
 
 __all__ = ["Reductions"]
 

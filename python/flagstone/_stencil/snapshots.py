@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._errors.classes import ShapeError
 from .._output.parts import Part
-from .arguments import field_number, shown, whole_number
-from .rows import result_chunks
+from .given.arguments import field_number, shown, whole_number
+from .given.rows import result_chunks
 
 __all__ = ["AXES", "Snapshot", "given_snapshots"]
 

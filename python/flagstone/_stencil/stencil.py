@@ -19,20 +19,20 @@ from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import extents, listed, number, point_in, series_of, shown, whole_number
-from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .fields import set_stages
 from .functions import set_function
-from .operands import coefficient, given_states, several
+from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
+from .given.boundary import set_edges
+from .given.operands import coefficient, given_states, several
+from .given.rows import Copies
+from .given.weights import given_weights, spacings
 from .places import Places
 from .rates import KernelRates, worth_measuring
 from .record import told_call, told_weights
 from .reductions import Reductions
-from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
 from .trace import traced
-from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -46,7 +46,7 @@ class StencilResult(NamedTuple):
     Attributes
     ----------
     state : Array or ndarray, or a pair of them
-        The field after the last step; of time order 2 (before, now).
+        The field after the last step; of time order 2 (before, now); of several fields a dict.
     steps : int
         Steps that were done.
     snapshots : dict of Array
@@ -71,6 +71,7 @@ class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
     operation = "stencil"
+    told_kernel: Any  #: as records have it
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
@@ -111,7 +112,7 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.told_kernel: Any = told_weights(weights)
+            self.told_kernel = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
@@ -347,10 +348,12 @@ def stencil(
         What a step makes of a point's neighbours: weights (a mapping of offsets, or an array of odd extents
         whose middle is the point), or a function ``f(u, ...)`` in which ``u[0, 0, -1]`` is a neighbour. A
         function is called once, with stand-ins; it chooses with `where`, not with ``if``. Its arguments are
-        the field, the step before (time order 2 only), then the coefficients.
+        the field, the step before (time order 2 only), then the coefficients. Of several fields: one or a
+        list of functions (stages) whose parameters are names of fields, then the coefficients, and which
+        return a dict of the fields that they replace, all at once.
     state : Array or ndarray, or a pair of them
-        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2. float32, float64, complex or
-        integer.
+        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2; a dict of named fields of one
+        shape and dtype. float32, float64, complex or integer.
     steps : int
         How many.
     coefficients : Array, ndarray, Expression or a sequence of them
@@ -362,11 +365,13 @@ def stencil(
     sources : sequence of (index, series)
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
-        Points whose values after each step are returned.
+        Points whose values after each step are returned. Of several fields an index, here and of a source,
+        begins with a name (``("u", 3, 4)``), else it is of the first field.
     snapshots : dict, optional
         What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
         every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
-        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+        the whole field; of several fields ``(16, "u", np.s_[...])``. Compressed, each written once, while
+        its points are made: nothing is read for it.
     reductions : sequence of {"max", "min", "sum", "l2", "change"}
         What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
         largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
@@ -381,11 +386,11 @@ def stencil(
     out : path, Array or ndarray, or a pair of them, optional
         Where the result goes. A path is an array of one state; of time order 2, or with snapshots, a group
         (Notes). Default: scratch.
-    method : {"auto", "al4", "al1", "sweep"}
+    method : {"auto", "al4", "al3", "al2", "al1", "sweep"}
         How the field travels (Notes). No choice changes a bit of the result.
     block, depth, cache_block : optional
-        What is chosen else: extents of a block (`al1`, `sweep`), steps of a superstep, (planes, rows,
-        levels) of one task of `al4`.
+        What is chosen else: extents of a block (all but `al4`), steps of a superstep, (planes, rows, steps)
+        of what stays in the cache: of `al3` planes of a band, of `al1` and `sweep` rows of a strip count.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -420,8 +425,10 @@ def stencil(
 
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
-    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
-    is one step deep. Operands whose rows lie scattered in their file (Fortran's order) are copied into
+    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "al2"
+    cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch, in tiles that
+    lean back by the radius a step, and computes nothing twice; "sweep" is one step deep. Operands whose
+    rows lie scattered in their file (Fortran's order) are copied into
     scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _core
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
-from .weights import checked_offset
+from .given.weights import checked_offset
 
 __all__ = ["StandIn", "branched", "lowered", "lowered_all", "told_expression", "traced"]
 
