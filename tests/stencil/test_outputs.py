@@ -207,6 +207,7 @@ def test_snapshots_read_nothing_and_shorten_nothing(tmp_path):
         ({"snapshots": {"a": (1, np.s_[::-1])}}, "forward steps"),
         ({"snapshots": {"a": (1, np.s_[3:3])}}, "holds no point"),
         ({"snapshots": {"a": (1, "b")}}, "whole numbers and slices"),
+        ({"snapshots": {"a": (1, True)}}, "whole numbers and slices"),
         ({"reductions": ["mean"]}, "no reduction 'mean'"),
         ({"reductions": 3}, "a list of names"),
         ({"until": 3}, "a mapping such as"),

@@ -133,7 +133,7 @@ def _points(
             kept.append(d)
             continue
         try:
-            index = operator.index(one)
+            index = operator.index(None if isinstance(one, (bool, np.bool_)) else one)
         except TypeError:
             raise TypeError(
                 f"{who}: snapshot '{name}' has the index {shown(one)}; whole numbers and slices are possible."

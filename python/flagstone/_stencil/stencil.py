@@ -139,16 +139,12 @@ class _Stencil(Routine[StencilResult]):
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype)
-        if self.names and not self.reductions.empty:
-            raise ValueError(
-                f"{who}: reductions, until and check are of one field, and the state has {len(self.names)}; "
-                "give snapshots or receivers instead."
-            )
+        self.reductions.check_state(who, bool(self.names), self.shape)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
         names = self.names or (["now", "before"] if self.order == 2 else ["state"])
-        self.fields = Places(self.call, self.shape, self.dtype, names, out, found)
+        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found)
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
