@@ -13,9 +13,11 @@ import numpy as np
 
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
+from .._stencil.compare import METHODS
 from .._stencil.given.weights import laplacian
 from .._stencil.stencil import stencil as run_stencil
 from .._stencil.wave import wave as run_wave
+from .._terminal.movie import Section, write_frames, write_movie
 from .options import bar, command_runtime, common_options, dense_matrix, print_json
 from .routines import check_new
 
@@ -27,6 +29,32 @@ def _index(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
         raise click.BadParameter(
             f"{', '.join(texts)!r}; whole numbers with commas are needed.", ctx, param
         ) from None
+
+
+def _cut(text: str) -> int | slice:
+    try:
+        numbers = [int(number) if number else None for number in text.split(":")]
+        if len(numbers) > 3 or (len(numbers) == 1 and numbers[0] is None):
+            raise ValueError
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no place; 12, 3:40, 3:40:2 or : are needed.", param_hint="--snapshots"
+        ) from None
+    return slice(*numbers) if len(numbers) > 1 else numbers[0]  # type: ignore[return-value]
+
+
+def _snapshots(
+    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, tuple[int, tuple[Any, ...]]]:
+    """NAME=EVERY or NAME=EVERY@PLACE, a place as NumPy indexes: 16@:,64,::2."""
+    made = {}
+    for text in texts:
+        name, told, rest = text.partition("=")
+        every, _, place = rest.partition("@")
+        if not told or not every.isdigit():
+            raise click.BadParameter(f"{text!r}; NAME=EVERY or NAME=EVERY@PLACE is needed.", ctx, param)
+        made[name] = int(every), tuple(_cut(part) for part in place.split(",")) if place else ...
+    return made  # type: ignore[return-value]
 
 
 def _function(text: str) -> Callable[..., Any]:
@@ -63,22 +91,33 @@ def _heat(ndim: int, order: int, rate: float) -> dict[tuple[int, ...], float]:
 @click.option("--frequency", type=float, help="Of the wavelet of a wave's sources.")
 @click.option("--source", "sources", multiple=True, callback=_index, help="A wave's source, as 0,64,64.")
 @click.option("--receiver", "receivers", multiple=True, callback=_index, help="A point to listen to.")
-@click.option("--traces", metavar="FILE.npy", help="What receivers heard: steps x receivers.")
 @click.option(
-    "--method", type=click.Choice(["auto", "al4", "al1", "sweep"]), default="auto", show_default=True
+    "--snapshots", multiple=True, callback=_snapshots, metavar="NAME=EVERY@PLACE",
+    help="What is kept on the way, in the group DST: slice=16@:,64,:; repeatable.",
+)  # fmt: skip
+@click.option("--movie", metavar="OUT.gif", help="An animated section, and OUT-frames.png beside it.")
+@click.option(
+    "--section", metavar="EVERY@PLACE", help="Of the movie. [default: 60 frames, the middle of axis 1]"
 )
+@click.option("--compare", is_flag=True, help="Print what every method would do; do nothing.")
+@click.option("--traces", metavar="FILE.npy", help="What receivers heard: steps x receivers.")
+@click.option("--method", type=click.Choice(["auto", *METHODS]), default="auto", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @common_options
 def stencil(
     kernel: str, state: str, steps: int, out: str | None, order: str | None, rate: float, boundary: str,
     coefficients: tuple[str, ...], spacing: float, frequency: float | None, sources: list[tuple[int, ...]],
-    receivers: list[tuple[int, ...]], traces: str | None, method: str, overwrite: bool,
+    receivers: list[tuple[int, ...]], snapshots: dict[str, Any], movie: str | None, section: str | None,
+    compare: bool, traces: str | None, method: str, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Step the field STATE on in time: KERNEL is heat, wave (STATE: the velocity) or FILE.py:FUNCTION."""
+    only_plan |= compare
     if out is None and not only_plan:
         raise click.UsageError("give -o DST, where the field goes.")
-    for path in (out, traces):
+    if "movie" in snapshots and movie is not None:
+        raise click.UsageError("the snapshot 'movie' is --movie's; name yours otherwise.")
+    for path in (out, traces, movie, movie and _frames_beside(movie)):
         if path is not None:
             check_new("stencil", path, overwrite or only_plan)
     if kernel != "wave" and sources:
@@ -86,6 +125,12 @@ def stencil(
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         field = dense_matrix("stencil", state)
         options: dict[str, Any] = {"receivers": receivers, "out": out, "method": method}
+        seen = None
+        if movie is not None:
+            seen = _section(section, field.shape, steps)
+            snapshots = snapshots | {"movie": seen}
+        if snapshots:
+            options["snapshots"] = snapshots
         routine: Any = run_wave if kernel == "wave" else run_stencil
         if kernel == "wave":
             options |= {
@@ -100,19 +145,27 @@ def stencil(
             options |= {"boundary": boundary}
             options |= {"coefficients": [dense_matrix("stencil", path) for path in coefficients]}
             call = functools.partial(routine, how, field, steps, **options)
+        if compare:
+            compared = routine.compare(*call.args, **call.keywords)
+            print_json(compared.as_dict()) if as_json else click.echo(str(compared))
+            return
         plan: Plan = routine.plan(*call.args, **call.keywords)
         if only_plan:
             print_json(plan.as_dict()) if as_json else click.echo(str(plan))
             return
         with bar(runtime, "stencil", plan, as_json):
             made = call()
-        _write_traces(traces, made.traces)
         done = stats()
+        _write_traces(traces, made.traces)
+        pictures = [] if movie is None else _write_movie(movie, made, seen, field, spacing, kernel == "wave")
         if as_json:
-            print_json({"out": out, "plan": plan.as_dict(), "stats": done.as_dict()})
+            told = {"out": out, "plan": plan.as_dict(), "stats": done.as_dict(), "pictures": pictures}
+            print_json(told)
         else:
             rate_text = f"{done.stencil.updates_per_second / 1e6:.3g} million updates a second"
             click.echo(f"{done.what} -> {out}\n{comparison(plan, done)}\n  {rate_text}")
+            for picture in pictures:
+                click.echo(f"  {picture}")
 
 
 def _write_traces(path: str | None, traces: Any) -> None:
@@ -123,3 +176,37 @@ def _write_traces(path: str | None, traces: Any) -> None:
     with open(aside, "wb") as file:
         np.save(file, traces)
     os.replace(aside, path)
+
+
+def _frames_beside(movie: str) -> str:
+    return f"{movie.removesuffix('.gif')}-frames.png"
+
+
+def _section(told: str | None, shape: tuple[int, ...], steps: int) -> tuple[int, tuple[Any, ...]]:
+    """Return when and where frames are taken: a plane of the field, all of a field of two dimensions."""
+    if len(shape) < 2:
+        raise click.UsageError("--movie needs a field of 2 or 3 dimensions.")
+    every, _, place = (told or "").partition("@")
+    if every and not every.isdigit():
+        raise click.BadParameter(f"{told!r}; EVERY or EVERY@PLACE is needed.", param_hint="--section")
+    middle = (slice(None), shape[1] // 2, slice(None)) if len(shape) == 3 else (slice(None), slice(None))
+    cut = tuple(_cut(part) for part in place.split(",")) if place else middle
+    if sum(isinstance(one, slice) for one in cut) != 2 or len(cut) != len(shape):
+        raise click.BadParameter(
+            f"{place!r} is no plane of {len(shape)} dimensions; two of them as slices are needed.",
+            param_hint="--section",
+        )
+    return (int(every) if every else max(1, steps // 60)), cut
+
+
+def _write_movie(movie: str, made: Any, seen: Any, field: Any, spacing: float, wave: bool) -> list[str]:
+    """Write the animation and a picture of some frames; rows go down, as in the field."""
+    every, cut = seen
+    frames = made.snapshots["movie"]
+    if len(frames) == 0:
+        raise ValueError(f"stencil: no step is a multiple of {every}; --movie has nothing to show.")
+    when = every * np.arange(1, len(frames) + 1)
+    times = made.dt * when if wave else when
+    ground = np.asarray(field[cut]) if wave else None
+    section = Section(frames, ground, times, spacing if wave else 1.0, "s" if wave else "step")
+    return [write_movie(movie, section), write_frames(_frames_beside(movie), section)]

@@ -132,7 +132,9 @@ def _steps(velocity: Any, options: dict[str, Any]) -> int:
     return int(np.clip(100 * _SECONDS / max(plan.seconds, 1e-9), _FEW, _MANY))
 
 
-def _shot(model: Model, velocity: Any, memory: int, out: str, steps: int | None) -> tuple[WaveResult, int]:
+def _shot(
+    model: Model, velocity: Any, memory: int, out: str, steps: int | None
+) -> tuple[WaveResult, int, int]:
     """Print the plan, run with the bar, print predicted against actual."""
     x, y, z = model.source
     line = range(max(0, x - _LINE), min(model.along, x + _LINE), 2)
@@ -154,7 +156,7 @@ def _shot(model: Model, velocity: Any, memory: int, out: str, steps: int | None)
         done = stats()
     say("Predicted against actual (peak memory: the kernel's VmHWM during the call):")
     say(comparison(plan, done))
-    return made, every
+    return made, steps, every
 
 
 def _window(model: Model, steps: int) -> slice:
@@ -196,11 +198,11 @@ def run_wave(memory: int, output: str, steps: int | None = None, keep: bool = Fa
         with Runtime(memory=memory):
             velocity = open_path(path)
         begun = time.perf_counter()
-        made, every = _shot(model, velocity, memory, out, steps)
-        each = (time.perf_counter() - begun) / made.steps
-        say(f"{made.steps} steps, {format_seconds(each)} a step.")
+        made, steps, every = _shot(model, velocity, memory, out, steps)
+        each = (time.perf_counter() - begun) / steps
+        say(f"{steps} steps, {format_seconds(each)} a step.")
         title = f"{size} points in {_core.format_bytes(memory)} of memory"
-        pictures = _pictures(model, made, every, made.steps, str(folder / "wave"), title)
+        pictures = _pictures(model, made, every, steps, str(folder / "wave"), title)
     finally:
         if not keep:
             path.unlink(missing_ok=True)

@@ -18,9 +18,7 @@ _SLOWEST = 2.0  # slow runs take a rate down to this part of what the probe foun
 
 _MOST_KERNELS = 64  # that a profile keeps
 
-_kernels: dict[
-    str, tuple[float, float]
-] = {}  # of this process: its plans are its runs
+_kernels: dict[str, tuple[float, float]] = {}  # of this process: its plans are its runs
 _short_lived: dict[Path, tuple[float, Profile]] = {}
 
 

@@ -67,6 +67,8 @@ class How(NamedTuple):
     least_passes: int = 0
     tiles: str = ""  #: what plans say in place of a note
     between: int = 0  #: bytes of scratch between two passes
+    #: Fields of stats() that are this routine's own, from what the run counted.
+    counted: Callable[[_core.Statistics], dict[str, Any]] | None = None
 
 
 class Routine(Generic[R_co]):
@@ -183,7 +185,7 @@ class Routine(Generic[R_co]):
         done = self.call.run(job)
         how = self.how(job)
         where = "".join(place.where for place in self.places)
-        self.call.record(done, self.what + where, how.method, how.passes, how.note)
+        self.call.record(done, self.what + where, how.method, how.passes, how.note, how.counted)
         return job
 
     def result(self, job: Any) -> R_co:
@@ -264,7 +266,9 @@ def least_of(function: Any, *args: Any, **kwargs: Any) -> int:
     return int(_PREPARED[function](*args, **kwargs).least())
 
 
-def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
+def routine(
+    prepare: Callable[P, Prepared[R]], kind: type[RoutineFunction[P, R]] = RoutineFunction
+) -> RoutineFunction[P, R]:
     """Make a routine of a function that checks arguments and returns what runs and plans them."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -273,7 +277,7 @@ def routine(prepare: Callable[P, Prepared[R]]) -> RoutineFunction[P, R]:
     def plan(*args: P.args, **kwargs: P.kwargs) -> Plan:
         return prepare(*args, **kwargs).plan()
 
-    made = RoutineFunction(functools.wraps(prepare)(call), plan)
+    made = kind(functools.wraps(prepare)(call), plan)
     _PREPARED[made] = prepare
     # For help() and the pages: what the caller gets is told by "Returns", not by what prepares it.
     made.__signature__ = inspect.signature(prepare).replace(  # type: ignore[attr-defined]

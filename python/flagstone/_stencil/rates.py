@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,9 @@ class KernelRates:
     Of a machine that is only described nothing is measured.
     """
 
-    def __init__(self, call: Call, core: _core.Stencil, text: str, dtype: np.dtype, order: int, given: int):  # type: ignore[type-arg]
+    def __init__(
+        self, call: Call, core: _core.Stencil, text: str, dtype: np.dtype[Any], order: int, given: int
+    ):
         self.call, self.core, self.dtype = call, core, dtype
         self.profile = call.use_profile()
         self.workers = call.runtime.workers or len(os.sched_getaffinity(0))

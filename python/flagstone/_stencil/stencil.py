@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
 from .choice import StencilScheme, scheme_of
+from .compare import METHODS, StencilFunction
 from .fields import set_stages
 from .functions import set_function
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
@@ -36,7 +38,7 @@ from .trace import traced
 
 __all__ = ["StencilResult", "stencil"]
 
-_METHODS = ("auto", "sweep", "al1", "al2", "al3", "al4")
+_METHODS = ("auto", *METHODS)
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
 
@@ -247,10 +249,12 @@ class _Stencil(Routine[StencilResult]):
 
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
-        loop = super().plan()
-        if self.rates is not None:  # what was chosen is known now
+        if self.rates is not None:
+            self.core.only_choose = True
+            self.call.plan(self.planned())  # what is chosen says how fast it goes
+            self.core.only_choose = False
             self.rates.use()
-            loop = super().plan()
+        loop = super().plan()
         loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):
             return loop
@@ -312,7 +316,7 @@ class _Stencil(Routine[StencilResult]):
         return StencilResult(state, steps, snapshots, traces, reductions)
 
 
-@routine
+@partial(routine, kind=StencilFunction)
 def stencil(
     kernel: Mapping[Any, float] | NDArray[Any] | Callable[..., Any],
     state: Any,

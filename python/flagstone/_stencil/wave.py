@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import Prepared, least_of, routine
 from .._runtime.runtime import stats
+from .compare import StencilFunction
 from .given.arguments import check_field, listed, number, shown, whole_number
 from .given.weights import laplacian, spacings
 from .stencil import stencil
@@ -229,7 +231,7 @@ class _Wave:
         return loop.replace("stencil", "wave", 1)
 
 
-@routine
+@partial(routine, kind=StencilFunction)
 def wave(
     velocity: Any,
     steps: int,

@@ -7,6 +7,7 @@
 #include "flagstone/algorithms/stencil/field/field_stage.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
 
 namespace flagstone::stencil {

@@ -14,6 +14,8 @@
 
 namespace flagstone::stencil {
 
+class FieldStage;
+
 struct Interval {
   Index first = 0, last = 0;
   bool empty() const { return last <= first; }

@@ -1,4 +1,5 @@
 #include "flagstone/algorithms/stencil/schedules/blocks.hpp"
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 
 #include <algorithm>
 #include <cstring>
