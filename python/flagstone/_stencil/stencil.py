@@ -25,15 +25,14 @@ from .arguments import check_field, extents, index_in, listed, number, series_of
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
-from .functions import set_function
+from .kernel.rates import KernelRates, worth_measuring
 from .operands import coefficient, operand, several
 from .places import Places
-from .rates import KernelRates, worth_measuring
 from .record import told_call, told_weights
 from .reductions import Reductions
 from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
-from .trace import traced
+from .trace import set_function, traced
 from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
