@@ -28,24 +28,32 @@ class Places:
     """
 
     def __init__(
-        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], order: int, out: Any,
+        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], names: list[str],
+        out: Any,
         snapshots: Sequence[Snapshot],
     ) -> None:  # fmt: skip
         self._call, self.snapshots, self._dtype = call, list(snapshots), dtype
         chunks = result_chunks(shape, dtype.itemsize)
         parts = [snapshot.part(dtype) for snapshot in snapshots]
         named = out is None or isinstance(out, (str, os.PathLike))
-        self._names = ["now", "before"] if order == 2 else ["state"]
+        self._names = names
         self._single: list[Place] = []
-        if named and (order == 2 or parts):
+        if named and (len(names) > 1 or parts):
             states = [Part(name, shape, chunks, AXES[-len(shape) :]) for name in self._names]
             self.group: PartsPlace | None = PartsPlace(call, out, [*states, *parts], dtype, {})
         else:
             outs = [out]
-            if order == 2:
+            if names == ["now", "before"]:
                 if not isinstance(out, tuple) or len(out) != 2:
                     raise TypeError(f"{call.who}: out is {type(out).__name__}; a path, or a pair, is needed.")
                 outs = [out[1], out[0]]
+            elif names != ["state"]:
+                if not isinstance(out, dict) or set(out) != set(names):
+                    raise TypeError(
+                        f"{call.who}: out is {type(out).__name__}; a path, or a dict of the fields "
+                        f"{', '.join(names)}, is needed."
+                    )
+                outs = [out[name] for name in names]
             self._single = [Place(call, shape, dtype, one, chunks) for one in outs]
             self.group = PartsPlace(call, None, parts, dtype, {}) if parts else None
         self.all: list[Any] = [*self._single, *([self.group] if self.group else [])]

@@ -35,6 +35,11 @@ class Reductions:
             raise TypeError(f"{who}: check is {shown(check)}; True or False is needed.")
         self.check = bool(check)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.names and not self.until and not self.check
+
     def tell(self, core: _core.Stencil) -> None:
         """Ask the core for them."""
         asked = list(dict.fromkeys([*self.names, *(name for name, _ in self.until)]))

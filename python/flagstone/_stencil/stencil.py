@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import check_field, extents, index_in, listed, number, series_of, shown, whole_number
+from .arguments import extents, listed, number, point_in, series_of, shown, whole_number
 from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
+from .fields import set_stages
 from .kernel.rates import KernelRates, worth_measuring
-from .operands import coefficient, operand, several
+from .operands import coefficient, given_states, several
 from .places import Places
 from .record import told_call, told_weights
 from .reductions import Reductions
@@ -38,7 +38,6 @@ from .weights import given_weights, spacings
 __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", *METHODS)
-_KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
 
@@ -77,31 +76,11 @@ class _Stencil(Routine[StencilResult]):
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
         call = self.call
-        pair = isinstance(state, tuple)
-        if isinstance(state, (list, dict)) or (pair and len(state) != 2):
-            raise TypeError(
-                f"{call.who}: state is a {type(state).__name__}; an array, or a pair (before, now), is "
-                "needed."
-            )
-        given = [state[1], state[0]] if pair else [state]  # now, before
-        for one in given:
-            check_field(call.who, "the state", one)
-        self.states = [operand(call, one, "the state") for one in given]
+        self.names, self.states = given_states(call, state)
         now = self.states[0]
         self.shape, self.dtype = now.shape, now.dtype
-        if not 1 <= len(self.shape) <= 3:
-            raise ShapeError(f"{call.who}: the state has {len(self.shape)} dimensions; 1, 2 or 3 are needed.")
-        if self.dtype.kind not in _KINDS or self.dtype == np.float16:
-            raise TypeError(
-                f"{call.who}: the state is {self.dtype.name}; numbers of 32 bits or more, or integers."
-            )
-        if pair and (self.states[1].shape, self.states[1].dtype) != (self.shape, self.dtype):
-            raise ShapeError(
-                f"{call.who}: the state now is {shape_text(self.shape)} {self.dtype.name} and before "
-                f"{shape_text(self.states[1].shape)} {self.states[1].dtype.name}; both must be equal."
-            )
         self.steps = whole_number(call.who, "steps", steps, 0, _MOST_STEPS)
-        self.order = len(self.states)
+        self.order = 1 if self.names else len(self.states)
         self.coefficients = [
             coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(several(coefficients))
         ]
@@ -115,7 +94,13 @@ class _Stencil(Routine[StencilResult]):
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
-        if isinstance(kernel, (Mapping, np.ndarray)):
+        self.told_kernel: Any
+        if self.names:
+            self.kernel, self.told_kernel = set_stages(
+                who, self.core, kernel, self.names, ndim, self.dtype, given
+            )
+            self.kernel_text = self.told_kernel
+        elif isinstance(kernel, (Mapping, np.ndarray)):
             weights = given_weights(who, kernel, ndim)
             form = {(1, 0): "sum", (1, 1): "grow", (1, 2): "grow_source", (2, 0): "swing", (2, 1): "wave",
                     (2, 2): "damped_wave"}.get((self.order, given))  # fmt: skip
@@ -128,7 +113,7 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.told_kernel: Any = told_weights(weights)
+            self.told_kernel = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
@@ -151,30 +136,37 @@ class _Stencil(Routine[StencilResult]):
     ) -> None:  # fmt: skip
         """Say what is left: fields, snapshots, reductions."""
         who = self.call.who
-        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps)
+        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps, self.names)
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype)
+        if self.names and not self.reductions.empty:
+            raise ValueError(
+                f"{who}: reductions, until and check are of one field, and the state has {len(self.names)}; "
+                "give snapshots or receivers instead."
+            )
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
-        self.fields = Places(self.call, self.shape, self.dtype, self.order, out, found)
+        names = self.names or (["now", "before"] if self.order == 2 else ["state"])
+        self.fields = Places(self.call, self.shape, self.dtype, names, out, found)
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
         who = self.call.who
-        self.sources: list[tuple[list[int], NDArray[Any]]] = []
+        self.sources: list[tuple[list[int], NDArray[Any], int]] = []
         for one in listed(who, "sources", sources, "pairs (index, series)"):
             if not isinstance(one, (tuple, list)) or len(one) != 2:
                 raise TypeError(f"{who}: a source is {shown(one)}; a pair (index, series) is needed.")
             values = series_of(who, one[1], self.steps, self.dtype)
-            self.sources.append((index_in(who, "source", one[0], self.shape), values))
+            at, field = point_in(who, "source", one[0], self.shape, self.names)
+            self.sources.append((at, values, field))
             self.core.source(*self.sources[-1])
         found = listed(who, "receivers", receivers, "indices")
-        self.receivers = [index_in(who, "receiver", index, self.shape) for index in found]
-        for at in self.receivers:
-            self.core.receiver(at)
+        self.receivers = [point_in(who, "receiver", index, self.shape, self.names) for index in found]
+        for at, field in self.receivers:
+            self.core.receiver(at, field)
         self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
     def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
@@ -195,6 +187,8 @@ class _Stencil(Routine[StencilResult]):
             )
         tile = "(planes, rows, levels), 1 or more of each,"
         cached = [] if cache_block is None else extents(who, "cache_block", cache_block, 3, tile)
+        if self.names and method not in ("auto", "al1", "sweep"):
+            raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
         if blocks and method == "auto":
             method = "al1"
         self.core.wish(method, blocks, deep, cached, [])
@@ -202,7 +196,7 @@ class _Stencil(Routine[StencilResult]):
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
         self.rates: KernelRates | None = None
-        if worth_measuring(float(math.prod(self.shape)) * self.steps):
+        if not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps):
             text, given = self.kernel_text, len(self.coefficients)
             self.rates = KernelRates(self.call, self.core, text, self.dtype, self.order, given)
 
@@ -236,7 +230,7 @@ class _Stencil(Routine[StencilResult]):
         """Return what decides the bits."""
         return told_call(
             *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
-            boundary=self.sides, receivers=self.receivers, spacing=self.spacing, dt=self.dt,
+            boundary=self.sides, receivers=self.receivers, names=self.names, spacing=self.spacing, dt=self.dt,
             reductions=self.reductions.names, until=dict(self.reductions.until) or None,
             check=self.reductions.check,
         )  # fmt: skip
@@ -244,7 +238,7 @@ class _Stencil(Routine[StencilResult]):
     def effort(self) -> tuple[float, float]:
         """Return flops and bytes, roughly: a pass over the field for every 32 steps."""
         points = float(math.prod(self.shape))
-        passes = -(-self.steps // 32) * (2 * self.order + len(self.coefficients))
+        passes = -(-self.steps // 32) * (2 * len(self.states) + len(self.coefficients))
         return self.core.flops * points * self.steps, points * self.dtype.itemsize * passes
 
     def least(self, beside: int = 0) -> int:
@@ -299,7 +293,9 @@ class _Stencil(Routine[StencilResult]):
 
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
-        self.scheme = scheme = scheme_of(self.core, self.shape, self.dtype.itemsize, self.order, self.steps)
+        self.scheme = scheme = scheme_of(
+            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
+        )
         if scheme.method == "al4":
             planes, strip, levels = scheme.cache_block
             cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
@@ -317,7 +313,9 @@ class _Stencil(Routine[StencilResult]):
         if traces.shape[1]:
             vectors["traces"] = traces
         states, snapshots = self.fields.close(steps, self.spacing, self.dt, vectors)
-        state = states[0] if self.order == 1 else (states[1], states[0])
+        state: Any = states[0] if self.order == 1 else (states[1], states[0])
+        if self.names:
+            state = dict(zip(self.names, states, strict=True))
         return StencilResult(state, steps, snapshots, traces, reductions)
 
 

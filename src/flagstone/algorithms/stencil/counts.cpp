@@ -48,7 +48,7 @@ Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
            grown_along(problem, block, 2, steps);
   };
   Counts counts;
-  const double behind = grown(std::max<Index>(0, depth - 1));  // what is read at the point itself
+  const double behind = grown(problem.behind(depth));
   counts.read = grown(depth) + static_cast<double>(problem.order() - 1) * behind;
   counts.given = static_cast<double>(problem.coefficients.size()) * behind;
   counts.written = static_cast<double>(problem.order()) * grown(0);

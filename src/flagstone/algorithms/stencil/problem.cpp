@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstring>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
@@ -95,8 +96,21 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
   return written ? array.store().write_staging(box) : array.store().read(box).staging_bytes;
 }
 
-void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range) {
+double Problem::flops() const {
+  double flops = kernel ? kernel->flops() : 0;
+  for (const auto& stage : stages) flops += stage->flops();
+  return flops;
+}
+
+std::uint64_t Problem::kernel_scratch() const {
+  std::uint64_t bytes = kernel ? kernel->scratch_bytes() : 0;
+  for (const auto& stage : stages) bytes = std::max<std::uint64_t>(bytes, stage->scratch_bytes());
+  return align_up(bytes, 64);
+}
+
+void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range, std::size_t field) {
   for (const Source& source : problem.sources) {
+    if (source.field != field) continue;
     Axes first = source.point, each{1, 1, 1};
     bool meets = true;
     for (std::size_t d = 0; d < 3; ++d) {

@@ -1,8 +1,10 @@
 #pragma once
 // A time loop over a field: what is computed, from what, to where. No schedule.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "flagstone/algorithms/stencil/field_stage.hpp"
 #include "flagstone/algorithms/stencil/snapshots.hpp"
 #include "flagstone/algorithms/stencil/step_reductions.hpp"
 #include "flagstone/kernel/stencil/edges.hpp"
@@ -17,6 +19,7 @@ namespace flagstone::stencil {
 struct Source {
   Axes point{};
   std::vector<std::byte> series;  // one element a step, in the field's dtype
+  std::size_t field = 0;
 };
 
 /// Arrays have one to three dimensions and one shape; `axes` says which of the three axes each dimension is: the last
@@ -26,6 +29,8 @@ struct Problem {
   std::vector<std::size_t> axes;
   Dtype dtype = Dtype::float32;
   std::shared_ptr<const kernel::PlaneKernel> kernel;
+  /// Of a step over several fields, one after the other: then there is no kernel, and each state is a field.
+  std::vector<std::shared_ptr<const FieldStage>> stages;
   Index steps = 0;
   Index first = 0;          // of these were done by a dead process
   std::vector<Array> from;  // the field now; the step before that where it counts (time order 2)
@@ -33,7 +38,8 @@ struct Problem {
   std::vector<Array> coefficients;
   std::vector<Source> sources;
   std::vector<Axes> receivers;
-  Array traces;  // receivers × steps, in memory
+  std::vector<std::size_t> receiver_fields;  // of each
+  Array traces;                              // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
   std::shared_ptr<StepReductions> reductions;  // null: nobody asks
   bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
@@ -41,6 +47,13 @@ struct Problem {
   std::shared_ptr<Checkpoint> checkpoint;
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
+  bool fields() const { return !stages.empty(); }
+  /// How many steps' halo what is not the field now needs, of so many steps: fields all of it, what is read at the
+  /// point itself (the step before, coefficients) one less.
+  Index behind(Index depth) const { return fields() ? depth : std::max<Index>(0, depth - 1); }
+  /// Of one point and step, and what a kernel needs beside it.
+  double flops() const;
+  std::uint64_t kernel_scratch() const;
   Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
@@ -79,8 +92,9 @@ kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3&
 /// Bytes of staging that a tile of this range takes beside its own, of an array that is read (written).
 std::uint64_t staging_of(const Problem& problem, const Array& array, const Range3& range, bool written);
 
-/// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
-void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
+/// Adds what sources of a field add at step `step` (counted from 1) to the points of `range`, periodic images too.
+void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range,
+            std::size_t field = 0);
 
 /// Bytes that each plane (of one dimension: element) of the places between supersteps takes in memory; 0 where all of
 /// it is to outlive the process.

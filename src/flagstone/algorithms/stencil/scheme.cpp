@@ -46,6 +46,7 @@ Axes units(const Problem& problem) {
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
   const Index steps = std::max<Index>(1, problem.left());
+  if (problem.fields() && wishes.method == "auto") wishes.method = "al1";  // others step one field
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
   wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
   wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
