@@ -57,6 +57,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._formats.convert import convert
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
+    from ._formats.pecos import import_labels
     from ._formats.raw import open_raw, open_raw_csr
     from ._graph.embedding import spectral_embedding
     from ._graph.result import EmbeddingResult
@@ -128,20 +129,20 @@ __all__ = [
     "Plan", "Predicted", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
     "SparseArray", "Stats", "StencilResult", "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
     "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
-    "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create",
-    "cumulative_prod", "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "dot", "empty",
-    "empty_like", "epochs", "expand_dims", "eye", "features", "flip", "fold", "from_blocks", "from_coo",
-    "from_function", "from_numpy", "full", "full_like", "graph", "group_count", "group_mean", "group_sum",
-    "group_var", "hermitian", "histogram", "isin", "kernel_matrix", "kmeans", "knn", "label_metrics",
+    "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod",
+    "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "dot", "empty", "empty_like", "epochs",
+    "expand_dims", "eye", "features", "flip", "fold", "from_blocks", "from_coo", "from_function",
+    "from_numpy", "full", "full_like", "graph", "group_count", "group_mean", "group_sum", "group_var",
+    "hermitian", "histogram", "import_labels", "isin", "kernel_matrix", "kmeans", "knn", "label_metrics",
     "laplacian", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
-    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_labels", "open_pca",
-    "open_raw", "open_raw_csr", "open_topics", "pack", "pca", "percentile", "planned", "points",
-    "quantile", "radius_neighbors", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll",
-    "sddmm", "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "sponge", "squeeze",
-    "stack", "stats", "stencil", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline",
-    "to_dask", "topics", "train_labels", "transaction", "transpose", "triangular", "tril", "triu",
-    "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "update", "vecdot",
-    "wave", "write", "write_obsm", "zeros", "zeros_like",
+    "meshgrid", "nonzero", "ones", "ones_like", "open", "open_edges", "open_labels", "open_pca", "open_raw",
+    "open_raw_csr", "open_topics", "pack", "pca", "percentile", "planned", "points", "quantile",
+    "radius_neighbors", "read", "rechunk", "reduce", "repair", "repeat", "resume", "roll", "sddmm",
+    "searchsorted", "single_cell", "sort", "sort_by", "spectral_embedding", "sponge", "squeeze", "stack",
+    "stats", "stencil", "symmetric", "take", "take_along_axis", "tensordot", "tile", "timeline", "to_dask",
+    "topics", "train_labels", "transaction", "transpose", "triangular", "tril", "triu", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unstack", "update", "vecdot", "wave", "write",
+    "write_obsm", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
 __all__ += _namespace
@@ -192,6 +193,7 @@ def _load_projections() -> dict[str, object]:
 def _load_files() -> dict[str, object]:
     from ._formats.hdf5.obsm import write_obsm
     from ._formats.open import open_path as open
+    from ._formats.pecos import import_labels
     from ._formats.raw import open_raw, open_raw_csr
 
     return locals()
@@ -376,6 +378,7 @@ def _operators() -> _dispatch.Dispatch:
 def _registering() -> None:
     for load in (
         _load_files, _load_matrices, _load_decompositions, _load_recipes, _load_storage, _load_lazy,
+        _load_along,
     ):  # fmt: skip
         load()
 

@@ -1,7 +1,6 @@
 """Dense linear algebra on matrices that are larger than memory."""
 
 from ._factor.cholesky import cholesky
-from ._factor.lstsq import LstsqResult, lstsq
 from ._factor.lu import LuFactor, LuResult, lu, lu_factor, lu_solve
 from ._factor.qr import QrResult, lq, open_factor, qr
 from ._factor.reflectors import QrFactor, apply_q
@@ -11,6 +10,8 @@ from ._linalg.products import diagonal, matrix_transpose, outer, tensordot, trac
 from ._linalg.rank_k import rank_2k_update, rank_k_update
 from ._solve.condition import cond
 from ._solve.inverse import Slogdet, det, inv, inv_diagonal, slogdet
+from ._solve.least_squares import LstsqResult
+from ._solve.lstsq import lstsq
 from ._solve.matrix_norm import matrix_norm
 from ._solve.solve import cho_solve, solve, solve_triangular
 from ._spectral.eigsh import eigsh

@@ -188,6 +188,30 @@ def join(a, b):
             "single_cell.plan(cells, 50": "single_cell.plan(cells, 5, genes=60",
         },
     ),
+    "docs/howto/tenx.md": Page(
+        """
+import os
+import h5py
+import scipy.io
+counts = counts_of(500, 300)
+os.mkdir("filtered_feature_bc_matrix")
+scipy.io.mmwrite("filtered_feature_bc_matrix/matrix.mtx", counts.T.tocoo())
+for name, count in (("barcodes", 500), ("features", 300)):
+    with open(f"filtered_feature_bc_matrix/{name}.tsv", "w") as file:
+        file.writelines(f"id{i}\\t{'MT-' * (i < 9)}name{i}\\n" for i in range(count))
+with h5py.File("filtered_feature_bc_matrix.h5", "w") as file:
+    for name in ("data", "indices", "indptr"):
+        file[f"matrix/{name}"] = getattr(counts, name)
+    file["matrix/shape"] = counts.shape[::-1]
+    file["matrix/barcodes"] = [f"id{i}".encode() for i in range(500)]
+    file["matrix/features/name"] = [f"name{i}".encode() for i in range(300)]
+""",
+        sizes={
+            ">= 200": ">= 20",
+            "single_cell(cells, 50": "single_cell(cells, 5, genes=60",
+            "single_cell.plan(cells, 50": "single_cell.plan(cells, 5, genes=60",
+        },
+    ),
     "docs/howto/csv.md": Page("""
 x = rng.random((200, 5))
 names = "height,weight,age,a,b"

@@ -10,6 +10,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import flagstone as fl
+from tests.support import strange_files
 
 MOST = 48 << 20
 TINY = (
@@ -27,6 +28,7 @@ TINY = (
 SHORT = (
     *("d.mtx", "s.mtx", "s.mtx.gz", "s.svm", "csr.npz", "csc.npz", "coo.npz", "s.h5ad", "csc.h5ad"),
     *("d.h5", "d.npz", "d.parquet", "d.arrow", "d.npy", "d.csv", "d.csv.gz"),
+    *("cells.h5", "cells", "s.loom", "classic.nc", "four.nc", "z.zip", "tables"),
 )
 
 
@@ -59,6 +61,20 @@ def small_files(tmp_path_factory):
             {"encoding-type": "csc_matrix", "encoding-version": "0.1.0", "shape": columns.shape}
         )
         group["data"], group["indices"], group["indptr"] = columns.data, columns.indices, columns.indptr
+    with h5py.File(folder / "cells.h5", "w") as file:  # of 10x
+        for name in ("data", "indices", "indptr"):
+            file[f"matrix/{name}"] = getattr(short, name)
+        file["matrix/shape"] = short.shape[::-1]
+        file["matrix/barcodes"] = [b"cell"] * short.shape[0]
+    with h5py.File(folder / "s.loom", "w") as file:
+        file["matrix"], file["row_attrs/Gene"] = np.ones((300, 300), "f4"), [b"gene"] * 300
+        file["col_attrs/CellID"] = [b"cell"] * 300
+    with h5py.File(folder / "four.nc", "w") as file:
+        file["t"] = np.ones((300, 300))
+    strange_files.tenx_folder(str(folder / "cells"))
+    strange_files.netcdf(str(folder / "classic.nc"))
+    strange_files.zarr_zip(str(folder / "z.zip"))
+    strange_files.parquet_folder(str(folder / "tables"))
     for name in (*TINY, *SHORT):
         assert (folder / name).stat().st_size < 1_000_000, name
     return folder
@@ -76,7 +92,7 @@ def test_the_least_limit_follows_the_file(small_files, isolated):
             if name.startswith("blocks"):
                 blocks = [block if name == "blocks csr" else block.toarray()]
                 return lambda: fl.from_blocks(iter(blocks), "blocks.zarr", overwrite=True)
-            return lambda: fl.convert(name, "out.zarr", overwrite=True)
+            return lambda: fl.convert(name, "out.zarr", overwrite=True, **keys.get(name, {}))
 
         result = {}
         for name in (*names, "blocks csr", "blocks dense"):
@@ -100,6 +116,7 @@ def test_the_least_limit_follows_the_file(small_files, isolated):
         """,
         folder=str(small_files),
         names=[*TINY, *SHORT],
+        keys={"classic.nc": {"key": "a"}},
     )
     large = {name: least >> 20 for name, (least, _) in told.items() if least > MOST}
     over = {name: over / 2**20 for name, (_, over) in told.items() if over > 0}

@@ -8,7 +8,7 @@ import pytest
 import flagstone as fl
 from tests.stencil.oracle import as_edges, swept
 
-METHODS = ("sweep", "al1", "al2", "al4")
+METHODS = ("sweep", "al1", "al2", "al3", "al4")
 
 
 def heat(ndim):
@@ -70,6 +70,7 @@ def test_boundaries(method, boundary):
         "sweep": {},
         "al1": {"block": (5, 7, 9), "depth": 3},
         "al2": {"block": (5, 17, 9), "depth": 4, "cache_block": (3, 4, 2)},
+        "al3": {"block": (9, 12, 9), "depth": 4},
         "al4": {"cache_block": (2, 6, 2), "depth": 5},
     }
     for weights in (heat(3), box(3, 1)):
@@ -168,10 +169,11 @@ def test_any_scheme(seed):
     weights = box(ndim, radius, seed)
     for method in METHODS:
         options = {}
-        if method in ("al2", "al4"):
+        if method in ("al2", "al3", "al4"):
             options["cache_block"] = [int(n) for n in rng.integers(1, 12, 3)]
         if method != "al4" and rng.random() < 0.8:
-            options["block"] = [int(rng.integers(1, n + 2)) for n in shape]
+            least = 1 if method != "al3" else 3  # cells of a tile's edges: many, and small
+            options["block"] = [int(rng.integers(min(n, least), n + 2)) for n in shape]
         if method != "sweep":
             options["depth"] = int(rng.integers(1, steps + 1))
         with fl.Runtime(workers=int(rng.integers(1, 5))):

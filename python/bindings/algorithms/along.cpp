@@ -1,6 +1,7 @@
 // Along an axis: scans, differences, groups, order statistics, bins.
 #include "flagstone/algorithms/along/scan.hpp"
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -20,11 +21,12 @@ Pass visiting(const Pass& given, int value) {
   return pass;
 }
 
-Job scan_job(const Pass& given, int value, const std::string& scan, std::size_t axis, bool initial, const Array& out) {
+Job scan_job(const Pass& given, int value, const std::string& scan, std::size_t axis, bool initial, const Array& out,
+             const std::shared_ptr<Checkpoint>& checkpoint) {
   const kernel::Scan which = scan == "sum" ? kernel::Scan::sum : kernel::Scan::prod;
   return {[=, pass = visiting(given, value)](Graph& graph) {
     elementwise::Scheme scheme;
-    along::scan(graph, pass, {which, axis, false, initial}, out, scheme);
+    along::scan(graph, pass, {which, axis, false, initial}, out, scheme, checkpoint);
     pass.keep(std::move(scheme));
   }};
 }
@@ -68,10 +70,15 @@ struct Bins {
 
 void bind_along(nb::module_& m) {
   m.def("scan_job", &scan_job, nb::arg("pass_"), nb::arg("value"), nb::arg("scan"), nb::arg("axis"), nb::arg("initial"),
-        nb::arg("out"));
-  m.def("difference_job", [](const Array& a, bool transpose, std::size_t axis, int times, const Array& out) {
-    return Job{[=](Graph& graph) { along::difference(graph, {a, transpose}, axis, times, out); }};
-  });
+        nb::arg("out"), nb::arg("checkpoint") = nb::none());
+  m.def(
+      "difference_job",
+      [](const Array& a, bool transpose, std::size_t axis, int times, const Array& out,
+         const std::shared_ptr<Checkpoint>& checkpoint) {
+        return Job{[=](Graph& graph) { along::difference(graph, {a, transpose}, axis, times, out, checkpoint); }};
+      },
+      nb::arg("a"), nb::arg("transpose"), nb::arg("axis"), nb::arg("times"), nb::arg("out"),
+      nb::arg("checkpoint") = nb::none());
   m.def("group_job", &group_job, nb::arg("pass_"), nb::arg("value"), nb::arg("fold"), nb::arg("labels"),
         nb::arg("groups"), nb::arg("out"));
   m.def("group_words", [](const std::string& fold, const std::string& dtype) {

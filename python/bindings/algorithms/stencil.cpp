@@ -1,5 +1,6 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
 #include "flagstone/kernel/stencil/compiled_rows.hpp"
 #include "flagstone/kernel/stencil/kernel_probe.hpp"
@@ -241,7 +242,10 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("block",
                    [](const Stencil& self) {
                      Shape block;
-                     for (const std::size_t d : self.problem->axes) block.push_back(self.scheme->blocks.block[d]);
+                     const stencil::Scheme& scheme = *self.scheme;
+                     const bool skewed = scheme.method == stencil::Method::al3;
+                     for (const std::size_t d : self.problem->axes)
+                       block.push_back(skewed ? scheme.skewed.block[d] : scheme.blocks.block[d]);
                      return block;
                    })
       .def_prop_ro("cache_block",
@@ -252,7 +256,9 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("held",
                    [](const Stencil& self) {
                      const stencil::Scheme& scheme = *self.scheme;
-                     return scheme.method == stencil::Method::al4 ? scheme.wavefront.held : scheme.blocks.held;
+                     return scheme.method == stencil::Method::al4   ? scheme.wavefront.held
+                            : scheme.method == stencil::Method::al3 ? scheme.skewed.held
+                                                                    : scheme.blocks.held;
                    })
       .def_prop_ro("flops", [](const Stencil& self) { return self.problem->flops(); })
       .def_prop_ro("radius",

@@ -6,8 +6,10 @@
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/forest/predict.hpp"
 #include "flagstone/algorithms/forest/train.hpp"
+#include "flagstone/algorithms/labels/model_writer.hpp"
 #include "flagstone/algorithms/labels/predict.hpp"
 #include "flagstone/algorithms/labels/train.hpp"
+#include "flagstone/base/error.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -37,6 +39,25 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("levels", [](const Model& model) { return model.depth; })
       .def_ro("most_leaf", &Model::most_leaf)
       .def_prop_ro("held_bytes", &Model::held_bytes);
+}
+
+template <class T>
+using Numbers = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void bind_writer(nb::module_& m) {
+  nb::class_<ModelWriter>(m, "LabelModelWriter")
+      .def(nb::init<const std::string&, bool>(), nb::arg("directory"), nb::arg("small"))
+      .def_prop_ro_static("bytes", [](nb::handle) { return ModelWriter::bytes(); })
+      .def(
+          "append",
+          [](ModelWriter& self, Index level, Index node, Index first, Index children,
+             const Numbers<std::uint64_t>& places, const Numbers<float>& weights, Index cols) {
+            if (places.shape(0) != weights.shape(0)) throw ShapeError("append: places and weights must agree.");
+            self.append(Chunk{level, 0, node, first, children}, {places.data(), places.shape(0)}, weights.data(), cols);
+          })
+      .def("finish", [](ModelWriter& self, const Numbers<std::int32_t>& order) {
+        self.finish({order.data(), order.data() + order.shape(0)});
+      });
 }
 
 struct TrainForestJob : Job {
@@ -75,6 +96,7 @@ void bind_forest(nb::module_& m) {
       .def_prop_ro("nodes", [](const TrainForestJob& job) { return job.notes->nodes; })
       .def_prop_ro("leaves", [](const TrainForestJob& job) { return job.notes->leaves; })
       .def_prop_ro("deepest", [](const TrainForestJob& job) { return job.notes->deepest; })
+      .def_prop_ro("wide", [](const TrainForestJob& job) { return job.notes->wide; })
       .def_prop_ro("reads", [](const TrainForestJob& job) { return job.notes->reads; });
   m.def("check_train_forest",
         [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, const TrainForestOptions& options) {
@@ -97,6 +119,7 @@ void bind_forest(nb::module_& m) {
 void bind_labels(nb::module_& m) {
   bind_model(m);
   bind_forest(m);
+  bind_writer(m);
   nb::class_<PredictLabelsOptions>(m, "PredictLabelsOptions")
       .def("__init__",
            [](PredictLabelsOptions* self, Index k, Index beam, double discount, Index batch, const std::string& who) {

@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/core/bindings.hpp"
+#include "bindings/core/numpy_of.hpp"
 #include "flagstone/algorithms/topics/infer.hpp"
 #include "flagstone/algorithms/topics/topics.hpp"
 
@@ -28,14 +29,6 @@ TopicsJob topics_job(const sparse::CsrOperand& x, TopicsOptions options, const A
   TopicsJob job;
   job.build = [=, result = job.result](Graph& graph) { topics::topics(graph, x, options, clusters, *result); };
   return job;
-}
-
-/// A copy of some numbers as a NumPy array.
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> numpy_of(const std::vector<T>& values) {
-  auto* held = new std::vector<T>(values);
-  nb::capsule owner(held, [](void* all) noexcept { delete static_cast<std::vector<T>*>(all); });
-  return {held->data(), {held->size()}, owner};
 }
 
 template <class T>

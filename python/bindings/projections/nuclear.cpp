@@ -11,6 +11,7 @@
 #include "flagstone/algorithms/nuclear/counts.hpp"
 #include "flagstone/algorithms/nuclear/hamiltonian.hpp"
 #include "flagstone/algorithms/nuclear/j_basis.hpp"
+#include "flagstone/algorithms/nuclear/read_int.hpp"
 #include "flagstone/algorithms/subspace/block_basis.hpp"
 #include "flagstone/algorithms/subspace/block_source.hpp"
 
@@ -68,9 +69,9 @@ std::vector<std::int32_t> patterns_of(const Basis& basis) {
   return made;
 }
 
-/// Tasks of whole stretches of stored blocks.
+/// Tasks of whole stretches of stored blocks; those of one file begin where its first block does.
 Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::BlockLayout& layout,
-              const Array& values) {
+              const std::vector<Array>& values) {
   return {[=](Graph& graph) {
     std::vector<ZBlock> blocks(layout.offsets.size());
     for (Index g = layout.groups(); g-- > 0;)  // the first group that has it
@@ -78,13 +79,15 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
         blocks[static_cast<std::size_t>(at)] = {g, layout.offsets[static_cast<std::size_t>(at)],
                                                 layout.columns[static_cast<std::size_t>(g)]};
     for (std::size_t w = 0; w + 1 < layout.writes.size(); ++w) {
-      const auto first = layout.writes[w], last = layout.writes[w + 1];
-      const Index begin = layout.offsets[static_cast<std::size_t>(first)];
-      const Index end = last == static_cast<std::int32_t>(layout.offsets.size())
-                            ? layout.length
-                            : layout.offsets[static_cast<std::size_t>(last)];
-      add_j_blocks(graph, basis, two_j, {blocks.begin() + first, blocks.begin() + last}, values,
-                   {{begin}, {end - begin}});
+      const auto first = static_cast<std::size_t>(layout.writes[w]),
+                 last = static_cast<std::size_t>(layout.writes[w + 1]);
+      const auto file = static_cast<std::size_t>(layout.file[first]);
+      const bool ends = last == layout.offsets.size() || layout.file[last] != layout.file[first];
+      const Index begin = layout.offsets[first], end = ends ? layout.lengths[file] : layout.offsets[last];
+      add_j_blocks(
+          graph, basis, two_j,
+          {blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.begin() + static_cast<std::ptrdiff_t>(last)},
+          values[file], {{begin}, {end - begin}});
     }
   }};
 }
@@ -137,6 +140,8 @@ void bind_nuclear(nb::module_& m) {
       .def("counts", &counted);
   nb::class_<Interaction>(m, "NuclearInteraction")
       .def_static("read_snt", &Interaction::read_snt)
+      .def_static("read_isospin", &read_isospin)
+      .def("set_scaling", &Interaction::set_scaling)
       .def_static("random", &Interaction::random)
       .def("orbits", [](const Interaction& i, bool neutrons) { return numbers_of(i.orbits(neutrons)); })
       .def_prop_ro("is_random", &Interaction::is_random)

@@ -9,6 +9,9 @@
 #include <cmath>
 
 #include "bindings/core/bindings.hpp"
+#include "bindings/core/numpy_of.hpp"
+#include "flagstone/algorithms/subspace/csr_source.hpp"
+#include "flagstone/algorithms/subspace/group_rows.hpp"
 #include "flagstone/algorithms/subspace/multiply.hpp"
 #include "flagstone/algorithms/subspace/project.hpp"
 #include "flagstone/base/error.hpp"
@@ -105,6 +108,22 @@ void bind_projection(nb::module_& m) {
            std::vector<std::vector<std::int32_t>> pattern) -> std::shared_ptr<BlockSource> {
           return std::make_shared<CalledSource>(std::move(function), std::move(rows), std::move(pattern));
         });
+  m.def("csr_source",
+        [](const Array& columns, const Array& values, std::vector<Index> starts, std::vector<Index> group_rows,
+           std::vector<Index> pattern_starts, std::vector<std::int32_t> js, std::vector<std::int32_t> nonzeros) {
+          return std::const_pointer_cast<BlockSource>(
+              csr_source({columns, values, std::move(starts)}, std::move(group_rows),
+                         {std::move(pattern_starts), std::move(js), std::move(nonzeros)}));
+        });
+  nb::class_<GroupRows>(m, "GroupRows")
+      .def("__init__", [](GroupRows* self, const std::shared_ptr<BlockSource>& h) { new (self) GroupRows(h); })
+      .def_prop_ro("bytes", &GroupRows::bytes)
+      .def("most_bytes", &GroupRows::most_bytes)
+      .def("rows", [](GroupRows& h, Index group) {
+        auto made = h.rows(group);
+        return std::tuple(numpy_of(std::move(made.starts)), numpy_of(std::move(made.columns)),
+                          numpy_of(std::move(made.values)));
+      });
   nb::class_<BlockLayout>(m, "BlockLayout")
       .def_ro("rows", &BlockLayout::rows)
       .def_ro("columns", &BlockLayout::columns)
@@ -112,16 +131,18 @@ void bind_projection(nb::module_& m) {
       .def_ro("offsets", &BlockLayout::offsets)
       .def_ro("stripes", &BlockLayout::stripes)
       .def_ro("writes", &BlockLayout::writes)
-      .def_ro("length", &BlockLayout::length);
+      .def_ro("file", &BlockLayout::file)
+      .def_ro("lengths", &BlockLayout::lengths);
   m.def("lay_out_blocks", &lay_out);
   m.def("known_block_layout", &known_layout);
   nb::class_<Projection>(m, "Projection")
       .def("__init__",
-           [](Projection* self, const std::shared_ptr<BlockSource>& h, const Array& values, const BlockLayout& layout,
-              bool columns, std::uint64_t panel) {
+           [](Projection* self, const std::shared_ptr<BlockSource>& h, const std::vector<Array>& values,
+              const BlockLayout& layout, bool columns, std::uint64_t panel) {
              new (self) Projection{h, {values, layout}, {}, columns ? Order::columns : Order::panels, panel};
-             self->runs = runs_of(*h, layout, size_of(values.dtype()));
+             self->runs = runs_of(*h, layout, size_of(values.at(0).dtype()));
            })
+      .def("read_from", [](Projection& p, std::vector<Array> values) { p.z.values = std::move(values); })
       .def_prop_ro("length", [](const Projection& p) { return p.runs.length; })
       .def_prop_ro("blocks", [](const Projection& p) { return p.runs.places.size(); })
       .def_prop_ro("nonzeros", [](const Projection& p) { return p.runs.nonzeros; })
@@ -142,7 +163,18 @@ void bind_projection(nb::module_& m) {
       .def_prop_ro("nonzeros", [](const ProjectJob& job) { return job.notes->nonzeros.load(); })
       .def_prop_ro("making", [](const ProjectJob& job) { return job.notes->making.load(); })
       .def_prop_ro("multiplying", [](const ProjectJob& job) { return job.notes->multiplying.load(); })
+      .def_prop_rw(
+          "keep", [](const ProjectJob& job) { return job.notes->keep; },
+          [](ProjectJob& job, bool keep) { job.notes->keep = keep; })
+      .def_prop_ro("tasks",
+                   [](const ProjectJob& job) {
+                     std::vector<std::tuple<double, double, double, double>> made;
+                     for (const Measured& t : job.notes->tasks)
+                       made.emplace_back(t.multiply_adds, t.nonzeros, t.making, t.multiplying);
+                     return made;
+                   })
       .def_prop_ro("panels", [](const ProjectJob& job) { return job.notes->panels; });
+  m.attr("column_handles") = column_handles;
   m.def("project_job", &project_job, nb::arg("projection"), nb::arg("values"), nb::arg("blocks"),
         nb::arg("checkpoint").none());
 }

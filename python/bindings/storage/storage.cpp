@@ -27,6 +27,7 @@
 #include "flagstone/storage/transaction/epoch_ring.hpp"
 #include "flagstone/storage/transaction/transaction.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
+#include "flagstone/storage/zarr/metadata/long_metadata.hpp"
 #include "flagstone/storage/zarr/store/zarr_store.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
@@ -256,6 +257,10 @@ void bind_storage(nb::module_& m) {
 
   m.def("is_zarr_group", &is_zarr_group);
   m.def("is_zarr_array", &is_zarr_array);
+  m.def("longest_metadata", [](const std::string& directory, int levels) {
+    const LongMetadata found = longest_metadata(directory, levels);
+    return std::make_tuple(found.file, found.text, found.parsed);
+  });
   m.def("open_group", [](const std::string& directory) {
     const GroupInfo group = open_group(directory);
     return std::make_tuple(group.attributes, group.arrays, group.groups);

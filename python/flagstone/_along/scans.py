@@ -14,7 +14,10 @@ from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._expression.compute import chunks_for, compute
 from .._expression.expression import Expression, as_expression, cast
+from .._expression.operand import as_array, lazy_operand
 from .._output.place import Place
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .looks import Finished, Look
@@ -38,6 +41,7 @@ class _Scan(Look):
         self, call: Call, given: Expression, scan: str, axis: int, initial: bool, out: Any, likes: Expression
     ) -> None:
         super().__init__(call, given)
+        self.operation, self.likes = call.who, likes
         self.scan, self.axis, self.initial = scan, axis, initial
         shape = list(given.shape)
         shape[axis] += initial
@@ -49,7 +53,18 @@ class _Scan(Look):
         """Return the scan as a job."""
         target = at(self.place)
         built, value = self.looking()
-        return _core.scan_job(built, value, self.scan, self.axis, self.initial, target)
+        return _core.scan_job(built, value, self.scan, self.axis, self.initial, target, self.place.checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        return {
+            "x": Operand.of(as_array(self.call, self.likes)).identity, "axis": self.axis,
+            "dtype": self.place.dtype.name, "include_initial": self.initial,
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        return float(self.given.size), 2.0 * self.place.nbytes
 
 
 def _scan(
@@ -113,7 +128,8 @@ def cumulative_sum(
     -----
     Reads x once and writes the result once; a flop an element. Elements are added one after the other in
     their order, in the result's dtype, as NumPy does: the same bits as ``np.cumulative_sum``, whatever the
-    chunks, the limit and the workers. A call that was killed begins again.
+    chunks, the limit and the workers. A call that was killed goes on (`flagstone.resume`) where `out` is a
+    path or an Array: what came before stands in the result.
     """
     return _scan("cumulative_sum", "sum", x, axis, dtype, include_initial, out, memory)
 
@@ -161,6 +177,8 @@ def cumulative_prod(
 class _Difference(Routine[Any]):
     """The checked arguments of one difference."""
 
+    operation = "diff"
+
     def __init__(self, call: Call, given: Any, times: int, axis: int, out: Any) -> None:
         super().__init__(call)
         self.source, self.times, self.axis = Operand.of(given), times, axis
@@ -185,7 +203,17 @@ class _Difference(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the differences as a job."""
         target = at(self.place)
-        return _core.difference_job(self.source.core, self.source.transposed, self.axis, self.times, target)
+        return _core.difference_job(
+            self.source.core, self.source.transposed, self.axis, self.times, target, self.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        return {"x": self.source.identity, "n": self.times, "axis": self.axis}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        return float(self.times * self.place.nbytes), 2.0 * self.place.nbytes
 
 
 @routine
@@ -198,7 +226,7 @@ def diff(
     Parameters
     ----------
     x : Array, Expression or ndarray
-        Of one dimension or more. A lazy expression is stored in scratch first.
+        Of one dimension or more. A lazy expression is computed where it is loaded.
     n : int
         How often differences are taken.
     axis : int
@@ -224,7 +252,8 @@ def diff(
 
     Notes
     -----
-    Reads x once and writes the result once; n flops an element. NumPy's bits.
+    Reads x once and writes the result once; n flops an element. NumPy's bits. A call that was killed goes on
+    where `out` is a path or an Array.
     """
     who = "diff"
     if prepend is not None or append is not None:
@@ -232,18 +261,16 @@ def diff(
     if not isinstance(n, (int, np.integer)) or n < 0:
         raise ValueError(f"diff: n is {n!r}; a whole number of 0 or more is needed.")
     call = Call(who, memory)
-    given = off_the_map(call, x)
+    given = lazy_operand(call, x)
     value = as_expression(given, who)
     if value.ndim == 0:
         raise ShapeError("diff: the array has no dimensions; one at least is needed.")
     along = one_axis(who, axis, value.ndim)
     if n == 0:
         return _Copy(value, out, memory)
-    plain = value.verb == "leaf"
-    stored = value.payload if plain else compute(value, memory=memory)
-    if plain and isinstance(stored, Array):
-        stored.flush()
-    return _Difference(call, stored, int(n), along, out)
+    if isinstance(given, Array):
+        given.flush()
+    return _Difference(call, value.payload, int(n), along, out)
 
 
 class _Copy:
@@ -259,3 +286,23 @@ class _Copy:
     def run(self) -> Any:
         """Do it."""
         return compute(*self.arguments[0], **self.arguments[1])
+
+
+@resumable("cumulative_sum")
+def _sum_again(path: str, told: dict[str, Any]) -> Again:
+    return cumulative_sum, (operand("x", told["x"]),), _options(path, told)
+
+
+@resumable("cumulative_prod")
+def _prod_again(path: str, told: dict[str, Any]) -> Again:
+    return cumulative_prod, (operand("x", told["x"]),), _options(path, told)
+
+
+def _options(path: str, told: dict[str, Any]) -> dict[str, Any]:
+    names = ("axis", "dtype", "include_initial")
+    return {name: told[name] for name in names} | {"out": old_output(path, told)}
+
+
+@resumable("diff")
+def _diff_again(path: str, told: dict[str, Any]) -> Again:
+    return diff, (operand("x", told["x"]), told["n"], told["axis"]), {"out": old_output(path, told)}

@@ -73,6 +73,22 @@ def demo_graph(
         run_graph(limit, folder, edges, keep)
 
 
+@demo.command("topics")
+@click.option("--documents", type=click.IntRange(1000), help="How many. [default: five times the limit]")
+@click.option("--memory", type=Size(), help="The limit. [default: 160MiB]")
+@click.option("--output", help="Directory for the results. [default: flagstone-demo]")
+@click.option("--keep", is_flag=True, help="Keep the documents.")
+@click.pass_context
+def demo_topics(
+    context: click.Context, documents: int | None, memory: int | None, output: str | None, keep: bool
+) -> None:
+    """Topics of documents five times larger than the limit, beside scikit-learn's LDA under the same cap."""
+    from .._demo.documents import run_documents
+
+    given_memory, given_output = context.obj
+    run_documents(memory or given_memory or 160 << 20, output or given_output, documents, keep)
+
+
 @demo.command("wave")
 @click.option("--steps", type=click.IntRange(min=1), help="How many. [default: 45 s, by the plan]")
 @click.option("--memory", type=Size(), help="The limit. [default: 512MiB]")

@@ -7,11 +7,11 @@ from typing import Any
 import click
 import numpy as np
 
-from .._factor.lstsq import LstsqResult
-from .._factor.lstsq import lstsq as run_lstsq
 from .._factor.qr import qr as run_qr
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
+from .._solve.least_squares import LstsqResult
+from .._solve.lstsq import lstsq as run_lstsq
 from .options import bar, command_runtime, common_options, dense_matrix, print_json
 from .routines import check_new
 
@@ -61,11 +61,6 @@ def lstsq(
         click.echo(f"{done.what}\n{comparison(plan, done)}")
 
 
-def _condition(fit: LstsqResult) -> float:
-    s = fit.singular_values
-    return float(s[0] / s[-1]) if s.size and s[-1] > 0 else float("inf")
-
-
 def _plain(part: Any) -> Any:
     if part is None:
         return None
@@ -76,11 +71,12 @@ def _told(fit: LstsqResult, values: list[float]) -> dict[str, Any]:
     parts = {name: getattr(fit, name) for name in ("x", "stderr", "residuals", "degrees_of_freedom", "gcv",
                                                    "intercept", "intercept_stderr")}  # fmt: skip
     told = {name: _plain(part) for name, part in parts.items()}
-    return {"ridge": values, "rank": fit.rank, "condition": _condition(fit)} | told
+    return {"ridge": values, "rank": fit.rank, "condition": fit.condition} | told
 
 
 def _table(fit: LstsqResult, values: list[float]) -> str:
-    lines = [f"rank {fit.rank} of {fit.singular_values.size}, condition {_condition(fit):.3g}"]
+    rank = "not full" if fit.rank is None else fit.rank
+    lines = [f"rank {rank} of {fit.x.shape[1]}, condition {fit.condition:.3g}"]
     many = fit.x.ndim > 2
     lines.append(f"{'ridge':>12} {'df':>10} {'R²':>10} {'residual':>14} {'GCV':>14}")
     for i, value in enumerate(values):

@@ -12,6 +12,7 @@ from .._nuclear.space import Counts, Space
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .._subspace.project import project as run_project
+from .._terminal.projection_map import Projected, write_report
 from .options import bar, command_runtime, common_options, print_json
 from .routines import check_new
 
@@ -36,14 +37,24 @@ def _interaction(text: str | None) -> Interaction | None:
 @click.option(
     "--nmax", type=int, help="Most quanta of excitation; without it the interaction's valence space."
 )
-@click.option("-J", "J", default="0", show_default=True, help="Angular momentum, as 2 or 5/2.")
-@click.option("--interaction", metavar="FILE|random:SEED", help="KSHELL's .snt, or a random ensemble.")
-@click.option("-o", "--out", help="Zarr group for H'.")
+@click.option(
+    "-J", "momenta", multiple=True, default=("0",), show_default=True,
+    help="Angular momentum, as 2 or 5/2; several times: one after the other, {J} in OUT stands for it.",
+)  # fmt: skip
+@click.option("-M", "M", help="Total M of the rows, J at most; default J.")
+@click.option(
+    "--interaction", metavar="FILE|random:SEED",
+    help="KSHELL's .snt, BIGSTICK's .int (its .sps beside it), or a random ensemble.",
+)  # fmt: skip
+@click.option("-o", "--out", help="Zarr group for H'; a report (PNG, JSON) is written beside it.")
 @click.option("--energies", type=int, default=0, help="So many lowest eigenvalues.")
 @click.option(
     "--order", type=click.Choice(["panels", "columns"]), default="panels", show_default=True,
-    help="What of Z stays: what fits, or one stripe.",
+    help="What of Z stays: what fits, or one block, as in the paper's algorithm 1.",
 )  # fmt: skip
+@click.option("--panel", help="Most bytes of Z that stay, as 16MiB.")
+@click.option("--files", type=int, default=1, show_default=True, help="Arrays that Z is dealt to.")
+@click.option("--keep-h", metavar="PATH", help="Store H too, by rows.")
 @click.option("--no-dedup", is_flag=True, help="Store equal blocks of Z each for itself.")
 @click.option("--float64", "wide", is_flag=True, help="Z and H' in float64: five decimals need it.")
 @click.option("--count", "only_count", is_flag=True, help="Print the sizes and run nothing.")
@@ -53,8 +64,9 @@ def _interaction(text: str | None) -> Interaction | None:
 @click.option("--overwrite", is_flag=True, help="Replace OUT, at once and whole.")
 @common_options
 def project(
-    protons: int, neutrons: int, nmax: int | None, J: str, interaction: str | None, out: str | None,
-    energies: int, order: str, no_dedup: bool, wide: bool, only_count: bool, table1: bool, overwrite: bool,
+    protons: int, neutrons: int, nmax: int | None, momenta: tuple[str, ...], M: str | None,
+    interaction: str | None, out: str | None, energies: int, order: str, panel: str | None, files: int,
+    keep_h: str | None, no_dedup: bool, wide: bool, only_count: bool, table1: bool, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Project a nuclear Hamiltonian on the states of one angular momentum."""
@@ -62,47 +74,88 @@ def project(
         _print_table(as_json)
         return
     space = Space(protons, neutrons, nmax, _interaction(interaction))
-    counts = space.counts(J)
     if only_count:
-        print_json(counts._asdict()) if as_json else click.echo(_told(space, J, counts))
-        return
-    if out is not None:
-        check_new("project", out, overwrite or only_plan)
-    with command_runtime(memory, scratch_directory, as_json) as runtime:
-        options: dict[str, Any] = {"dedup": not no_dedup, "dtype": "float64" if wide else "float32"}
-        if only_plan:
-            _print_plan(space, J, options, order, as_json)
-            return
-        if not as_json:
-            click.echo(_told(space, J, counts))
-        plan = basis_of_j.plan(space, J, **options)
-        with bar(runtime, "basis", plan, as_json):
-            Z = basis_of_j(space, J, **options)
-        made = stats()
-        plan = run_project.plan(space, Z, out=out, order=order)
-        if not as_json:
-            click.echo(f"{made.what}\n{plan}")
-        with bar(runtime, "project", plan, as_json):
-            H = run_project(space, Z, out=out, order=order)
-        done = stats()
-        values = H.eigvalsh(energies).tolist() if energies else []
+        counted = [(J, space.counts(J)) for J in momenta]
+        told = [{"J": J, **c._asdict()} for J, c in counted]
         if as_json:
-            told = {"counts": counts._asdict(), "shape": H.shape, "nnz": H.nnz, "energies": values}
-            print_json({
-                "out": out, **told, "basis": made.as_dict(), "plan": plan.as_dict(), "stats": done.as_dict(),
-            })  # fmt: skip
+            print_json(told[0] if len(told) == 1 else told)
+        else:
+            click.echo("\n".join(_told(space, J, c) for J, c in counted))
+        return
+    for place in (out, keep_h):
+        if place is not None and len(momenta) > 1 and "{J}" not in place:
+            raise click.BadParameter(f"{place!r} is for several J; write {{J}} where theirs goes.")
+        for J in momenta if place is not None else ():
+            check_new("project", _of(place, J) or "", overwrite or only_plan)
+    basis = {
+        "dedup": not no_dedup, "dtype": "float64" if wide else "float32", "M": M, "files": files,
+    }  # fmt: skip
+    options = {"order": order, "panel": panel}
+    with command_runtime(memory, scratch_directory, as_json) as runtime:
+        if only_plan:
+            for J in momenta:
+                _print_plan(space, J, basis, options, as_json)
             return
-        click.echo(f"{done.what}\n{comparison(plan, done)}\n{done.note}\n{H!r}")
-        for number, value in enumerate(values):
-            click.echo(f"{number:>6} {value:>14.5f}")
+        found, told = [], []
+        for J in momenta:
+            run = _Run(space, J, runtime, as_json, energies)
+            one, facts = run.projected(basis, options | {"out": _of(out, J), "keep_h": _of(keep_h, J)})
+            found.append(one)
+            told.append(facts)
+        facts = told[0] if len(told) == 1 else {"runs": told}
         if out is not None:
-            click.echo(f"Wrote {out}.")
+            base = out.rstrip("/").removesuffix(".zarr").replace("{J}", "").rstrip("-_.")
+            picture, written = write_report(base, f"{space!r}", found, facts)
+            facts |= {"picture": picture, "report": written}
+        if as_json:
+            print_json(facts)
+        elif out is not None:
+            click.echo(f"Wrote {', '.join(_of(out, J) or '' for J in momenta)}, {picture} and {written}.")
 
 
-def _print_plan(space: Space, J: str, options: dict[str, Any], order: str, as_json: bool) -> None:
+def _of(path: str | None, J: str) -> str | None:
+    """Return the path of one J."""
+    return None if path is None else path.replace("{J}", J.replace("/", "_"))
+
+
+class _Run:
+    """One J of a command: what it tells while it goes."""
+
+    def __init__(self, space: Space, J: str, runtime: Any, as_json: bool, energies: int) -> None:
+        self.space, self.J, self.runtime, self.as_json, self.energies = space, J, runtime, as_json, energies
+
+    def say(self, text: str) -> None:
+        if not self.as_json:
+            click.echo(text)
+
+    def projected(self, basis: dict[str, Any], options: dict[str, Any]) -> tuple[Projected, dict[str, Any]]:
+        """Make Z, project, look for energies; return what was found and what JSON tells of it."""
+        counts = self.space.counts(self.J)
+        self.say(_told(self.space, self.J, counts))
+        plan = basis_of_j.plan(self.space, self.J, **basis)
+        with bar(self.runtime, "basis", plan, self.as_json):
+            Z = basis_of_j(self.space, self.J, **basis)
+        made = stats()
+        plan = run_project.plan(self.space, Z, **options)
+        self.say(f"{made.what}\n{plan}")
+        with bar(self.runtime, "project", plan, self.as_json):
+            H = run_project(self.space, Z, **options)
+        done = stats()
+        values = H.eigvalsh(self.energies).tolist() if self.energies else []
+        self.say(f"{done.what}\n{comparison(plan, done)}\n{done.note}\n{H!r}")
+        for number, value in enumerate(values):
+            self.say(f"{number:>6} {value:>14.5f}")
+        told = {
+            "J": self.J, "out": options["out"], "counts": counts._asdict(), "shape": H.shape, "nnz": H.nnz,
+            "energies": values, "basis": made.as_dict(), "plan": plan.as_dict(), "stats": done.as_dict(),
+        }  # fmt: skip
+        return Projected(self.J, H, values, done), told
+
+
+def _print_plan(space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool) -> None:
     """Z is made, for its layout alone decides the rest; H' is counted."""
-    plans = {"basis": basis_of_j.plan(space, J, **options)}
-    plans["project"] = run_project.plan(space, basis_of_j(space, J, **options), order=order)
+    plans = {"basis": basis_of_j.plan(space, J, **basis)}
+    plans["project"] = run_project.plan(space, basis_of_j(space, J, **basis), **options)
     if as_json:
         print_json({name: plan.as_dict() for name, plan in plans.items()})
     else:

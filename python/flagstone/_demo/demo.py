@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import resource
 import shutil
-import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 from .. import _core
 from .._decomposition.pca import pca
 from .._decomposition.result import PcaResult
-from .._errors.classes import Error
 from .._errors.messages import storage_error
 from .._formats.open import open_path
 from .._runtime.call import Call
@@ -30,10 +27,10 @@ from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder
 from .._terminal import report
-from .capped import Cap, run_capped, say
-from .synthetic import Cells
+from .capped import Cap, run_apart, run_capped, say
+from .synthetic import Block, Cells
 
-__all__ = ["Cap", "run_cells", "run_file", "scikit_learn"]
+__all__ = ["Cap", "run_cells", "run_file", "scikit_learn", "write_blocks"]
 
 _GENES = 5000
 _COMPONENTS = 50
@@ -116,30 +113,23 @@ def separation(scores: NDArray[Any], labels: NDArray[Any]) -> float:
 def write_cells(count: int, path: str) -> None:
     """Write the synthetic matrix of so many cells, by row blocks."""
     cells = Cells(count, _GENES)
-    builder = CsrBuilder(Call("demo"), path, cells.genes, np.dtype(cells.dtype), True)
+    write_blocks(cells.blocks(), path, cells.genes, np.dtype(cells.dtype))
+
+
+def write_blocks(blocks: Iterator[Block], path: str, columns: int, dtype: np.dtype[Any]) -> None:
+    """Write a sparse matrix that is made by row blocks."""
+    builder = CsrBuilder(Call("demo"), path, columns, dtype, True)
     with whole_or_nothing(builder):
-        for indptr, indices, data in ahead(cells.blocks()):
+        for indptr, indices, data in ahead(blocks):
             builder.append(indptr, indices, data)
         builder.publish()
 
 
 def _written(cells: Cells, path: str) -> SparseArray:
-    """Write the matrix in a process of its own: the C library keeps up to some 30 MiB of what threads freed.
-
-    They would count as resident, and the limit of the demonstration be refused for them.
-    """
     code = (
         "import sys; from flagstone._demo.demo import write_cells; write_cells(int(sys.argv[1]), sys.argv[2])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(cells.cells), path], stderr=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode == -signal.SIGINT:
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise Error(
-            f"demo: the matrix could not be written: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
-        )
+    run_apart("matrix", code, [str(cells.cells), path])
     opened = open_path(path)
     assert isinstance(opened, SparseArray)
     return opened

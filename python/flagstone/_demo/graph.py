@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +11,6 @@ import numpy as np
 
 from .. import _core
 from .._edges.edges import open_graph
-from .._errors.classes import Error
 from .._graph.embedding import spectral_embedding
 from .._graph.result import EmbeddingResult
 from .._runtime.plan import comparison, format_seconds
@@ -23,7 +19,7 @@ from .._runtime.runtime import Runtime, stats
 from .._sparse.array import SparseArray
 from .._terminal.graph_map import gap_of, write_map
 from .agreement import adjusted_mutual_information
-from .capped import run_capped, say
+from .capped import run_apart, run_capped, say
 from .communities import Communities
 from .demo import indented, make_directory
 
@@ -78,21 +74,11 @@ def write_edges(edges: int, vertices: int, path: str) -> None:
 
 
 def _written(graph: Communities, path: Path) -> None:
-    """Write the text in a process of its own, whose memory is not ours."""
     code = (
         "import sys; from flagstone._demo.graph import write_edges; "
         "write_edges(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(graph.edges), str(graph.vertices), str(path)],
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode == -signal.SIGINT:
-        raise KeyboardInterrupt
-    if done.returncode:
-        raise Error(
-            f"demo: the edges could not be written: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
-        )
+    run_apart("edges", code, [str(graph.edges), str(graph.vertices), str(path)])
 
 
 def _mapped(

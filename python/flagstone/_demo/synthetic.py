@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cells"]
+__all__ = ["Block", "Cells", "inverse"]
 
 _BITS = 16  # of the tables that turn random bits into burst sizes
 _LINEAGES = 3  # types of one lineage share markers
@@ -82,9 +82,9 @@ class Cells:
         profiles = self.profiles()
         gene_bits = min(22, max(16, math.ceil(math.log2(self.genes)) + 3))
         narrow = np.uint16 if self.genes <= 1 << 16 else np.uint32
-        genes = np.concatenate([_inverse(one, gene_bits) for one in profiles]).astype(narrow)
+        genes = np.concatenate([inverse(one, gene_bits) for one in profiles]).astype(narrow)
         orders = np.arange(1, 200)
-        sizes = (1 + _inverse(_BURST**orders / orders, _BITS)).astype(np.uint8)
+        sizes = (1 + inverse(_BURST**orders / orders, _BITS)).astype(np.uint8)
         bursts = self._bursts(profiles)
         for b in range(self._blocks):
             yield self._block(b, genes, gene_bits, sizes, bursts)
@@ -138,7 +138,7 @@ class Cells:
 Cells.__module__ = "flagstone.datasets"
 
 
-def _inverse(weights: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
+def inverse(weights: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
     """Return the table of 2^bits outcomes, equally likely, whose shares are the weights."""
     steps = (np.arange(1 << bits) + 0.5) / (1 << bits)
     return np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), steps), len(weights) - 1)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from .._array.array import Array
 from .._errors.classes import ShapeError
 from .._expression.expression import Expression, as_expression, cast
-from .._factor.lstsq import lstsq
 from .._linalg.matmul import matmul
 from .._runtime.routine import planned_by
+from .._solve.lstsq import lstsq
 from .base import Regressor
 from .validation import feature_names, points, targets
 

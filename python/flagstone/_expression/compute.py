@@ -36,10 +36,10 @@ class Pass(Routine[None]):
         super().__init__(call)
         self.shape = shape
         self.start = [0] * len(shape)
-        self.stores: list[tuple[Expression, Place]] = []
+        self.stores: list[tuple[Expression, Any]] = []  # and their places
         self.reductions: list[tuple[Reduced, list[Place]]] = []
 
-    def store(self, given: Expression, place: Place) -> None:
+    def store(self, given: Expression, place: Any) -> None:
         """Store an expression."""
         self.stores.append((given, place))
         self.places.append(place)
@@ -61,13 +61,13 @@ class Pass(Routine[None]):
         for _, place in self.stores:
             built.store(next(numbers), at(place))
         for reduction, places in self.reductions:
-            for (_, fold, finish, _), place in zip(reduction.parts, places, strict=True):
+            for i, ((_, fold, finish, _), place) in enumerate(zip(reduction.parts, places, strict=True)):
                 built.reduce(
                     next(numbers),
                     fold,
                     finish,
                     reduction.ddof,
-                    reduction.reduced,
+                    reduction.reduced_of(i),
                     at(place),
                     reduction.keepdims,
                 )
@@ -168,7 +168,9 @@ class _Compute:
             return
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
-        places = [Place(self.call, item.part_shape, part[3], IN_MEMORY, None) for part in item.parts]
+        places = [
+            Place(self.call, item.shape_of(i), part[3], IN_MEMORY, None) for i, part in enumerate(item.parts)
+        ]
         wanted.reduce(item, places)
         self.answers.append(lambda: deliver(item.combine([p.result for p in places]), out))
 

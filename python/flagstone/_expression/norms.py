@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from .._errors.classes import ShapeError
 from .expression import Expression, as_expression, cast, from_ufunc
 from .nan_functions import Combined
 
-__all__ = ["matrix_norm", "norm", "vector_norm"]
+__all__ = ["matrix_norm", "norm", "symmetric_norm", "vector_norm"]
 
 _FRO = ("fro", "f", None)
 
@@ -117,6 +118,53 @@ def matrix_norm(
         f'matrix_norm: ord is {ord!r}; "fro", 1, -1, fl.inf, -fl.inf or "max" is needed (2: '
         "fl.linalg.matrix_norm, of one matrix)."
     )
+
+
+class _LargestMirroredSum(_Norm):
+    """1-norm and infinity-norm of a symmetric matrix: sums of both halves from one of them."""
+
+    def __init__(self, triangle: Expression, strict: Expression, smallest: bool, keepdims: bool) -> None:
+        sizes, beside = (from_ufunc(np.absolute, (one,)) for one in (triangle, strict))
+        super().__init__(
+            "matrix_norm", sizes, [(sizes, "sum"), (beside, "sum")], lambda rows, columns: rows + columns,
+            sizes.dtype, None, False,
+        )  # fmt: skip
+        self.smallest, self.shape = smallest, (1, 1) if keepdims else ()
+
+    def reduced_of(self, part: int) -> list[bool]:
+        """Return which dimensions a part is folded along: of rows, and of columns without the diagonal."""
+        return [False, True] if part == 0 else [True, False]
+
+    def shape_of(self, part: int) -> tuple[int, ...]:
+        """Return the shape of what a part gives."""
+        return (self.source.shape[0],)
+
+    def combine(self, values: list[Any]) -> Any:
+        """Return the largest, or the least, of the sums of both."""
+        sums = super().combine(values)
+        best = np.asarray((np.min if self.smallest else np.max)(sums)).reshape(self.shape)
+        return best if best.shape else best[()]
+
+
+def symmetric_norm(
+    triangle: Expression, strict: Expression, keepdims: bool, ord: float | str | None
+) -> _Norm:
+    """Return a norm of a symmetric or Hermitian matrix, pending, from a triangle, and that without its diagonal.
+
+    Both are zero elsewhere, and of one matrix, which is read once.
+    """
+    if ord in _FRO:
+        folded = [part for one in (triangle, strict) for part in ([one.real, one.imag] if one.dtype.kind == "c"
+                  else [one])]  # fmt: skip
+        return _Norm(
+            "matrix_norm", triangle, [(part, "norm") for part in folded],
+            lambda *parts: functools.reduce(np.hypot, parts), folded[0].dtype, None, keepdims,
+        )  # fmt: skip
+    if ord in (1, -1, math.inf, -math.inf):
+        if ord < 0 and not triangle.size:
+            raise ShapeError("matrix_norm: the least sum of no rows or columns was asked for; give one.")
+        return _LargestMirroredSum(triangle, strict, ord < 0, keepdims)
+    return matrix_norm(triangle, keepdims, ord)
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> _Norm:

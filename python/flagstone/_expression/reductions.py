@@ -100,6 +100,14 @@ class Reduced(Elementwise):
             value = getattr(np, self.name)(np.empty(self.source.shape, self.source.dtype), **options)
         return value.astype(self.dtype)  # the dtype that was asked for
 
+    def reduced_of(self, part: int) -> list[bool]:
+        """Return which dimensions a part is folded along."""
+        return self.reduced
+
+    def shape_of(self, part: int) -> tuple[int, ...]:
+        """Return the shape of what a part gives."""
+        return self.part_shape
+
     def combine(self, values: list[NDArray[Any]]) -> Any:
         """Return the result from what the parts gave."""
         out = values[0]

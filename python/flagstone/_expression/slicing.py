@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ from .._array import requests
 from .._array.array import PIECE, Array, shape_text, updating
 from .._array.basic_index import BasicIndexer, Key
 from .._array.elementwise import Elementwise
-from .._array.handle import is_lazy, is_transposed, members_of, values_of
+from .._array.handle import is_conjugated, is_lazy, is_transposed, members_of, values_of
 from .._array.mapped import off_the_map
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
@@ -82,10 +84,55 @@ def assign(target: Array, key: Key, value: Any) -> None:
         call.room("the value and the transfer", given.nbytes + 2 * PIECE + requests.STAGING)
         requests.assign(target, call, key, np.asarray(given))
         return
+    if whole and (item := _at_once(call, target, given)) is not None:
+        item.run()
+        return
     rows = _rows(call, target, given, box)
     with updating([target]):
         _store(call, target, given, box, rows)
     call.tidy()  # staging of the pieces
+
+
+class _InPlace:
+    """A whole array as the place of a result: its new elements are one transaction."""
+
+    beside, where = 0, ""
+
+    def __init__(self, array: Array) -> None:
+        self.array, self.chunks = array, array.chunks
+
+    def planned(self) -> _core.Array:
+        """Return the array, which the planner only looks at."""
+        return self.array._core
+
+    def recorded(self, *_: Any) -> None:
+        """Note nothing: an assignment that was killed has not been."""
+
+    def open(self, stack: contextlib.ExitStack) -> _core.Array:
+        """Begin the transaction, which ends with `stack`."""
+        stack.enter_context(updating([self.array]))
+        return self.array._core
+
+    def close(self) -> Array:
+        """Return the array."""
+        return self.array
+
+
+def _at_once(call: Call, target: Array, given: Expression) -> Pass | None:
+    """Return the pass that writes tiles of the array while others are computed; None where pieces are better.
+
+    Where there is no room for it, where elements are converted, of flat files and arrays of other programs.
+    """
+    ours = target.path is not None and os.path.isdir(target.path) and not target._core.by_chunks
+    turned = is_transposed(target) or is_conjugated(target)
+    if not ours or turned or given.dtype != target.dtype or target.mode != "r+":
+        return None
+    for leaf in leaves(given):
+        if isinstance(leaf.payload, Array):
+            leaf.payload.flush()
+    item = Pass(call, target.shape)
+    item.store(given, _InPlace(target))
+    return item if item.least() <= call.memory + _core.allowed_drift else None
 
 
 def _looks_at(payload: Any, target: Array) -> bool:

@@ -19,6 +19,7 @@ from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
+from .compared import Compared
 from .diagonal import FactorDiagonal
 
 __all__ = ["CholeskySolve", "cholesky", "cholesky_call", "cholesky_flops"]
@@ -123,6 +124,7 @@ def cholesky(
     *,
     upper: bool = False,
     shift: float = 0,
+    check: bool = False,
     out: Any = None,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
@@ -140,6 +142,8 @@ def cholesky(
         Return U in place of L.
     shift : float
         Added to the diagonal on the way: a noise variance, a ridge. Nothing is copied for it.
+    check : bool
+        Compare x with its adjoint first, in a read of all of it; they may differ by n eps max|x|.
     out : path, Array or ndarray, optional
         Where the factor goes. A path is replaced at once and whole (a Zarr directory, or a file ending in
         ``.npy``). An existing Array, even `x`, gets a new version that is built aside and exchanged. Default:
@@ -155,7 +159,8 @@ def cholesky(
     Raises
     ------
     NumericalError
-        x is not positive definite, or has NaN or Inf: ``error.index`` is the order of the leading minor.
+        x is not positive definite, or has NaN or Inf: ``error.index`` is the order of the leading minor; with
+        `check`, x is not Hermitian, and the message says where.
         x is as it was, and there is no `out`.
     ShapeError
         x is not square, or of another dtype.
@@ -169,7 +174,9 @@ def cholesky(
     of Beaumont, Eyraud-Dubois, Langou and Verite (arXiv 2202.10217). The same bits for every limit and number
     of workers. ``cholesky.plan(...)`` takes the same arguments and counts exactly.
     """
-    return _Cholesky(Call("cholesky", memory), x, upper, shift, out)
+    call = Call("cholesky", memory)
+    prepared = _Cholesky(call, x, upper, shift, out)
+    return Compared(Call("cholesky", memory), x, prepared) if check else prepared
 
 
 @resumable("cholesky")

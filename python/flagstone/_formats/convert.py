@@ -37,7 +37,7 @@ from .._sparse.row_blocks import row_blocks, rows_bytes
 from .._sparse.to_csr import csc_to_csr
 from .._storage.copy import copy
 from .._storage.import_cache import Built, conversion
-from . import tables
+from . import tables, tenx
 from .open import head_of, open_path
 from .registry import Format, for_writing, of_file
 from .table_folders import is_table_folder, table_files
@@ -180,14 +180,16 @@ class _Conversion(Streaming[None]):
 
     def _import(self, src: str, moved: Moved) -> None:
         """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
-        module = tables if os.path.isdir(src) else of_file(src, head_of(src)).module()
+        module = _folder(src) if os.path.isdir(src) else of_file(src, head_of(src)).module()
         options: dict[str, Any] = self.reading | ({} if self.key is None else {"key": self.key})
         record = UNRECORDED
         if getattr(module, "RECORDED", False):
-            record = options["record"] = conversion(self.call, src, self.key, self.overwrite)
+            record = options["record"] = conversion(
+                self.call, self.parts or [src], self.key, self.overwrite, self.reading
+            )
         given = self.parts if len(self.parts) > 1 else src
         built = module.import_to(self.call, given, self.place, self.overwrite, **options)
-        read = self.parts or ([src] if os.path.isfile(src) else table_files(src))
+        read = self.parts or ([src] if os.path.isfile(src) else _files(src))
         moved.bytes_read = sum(map(os.path.getsize, read))
         moved.bytes_written = _stored(built)
         moved.where = record.where
@@ -321,12 +323,20 @@ def _labels(given: Any, src: Any, key: str | None) -> Any:
 
 def _imports(src: str, key: str | None) -> bool:
     if os.path.isdir(src):
-        return _is_table_folder(src)
+        return _folder(src) is not None and not (key and tenx.is_10x_folder(src))
     return os.path.isfile(src) and of_file(src, head_of(src)).imports(src, key)
 
 
-def _is_table_folder(src: str) -> bool:
-    return not _core.is_zarr_group(src) and not _core.is_zarr_array(src) and is_table_folder(src)
+def _folder(src: str) -> Any:
+    """Return what imports a folder of files; None: it is none."""
+    if _core.is_zarr_group(src) or _core.is_zarr_array(src):
+        return None
+    return tables if is_table_folder(src) else tenx if tenx.is_10x_folder(src) else None
+
+
+def _files(src: str) -> list[str]:
+    """Return what is read of such a folder."""
+    return table_files(src) if is_table_folder(src) else [tenx.matrix_file(src)]
 
 
 def _stored(built: Built) -> int:
@@ -337,10 +347,14 @@ def _stored(built: Built) -> int:
 def _again(path: str, told: dict[str, Any]) -> Again:
     if "file" not in told:
         return convert, (operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
-    source = told["file"]["path"]
-    if not os.path.exists(source):
-        raise storage_error(
-            f"resume: src '{source}' went away since; it cannot be gone on.", errno.ENOENT, source
-        )
-    check_unchanged("src", told["file"])
-    return convert, (source, path), {"overwrite": told["overwrite"], "key": told["key"]}
+    files = [told["file"], *told.get("files", [])]
+    for one in files:
+        if not os.path.exists(one["path"]):
+            raise storage_error(
+                f"resume: src '{one['path']}' went away since; it cannot be gone on.",
+                errno.ENOENT, one["path"],
+            )  # fmt: skip
+        check_unchanged("src", one)
+    options = {"overwrite": told["overwrite"], "key": told["key"]} | told.get("reading", {})
+    paths = [one["path"] for one in files]
+    return convert, (paths if len(paths) > 1 else paths[0], path), options

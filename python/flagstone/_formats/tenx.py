@@ -17,7 +17,7 @@ from .._storage.import_cache import cached
 from .text import matrixmarket
 from .text.lines import Lines
 
-__all__ = ["about", "is_10x_folder", "matrix_file", "open_folder"]
+__all__ = ["about", "import_to", "is_10x_folder", "matrix_file", "open_folder"]
 
 _MATRIX, _CELLS = "matrix.mtx", "barcodes.tsv"
 _GENES = ("features.tsv", "genes.tsv")  # of CellRanger from 3 on, and before
@@ -45,6 +45,22 @@ def matrix_file(place: str) -> str:
     return found
 
 
+def _coordinates(place: str) -> str:
+    """Return the file of the matrix; refuse a dense one."""
+    matrix = matrix_file(place)
+    with Lines(matrix) as lines:
+        if "array" in lines.line().lower().split():
+            raise FormatError(f"open: '{matrix}' is a dense matrix; coordinates are what 10x writes.")
+    return matrix
+
+
+def import_to(
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None
+) -> Array | SparseArray:
+    """Write the matrix of a folder to `target`, cells x genes."""
+    return matrixmarket.import_to(call, _coordinates(path), target, replace, turned=True)
+
+
 def open_folder(place: str, key: str | None) -> SparseArray:
     """Return the matrix, cells x genes, imported into scratch once.
 
@@ -54,14 +70,13 @@ def open_folder(place: str, key: str | None) -> SparseArray:
     """
     if key is not None:
         raise FormatError(f"open: '{place}' is a folder of 10x and has no member {key!r}; leave key out.")
-    matrix = matrix_file(place)
+    matrix = _coordinates(place)
 
     def build(call: Call, target: str) -> Array | SparseArray:
         return matrixmarket.import_to(call, matrix, target, narrow=True, turned=True)
 
     opened = cached(matrix, _PART, build)
-    if not isinstance(opened, SparseArray):
-        raise FormatError(f"open: '{matrix}' is a dense matrix; coordinates are what 10x writes.")
+    assert isinstance(opened, SparseArray)
     cells, genes = (
         None if file is None else partial(_names, file, count)
         for file, count in zip((_file(place, _CELLS), _file(place, *_GENES)), opened.shape, strict=True)

@@ -55,9 +55,11 @@ def forest_tree(parts: Parts, number: int, features: int, labels: int) -> Forest
     """Return one tree."""
     table = parts.table()
     table = table[(table[:, 1] == number) & (table[:, 0] <= _LEAVES)]
+    numbers = np.sort(table[:, 2])  # of subtrees that were grown apart there are gaps between them
+    table[:, 2] = np.searchsorted(numbers, table[:, 2])
     inner, leaves = table[table[:, 0] < _LEAVES], table[table[:, 0] == _LEAVES]
     left = np.full(len(table), -1, np.int64)
-    left[inner[:, 2]] = inner[:, 3]
+    left[inner[:, 2]] = np.searchsorted(numbers, inner[:, 3])
     weights = _vectors(parts, inner, (len(table), features + 1), "tree").T.tocsc()
     shares = _vectors(parts, leaves, (len(table), labels), "tree")
     return ForestTree(weights, left, np.where(left < 0, -1, left + 1), shares)

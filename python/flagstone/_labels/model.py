@@ -264,12 +264,12 @@ class LabelModel:
         shape = self.features + 1, nodes
         placed = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
         weights = sparse.csc_matrix(placed, shape, dtype=np.float32)
-        return Level(weights, np.concatenate(parent), order)
+        return Level(weights, np.concatenate(parent), None if order is None else order[:nodes])
 
 
 def _attributes(path: str) -> dict[str, Any]:
     told = group_told(path)
-    if told.get("routine") != "train_labels":
+    if told.get("routine") not in ("train_labels", "import_labels"):
         raise FormatError(f"open_labels: '{path}' is no model of label trees; fl.train_labels makes one.")
     return told
 

@@ -151,7 +151,7 @@ def train_labels(
         "parabel": balanced trees by 2-means of the labels' centroids; linear classifiers by squared hinge.
         "pfastrexml": trees whose nodes part points so that each side ranks its labels high, rare labels
         weighing more; sparse linear classifiers between the sides, and means of labels beside them. Its
-        trees see points as they are, of at most 2²² stored values in all.
+        trees see points as they are.
     trees : int, optional
         Default: 3; of PfastreXML 50.
     format : {"float32", "int8"}
@@ -205,11 +205,14 @@ def train_labels(
 
     A node's classifiers see only points that have one of its labels. Nodes of at most 2²² stored values are
     tasks in memory, whose points are brought together with one read of X for as many subtrees as memory
-    holds; wider nodes are trained by sweeps over the panels of X, one read each. Flops: 4 for a value, label
-    on the path, and sweep. Where X has at most 2²² stored values it is read twice. Sources: Prabhu, Kag,
-    Harsola, Agrawal, Varma 2018 (Parabel); Hsieh et al. 2008 (dual coordinate descent); Yu et al. 2010
-    (blocks on disk). With `out` a killed call goes on behind the last node that was noted, with the same
-    bits. ``train_labels.plan(...)`` takes the same arguments and counts.
+    holds; wider nodes are trained by sweeps over the panels of X, one read each. (Of PfastreXML: sides by
+    reads of Y, at most 100, classifiers by orthant-wise quasi-Newton steps, at most 40 reads of X, for as
+    many nodes of 16 trees as memory holds; 5 bytes a point and tree wait in memory or scratch.) Flops: 4 for
+    a value, label on the path, and sweep. Where X has at most 2²² stored values it is read twice. Sources:
+    Prabhu, Kag, Harsola, Agrawal, Varma 2018 (Parabel); Prabhu, Varma 2014, Jain, Prabhu, Varma 2016
+    (PfastreXML); Hsieh et al. 2008 (dual coordinate descent); Yu et al. 2010 (blocks on disk); Andrew, Gao
+    2007 (orthant-wise steps). With `out` a killed call of "parabel" goes on behind the last node that was
+    noted, with the same bits. ``train_labels.plan(...)`` takes the same arguments and counts.
     """
     one_of("train_labels", "method", method, *_OWN)
     _check_methods(

@@ -21,7 +21,7 @@ from .rows import rows_of
 __all__ = ["TrainForest"]
 
 _MOST = 10_000  # trees: each is a task of the plan
-_SMALL = 1 << 22  # stored values that a tree grows from
+_SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, and on no limit
 
 
 class TrainForest(Routine[LabelModel]):
@@ -75,6 +75,8 @@ class TrainForest(Routine[LabelModel]):
         note = "the size of the model is not counted"
         if job.leaves:
             note = f"{job.nodes:,} nodes and {job.leaves:,} leaves on {job.deepest + 1} levels"
+            if job.wide:
+                note += f", {job.wide:,} of the nodes by passes over X"
         return How(f"pfastrexml, {self.format}", job.reads, note)
 
     def result(self, job: _core.TrainForestJob) -> LabelModel:

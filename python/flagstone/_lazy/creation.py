@@ -361,6 +361,11 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     return _generated("a diagonal", "diagonal", rows, cols, operator.index(k), one)
 
 
+def below_diagonal(n: int, k: int) -> Array:
+    """Return which elements of an n x n matrix lie on or below the diagonal `k`; computed, nothing is stored."""
+    return _generated("a triangle", "triangle", [n, n], k)
+
+
 def _triangle(who: str, given: Any, k: int) -> tuple[Expression, Array]:
     node = as_expression(given, who)
     if node.ndim < 2:

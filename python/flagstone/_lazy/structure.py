@@ -10,13 +10,15 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Lazy, derived, lazy_array
 from .._errors.classes import ShapeError
+from .._expression.expression import Expression, as_expression, where
 from .._resume.identity import identity
 from .._resume.openers import operand, told_values
 from .._resume.registers import opener
+from .creation import below_diagonal
 from .mapped import core_of, member
 
 __all__ = [
-    "hermitian", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangle_of",
+    "hermitian", "mirrored", "note_triangle", "seen_whole", "symmetric", "triangle_attribute", "triangle_of",
     "triangular", "triangular_side",
 ]  # fmt: skip
 
@@ -106,6 +108,19 @@ def triangular_side(given: Any) -> str | None:
     """Return "lower" or "upper" of what `triangular` made, None of anything else."""
     kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
     return uplo if kind == "triangular" else None
+
+
+def mirrored(given: Any) -> tuple[Expression, Expression] | None:
+    """Return the triangle that `symmetric` or `hermitian` mirrors, and that without its diagonal, zeros beside them.
+
+    Of one array, so that a pass over both reads each element once. None of anything else.
+    """
+    kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
+    if kind not in ("symmetric", "hermitian"):
+        return None
+    half = as_expression(triangular(given, uplo), kind)
+    strictly, zero = below_diagonal(given.shape[0], -1 if uplo == "lower" else 0), half.dtype.type(0)
+    return half, where(strictly, half, zero) if uplo == "lower" else where(strictly, zero, half)
 
 
 def seen_whole(stored: Any) -> Any:

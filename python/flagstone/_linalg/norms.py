@@ -7,6 +7,7 @@ from typing import Any
 from .._expression import norms
 from .._expression.compute import compute
 from .._expression.reductions import Reduced
+from .._lazy.structure import mirrored
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, least_of, routine
 
@@ -79,8 +80,11 @@ def vector_norm(
 
 
 def prepared(x: Any, keepdims: bool, ord: float | str, out: Any, memory: Any) -> Prepared[Any]:
-    """Return the checked arguments of norms of matrices."""
-    return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)
+    """Return the checked arguments of norms of matrices; of a mirrored triangle, which is read once."""
+    halves = mirrored(x)
+    if halves is None or x.dtype.kind not in "fc":
+        return _Pending(norms.matrix_norm(x, keepdims, ord), out, memory)
+    return _Pending(norms.symmetric_norm(*halves, keepdims, ord), out, memory)
 
 
 @routine

@@ -12,7 +12,7 @@ from .._errors.classes import ShapeError
 from .._runtime.arguments import check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._subspace.basis import BasisPlace, dtype_name
+from .._subspace.basis import BasisPlace, dtype_name, file_count
 from .._subspace.stored import BlockBasis
 from .momentum import doubled, momentum_text
 from .space import Space
@@ -23,7 +23,9 @@ __all__ = ["basis_of_j"]
 class BasisOfJ(Routine[BlockBasis]):
     """The checked arguments of one call."""
 
-    def __init__(self, space: Space, J: Any, M: Any, dedup: bool, dtype: str, out: Any, memory: Any) -> None:
+    def __init__(
+        self, space: Space, J: Any, M: Any, dedup: bool, dtype: str, files: int, out: Any, memory: Any
+    ) -> None:
         who = "nuclear.basis_of_j"
         call = Call(who, memory)
         if not isinstance(space, Space):
@@ -35,14 +37,15 @@ class BasisOfJ(Routine[BlockBasis]):
         columns = space.columns(J, self.two_m)
         self.basis = space.basis(self.two_m)
         same = self.basis.patterns if dedup else [-1] * self.basis.groups
-        self.layout = _core.lay_out_blocks(self.basis.rows, columns, same, kind.itemsize)
+        files = file_count(who, files)
+        self.layout = _core.lay_out_blocks(self.basis.rows, columns, same, kind.itemsize, files)
         about = {
             "two_j": self.two_j, "two_m": self.two_m, "dedup": bool(dedup), "space": space._about(),
             "version": _core.__version__,
         }  # fmt: skip
         self.place = BasisPlace(call, out, self.layout, kind, about)
         super().__init__(call, [self.place])
-        call.outputs = 5
+        call.outputs = len(self.place.parts)
 
     @property
     def what(self) -> str:
@@ -50,7 +53,7 @@ class BasisOfJ(Routine[BlockBasis]):
 
     def job(self, at: At) -> _core.Job:
         values: Any = at(self.place)
-        return _core.basis_of_j_job(self.basis, self.two_j, self.layout, values[0])
+        return _core.basis_of_j_job(self.basis, self.two_j, self.layout, values[: self.place.files])
 
     def how(self, job: Any) -> How:
         kernel = self.two_m == self.two_j
@@ -65,7 +68,7 @@ class BasisOfJ(Routine[BlockBasis]):
 @routine
 def basis_of_j(
     space: Space, J: Any, *, dedup: bool = True, dtype: str = "float32", M: Any = None,
-    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
+    files: int = 1, out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> Prepared[BlockBasis]:  # fmt: skip
     """Store an orthonormal basis of the states of one J, group by group.
 
@@ -82,6 +85,9 @@ def basis_of_j(
         Of what is stored; five decimals of an energy need float64.
     M : int, str or float, optional
         At most J; default J, which has the fewest rows.
+    files : int
+        Arrays that Z is dealt to: group i goes to number i mod files, as Aktulga et al. (Euro-Par 2012) deal
+        them.
     out : path, optional
         A Zarr group. Default: scratch; deleted when the last handle dies.
     memory : int or str, optional
@@ -106,4 +112,4 @@ def basis_of_j(
     of J₊; 4 d³ flops and 8 d² bytes at most. M < J: eigenvectors of J² = J₋J₊ + M(M + 1), 9 d³ flops, ``|λ -
     J(J+1)| < 1e-8``. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and counts.
     """
-    return BasisOfJ(space, J, M, dedup, dtype, out, memory)
+    return BasisOfJ(space, J, M, dedup, dtype, files, out, memory)

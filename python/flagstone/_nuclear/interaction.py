@@ -9,8 +9,8 @@ import zlib
 from typing import Any
 
 from .. import _core
-from .._errors.classes import FormatError
-from .._errors.messages import path_text, storage_error
+from .._errors.classes import FormatError, ShapeError
+from .._errors.messages import path_text, shown, storage_error
 from .._resume.identity import file_identity
 from .._runtime.arguments import seed_number
 
@@ -29,8 +29,21 @@ class Interaction:
         self.core, self.what, self.told = core, what, told
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Interaction:
-        """Read a file of KSHELL's form (``.snt``, also packed, ``.snt.gz``).
+    def read(
+        cls, path: str | os.PathLike[str], *, orbits: str | os.PathLike[str] | None = None,
+        scaling: tuple[int, float, float] | None = None,
+    ) -> Interaction:  # fmt: skip
+        """Read a file of KSHELL's form (``.snt``) or BIGSTICK's isospin form (``.int``); packed ones too.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.snt`` or ``.int``, or in ``.gz`` behind that.
+        orbits : path, optional
+            Of an ``.int`` file its ``.sps``; default: beside it, of the same name.
+        scaling : (core, mass, power), optional
+            Two-body elements times (mass / A)^power in a nucleus of A nucleons, of which `core` are in closed
+            shells below; for an ``.int`` file that does not say it.
 
         Raises
         ------
@@ -39,31 +52,24 @@ class Interaction:
             the line.
         """
         place = path_text("nuclear.Interaction", path)
-        if not place.endswith((".snt", ".snt.gz")):
+        kind = place.removesuffix(".gz").rpartition(".")[2]
+        if kind not in ("snt", "int"):
             raise FormatError(
-                f"nuclear.Interaction: '{place}' does not end in .snt or .snt.gz; KSHELL's "
-                "proton-neutron form is read."
+                f"nuclear.Interaction: '{place}' does not end in .snt or .int (or .gz behind it); KSHELL's "
+                "proton-neutron form and BIGSTICK's isospin form are read."
             )
-        try:
-            if place.endswith(".gz"):
-                with gzip.open(place, "rt", encoding="utf-8") as packed:
-                    text = packed.read()
-            else:
-                with open(place, encoding="utf-8") as file:
-                    text = file.read()
-        except (EOFError, UnicodeDecodeError, gzip.BadGzipFile, zlib.error) as error:
-            raise FormatError(
-                f"nuclear.Interaction: '{place}' cannot be read ({error}); it is damaged."
-            ) from None
-        except OSError as error:
-            number = error.errno or errno.EIO
-            raise storage_error(
-                f"nuclear.Interaction: '{place}' cannot be read: {os.strerror(number)}; give a file "
-                "that is there and may be read.", number, place,
-            ) from None  # fmt: skip
-        return cls(
-            _core.NuclearInteraction.read_snt(text, place), os.path.basename(place), file_identity(place)
-        )
+        told = file_identity(place)
+        if kind == "snt":
+            if orbits is not None or scaling is not None:
+                raise ShapeError("nuclear.Interaction: an .snt file has orbits and scaling of its own.")
+            core = _core.NuclearInteraction.read_snt(_text(place), place)
+        else:
+            beside = _orbits_beside(place, orbits)
+            core = _core.NuclearInteraction.read_isospin(_text(place), place, _text(beside), beside)
+            told = {"int": told, "sps": file_identity(beside), "scaling": None}
+            if scaling is not None:
+                told["scaling"] = _scaled(core, scaling)
+        return cls(core, os.path.basename(place), told)
 
     @classmethod
     def random(cls, seed: int) -> Interaction:
@@ -85,3 +91,51 @@ class Interaction:
 
     def __repr__(self) -> str:
         return f"Interaction({self.what!r})"
+
+
+def _text(place: str) -> str:
+    """Return what a file holds, unpacked."""
+    try:
+        if place.endswith(".gz"):
+            with gzip.open(place, "rt", encoding="utf-8") as packed:
+                return packed.read()
+        with open(place, encoding="utf-8") as file:
+            return file.read()
+    except (EOFError, UnicodeDecodeError, gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(
+            f"nuclear.Interaction: '{place}' cannot be read ({error}); it is damaged."
+        ) from None
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise storage_error(
+            f"nuclear.Interaction: '{place}' cannot be read: {os.strerror(number)}; give a file "
+            "that is there and may be read.", number, place,
+        ) from None  # fmt: skip
+
+
+def _orbits_beside(place: str, orbits: Any) -> str:
+    if orbits is not None:
+        return path_text("nuclear.Interaction", orbits)
+    beside = place.removesuffix(".gz").removesuffix(".int") + ".sps"
+    if not os.path.exists(beside):
+        raise storage_error(
+            f"nuclear.Interaction: the orbits of '{place}' are in an .sps file, and '{beside}' is not there; "
+            "give orbits=.", errno.ENOENT, beside,
+        )  # fmt: skip
+    return beside
+
+
+def _scaled(core: _core.NuclearInteraction, scaling: Any) -> list[float]:
+    """Let an interaction be scaled; return by what."""
+    try:
+        nucleons, mass, power = scaling
+        numbers = int(nucleons), float(mass), float(power)
+    except (TypeError, ValueError, OverflowError):
+        numbers = -1, 0.0, 0.0
+    if not 0 <= numbers[0] <= 1000:
+        raise ShapeError(
+            f"nuclear.Interaction: scaling is {shown(scaling)}; (nucleons of the core, mass, power) is "
+            "needed, such as (16, 18, 0.3)."
+        )
+    core.set_scaling(numbers[0], numbers[1], -numbers[2], "nuclear.Interaction")
+    return list(numbers)

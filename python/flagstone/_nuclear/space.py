@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from .. import _core
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._runtime.arguments import whole_number
+from .._sparse.array import SparseArray
+from .._subspace.keep import store_rows
 from .interaction import Interaction
 from .momentum import MOST_TWO_J, doubled, momentum_text
 
@@ -104,14 +107,40 @@ class Space:
 
     def block_source(self, basis: Any) -> _core.BlockSource:
         """Return H as the core takes it, on the rows of a Z of `basis_of_j`."""
-        if self.interaction is None:
-            raise ShapeError("project: the space has no interaction; give one, Space(..., interaction=).")
         told = basis.about.get("space")
         if told != self._about():
             raise ShapeError(
                 f"project: Z was made for {told or 'no space'}, and H is that of {self._about()}."
             )
-        rows = self.basis(basis.about.get("two_m"))
+        return self._source(self.basis(basis.about.get("two_m")), "project")
+
+    def hamiltonian(self, two_m: int, out: str | os.PathLike[str] | None = None) -> SparseArray:
+        """Store H on the rows of one total M, by rows with both triangles, and the rows of each group.
+
+        Parameters
+        ----------
+        two_m : int
+            Twice M.
+        out : path, optional
+            Where it goes; what was there is replaced. Default: scratch, until the handle dies.
+
+        Returns
+        -------
+        SparseArray
+            float64; `subspace.project` takes it in the place of the space.
+
+        Notes
+        -----
+        Makes each block below the diagonal twice and writes about 10 bytes a value; holds the rows of one
+        group.
+        """
+        rows = self.basis(two_m)
+        source = self._source(rows, "nuclear.Space.hamiltonian")
+        return store_rows("nuclear.Space.hamiltonian", source, rows.rows, out)
+
+    def _source(self, rows: _core.NuclearBasis, who: str) -> _core.BlockSource:
+        if self.interaction is None:
+            raise ShapeError(f"{who}: the space has no interaction; give one, Space(..., interaction=).")
         return _core.NuclearHamiltonian(rows, self.interaction.core).source()
 
     def identity(self) -> dict[str, Any]:

@@ -162,6 +162,10 @@ def from_numpy(
     """
     call = Call("from_numpy")
     mapped = a if path is None else off_the_map(call, unmasked("from_numpy", a))
+    if hasattr(a, "tocsr"):
+        raise TypeError(
+            f"from_numpy: SciPy's {type(a).__name__} was given; from_blocks([A]) makes a SparseArray of it."
+        )
     values = np.asarray(unmasked("from_numpy", a))
     wanted = values.dtype if dtype is None else np.dtype(dtype)
     shape, name, pieces = check_new("from_numpy", values.shape, wanted, chunks)

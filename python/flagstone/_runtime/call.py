@@ -213,14 +213,18 @@ class Call:
         told = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in bounds.items())
         return f"{largest} ({told})"
 
-    def record(self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "") -> Stats:
-        """Keep what a run did, for stats()."""
+    def record(
+        self, done: _core.Statistics, what: str, method: str, passes: int, note: str = "",
+        counted: Callable[[_core.Statistics], dict[str, Any]] | None = None,
+    ) -> Stats:  # fmt: skip
+        """Keep what a run did, for stats(); `counted` returns fields of its own."""
         return self.keep(Stats(
             what, method, passes, done.bytes_read, done.bytes_written, done.flops,
             max(done.peak_memory, self._prepared_peak), 0,
             done.seconds, self.memory, note, 0,
             done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds,
             done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
+            **(counted(done) if counted is not None else {}),
         ))  # fmt: skip
 
     def keep(self, done: Stats) -> Stats:

@@ -169,7 +169,11 @@ class Plan(_Costs):
 
 @dataclass(frozen=True)
 class Stats(_Costs):
-    """What the last call did; `peak_memory` is what the kernel says (VmHWM), `stencil` what a loop was."""
+    """What the last call did; `peak_memory` is what the kernel says (VmHWM), `stencil` what a loop was.
+
+    Of a projection: `pairs` of groups, `nonzeros` of H that were made, and `components`, seconds: `make` H,
+    `multiply` and `wait` of workers, `read` and `write` of the disk, whose time is shared by bytes.
+    """
 
     __module__ = "flagstone"
 
@@ -182,6 +186,9 @@ class Stats(_Costs):
     budget: int = 0
     peak_budget: int = 0
     io: str = ""
+    pairs: int = 0
+    nonzeros: int = 0
+    components: dict[str, float] = field(default_factory=dict)
 
     def _rows(self) -> list[tuple[str, str]]:
         return [*super()._rows(), ("disk", self.io)]

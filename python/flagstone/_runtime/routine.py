@@ -67,6 +67,8 @@ class How(NamedTuple):
     least_passes: int = 0
     tiles: str = ""  #: what plans say in place of a note
     between: int = 0  #: bytes of scratch between two passes
+    #: Fields of stats() that are this routine's own, from what the run counted.
+    counted: Callable[[_core.Statistics], dict[str, Any]] | None = None
 
 
 class Routine(Generic[R_co]):
@@ -183,7 +185,7 @@ class Routine(Generic[R_co]):
         done = self.call.run(job)
         how = self.how(job)
         where = "".join(place.where for place in self.places)
-        self.call.record(done, self.what + where, how.method, how.passes, how.note)
+        self.call.record(done, self.what + where, how.method, how.passes, how.note, how.counted)
         return job
 
     def result(self, job: Any) -> R_co:

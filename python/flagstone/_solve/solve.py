@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._factor.compared import Compared
 from .._factor.lu import TRANS
 from .._resume.openers import old_output, operand
 from .._resume.registers import Again, resumable
@@ -13,7 +14,7 @@ from .._runtime.call import Call
 from .._runtime.routine import Prepared, routine
 from .condition import Conditioned
 from .refine import Mixed
-from .systems import Solve, matrix, solver, triangle
+from .systems import Solve, kind_of, matrix, solver, triangle
 
 __all__ = ["cho_solve", "solve", "solve_triangular"]
 
@@ -128,6 +129,7 @@ def solve(
     assume_a: str = "gen",
     precision: str | None = None,
     rcond: bool = False,
+    check: bool = False,
     out: Any = None,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
@@ -151,6 +153,8 @@ def solve(
         ``stats().method`` and ``note`` tell what was done.
     rcond : bool
         Also return an estimate of 1 / (‖a‖₁ ‖a⁻¹‖₁), as `cond` makes it of the factor.
+    check : bool
+        With "pos": compare `a` with its adjoint first, as `cholesky` does.
     out : path, Array or ndarray, optional
         Where x goes. Default: as b was given, an ndarray or an Array (in scratch; of a vector in memory).
     memory : int or str, optional
@@ -192,9 +196,14 @@ def solve(
         raise ShapeError(f"solve: rcond is {rcond!r}; True asks for an estimate, False for none.")
     if precision is not None and rcond:
         raise ShapeError("solve: rcond is of the factor in full precision; leave precision or rcond out.")
+    if check and kind_of(call, assume_a) != "pos":
+        raise ShapeError(f"solve: check is for assume_a='pos' and it is {assume_a!r}; leave check out.")
+    prepared: Any
     if precision is not None:
-        return Mixed(call, a, b, assume_a, out)
-    return Conditioned(call, a, b, assume_a, out) if rcond else solver(call, a, b, assume_a, out)
+        prepared = Mixed(call, a, b, assume_a, out)
+    else:
+        prepared = Conditioned(call, a, b, assume_a, out) if rcond else solver(call, a, b, assume_a, out)
+    return Compared(Call("solve", memory), a, prepared) if check else prepared
 
 
 @resumable("solve")

@@ -385,11 +385,11 @@ def stencil(
     out : path, Array or ndarray, or a pair of them, optional
         Where the result goes. A path is an array of one state; of time order 2, or with snapshots, a group
         (Notes). Default: scratch.
-    method : {"auto", "al4", "al1", "sweep"}
+    method : {"auto", "al4", "al3", "al2", "al1", "sweep"}
         How the field travels (Notes). No choice changes a bit of the result.
     block, depth, cache_block : optional
-        What is chosen else: extents of a block (`al1`, `sweep`), steps of a superstep, (planes, rows,
-        levels) of one task of `al4`.
+        What is chosen else: extents of a block (all but `al4`), steps of a superstep, (planes, rows, steps)
+        of what stays in the cache: of `al3` planes of a band, of `al1` and `sweep` rows of a strip count.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -424,8 +424,10 @@ def stencil(
 
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
-    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
-    is one step deep. Operands whose rows lie scattered in their file (Fortran's order) are copied into
+    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "al2"
+    cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch, in tiles that
+    lean back by the radius a step, and computes nothing twice; "sweep" is one step deep. Operands whose
+    rows lie scattered in their file (Fortran's order) are copied into
     scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +113,16 @@ def remove(target: Path) -> None:
     target.unlink(missing_ok=True)
 
 
-def conversion(call: Call, path: str, key: str | None, replace: bool) -> Record:
-    """Return the record of a conversion of a file that is streamed through."""
+def conversion(
+    call: Call, paths: Sequence[str], key: str | None, replace: bool, reading: dict[str, Any]
+) -> Record:
+    """Return the record of a conversion of streamed files; `reading`: the options of opening them."""
 
     def arguments() -> dict[str, Any]:
-        return {"file": file_identity(path), "key": key, "overwrite": replace}
+        first, *others = map(file_identity, paths)
+        told: dict[str, Any] = {"file": first, "key": key, "overwrite": replace}
+        if others:
+            told["files"] = others
+        return told | ({"reading": reading} if reading else {})
 
-    return Record("convert", arguments, seconds_of(0, 8 * os.path.getsize(path)), call.runtime)
+    return Record("convert", arguments, seconds_of(0, 8 * sum(map(os.path.getsize, paths))), call.runtime)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,14 @@ from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
-from .._runtime.arguments import array_of, is_whole, one_of
+from .._runtime.arguments import array_of, is_whole, one_of, whole_number
 from .._runtime.call import Call
-from .stored import BlockBasis
+from .stored import MOST_FILES, BlockBasis, values_name
 
-__all__ = ["MOST_ROWS", "BasisPlace", "basis", "dtype_name"]
+__all__ = [
+    "MOST_ROWS", "BasisPlace", "basis", "dtype_name", "file_count", "first_groups",
+    "write_blocks",
+]  # fmt: skip
 
 MOST_ROWS = (1 << 31) - 1  #: of a group: sums over 2^31 groups are numbers of 64 bits
 PAGE = 4096  #: bytes of a chunk: blocks and runs begin where one does
@@ -31,9 +34,12 @@ class BasisPlace(PartsPlace):
     def __init__(
         self, call: Call, out: Any, layout: _core.BlockLayout, dtype: np.dtype[Any], about: dict[str, Any]
     ) -> None:
-        groups, stored = len(layout.rows), len(layout.offsets)
-        self.layout = layout
-        parts = [Part("values", (layout.length,), (PAGE // dtype.itemsize,), ["element"])]
+        groups, stored, files = len(layout.rows), len(layout.offsets), len(layout.lengths)
+        self.layout, self.files = layout, files
+        parts = [
+            Part(values_name(number), (length,), (PAGE // dtype.itemsize,), ["element"])
+            for number, length in enumerate(layout.lengths)
+        ]
         parts += [
             Part(name, (groups,), (max(groups, 1),), ["group"], "int64") for name in ("rows", "columns")
         ]
@@ -41,6 +47,9 @@ class BasisPlace(PartsPlace):
             Part("stored", (groups,), (max(groups, 1),), ["group"], "int32"),
             Part("offsets", (stored,), (max(stored, 1),), ["block"], "int64"),
         ]
+        if files > 1:
+            parts.append(Part("file", (stored,), (max(stored, 1),), ["block"], "int32"))
+            about = about | {"files": files}
         super().__init__(call, out, parts, dtype, {"flagstone": {"kind": "block basis"} | about})
 
     def finished(self) -> BlockBasis:
@@ -50,13 +59,15 @@ class BasisPlace(PartsPlace):
         self.write("columns", np.array(layout.columns, np.int64))
         self.write("stored", np.array(layout.stored, np.int32))
         self.write("offsets", np.array(layout.offsets, np.int64))
-        values = self.close()[0]
+        if self.files > 1:
+            self.write("file", np.array(layout.file, np.int32))
+        values = self.close()[: self.files]
         return BlockBasis(self.path, self.about["flagstone"], values)
 
 
 def basis(
-    blocks: Iterable[tuple[Any, Any]], *, dtype: str = "float64", out: str | os.PathLike[str] | None = None,
-    memory: int | str | None = None,
+    blocks: Iterable[tuple[Any, Any]], *, dtype: str = "float64", files: int = 1,
+    out: str | os.PathLike[str] | None = None, memory: int | str | None = None,
 ) -> BlockBasis:  # fmt: skip
     """Store a block-diagonal basis that the caller makes block by block.
 
@@ -67,6 +78,8 @@ def basis(
         (0 columns: the group drops out; None: no columns).
     dtype : {"float64", "float32"}
         Of what is stored.
+    files : int
+        Arrays that Z is dealt to: group i goes to number i mod files.
     out : path, optional
         A Zarr group. Default: scratch; deleted when the last handle dies.
     memory : int or str, optional
@@ -90,6 +103,7 @@ def basis(
     """
     call = Call("subspace.basis", memory)
     kind = np.dtype(one_of(call.who, "dtype", dtype_name(dtype), "float64", "float32"))
+    files = file_count(call.who, files)
     with contextlib.ExitStack() as stack:
         spool = stack.enter_context(_spool(call))
         rows, columns = [], []
@@ -99,18 +113,22 @@ def basis(
             rows.append(group_rows)
             columns.append(values.shape[1])
             spool.write(values.tobytes())
-        layout = _core.lay_out_blocks(rows, columns, [-1] * len(rows), kind.itemsize)
+        layout = _core.lay_out_blocks(rows, columns, [-1] * len(rows), kind.itemsize, files)
         place = BasisPlace(call, out, layout, kind, {"version": _core.__version__})
-        core = place.open(stack)[0]
-        spool.seek(0)
-        for first, last in zip(layout.writes, layout.writes[1:], strict=False):
-            begin = layout.offsets[first]
-            end = layout.length if last == len(layout.offsets) else layout.offsets[last]
-            stretch = np.zeros(end - begin, kind)
-            used = _used(layout, first, last)
-            stretch[:used] = np.frombuffer(spool.read(used * kind.itemsize), kind)
-            call.engine.write_boxes(core, [([begin], stretch)], 1 << 20)
+        cores = place.open(stack)[:files]
+        at = np.concatenate([[0], np.cumsum(np.multiply(rows, columns, dtype=np.int64))])
+
+        def block(group: int) -> NDArray[Any]:
+            spool.seek(int(at[group]) * kind.itemsize)
+            return np.frombuffer(spool.read(rows[group] * columns[group] * kind.itemsize), kind)
+
+        write_blocks(call, layout, cores, kind, block)
         return place.finished()
+
+
+def file_count(who: str, files: Any) -> int:
+    """Return the number of files that Z is dealt to."""
+    return whole_number(who, "files", files, 1, MOST_FILES)
 
 
 def dtype_name(dtype: Any) -> Any:
@@ -141,10 +159,31 @@ def _pair(call: Call, number: int, given: Any) -> tuple[int, Any]:
     return int(given[0]), given[1]
 
 
-def _used(layout: _core.BlockLayout, first: int, last: int) -> int:
-    """Return the elements of stored blocks, one behind the other."""
-    sizes = [d * z for d, z, at in zip(layout.rows, layout.columns, layout.stored, strict=True) if at >= 0]
-    return int(sum(sizes[first:last]))
+def write_blocks(
+    call: Call, layout: _core.BlockLayout, cores: Sequence[_core.Array], dtype: np.dtype[Any],
+    block: Callable[[int], NDArray[Any]],
+) -> None:  # fmt: skip
+    """Write stored blocks at their places; `block(group)` returns the numbers of one, a stretch is held."""
+    groups = first_groups(layout)
+    for first, last in zip(layout.writes, layout.writes[1:], strict=False):
+        file = layout.file[first]
+        ends = last == len(layout.offsets) or layout.file[last] != file
+        begin = layout.offsets[first]
+        stretch = np.zeros((layout.lengths[file] if ends else layout.offsets[last]) - begin, dtype)
+        for number in range(first, last):
+            values = block(groups[number])
+            place = layout.offsets[number] - begin
+            stretch[place : place + len(values)] = values
+        call.engine.write_boxes(cores[file], [([begin], stretch)], 1 << 20)
+
+
+def first_groups(layout: _core.BlockLayout) -> list[int]:
+    """Return of each stored block the first group that has it."""
+    first: dict[int, int] = {}
+    for group, block in enumerate(layout.stored):
+        if block >= 0:
+            first.setdefault(block, group)
+    return [first[number] for number in range(len(first))]
 
 
 @contextlib.contextmanager

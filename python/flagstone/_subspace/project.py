@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._array.array import shape_text
+from .._array.array import open_core, shape_text
 from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
+from .._output.replaceable import check_path
 from .._resume.identity import file_identity
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .basis import MOST_ROWS
+from .._runtime.runtime import remember, stats
+from .basis import MOST_ROWS, PAGE, file_count
+from .deal import dealt, dealt_layout
+from .keep import store_rows
 from .stored import BlockBasis, ProjectedMatrix
+from .stored_rows import rows_of
 
 __all__ = ["Blocks", "project"]
 
@@ -109,29 +114,16 @@ def _check_whole(matrix: Any, name: str, symmetric: bool) -> None:
         raise ShapeError(f"project: {name} is not symmetric; H must be.")
 
 
-def _by_groups(H: Any, basis: BlockBasis) -> Blocks:
-    """Return a SciPy matrix cut at the groups of Z."""
-    if not hasattr(H, "tocsr"):
-        raise TypeError(
-            f"project: H is {type(H).__name__}; a SciPy matrix, subspace.Blocks or a nuclear.Space is needed."
-        )
-    matrix = H.tocsr()
-    if matrix.dtype.kind not in "biuf":
-        raise ShapeError(f"project: H is {matrix.dtype}; real numbers are needed.")
-    if matrix.shape != (basis.shape[0],) * 2:
-        raise ShapeError(
-            f"project: H is {shape_text(matrix.shape)} and Z has {basis.shape[0]} rows; as many are needed."
-        )
-    _check_whole(matrix, "H", symmetric=True)
-    first = np.concatenate([[0], np.cumsum(basis.rows)])
-    pattern = []
-    for i in range(len(basis.rows)):
-        columns = np.unique(matrix.indices[matrix.indptr[first[i]] : matrix.indptr[first[i + 1]]])
-        groups = np.unique(np.searchsorted(first, columns, side="right") - 1)
-        pattern.append(groups[groups <= i].tolist())
-    return Blocks(
-        lambda i, j: matrix[first[i] : first[i + 1], first[j] : first[j + 1]], basis.rows.tolist(), pattern
-    )
+def _counted(job: _core.ProjectJob, done: _core.Statistics) -> dict[str, Any]:
+    """Return the fields of stats() that are a projection's own."""
+    moved = max(done.bytes_read + done.bytes_written, 1)
+    components = {
+        "make": job.making, "multiply": job.multiplying,
+        "read": done.ring_busy_seconds * done.bytes_read / moved,
+        "write": done.ring_busy_seconds * done.bytes_written / moved,
+        "wait": done.worker_idle_seconds,
+    }  # fmt: skip
+    return {"pairs": job.pairs, "nonzeros": job.nonzeros, "components": components}
 
 
 class Project(Routine[ProjectedMatrix]):
@@ -139,7 +131,9 @@ class Project(Routine[ProjectedMatrix]):
 
     operation = "project"
 
-    def __init__(self, H: Any, Z: BlockBasis, out: Any, order: str, panel: Any, memory: Any) -> None:
+    def __init__(
+        self, H: Any, Z: BlockBasis, out: Any, order: str, panel: Any, files: Any, keep_h: Any, memory: Any
+    ) -> None:
         call = Call("project", memory)
         if not isinstance(Z, BlockBasis):
             raise ShapeError(
@@ -149,20 +143,29 @@ class Project(Routine[ProjectedMatrix]):
         one_of("project", "order", order, "panels", "columns")
         if panel is not None and order == "columns":
             raise ShapeError("project: order 'columns' has no panel; leave it out.")
-        self.H = H if hasattr(H, "block_source") else _by_groups(H, Z)
-        self.Z, self.order = Z, order
+        self.H = H if hasattr(H, "block_source") else rows_of(H, Z, call)
+        if keep_h is not None and not hasattr(H, "block_source"):
+            raise ShapeError("project: keep_h is of an H that is made by blocks; this one is stored already.")
+        if keep_h is not None:
+            check_path("project: keep_h", keep_h)
+        self.Z, self.order, self.keep_h = Z, order, keep_h
         told = self.H.identity()
         if told is None:
             self.operation = ""
         self.told = told
+        self.layout = Z.layout
+        self.dealt: BlockBasis | None = None  # made when it runs
+        if files is not None and (count := file_count("project", files)) != len(Z.files):
+            self.layout = dealt_layout(Z, count)
+        self.source = self.H.block_source(Z)
         self.projection = _core.Projection(
-            self.H.block_source(Z), Operand.of(Z.values).core, Z.layout, order == "columns",
+            self.source, self._cores(), self.layout, order == "columns",
             0 if panel is None else size_bytes("project: panel", panel),
         )  # fmt: skip
         call.tidy()  # what the pattern took on its way
         made = self.projection
         self.runs = np.array(made.runs, np.int64).reshape(-1, 6)
-        stripes, groups = len(Z.layout.stripes), len(Z.rows)
+        stripes, groups = len(self.layout.stripes), len(Z.rows)
         about = {
             "kind": "projected matrix", "nonzeros": made.nonzeros, "version": _core.__version__,
             "basis": Z.about,
@@ -179,6 +182,18 @@ class Project(Routine[ProjectedMatrix]):
         call.on(Z.path)
         call.outputs = len(parts)
 
+    def _cores(self) -> list[_core.Array]:
+        """Return the files of Z; for order "columns" each so often that none is shared."""
+        times = _core.column_handles if self.order == "columns" else 1
+        files = self.Z.files if self.layout is self.Z.layout else self.dealt and self.dealt.files
+        if not files:
+            chunks = [PAGE // self.Z.dtype.itemsize]
+            lengths = [n for _ in range(times) for n in self.layout.lengths]
+            return [_core.planned_array([n], self.Z.dtype.name, chunks) for n in lengths]
+        if times == 1:
+            return [Operand.of(values).core for values in files]
+        return [open_core(str(values.path), "r") for _ in range(times) for values in files]
+
     @property
     def what(self) -> str:
         n = self.Z.shape[1]
@@ -186,6 +201,7 @@ class Project(Routine[ProjectedMatrix]):
 
     def job(self, at: At) -> _core.ProjectJob:
         values, blocks = at(self.place)[:2]  # type: ignore[index]
+        self.projection.read_from(self._cores())
         return _core.project_job(self.projection, values, blocks, self.place.checkpoint)
 
     def arguments(self) -> dict[str, Any]:
@@ -198,13 +214,13 @@ class Project(Routine[ProjectedMatrix]):
 
     def how(self, job: _core.ProjectJob) -> How:
         panels = f"{job.panels} panels of Z" if job.panels != 1 else "one panel of Z"
-        told = "a stripe stays" if self.order == "columns" else panels
+        told = "a block stays" if self.order == "columns" else panels
         if job.pairs:
             told += (
                 f"; {job.pairs} pairs, {job.nonzeros} nonzeros of H made in {job.making:.2f} s, "
                 f"multiplied in {job.multiplying:.2f} s of workers"
             )
-        return How(self.order, 1, told)
+        return How(self.order, 1, told, counted=lambda done: _counted(job, done))
 
     def result(self, job: _core.ProjectJob) -> ProjectedMatrix:
         self.place.write("columns", np.asarray(self.Z.columns, np.int64))
@@ -216,29 +232,44 @@ class Project(Routine[ProjectedMatrix]):
     def execute(self, stack: contextlib.ExitStack) -> Any:
         if self.Z.values.path is not None and not os.path.exists(self.Z.values.path):
             raise FileNotFoundError(f"project: Z '{self.Z.path}' went away.")
-        return super().execute(stack)
+        if self.layout is not self.Z.layout:
+            self.dealt = dealt(self.call, self.Z, self.layout)
+        job = super().execute(stack)
+        if self.keep_h is not None:
+            done = stats()
+            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h)
+            remember(self.call.runtime, done)
+        return job
 
 
 @routine
 def project(
     H: Any, Z: BlockBasis, *, out: str | os.PathLike[str] | None = None, order: str = "panels",
-    panel: int | str | None = None, memory: int | str | None = None,
+    panel: int | str | None = None, files: int | None = None, keep_h: str | os.PathLike[str] | None = None,
+    memory: int | str | None = None,
 ) -> Prepared[ProjectedMatrix]:  # fmt: skip
     """Project a symmetric matrix on a block-diagonal basis, ZᵀHZ, inside a memory limit.
 
     Parameters
     ----------
-    H : Blocks, nuclear.Space or SciPy matrix
-        Blocks are made where they are needed, on and below the diagonal, and never stored.
+    H : Blocks, nuclear.Space, SparseArray or SciPy matrix
+        Blocks are made where they are needed, on and below the diagonal, and never stored. A sparse matrix
+        has both triangles and Z's rows; it is read once for its couplings, and once for each panel.
     Z : BlockBasis
         On disk; its groups are H's.
     out : path, optional
         A Zarr group for H', replaced at once and whole. Default: scratch; deleted when the last handle dies.
     order : {"panels", "columns"}
-        "panels": stripes that fill the limit stay, the others stream past them. "columns": one stripe stays,
-        as in algorithm 1 of Aktulga et al. (Euro-Par 2012).
+        "panels": stripes that fill the limit stay, the others stream past them. "columns": algorithm 1 of
+        Aktulga et al. (Euro-Par 2012), a block stays and those that couple to it are read for it alone.
     panel : int or str, optional
         Bytes of Z that stay at most; default: what the limit leaves.
+    files : int, optional
+        Arrays that Z is dealt to, group i to number i mod files; default: as it is stored. A Z of another
+        number is copied to scratch.
+    keep_h : path, optional
+        Where H is stored too, as a CSR matrix with both triangles and its groups; one that was there is
+        replaced.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -255,10 +286,11 @@ def project(
 
     Notes
     -----
-    Reads, of panels P of stripes (512 KiB of Z), Σ_P (``|Z_P|`` + what couples behind P), writes H' once. Of
+    Reads, of panels P of stripes (512 KiB of Z), Σ_P (``|Z_P|`` + what couples behind P), in order "columns"
+    ``|Z|`` + Σ_pairs ``|Z_i|``, i > j, each block in whole pages of 4 KiB; writes H' once. Of
     a pair min(nnz z_j + d_i z_i z_j, nnz z_i + z_i d_j z_j) multiply-adds, and making its block of H. A
     block of H' is computed whole and in one way: the same bits for every order, panel, limit and number of
-    workers, and whether equal blocks of Z are stored once or not. A killed call goes on behind its finished
-    pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
+    workers, of files, and whether equal blocks of Z are stored once or not. A killed call goes on behind its
+    finished pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
     """
-    return Project(H, Z, out, order, panel, memory)
+    return Project(H, Z, out, order, panel, files, keep_h, memory)

@@ -18,9 +18,10 @@ from .._output.attributes import group_told
 from .._runtime.arguments import array_of, is_whole, whole_number
 from .._runtime.call import Call
 
-__all__ = ["BlockBasis", "ProjectedMatrix", "open_stored"]
+__all__ = ["MOST_FILES", "BlockBasis", "ProjectedMatrix", "open_stored", "values_name"]
 
 _MOST = (1 << 62) - 1  # of an index: two of them can be added
+MOST_FILES = 256  #: that Z is dealt to: each is held open some times
 _MOST_NUMBER = (1 << 31) - 1  # of rows, stored blocks and stripes: sums of such are numbers of 64 bits
 
 
@@ -71,27 +72,42 @@ class _Stored:
         return int(np.prod(self.values.shape)) * self.dtype.itemsize
 
 
+def values_name(number: int) -> str:
+    """Return the name of the array of one file of Z."""
+    return f"values{number or ''}"
+
+
 class BlockBasis(_Stored):
     """Z on disk: of each group of rows a dense block with orthonormal columns; nothing between groups.
 
     ``rows`` and ``columns`` of each group, ``shape``, ``stored`` (which stored block a group has; equal ones
-    are stored once).
+    are stored once), ``files`` (the arrays that it is dealt to).
     """
 
-    def __init__(self, path: str, about: dict[str, Any], values: Array) -> None:
-        super().__init__(path, about, values)
+    def __init__(self, path: str, about: dict[str, Any], files: list[Array]) -> None:
+        super().__init__(path, about, files[0])
+        self.files = files
         call = Call("subspace.open")
         self.rows, self.columns, self.offsets = (
             _small(call, path, name, most)
             for name, most in (("rows", _MOST_NUMBER), ("columns", _MOST_NUMBER), ("offsets", _MOST))
         )
         self.stored = _small(call, path, "stored")
-        _check_values(path, values)
-        parts = self.rows, self.columns, self.stored, self.offsets
-        d, z, stored, offsets = (part.tolist() for part in parts)
+        for values in files:
+            _check_values(path, values)
+        if any(values.dtype != self.dtype for values in files):
+            raise _damaged(path, "its files are of several dtypes")
+        self.file = _small(call, path, "file") if len(files) > 1 else np.zeros(len(self.offsets), np.int64)
+        parts = self.rows, self.columns, self.stored, self.offsets, self.file
+        d, z, stored, offsets, file = (part.tolist() for part in parts)
         self.layout = _core.known_block_layout(
-            d, z, stored, offsets, self.values.shape[0], self.dtype.itemsize
+            d, z, stored, offsets, file, [values.shape[0] for values in files], self.dtype.itemsize
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored values."""
+        return sum(values.shape[0] for values in self.files) * self.dtype.itemsize
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -114,8 +130,9 @@ class BlockBasis(_Stored):
         d, z = int(self.rows[group]), int(self.columns[group])
         if z == 0:
             return np.empty((d, 0), self.dtype)
-        first = int(self.offsets[self.stored[group]])
-        return np.asarray(self.values[first : first + d * z]).reshape(d, z)
+        at = self.stored[group]
+        first = int(self.offsets[at])
+        return np.asarray(self.files[self.file[at]][first : first + d * z]).reshape(d, z)
 
     def to_scipy(self) -> Any:
         """Return it as a SciPy CSR matrix in memory."""
@@ -253,14 +270,17 @@ def open_stored(path: str | os.PathLike[str]) -> BlockBasis | ProjectedMatrix:
     if not os.path.exists(place):
         raise storage_error(f"subspace.open: '{place}' does not exist.", errno.ENOENT, place)
     about = group_told(place)
-    kinds: dict[str, Any] = {"block basis": BlockBasis, "projected matrix": ProjectedMatrix}
-    if not isinstance(kind := about.get("kind"), str) or kind not in kinds:
+    kind = about.get("kind")
+    if kind not in ("block basis", "projected matrix"):
         raise FormatError(
             f"subspace.open: '{place}' is neither a block basis nor a projected matrix; give what "
             "subspace.basis, "
             "nuclear.basis_of_j or subspace.project wrote."
         )
-    made: BlockBasis | ProjectedMatrix = kinds[kind](
-        place, about, Array(open_core(f"{place}/values", "r"), "r")
+    count = about.get("files", 1) if kind == "block basis" else 1
+    if not is_whole(count) or not 1 <= count <= MOST_FILES:
+        raise _damaged(place, f"its attributes say that it has {shown(count)} files")
+    files = [Array(open_core(f"{place}/{values_name(number)}", "r"), "r") for number in range(count)]
+    return (
+        BlockBasis(place, about, files) if kind == "block basis" else ProjectedMatrix(place, about, files[0])
     )
-    return made

@@ -72,8 +72,8 @@ LIMITED = (
 )  # those that take --memory
 
 
-PACK, EMBED, LSA = ("pack",), ("embed",), ("recipe lsa",)
-PLAIN = tuple(v for v in VERBS if v not in (*PACK, *EMBED, *LSA))
+PACK, EMBED, DRAWN = ("pack",), ("embed",), ("recipe lsa", "topics")
+PLAIN = tuple(v for v in VERBS if v not in (*PACK, *EMBED, *DRAWN))
 
 
 @entry("verbs", "flagstone {}", variants=PLAIN, headers=POINTERS)
@@ -127,6 +127,6 @@ def verbs_of_labels(verb):
 
 
 # stays: the same.
-@entry("verb recipe lsa", "flagstone {}", variants=LSA, headers=POINTERS, stays=16)
-def verb_lsa(verb):
+@entry("verbs that draw", "flagstone {}", variants=DRAWN, headers=POINTERS, stays=16)
+def verbs_that_draw(verb):
     return verbs(verb)

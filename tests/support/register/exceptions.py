@@ -127,7 +127,16 @@ EXCEPTIONS = {
     "flagstone demo*": "`make demo` runs it under its limit; it takes minutes",
     **{
         f"nuclear.{name}": "counts, or makes values in memory: no data is touched"
-        for name in ("Counts*", "Interaction*", "Space*")
+        for name in (
+            "Counts*",
+            "Interaction*",
+            "Space",
+            "Space.basis",
+            "Space.block_source",
+            "Space.c*",
+            "Space.identity",
+            "Space.n*",
+        )
     },
     "subspace.Blocks*": "holds a function; what calls it has an entry",
     "subspace.ProjectedMatrix.eigvalsh": "to_dense, or eigsh, which have entries",

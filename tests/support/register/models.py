@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
+import scipy.sparse
 
 import flagstone as fl
 from flagstone import estimators, nuclear, subspace
@@ -178,6 +182,29 @@ def train_labels(kind):
     return lambda: fl.train_labels(x, y, trees=1, max_leaf=8, format=kind, out="trees.zarr")
 
 
+def saved_by_pecos(labels: int = 300, features: int = 400) -> str:
+    """A model of one level as PECOS saves it."""
+    folder = Path("pecos/0.model")
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = scipy.sparse.random(features + 1, labels, 0.2, "csc", "f4", random_state=7)
+    scipy.sparse.save_npz(folder / "W.npz", weights, compressed=False)
+    scipy.sparse.save_npz(folder / "C.npz", scipy.sparse.csc_matrix(np.ones((labels, 1), "f4")))
+    told = {"bias": 1.0, "pred_kwargs": {"post_processor": "l3-hinge"}}
+    (folder / "param.json").write_text(json.dumps(told))
+    about = {"depth": 1, "nr_features": features, "nr_labels": labels}
+    (folder.parent / "param.json").write_text(json.dumps(about))
+    return "pecos"
+
+
+@entry(
+    "a model of PECOS", "import_labels", headers=POINTERS,
+    refused_late="its clusters, which are read first, say how many chunks there are",
+)  # fmt: skip
+def import_labels():
+    folder = saved_by_pecos()
+    return lambda: fl.import_labels(folder, "from-pecos.zarr")
+
+
 @entry("labels of points", "open_labels", "LabelModel.{}", variants=("predict", "tree"), headers=POINTERS)
 def labels_of_points(name):
     x, y = tagged()
@@ -280,11 +307,22 @@ def basis():
     return run
 
 
-@entry("a projection", "subspace.project", variants=("panels", "columns"))
-def projection(order):
+@entry("a projection", "subspace.project", variants=("panels", "columns", "files", "stored rows"))
+def projection(how):
     of = space()
     Z = nuclear.basis_of_j(of, 1, dedup=False)
-    return lambda: subspace.project(of, Z, order=order)
+    H = of.hamiltonian(2) if how == "stored rows" else of
+    options = {"columns": {"order": "columns"}, "files": {"files": 3}}.get(how, {})
+    return lambda: subspace.project(H, Z, **options)
+
+
+@entry("a Hamiltonian by rows", "nuclear.Space.hamiltonian", variants=("stored", "kept"))
+def hamiltonian(how):
+    of = space()
+    if how == "stored":
+        return lambda: of.hamiltonian(2)
+    Z = nuclear.basis_of_j(of, 1)
+    return lambda: subspace.project(of, Z, keep_h="kept-of-register.zarr")
 
 
 @entry(

@@ -36,7 +36,7 @@ from . import dense
 from .direct_reader import DirectReader
 from .members import read_header, start
 
-__all__ = ["about", "import_to", "in_place", "open_file", "verify", "write"]
+__all__ = ["about", "entries_of", "import_to", "in_place", "open_file", "verify", "write"]
 
 RECORDED = True  # conversions can be resumed
 _LARGE = 1 << 20
@@ -242,6 +242,21 @@ def _triplets(
             yield row.take(count).astype(np.int64), column.take(count).astype(np.int64), data.take(count)
 
     return row.length, data.dtype, blocks_of_coo()
+
+
+@contextlib.contextmanager
+def entries_of(call: Call, path: str) -> Iterator[Triplets]:
+    """Give the entries of a matrix of SciPy's, in stored order, to whoever sorts them."""
+    with _judged(call.who, path), zipfile.ZipFile(path) as archive:
+        kind, rows, cols = _format_and_shape(archive, path)
+        if kind not in ("csr", "csc", "coo"):
+            raise FormatError(f"{call.who}: '{path}' holds a {kind} matrix; csr, csc or coo is needed.")
+
+        def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+            yield from _triplets(call, archive, path, kind, rows, cols)[2]
+
+        nnz, dtype, _ = _triplets(call, archive, path, kind, rows, cols)
+        yield Triplets(rows, cols, nnz, dtype, blocks)
 
 
 def import_to(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from ..._array.requests import assign, empty
 from ..._errors.classes import FormatError
 from ..._output.column_names import about_left_out, warn_left_out
 from ..._output.destination import Destination
+from ..._resume.record import UNRECORDED, Record
 from ..._runtime.call import Call
 from ..._runtime.streaming import Reported, ahead
 from ..._scratch.builds import whole_or_nothing
@@ -32,6 +34,7 @@ __all__ = ["about", "import_to", "open_file", "write"]
 
 OPEN_OPTIONS = ("header", "delimiter")  #: of `open_file` and `import_to`
 OPTIONS = ("header", "delimiter")  #: of `write`
+RECORDED = True  #: `import_to` takes a record
 
 _TEXT = 4 << 20  # bytes of text that one worker parses at a time, about
 _LEAST = 64 << 10  # where there is no room for more
@@ -60,7 +63,7 @@ class _Rows:
 
     def __init__(self, call: Call, layout: CsvLayout, dtype: np.dtype[Any], fixed: int) -> None:
         """Share what the limit leaves beside `fixed` bytes."""
-        self._call, self._layout, self._dtype, self._chunk = call, layout, dtype, 1
+        self._call, self._layout, self._dtype, self._chunk, self._offset = call, layout, dtype, 1, 0
         self._place = layout.place
         self.seen = np.zeros(len(layout.chosen), np.uint8)
         self.rounded: dict[int, tuple[str, int, str]] = {}  # by column: path, line, text
@@ -81,13 +84,27 @@ class _Rows:
         self._free_rows: list[NDArray[Any]] = []
         self._given: deque[NDArray[Any]] = deque()
 
-    def aligned(self, chunk: int) -> None:
-        """Cut blocks that are whole chunks of so many rows, where there is room for one."""
-        if 0 < chunk <= self._height:
-            self._chunk, self._height = chunk, self._height - self._height % chunk
+    def begin(self, dtype: np.dtype[Any], chunk: int, rows: int) -> None:
+        """Make rows of `dtype` behind `rows` that are stored, in blocks that end with chunks of so many."""
+        self._dtype, self._chunk, self._cut = dtype, max(1, chunk), rows
+        if self._chunk <= self._height:
+            self._height -= self._height % self._chunk
 
-    def of(self, path: str, begin: tuple[int, int], report: Reported, before: int) -> Iterator[NDArray[Any]]:
-        """Yield blocks of rows of a file; what was yielded is used again, but for the last."""
+    def _most(self) -> int:
+        """Return how many records the next block takes."""
+        over = self._cut % self._chunk
+        if self._chunk <= self._height:
+            return self._height - over
+        return min(self._height, self._chunk - over)
+
+    def of(
+        self, path: str, begin: tuple[int, int], report: Reported, before: int
+    ) -> Iterator[tuple[NDArray[Any], tuple[int, int]]]:  # fmt: skip
+        """Yield blocks of rows of a file, and the place behind each; what was yielded is used again.
+
+        But for the last. A place: bytes of text and lines before it.
+        """
+        self._offset = begin[0]
         waiting: deque[tuple[_Block, Future[_core.ParsedCsv]]] = deque()
         with Lines(path, self._call) as lines, ThreadPoolExecutor(self._workers, "flagstone-csv") as pool:
             lines.skip(*begin)
@@ -103,7 +120,7 @@ class _Rows:
         """Yield blocks of whole records: as many as a block has where they are, all there are elsewhere."""
         text, at, filled, end = np.empty(0, np.uint8), 0, 0, False
         while True:
-            most = self._height - self._cut % self._chunk
+            most = self._most()
             used, records = _core.csv_records(text[at:filled], self._layout.delimiter, most)
             if records < most and not end and (at or filled < len(text) - 1 or not used):
                 left, old = text[at:filled], text
@@ -151,7 +168,9 @@ class _Rows:
     def _parse(self, block: _Block) -> _core.ParsedCsv:
         return _core.parse_csv(block.text, self._layout.delimiter, self._place, block.rows, block.seen)
 
-    def _taken(self, lines: Lines, block: _Block, parsing: Future[_core.ParsedCsv]) -> NDArray[Any]:
+    def _taken(
+        self, lines: Lines, block: _Block, parsing: Future[_core.ParsedCsv]
+    ) -> tuple[NDArray[Any], tuple[int, int]]:
         parsed = parsing.result()
         if parsed.stop:
             self._refuse(lines, parsed)
@@ -163,7 +182,8 @@ class _Rows:
         self._given.append(block.rows)
         if len(self._given) > 2:  # the last one is being written while this one is made
             self._free_rows.append(self._given.popleft())
-        return block.rows[: parsed.rows]
+        self._offset += len(block.text)
+        return block.rows[: parsed.rows], (self._offset, lines.number)
 
     def _refuse(self, lines: Lines, parsed: _core.ParsedCsv) -> None:
         where = f"open: '{lines.path}', line {lines.number + parsed.lines + 1}"
@@ -208,23 +228,53 @@ class _Rows:
             )
 
 
+@dataclass
+class _Done:
+    """What is stored: rows, of which file, and where in it they end. Saved beside the array as JSON."""
+
+    rows: int = 0
+    file: int = 0
+    place: tuple[int, int] | None = None  # None: of the file's first row
+
+    @classmethod
+    def of(cls, checkpoint: _core.Checkpoint | None, parsed: _Rows) -> _Done:
+        """Return what a dead process noted, which `parsed` goes on with."""
+        if checkpoint is None or not checkpoint.has("rows"):
+            return cls()
+        told = json.loads(checkpoint.load("rows"))
+        parsed.seen |= np.asarray(told["seen"], np.uint8)
+        parsed.rounded.update({int(column): tuple(found) for column, found in told["rounded"]})
+        return cls(told["rows"], told["file"], tuple(told["place"]))
+
+    def noted(self, parsed: _Rows) -> tuple[str, bytes]:
+        """Return it as a part of a save. What `parsed` has seen of the block behind is seen again."""
+        told = {
+            "rows": self.rows, "file": self.file, "place": self.place, "seen": parsed.seen.tolist(),
+            "rounded": list(parsed.rounded.items()),
+        }  # fmt: skip
+        return "rows", json.dumps(told).encode()
+
+
 def import_to(
     call: Call, path: str | Sequence[str], target: str, replace: bool = False, key: str | None = None,
-    header: Any = None, delimiter: str | None = None,
+    header: Any = None, delimiter: str | None = None, record: Record = UNRECORDED,
 ) -> Array:  # fmt: skip
     """Write the columns of numbers of a file, or of files one below the other, to `target`."""
     paths = [path] if isinstance(path, str) else list(path)
-    return _import(call, paths, target, replace, CsvOptions.of("open", key, header, delimiter))
+    return _import(call, paths, target, replace, CsvOptions.of("open", key, header, delimiter), record)
 
 
-def _import(call: Call, paths: list[str], target: str, replace: bool, options: CsvOptions) -> Array:
+def _import(
+    call: Call, paths: list[str], target: str, replace: bool, options: CsvOptions, record: Record = UNRECORDED
+) -> Array:
     layouts = _layouts(call, paths, options)
+    made = None
     if all(one.integers for one in layouts):
-        try:
-            return _written(call, layouts, target, replace, options, np.dtype(np.int64))
-        except _NotIntegers:
-            pass
-    return _written(call, layouts, target, replace, options, np.dtype(np.float64))
+        made = _written(call, layouts, target, replace, options, np.dtype(np.int64), record)
+    if made is None:
+        made = _written(call, layouts, target, replace, options, np.dtype(np.float64), record)
+    assert made is not None
+    return made
 
 
 def _layouts(call: Call, paths: list[str], options: CsvOptions) -> list[CsvLayout]:
@@ -244,44 +294,65 @@ def _layouts(call: Call, paths: list[str], options: CsvOptions) -> list[CsvLayou
 
 
 def _written(
-    call: Call,
-    layouts: list[CsvLayout],
-    target: str,
-    replace: bool,
-    options: CsvOptions,
-    dtype: np.dtype[Any],
-) -> Array:
-    """Read every file once: the array has the rows that are expected first, and those that came at last."""
+    call: Call, layouts: list[CsvLayout], target: str, replace: bool, options: CsvOptions,
+    dtype: np.dtype[Any], record: Record,
+) -> Array | None:  # fmt: skip
+    """Read every file once: the array has the rows that are expected first, and those that came at last.
+
+    What a dead process had begun goes on in its dtype. None: of integers were asked for, and others came.
+    """
     first, width = layouts[0], len(layouts[0].chosen)
     expected = sum(one.expected_rows for one in layouts)
-    sizes = [os.path.getsize(one.path) for one in layouts]
-    report = Reported(call, sum(sizes))
     about = about_left_out(first.left_out if options.key is None else [])
     staged = min(STAGING, first.expected_rows * width * dtype.itemsize) + _BESIDE
-    rows = _Rows(call, max(layouts, key=lambda one: one.line_bytes), dtype, staged)
+    parsed = _Rows(call, max(layouts, key=lambda one: one.line_bytes), dtype, staged)
     destination = Destination(
-        "open", target, (expected, width), dtype.name, None, replace, about=about, columns=first.columns
-    )
-    with whole_or_nothing(destination):
-        out, at = built_aside(destination.core), 0
-        rows.aligned(out.chunks[0])
-        for one, before in zip(layouts, np.cumsum([0, *sizes]).tolist(), strict=False):
-            with (
-                closing(rows.of(one.path, one.begin, report, before)) as made,  # type: ignore[type-var]
-                closing(ahead(made)) as blocks,  # type: ignore[type-var]
-            ):
-                for block in blocks:
-                    end = at + len(block)
-                    if end > out.shape[0]:
-                        destination.resize(call, (int(_GROWTH * end) + 1, width))
-                        out = built_aside(destination.core)
-                    assign(out, call, np.s_[at:end], block)
-                    at = end
-        rows.check_exact()
-        if at != out.shape[0]:
-            rows.let_go()
-            destination.resize(call, (at, width))
+        "open", target, (expected, width), dtype.name, None, replace, about=about, columns=first.columns,
+        record=record,
+    )  # fmt: skip
+    with whole_or_nothing(destination), record.kept(destination):
+        try:
+            rows = _filled(call, layouts, destination, parsed, record.checkpoint)
+        except _NotIntegers:
+            destination.discard()
+            return None
+        parsed.check_exact()
+        if rows != destination.core.shape[0]:
+            parsed.let_go()
+            destination.resize(call, (rows, width))
         return destination.publish()
+
+
+def _filled(
+    call: Call, layouts: list[CsvLayout], destination: Destination, parsed: _Rows,
+    checkpoint: _core.Checkpoint | None,
+) -> int:  # fmt: skip
+    """Store the rows of all files, and note now and then how far they came; return how many there are."""
+    sizes = [os.path.getsize(one.path) for one in layouts]
+    report = Reported(call, sum(sizes))
+    done = _Done.of(checkpoint, parsed)
+    out, width = built_aside(destination.core), len(layouts[0].chosen)
+    parsed.begin(out.dtype, out.chunks[0], done.rows)
+    for number, one in enumerate(layouts):
+        if number < done.file:
+            continue
+        begin = done.place if number == done.file and done.place is not None else one.begin
+        with (
+            closing(parsed.of(one.path, begin, report, sum(sizes[:number]))) as made,  # type: ignore[type-var]
+            closing(ahead(made)) as blocks,  # type: ignore[type-var]
+        ):
+            for block, place in blocks:
+                end = done.rows + len(block)
+                if end > out.shape[0]:
+                    destination.resize(call, (int(_GROWTH * end) + 1, width))
+                    out = built_aside(destination.core)
+                assign(out, call, np.s_[done.rows : end], block)
+                done = _Done(end, number, place)
+                # A chunk that is written in parts is read in between: whole ones are noted.
+                if checkpoint is not None and end % out.chunks[0] == 0 and checkpoint.due():
+                    destination.core.checkpoint()
+                    checkpoint.save(report.bytes_read / max(1, report.total), [done.noted(parsed)])
+    return done.rows
 
 
 def open_file(

@@ -31,10 +31,13 @@ class Builder {
     scheme_ = choose(*pass_, tile_, order_, graph_.budget(), graph_.workers());
     order_ = scheme_.order;
     for (std::size_t i = 0; i < pass_->operands.size(); ++i) sources_.push_back(source_of(i));
+    for (const Store& store : pass_->stores) asides_.push_back(aside_of(store));
     if (scheme_.look_ahead > 0) graph_.look_ahead(scheme_.look_ahead);
     const Charge held = pass_->visit.held != 0 ? graph_.charge(pass_->visit.held) : Charge();
     for (std::size_t r = 0; r < pass_->reductions.size(); ++r) states_.push_back(make_states(pass_->reductions[r]));
-    for_each_box(whole(pass_->shape), tile_, order_, [this](const Box& box) { add_tile(box); });
+    for_each_box(whole(pass_->shape), tile_, order_, [this](const Box& box) {
+      if (!pass_->visit.skips || !pass_->visit.skips(box)) add_tile(box);
+    });
     if (pass_->visit.held != 0) graph_.barrier();  // as long as it is charged
     return scheme_;
   }
@@ -66,6 +69,26 @@ class Builder {
       lie.chunks = reading.piece, lie.free = false;
     }
     return {read, std::make_shared<const restructure::Pieces>(lie, reading.piece, false, whole(array.shape()))};
+  }
+
+  /// Where the tiles of a store are made whose array the pass reads too (a task names what it changes once); none: at
+  /// their place.
+  Array aside_of(const Store& store) {
+    const auto same = [&](const Operand& operand) { return operand.array.id() == store.array.id(); };
+    if (std::none_of(pass_->operands.begin(), pass_->operands.end(), same)) return {};
+    return graph_.temporary(store.array.shape(), store.array.dtype(), tile_);
+  }
+
+  /// Puts a tile that was made aside in its place.
+  void put(std::size_t s, const Box& box) {
+    const Array& array = pass_->stores[s].array;
+    TaskSpec task;
+    task.name = "put";
+    task.accesses = {last(read({asides_[s], box})), once(write({array, box}))};
+    task.calls = {call::copy(array.dtype(), {0}, {1})};
+    task.cost.bytes_touched = 2.0 * static_cast<double>(bytes_of(box.shape, size_of(array.dtype())));
+    task.priority = 1;  // frees a tile
+    graph_.add(std::move(task));
   }
 
   /// Partial results of one reduction: slot 0 and up, each the states of one tile's results.
@@ -132,7 +155,8 @@ class Builder {
     for (std::size_t i = 0; i < pass.operands.size(); ++i)
       evaluation->inputs.push_back(add_input(i, box_of(pass.operands[i], shifted), task));
     const auto first = static_cast<std::uint32_t>(task.accesses.size());
-    for (const Store& store : pass.stores) task.accesses.push_back(once(write({store.array, box})));
+    for (std::size_t s = 0; s < pass.stores.size(); ++s)
+      task.accesses.push_back(asides_[s] ? again(write({asides_[s], box})) : once(write({pass.stores[s].array, box})));
     std::vector<Index> slots;
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) {
       slots.push_back(states_[r].slots++);
@@ -176,6 +200,8 @@ class Builder {
         pass->visit.body(box, visited);
       };
     graph_.add(std::move(task));
+    for (std::size_t s = 0; s < pass.stores.size(); ++s)
+      if (asides_[s]) put(s, box);
     for (std::size_t r = 0; r < pass.reductions.size(); ++r) gather(r, box, slots[r]);
   }
 
@@ -358,6 +384,7 @@ class Builder {
   std::vector<std::size_t> order_;  // dimensions, slowest first
   Scheme scheme_;
   std::vector<Source> sources_;          // of each operand
+  std::vector<Array> asides_;            // of each store
   std::map<const void*, Array> copies_;  // by the array's id
   std::vector<States> states_;
 };

@@ -19,7 +19,7 @@ struct Operand {
 /// A value of the program that is kept.
 struct Store {
   int value = -1;
-  Array array;  // of the pass's shape
+  Array array;  // of the pass's shape; an operand too, at the same places: changed in place
 };
 
 /// A value of the program that is reduced over some dimensions.
@@ -54,6 +54,8 @@ struct Visit {
   /// order of the boxes.
   std::function<void(const Box&, std::span<const VisitedValue>, TaskSpec&)> extend;
   std::uint64_t extends = 0;  // bytes of the accesses that it adds to one task, for the choice of readings
+  /// Boxes that need no visit: an earlier run did them. Asked in the order of the boxes; empty: none.
+  std::function<bool(const Box&)> skips;
 };
 
 struct Pass {

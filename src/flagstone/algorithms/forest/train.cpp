@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "flagstone/algorithms/forest/tail.hpp"
+#include "flagstone/algorithms/forest/wide.hpp"
 #include "flagstone/algorithms/labels/counts.hpp"
 #include "flagstone/base/error.hpp"
 
@@ -31,27 +32,70 @@ class Training {
 
   void run() {
     tallies_ = labels::count_labels(graph_, examples_, labels_);
-    const std::vector<labels::BucketSize> sizes{tallies_.back().size()};
-    const std::vector<std::int32_t> map(static_cast<std::size_t>(labels_), 0);
-    const auto maps = std::make_shared<labels::BucketMaps>(1, map);
-    size_ = sizes[0];
-    if (!graph_.planning() && size_.keys == 0)
+    notes_.reads = 1;
+    if (!graph_.planning() && tallies_.back().keys == 0)
       throw ShapeError(std::string(examples_.who) + ": Y has no label of any point; a forest needs some to rank.");
-    bucket_ = labels::fill_buckets(graph_, labels::JoinedPanels(examples_), sizes, maps, examples_.who)[0];
-    notes_.reads = 2;
     worth_ = weigh();
-    for (Index first = 0; first < options_.trees; first += side_by_side)
-      grow(first, std::min(side_by_side, options_.trees - first));
-    add_tail();
+    is_small() ? train_small() : train_large();
     if (writer_) writer_->finish({});
   }
 
  private:
   struct Tree {
     std::shared_ptr<Growth> growth;
-    Array state, nodes;
+    Array bucket, state, nodes;
+    Subtree place;  // of its root
     bool waits = true;
   };
+
+  bool is_small() const { return tallies_.back().values <= static_cast<double>(options_.small); }
+
+  /// All points are in one bucket.
+  void train_small() {
+    const std::vector<labels::BucketSize> sizes{tallies_.back().size()};
+    const auto maps =
+        std::make_shared<labels::BucketMaps>(1, std::vector<std::int32_t>(static_cast<std::size_t>(labels_), 0));
+    const Array bucket = labels::fill_buckets(graph_, labels::JoinedPanels(examples_), sizes, maps, examples_.who)[0];
+    ++notes_.reads;
+    for (Index first = 0; first < options_.trees; first += side_by_side) {
+      std::vector<Tree> trees;
+      for (Index t = first; t < std::min(first + side_by_side, options_.trees); ++t)
+        trees.push_back(tree({t, 0, 0, 1, sizes[0]}, bucket));
+      grow(trees);
+    }
+    add_tails(graph_, bucket, sizes[0], tails());
+  }
+
+  /// Wide nodes by passes, then the subtrees below them: as many buckets at a time as are in memory.
+  void train_large() {
+    const auto keep = [this](const labels::Chunk& chunk, const labels::EncodedSize& size, const std::byte* tile) {
+      writer_->append(chunk, size, tile);
+    };
+    for (Index first = 0; first < options_.trees; first += side_by_side) {
+      WideNodes wide(graph_, examples_, options_, worth_, tallies_.back().size(), first,
+                     std::min(side_by_side, options_.trees - first));
+      const std::vector<Subtree> subtrees = wide.grow(keep, notes_);
+      for (std::size_t at = 0; at < subtrees.size(); at += side_by_side)
+        grow_subtrees(wide, subtrees, at, std::min<std::size_t>(side_by_side, subtrees.size() - at));
+    }
+    notes_.reads += add_wide_tails(graph_, examples_, tails());
+  }
+
+  /// Their buckets are filled some at a time, as memory allows, and wait in scratch where their room is needed: which
+  /// ones are grown together, and so the order in which nodes are stored, is the same for every limit.
+  void grow_subtrees(WideNodes& wide, const std::vector<Subtree>& subtrees, std::size_t first, std::size_t n) {
+    std::vector<labels::BucketSize> sizes;
+    for (std::size_t s = first; s < first + n; ++s) sizes.push_back(subtrees[s].size);
+    std::vector<Tree> trees;
+    while (trees.size() < n) {
+      const std::size_t at = first + trees.size();
+      const std::size_t some = labels::at_a_time(graph_, std::span(sizes).subspan(trees.size()));
+      for (const Array& bucket : wide.fill(subtrees, at, some))
+        trees.push_back(tree(subtrees[first + trees.size()], bucket));
+      ++notes_.reads;
+    }
+    grow(trees);
+  }
 
   /// 1 / propensity of each label (Jain et al. 2016).
   std::shared_ptr<const std::vector<double>> weigh() const {
@@ -71,9 +115,7 @@ class Training {
   }
   static Region all(const Array& array) { return {array, whole(array.shape())}; }
 
-  void grow(Index first, Index number) {
-    std::vector<Tree> trees(static_cast<std::size_t>(number));
-    for (Index t = 0; t < number; ++t) trees[static_cast<std::size_t>(t)] = tree(first + t);
+  void grow(std::vector<Tree>& trees) {
     for (bool begins = true; std::ranges::any_of(trees, &Tree::waits); begins = false) {
       for (Tree& one : trees)
         if (one.waits) add(one, begins);
@@ -81,12 +123,16 @@ class Training {
     }
   }
 
-  Tree tree(Index number) {
+  Tree tree(const Subtree& place, const Array& bucket) {
     Tree made;
+    made.place = place, made.bucket = bucket;
     made.growth = std::make_shared<Growth>();
-    made.growth->options = options_.growth, made.growth->size = size_;
-    made.growth->features = examples_.features(), made.growth->labels = labels_, made.growth->tree = number;
+    made.growth->options = options_.growth, made.growth->size = place.size;
+    made.growth->features = examples_.features(), made.growth->labels = labels_, made.growth->tree = place.tree;
     made.growth->worth = worth_;
+    if (place.root > 0)
+      made.growth->options.seed = labels::seed_of(options_.growth.seed, static_cast<std::uint64_t>(place.tree),
+                                                  static_cast<std::uint64_t>(place.root), 3);
     made.state = bytes(graph_, made.growth->state_bytes());
     return made;
   }
@@ -97,13 +143,13 @@ class Training {
     one.nodes = bytes(graph_, value->room_bytes());
     TaskSpec task;
     task.name = "grow_tree";
-    task.accesses = {again(read(all(bucket_))), again(begins ? write(all(one.state)) : update(all(one.state))),
+    task.accesses = {again(read(all(one.bucket))), again(begins ? write(all(one.state)) : update(all(one.state))),
                      again(write(all(one.nodes))), scratch(value->scratch_bytes())};
     const double leaves =
-        static_cast<double>(size_.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
+        static_cast<double>(one.place.size.rows) / static_cast<double>(std::max<Index>(1, options_.growth.max_leaf));
     const double levels = 1 + std::log2(1 + leaves);
-    const double flops = 4 * planned_sweeps * levels * static_cast<double>(size_.values + size_.rows);
-    const double sides = planned_looks * labels::value_seconds * levels * static_cast<double>(size_.keys);
+    const double flops = 4 * planned_sweeps * levels * static_cast<double>(one.place.size.values + one.place.size.rows);
+    const double sides = planned_looks * labels::value_seconds * levels * static_cast<double>(one.place.size.keys);
     task.cost = labels::seconds_of(0.5e-9 * flops + sides, flops);
     task.calls = {Call(Kernel::train_node, Dtype::float64, {TilePart{0}})};
     task.calls[0].flops = flops;
@@ -139,51 +185,30 @@ class Training {
     graph_.await(accesses, [&](std::span<const Tile> tiles) {
       for (const Found& one : found) {
         const auto tile = static_cast<std::size_t>(std::ranges::find(grew, one.tree) - grew.begin());
-        append(*trees[one.tree].growth, one.node, tiles[tile].data);
+        append(trees[one.tree], one.node, tiles[tile].data);
       }
     });
     graph_.host_work("store_nodes", labels::seconds_of(planned_share * 4e6 * static_cast<double>(grew.size())));
   }
 
-  void append(const Growth& growth, const Grown& node, const std::byte* tile) {
+  /// Its first node has the number of the root, those below it stand behind one another.
+  void append(const Tree& tree, const Grown& node, const std::byte* tile) {
+    const auto number = [&](Index own) { return own == 0 ? tree.place.root : tree.place.next + own - 1; };
     const bool leaf = node.first < 0;
-    labels::Chunk chunk{leaf ? labels::leaf_level : node.level, growth.tree, node.node};
-    chunk.first = leaf ? 0 : node.first, chunk.children = 1;
-    writer_->append(chunk, growth.encoded(node), tile + node.offset);
+    labels::Chunk chunk{leaf ? labels::leaf_level : tree.place.level + node.level, tree.place.tree, number(node.node)};
+    chunk.first = leaf ? 0 : number(node.first), chunk.children = 1;
+    writer_->append(chunk, tree.growth->encoded(node), tile + node.offset);
     ++(leaf ? notes_.leaves : notes_.nodes);
-    notes_.deepest = std::max(notes_.deepest, node.level);
+    notes_.deepest = std::max(notes_.deepest, tree.place.level + node.level);
   }
 
-  void add_tail() {
-    for (Index first = 0; first < labels_;) {
-      auto value = std::make_shared<TailMeans>();
-      value->size = size_, value->features = examples_.features(), value->first = first;
-      value->small_weights = options_.growth.small_weights;
-      for (Index values = 0; first < labels_; ++first) {
-        const auto own = static_cast<Index>(tallies_[static_cast<std::size_t>(first)].values);
-        const Index most = std::min(examples_.features(), own);
-        if (!value->most.empty() && values + most > options_.small) break;
-        values += most, value->most.push_back(most);
-      }
-      const Array means = bytes(graph_, value->offset(value->labels()));
-      TaskSpec task;
-      task.name = "label_means";
-      task.accesses = {again(read(all(bucket_))), again(write(all(means))), scratch(value->scratch_bytes())};
-      const double each = size_.rows > 0 ? static_cast<double>(size_.keys) / static_cast<double>(size_.rows) : 0;
-      task.cost = labels::seconds_of(labels::value_seconds * 2 * each * static_cast<double>(size_.values));
-      task.calls = {Call(Kernel::train_node, Dtype::float64, {TilePart{0}})};
-      task.calls[0].value = value;
-      graph_.add(std::move(task));
-      graph_.await({last(read(all(means)))}, [&](std::span<const Tile> tiles) {
-        std::size_t at = 0;
-        for (Index l = 0; l < value->labels(); ++l) {
-          labels::Chunk chunk{labels::tail_level, 0, value->first + l};
-          chunk.children = 1;
-          writer_->append(chunk, value->encoded(l), tiles[0].data + at);
-          at += align_up(value->encoded(l).bytes(), 64);
-        }
-      });
-    }
+  Tails tails() {
+    Tails made{examples_.features(), options_.small, options_.growth.small_weights, tallies_, {}};
+    if (writer_)
+      made.keep = [this](const labels::Chunk& chunk, const labels::EncodedSize& size, const std::byte* tile) {
+        writer_->append(chunk, size, tile);
+      };
+    return made;
   }
 
   Graph& graph_;
@@ -194,8 +219,6 @@ class Training {
   Charge held_;
   std::optional<labels::ModelWriter> writer_;
   std::vector<Tally> tallies_;
-  labels::BucketSize size_;
-  Array bucket_;
   std::shared_ptr<const std::vector<double>> worth_;
 };
 
@@ -204,10 +227,6 @@ class Training {
 void check_train(const labels::Examples& examples, Index labels, const TrainForestOptions& options) {
   const std::string given = examples.who + ": ";
   if (labels < 1) throw ShapeError(given + "Y has no columns; a label is needed.");
-  if (examples.x.matrix.nnz > options.small)
-    throw ShapeError(given + "X has " + std::to_string(examples.x.matrix.nnz) +
-                     " stored values; a tree of method 'pfastrexml' grows from at most " +
-                     std::to_string(options.small) + ", take fewer points or method 'parabel'.");
   if (examples.rows() >= Index{1} << 30 || labels >= Index{1} << 31 || examples.features() >= Index{1} << 31)
     throw ShapeError(given + "X is " + std::to_string(examples.rows()) + " x " + std::to_string(examples.features()) +
                      " and Y has " + std::to_string(labels) +

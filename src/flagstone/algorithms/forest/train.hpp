@@ -12,16 +12,18 @@ struct TrainForestOptions {
   Index trees = 50;
   GrowthOptions growth;
   std::optional<std::pair<double, double>> propensity = std::pair(0.55, 1.5);  // A and B; none: labels weigh the same
-  Index small = Index{1} << 22;                                                // stored values that a tree grows from
+  Index small = Index{1} << 22;                                                // stored values that one task holds
   std::string directory;                                                       // of the model; unused in plans
 };
 struct ForestNotes {
   Index nodes = 0, leaves = 0, reads = 0, deepest = 0;
+  Index wide = 0;  // of the nodes, those that were parted by reads of X
 };
 
-/// ShapeError: numbers out of range; X has more stored values than a tree grows from.
+/// ShapeError: numbers out of range.
 void check_train(const labels::Examples& examples, Index labels, const TrainForestOptions& options);
-/// Writes a model's arrays into options.directory. Reads X and Y twice; trees are tasks, some of them side by side.
+/// Writes a model's arrays into options.directory. Where X has at most options.small values it is read twice; trees are
+/// tasks, some of them side by side. Where it has more, nodes with more are parted by reads (WideNodes).
 void train(Graph& graph, const labels::Examples& examples, const TrainForestOptions& options, ForestNotes& notes);
 
 }  // namespace flagstone::forest

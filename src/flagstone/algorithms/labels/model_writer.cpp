@@ -77,6 +77,16 @@ void ModelWriter::append(Chunk chunk, const EncodedSize& size, const std::byte* 
   put(chunks_, numbers, chunk_numbers, 8);
 }
 
+void ModelWriter::append(const Chunk& chunk, std::span<const std::uint64_t> places, const float* weights, Index cols) {
+  const auto entries = static_cast<Index>(places.size());
+  const EncodedSize size{kernel::most_rows(entries, cols), entries, chunk.children, small_};
+  std::vector<std::byte> tile(size.bytes());
+  kernel::ChunkTarget to = size.target(tile.data());
+  kernel::encode_entries(places.data(), weights, entries, chunk.children, to);
+  EncodedSize::note(tile.data(), to);
+  append(chunk, size, tile.data());
+}
+
 std::vector<std::byte> ModelWriter::state() const {
   StateWriter to;
   for (const ChunkAppender* part : {&steps_, &counts_, &children_, &weights_, &scales_, &chunks_}) part->save(to);

@@ -26,6 +26,8 @@ class ModelWriter {
   static std::size_t bytes();
   /// Behind those before it: `chunk` says what it is.
   void append(Chunk chunk, const EncodedSize& size, const std::byte* tile);
+  /// Of a model of another program: entries as encode_entries takes them, of features below `cols`.
+  void append(const Chunk& chunk, std::span<const std::uint64_t> places, const float* weights, Index cols);
   /// What a writer needs to go on from here, once it is durable; and of a new one, to do so.
   std::vector<std::byte> state() const;
   void restore(std::span<const std::byte> state);

@@ -10,6 +10,8 @@
 namespace flagstone::nuclear {
 namespace {
 
+constexpr double most_power = 10;
+
 /// Quanta, l and 2j in 16 bits: no number of a list, so that an element does not depend on one.
 std::uint64_t code(const Orbit& o) {
   return static_cast<std::uint64_t>(o.quanta()) << 11 | static_cast<std::uint64_t>(o.l) << 6 |
@@ -56,9 +58,18 @@ double Interaction::scale(int nucleons) const {
   return mass_ > 0 ? std::pow(static_cast<double>(core_ + nucleons) / mass_, power_) : 1.0;
 }
 
+void Interaction::set_scaling(int core, double mass, double power, const std::string& where) {
+  if (!(mass > 0) || !std::isfinite(mass) || !(std::abs(power) <= most_power))
+    throw FormatError(where + ": scaling needs a mass above 0 and a power between -10 and 10.");
+  core_ = core, mass_ = mass, power_ = power;
+}
+
+std::uint64_t Interaction::energy_key(bool neutrons, const Orbit& a, const Orbit& b) {
+  return static_cast<std::uint64_t>(neutrons) << 32 | std::min(code(a), code(b)) << 16 | std::max(code(a), code(b));
+}
+
 double Interaction::one_body(bool neutrons, const Orbit& a, const Orbit& b) const {
-  const auto found = energies_.find(static_cast<std::uint64_t>(neutrons) << 32 | std::min(code(a), code(b)) << 16 |
-                                    std::max(code(a), code(b)));
+  const auto found = energies_.find(energy_key(neutrons, a, b));
   return found == energies_.end() ? 0.0 : found->second;
 }
 

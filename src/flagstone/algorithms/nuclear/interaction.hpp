@@ -30,6 +30,16 @@ class Interaction {
   std::size_t elements() const { return couplings_.size(); }
   /// What two-body elements are multiplied with in a nucleus of so many nucleons.
   double scale(int nucleons) const;
+  /// Two-body elements times ((core + nucleons) / mass)^power from now on. FormatError(where) for what cannot be.
+  void set_scaling(int core, double mass, double power, const std::string& where);
+  // What a file says:
+  void add_orbit(bool neutrons, const Orbit& orbit) { (neutrons ? neutron_orbits_ : proton_orbits_).push_back(orbit); }
+  void set_energy(bool neutrons, const Orbit& a, const Orbit& b, double value) {
+    energies_[energy_key(neutrons, a, b)] = value;
+  }
+  /// V_J(ab, cd) of four orbits. FormatError(where): it breaks J or parity, or was given before with another value.
+  void enter(Kind kind, const Orbit* orbits, int J, double value, const std::string& where);
+
   double one_body(bool neutrons, const Orbit& a, const Orbit& b) const;
   /// V_J(ab, cd) of the J that momenta() lists, unscaled; zero where the file has none.
   void two_body(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d,
@@ -47,7 +57,7 @@ class Interaction {
     std::size_t operator()(const Key& key) const { return (key.orbits * 0x9E3779B97F4A7C15u) ^ key.kind_and_j; }
   };
   double drawn(const Key& key) const;
-  void enter(Kind kind, const Orbit* orbits, int J, double value, const std::string& where);
+  static std::uint64_t energy_key(bool neutrons, const Orbit& a, const Orbit& b);
   static Key key_of(Kind kind, const Orbit& a, const Orbit& b, const Orbit& c, const Orbit& d, int two_J, double& sign);
 
   bool random_ = false;

@@ -1,60 +1,18 @@
 #include <cmath>
-#include <sstream>
 
 #include "flagstone/algorithms/nuclear/interaction.hpp"
+#include "flagstone/algorithms/nuclear/number_lines.hpp"
 #include "flagstone/base/error.hpp"
 
 namespace flagstone::nuclear {
 namespace {
 
-/// Lines with numbers, without comments ('!' and '#').
-class Lines {
- public:
-  Lines(const std::string& text, std::string name) : text_(text), name_(std::move(name)) {}
-
-  std::string where() const { return "nuclear.Interaction: '" + name_ + "', line " + std::to_string(number_); }
-  /// At least so many numbers of the next line; FormatError names it else.
-  std::vector<double> next(std::size_t least, const std::string& what) {
-    std::string line;
-    while (std::getline(text_, line)) {
-      ++number_;
-      std::istringstream words(line.substr(0, line.find_first_of("!#")));
-      std::vector<double> numbers;
-      for (double value; words >> value;) numbers.push_back(value);
-      if (numbers.empty() && words.eof()) continue;
-      if (!words.eof() || numbers.size() < least) break;
-      for (const double value : numbers)
-        if (!std::isfinite(value)) throw FormatError(where() + ": a value is not finite.");
-      return numbers;
-    }
-    throw FormatError(where() + ": " + what + " of " + std::to_string(least) +
-                      " numbers is needed; the file is damaged" + " or no .snt.");
-  }
-
-  /// A number of the last line that must be whole, and lie in a range.
-  int whole(double value, const char* what, int least, int most) const {
-    if (value != std::floor(value) || value < least || value > most) {
-      std::ostringstream text;
-      text << where() << ": " << what << " is " << value << "; a whole number from " << least << " to " << most
-           << " is needed.";
-      throw FormatError(text.str());
-    }
-    return static_cast<int>(value);
-  }
-
- private:
-  std::istringstream text_;
-  std::string name_;
-  int number_ = 0;
-};
-
 constexpr int most_orbits = 10'000, most_core = 1'000, most_number = 20'000, most_elements = 1'000'000'000;
-constexpr double most_power = 10;
 
 }  // namespace
 
 Interaction Interaction::read_snt(const std::string& text, const std::string& name) {
-  Lines lines(text, name);
+  NumberLines lines(text, name, ".snt");
   Interaction made;
   const auto header = lines.next(4, "a line of orbits of protons and neutrons and the core");
   const int protons = lines.whole(header[0], "the number of orbits of protons", 0, most_orbits),
@@ -84,17 +42,12 @@ Interaction Interaction::read_snt(const std::string& text, const std::string& na
     const bool neutron = whole(v[0]) > protons;
     if (a.l != b.l || a.two_j != b.two_j || neutron != (whole(v[1]) > protons))
       throw FormatError(lines.where() + ": the element breaks J, parity or charge.");
-    const auto packed = [](const Orbit& o) {
-      return static_cast<std::uint64_t>(o.quanta() << 11 | o.l << 6 | o.two_j);
-    };
-    made.energies_[static_cast<std::uint64_t>(neutron) << 32 | std::min(packed(a), packed(b)) << 16 |
-                   std::max(packed(a), packed(b))] = v[2];
+    made.set_energy(neutron, a, b, v[2]);
   }
   const auto pairs = lines.next(2, "a line of the number of two-body elements and their method");
   if (whole(pairs[1]) == 1) {
-    if (pairs.size() < 4 || !(pairs[2] > 0) || std::abs(pairs[3]) > most_power)
-      throw FormatError(lines.where() + ": method 1 needs a mass above 0 and a power between -10 and 10.");
-    made.mass_ = pairs[2], made.power_ = pairs[3];
+    if (pairs.size() < 4) throw FormatError(lines.where() + ": method 1 needs a mass and a power.");
+    made.set_scaling(made.core_, pairs[2], pairs[3], lines.where());
   }
   const int elements = lines.whole(pairs[0], "the number of two-body elements", 0, most_elements);
   for (int i = 0; i < elements; ++i) {

@@ -4,10 +4,9 @@
 #include <numeric>
 #include <optional>
 
-#include "flagstone/algorithms/stencil/block_step.hpp"
-#include "flagstone/algorithms/stencil/states.hpp"
+#include "flagstone/algorithms/stencil/field/cells.hpp"
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -15,6 +14,7 @@ namespace {
 constexpr Index most_depth = 64;           // beyond it nothing is gained: the disk has long been hidden
 constexpr Index batch_planes = 16;         // of a wavefront's task
 constexpr Index least_bytes = 256 * KiB;   // of a block: a smaller one is not worth a task
+constexpr Index band_bytes = 4 * MiB;      // of a band of a skewed tile: a task takes a millisecond
 constexpr Index request_bytes = 64 * KiB;  // a request costs a disk about as much as so many bytes
 constexpr double budget_share = 0.85;      // of tasks' tiles: they are counted by size class
 constexpr int pieces_of_largest = 4;       // blocks smaller than the largest leave more of the field in memory
@@ -29,17 +29,6 @@ std::vector<Index> depths(Index steps, Index most) {
     depth = balanced - 1;
   }
   return found;
-}
-
-/// What blocks of results are whole ones of: chunks of those that are written chunk by chunk.
-Axes units(const Problem& problem) {
-  Axes unit{1, 1, 1};
-  for (const Array& array : problem.to) {
-    if (array.in_memory() || takes_any_box(array)) continue;
-    const Axes chunk = problem.extents(array.chunks());
-    for (std::size_t d = 0; d < 3; ++d) unit[d] = std::min(problem.space.shape[d], std::lcm(unit[d], chunk[d]));
-  }
-  return unit;
 }
 
 /// What the caller fixed, no longer than the field and no deeper than there are steps.
@@ -60,13 +49,15 @@ class Chooser {
         wishes_(clamped(problem, wishes)),
         budget_(budget),
         workers_(std::max(1, workers)),
-        units_(units(problem)) {}
+        units_(result_units(problem)) {}
 
   Scheme chosen() {
     const std::string& method = wishes_.method;
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved)))
+      blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     if (best_) return *best_;
     return smallest();
@@ -165,6 +156,21 @@ class Chooser {
     return block_bytes(problem_, scheme) * static_cast<std::uint64_t>(workers_ + 1);
   }
 
+  std::uint64_t bytes_of(Method method, const Axes& block, Index depth) const {
+    if (method == Method::al3) return skewed_bytes(problem_, skewed(block, depth), units_, workers_);
+    return bytes_of(in_cache(method, block, depth));
+  }
+
+  SkewedScheme skewed(const Axes& block, Index depth) const {
+    SkewedScheme scheme{block, depth};
+    const Axes& n = problem_.space.shape;
+    scheme.rows = wishes_.strip > 0 && n[1] > 1 ? wishes_.strip : rows_in_cache(problem_, n[2], wishes_.cache);
+    const Index plane = std::max<Index>(1, block[1] * block[2] * problem_.item());
+    const Index most = ceil_div(std::min(n[0], block[0]), Index{2} * workers_);  // so that all have one
+    scheme.planes = wishes_.planes > 0 ? wishes_.planes : std::clamp(ceil_div(band_bytes, plane), Index{1}, most);
+    return scheme;
+  }
+
   /// A scheme of blocks with what it does in the cache.
   BlockScheme in_cache(Method method, const Axes& block, Index depth) const {
     BlockScheme scheme{block, depth};
@@ -233,7 +239,7 @@ class Chooser {
     while (low < high) {
       const Index middle = (low + high + 1) / 2;
       block[0] = rounded(0, middle * units_[0]);
-      if (fits(bytes_of(in_cache(method, block, depth))))
+      if (fits(bytes_of(method, block, depth)))
         low = middle;
       else
         high = middle - 1;
@@ -246,10 +252,52 @@ class Chooser {
 
   void consider_block(Method method, Axes block, Index depth) {
     for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max<Index>(1, block[d]));
+    const std::uint64_t bytes = bytes_of(method, block, depth);
+    if (method == Method::al3) return consider_skewed(skewed(block, depth), bytes);
     BlockScheme scheme = in_cache(method, block, depth);
-    const std::uint64_t bytes = bytes_of(scheme);
     scheme.held = held(bytes, depth, block_cell(problem_, scheme)[first_axis(problem_)]);
     consider(method, scheme, {}, bytes);
+  }
+
+  void consider_skewed(SkewedScheme scheme, std::uint64_t bytes) {
+    if (!fits(bytes)) return;
+    const Index n = problem_.space.shape[first_axis(problem_)];
+    const auto room =
+        static_cast<std::uint64_t>(static_cast<double>(budget_) - static_cast<double>(bytes) / budget_share);
+    const auto planes =
+        static_cast<Index>(std::min<std::uint64_t>(room / pair_bytes(problem_), static_cast<std::uint64_t>(n)));
+    const Index grain = std::max(scheme.planes, ceil_div(n, Index{16}));  // a budget that is a little less: as many
+    scheme.held = planes == n ? n : planes / grain * grain;
+    const Scheme found = made(scheme, bytes);
+    if (!best_ || seconds(found) < seconds(*best_)) best_ = found;
+  }
+
+  Scheme made(const SkewedScheme& skewed, std::uint64_t bytes) const {
+    Scheme scheme{.method = Method::al3, .skewed = skewed};
+    const Supersteps each(problem_.left(), skewed.depth);
+    scheme.depth = skewed.depth, scheme.supersteps = each.number();
+    scheme.bytes = bytes + static_cast<std::uint64_t>(skewed.held) * pair_bytes(problem_);
+    const Skews skews(problem_, skewed, each[0], each[each.number() - 1], units_);
+    const double n = static_cast<double>(problem_.space.shape[first_axis(problem_)]);
+    const double away = 1 - std::min(1.0, static_cast<double>(skewed.held) / std::max(1.0, n));
+    const double field = static_cast<double>(problem_.order()) * static_cast<double>(problem_.space.whole().count());
+    const auto add = [&](Index number, Index depth, bool first, bool last) {
+      if (number <= 0) return;
+      const Counts counts = skewed_counts(problem_, skews, depth, first, last);
+      // Operands and results travel whole, the working pair where it is not held.
+      const double operands = first ? std::min(counts.read, field) : 0, results = last ? field : 0;
+      const auto all = static_cast<double>(number);
+      scheme.read += all * (counts.given + operands + away * (counts.read - operands));
+      scheme.written += all * (results + away * (counts.written - results));
+      scheme.updates += all * counts.updates;
+    };
+    const Index longer = each.longer(), number = each.number();
+    add(1, each[0], true, number == 1);
+    add(longer - 1, each[0], false, false);
+    add(number - 1 - std::max<Index>(1, longer), each[number - 1], false, false);
+    if (number > 1) add(1, each[number - 1], false, true);
+    set_seconds(scheme, 1 / wishes_.rates.streaming);
+    return scheme;
   }
 
   Scheme made(Method method, const BlockScheme& blocks, const WavefrontScheme& wavefront, std::uint64_t bytes) const {
@@ -275,13 +323,17 @@ class Chooser {
     const Index longer = each.longer(), number = each.number();
     add(longer, each[0], longer > 0 ? 1 : 0, 0);
     add(number - longer, each[number - 1], longer > 0 ? 0 : 1, 1);
+    set_seconds(scheme, method == Method::al4   ? 1 / wavefront_rate(wavefront)
+                        : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
+                                                : 1 / wishes_.rates.streaming);
+    return scheme;
+  }
+
+  void set_seconds(Scheme& scheme, double an_update) const {
     const auto item = static_cast<double>(problem_.item());
     const Rates& rates = wishes_.rates;
     scheme.disk_seconds = item * (scheme.read / rates.read + scheme.written / rates.written);
-    scheme.compute_seconds = scheme.updates * (method == Method::al4   ? 1 / wavefront_rate(wavefront)
-                                               : method == Method::al2 ? seconds_an_update(blocks.cache.depth)
-                                                                       : 1 / rates.streaming);
-    return scheme;
+    scheme.compute_seconds = scheme.updates * an_update;
   }
 
   /// Updates a second: the cache's rate, and what a group of levels, a batch and a strip leave of the memory's traffic.
@@ -331,6 +383,12 @@ class Chooser {
         scheme.strip = std::max({wishes_.strip, Index{1}, 2 * problem_.space.radius[d]});
       return made(Method::al4, {}, scheme, wavefront_bytes(problem_, scheme, workers_));
     }
+    if (wishes_.method == "al3" && problem_.left() > 0) {
+      Axes block = wishes_.block[2] > 0 ? wishes_.block : least_block();
+      for (std::size_t d = 0; d < 3; ++d) block[d] = rounded(d, std::max(block[d], problem_.space.radius[d]));
+      const SkewedScheme scheme = skewed(block, wishes_.depth > 0 ? std::min(wishes_.depth, problem_.left()) : 1);
+      return made(scheme, skewed_bytes(problem_, scheme, units_, workers_));
+    }
     const Method method = wishes_.method == "sweep" ? Method::sweep
                           : wishes_.method == "al2" ? Method::al2
                                                     : Method::al1;
@@ -369,21 +427,6 @@ std::string_view name_of(Method method) {
 
 Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers) {
   return Chooser(problem, wishes, budget, workers).chosen();
-}
-
-Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
-  if (!graph.planning() && problem->saved) {
-    auto begun = std::make_shared<Problem>(*problem);
-    begun->first = load_epoch(*problem).step;
-    problem = std::move(begun);
-  }
-  Charge charge;
-  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
-  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
-                                              : run_blocks(graph, std::move(problem), scheme.blocks);
-  return scheme;
 }
 
 }  // namespace flagstone::stencil

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "flagstone/algorithms/stencil/counts.hpp"
+#include "flagstone/algorithms/stencil/schedules/skewed.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::stencil {
@@ -30,6 +30,7 @@ struct Wishes {
 struct Scheme {
   Method method = Method::sweep;
   BlockScheme blocks;
+  SkewedScheme skewed;
   WavefrontScheme wavefront;
   Index depth = 1, supersteps = 1;
   Index steps = 0;                            // that were done; all that were planned

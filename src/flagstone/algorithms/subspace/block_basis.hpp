@@ -17,10 +17,11 @@ inline constexpr Index chunk_bytes = 4096;
 struct BlockLayout {
   std::vector<Index> rows, columns;
   std::vector<std::int32_t> stored;  // of each group: which stored block; -1 where it has no columns
-  std::vector<Index> offsets;        // of each stored block, in elements
+  std::vector<Index> offsets;        // of each stored block, in elements of its file
+  std::vector<std::int32_t> file;    // of each stored block
   std::vector<Index> stripes;        // first groups; the last is the number of groups
   std::vector<std::int32_t> writes;  // first stored blocks of what one task makes; the last is their number
-  Index length = 0;                  // elements of the array, whole chunks
+  std::vector<Index> lengths;        // elements of each file, whole chunks
 
   Index groups() const { return static_cast<Index>(rows.size()); }
   Index stripe_count() const { return static_cast<Index>(stripes.size()) - 1; }
@@ -29,15 +30,17 @@ struct BlockLayout {
   Index total_columns() const;
 };
 
-/// Lays out blocks of these shapes; groups with equal `same` share a block (negative: all differ).
+/// Lays out blocks of these shapes; groups with equal `same` share a block (negative: all differ), that of the first
+/// of them. Group g goes to file g mod `files`, as Aktulga et al. (Euro-Par 2012) deal them.
 BlockLayout lay_out(std::vector<Index> rows, std::vector<Index> columns, const std::vector<std::int32_t>& same,
-                    std::size_t item);
-/// The layout of an array that was stored: `stored` and `offsets` as they were noted.
+                    std::size_t item, Index files);
+/// The layout of arrays that were stored: `stored`, `offsets` and `file` as they were noted.
 BlockLayout known_layout(std::vector<Index> rows, std::vector<Index> columns, std::vector<std::int32_t> stored,
-                         std::vector<Index> offsets, Index length, std::size_t item);
+                         std::vector<Index> offsets, std::vector<std::int32_t> file, std::vector<Index> lengths,
+                         std::size_t item);
 
 struct BlockBasis {
-  Array values;  // 1-D, float32 or float64
+  std::vector<Array> values;  // one a file, 1-D, float32 or float64; of order `columns` several handles of each
   BlockLayout layout;
 };
 

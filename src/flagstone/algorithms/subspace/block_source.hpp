@@ -1,9 +1,11 @@
 #pragma once
-// A sparse symmetric matrix in blocks of groups of rows, made where it is needed and never stored.
+// A sparse symmetric matrix in blocks of groups of rows, made where it is needed.
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "flagstone/kernel/sparse/sparse_block.hpp"
+#include "flagstone/runtime/graph/graph.hpp"
 
 namespace flagstone::subspace {
 
@@ -11,6 +13,10 @@ namespace flagstone::subspace {
 class BlockMaker {
  public:
   virtual ~BlockMaker() = default;
+  /// What `BlockSource::regions` of these groups names lies in memory from now on.
+  virtual void load(Index first_group, std::span<const Tile> tiles) {
+    static_cast<void>(first_group), static_cast<void>(tiles);
+  }
   /// H_ij, rows of group i times rows of group j.
   virtual void make(Index i, Index j, kernel::SparseBlock& to) = 0;
 };
@@ -25,6 +31,13 @@ class BlockSource {
   virtual void couplings(Index i, const std::vector<bool>& used, std::vector<std::int32_t>& js) const = 0;
   /// A bound of the stored values of a block: what its work is estimated by.
   virtual Index most_nonzeros(Index i, Index j) const = 0;
+  /// What of H lies in arrays: those parts that the rows of groups [first, last) are made of.
+  virtual std::vector<Region> regions(Index first, Index last) const {
+    static_cast<void>(first), static_cast<void>(last);
+    return {};
+  }
+  /// Bytes that it holds as long as it lives, and that nobody else counts.
+  virtual std::size_t bytes() const { return 0; }
   /// Bytes that making it takes, the block itself among them.
   virtual std::size_t workspace_bytes(Index i, Index j) const = 0;
   virtual std::unique_ptr<BlockMaker> maker() const = 0;

@@ -44,39 +44,52 @@ class Makers {
   std::vector<std::unique_ptr<Held>> free_;
 };
 
-/// Which boxes of Z a stripe is, and where in them its groups' blocks begin.
-struct StripeAccess {
-  std::vector<Box> boxes;
-  std::vector<std::pair<std::int32_t, Index>> of_group;  // box, first element in it; -1: no columns
+/// A stretch of one file of Z.
+struct Part {
+  std::int32_t file = 0;
+  Index begin = 0, end = 0;
+  auto operator<=>(const Part&) const = default;
 };
 
-StripeAccess access_of(const BlockLayout& z, Index stripe) {
+/// Which parts of Z some groups of a stripe are, and where in them their blocks begin.
+struct StripeAccess {
+  std::vector<Part> parts;
+  std::vector<std::pair<std::int32_t, Index>> of_group;  // part, first element in it; -1: none
+};
+
+Part part_of(const BlockLayout& z, Index group) {
+  const auto g = static_cast<std::size_t>(group), block = static_cast<std::size_t>(z.stored[g]);
+  return {z.file[block], z.offsets[block], z.offsets[block] + z.rows[g] * z.columns[g]};
+}
+
+/// All groups of a stripe: where every block is stored, one stretch of each file.
+StripeAccess access_of(const BlockLayout& z, Index stripe, bool all_stored) {
   StripeAccess made;
   const Index first = z.stripes[static_cast<std::size_t>(stripe)],
               last = z.stripes[static_cast<std::size_t>(stripe) + 1];
-  std::vector<std::pair<Index, Index>> parts;  // begin and end, of distinct blocks
+  auto& parts = made.parts;
   for (Index g = first; g < last; ++g)
-    if (const auto at = z.stored[static_cast<std::size_t>(g)]; at >= 0) {
-      const Index begin = z.offsets[static_cast<std::size_t>(at)];
-      parts.emplace_back(begin, begin + z.rows[static_cast<std::size_t>(g)] * z.columns[static_cast<std::size_t>(g)]);
-    }
+    if (z.stored[static_cast<std::size_t>(g)] >= 0) parts.push_back(part_of(z, g));
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  const bool together =
-      parts.size() > 1 && z.offsets.size() == static_cast<std::size_t>(std::count_if(z.stored.begin(), z.stored.end(),
-                                                                                     [](auto s) { return s >= 0; }));
-  if (together) parts = {{parts.front().first, parts.back().second}};  // all are stored: a stripe is one stretch
-  for (const auto& [begin, end] : parts) made.boxes.push_back({{begin}, {end - begin}});
+  std::size_t kept = 0;
+  for (std::size_t p = 1; p < parts.size(); ++p) {
+    if (all_stored && parts[p].file == parts[kept].file)
+      parts[kept].end = parts[p].end;
+    else
+      parts[++kept] = parts[p];
+  }
+  if (!parts.empty()) parts.resize(kept + 1);
   for (Index g = first; g < last; ++g) {
-    const auto at = z.stored[static_cast<std::size_t>(g)];
-    if (at < 0) {
+    if (z.stored[static_cast<std::size_t>(g)] < 0) {
       made.of_group.emplace_back(-1, 0);
       continue;
     }
-    const Index begin = z.offsets[static_cast<std::size_t>(at)];
-    const auto box = std::upper_bound(parts.begin(), parts.end(), std::pair(begin, std::numeric_limits<Index>::max())) -
-                     parts.begin() - 1;
-    made.of_group.emplace_back(static_cast<std::int32_t>(box), begin - parts[static_cast<std::size_t>(box)].first);
+    const Part block = part_of(z, g);
+    const auto at =
+        std::upper_bound(parts.begin(), parts.end(), Part{block.file, block.begin, std::numeric_limits<Index>::max()}) -
+        1;
+    made.of_group.emplace_back(static_cast<std::int32_t>(at - parts.begin()), block.begin - at->begin);
   }
   return made;
 }
@@ -94,6 +107,14 @@ void mirror_lower(const Tile& block) {
     mirror_lower_of(block.as<double>(), block.shape[0]);
 }
 
+/// Some blocks of a run that one task makes: all, or those of one column.
+struct Piece {
+  Run run;
+  Index begin = 0, end = 0;  // blocks of the run
+  Index to = 0;              // elements of the run before them
+  bool first = true, last = true;
+};
+
 class Projecting {
  public:
   Projecting(Graph& graph, std::shared_ptr<const Projection> job, const Array& values, const Array& blocks,
@@ -105,46 +126,117 @@ class Projecting {
         notes_(std::move(notes)),
         stages_(graph, checkpoint),
         makers_(std::make_shared<Makers>(*job_->h)),
-        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()) +
+        charge_(graph.charge(job_->runs.workspace * static_cast<std::uint64_t>(graph.workers()) + job_->h->bytes() +
                              static_cast<std::uint64_t>(values.shape()[0] / values.chunks()[0]) * bytes_of_chunk)),
         finished_(stages_.tiles(values, values.chunks())) {
     const BlockLayout& z = job_->z.layout;
+    const auto with_columns = std::count_if(z.stored.begin(), z.stored.end(), [](auto s) { return s >= 0; });
+    const bool all_stored = z.offsets.size() == static_cast<std::size_t>(with_columns);
     for (Index s = 0; s < z.stripe_count(); ++s)
-      stripes_.push_back(std::make_shared<const StripeAccess>(access_of(z, s)));
+      stripes_.push_back(std::make_shared<const StripeAccess>(access_of(z, s, all_stored)));
     by_row_.resize(stripes_.size());
     for (const Run& run : job_->runs.runs) by_row_[static_cast<std::size_t>(run.row)].push_back(&run);
   }
 
   void add() {
     add_index();
-    graph_.look_ahead(tasks_ahead, true);
     graph_.trust_order(true);
-    const auto count = static_cast<Index>(stripes_.size());
-    for (Index first = 0; first < count;) {
-      const Index last = panel_end(first);
-      ++notes_->panels;
-      for (Index row = first; row < count; ++row)
-        for (const Run* run : by_row_[static_cast<std::size_t>(row)])
-          if (run->col >= first && run->col < last) add_pair(*run);
-      first = last;
+    if (job_->order == Order::columns) {
+      graph_.look_ahead(column_handles - 1, true);
+      add_columns();
+    } else {
+      graph_.look_ahead(tasks_ahead, true);
+      add_panels();
     }
     graph_.barrier();
     graph_.trust_order(false);
   }
 
  private:
+  void add_panels() {
+    const auto count = static_cast<Index>(stripes_.size());
+    for (Index first = 0; first < count;) {
+      const Index last = panel_end(first);
+      ++notes_->panels;
+      for (Index row = first; row < count; ++row)
+        for (const Run* run : by_row_[static_cast<std::size_t>(row)])
+          if (run->col >= first && run->col < last) add_run(*run);
+      first = last;
+    }
+  }
+
+  void add_run(const Run& run) {
+    const Box box{{run.first}, {run.length}};
+    if (finished_.holds(box)) return;
+    add_piece({run, 0, run.count, 0}, stripes_[static_cast<std::size_t>(run.row)],
+              stripes_[static_cast<std::size_t>(run.col)], 0, false);
+    finished_.finish(box);
+    finished_.offer();
+  }
+
+  /// For each j the pieces of its runs: its own block stays, the others are read for it alone.
+  void add_columns() {
+    const BlockLayout& z = job_->z.layout;
+    const auto& all = job_->runs.runs;
+    Index handle = 0;
+    for (std::size_t from = 0; from < all.size();) {
+      std::vector<Piece> open;  // the runs of one column of stripes, at the groups that are done
+      std::size_t to = from;
+      for (; to < all.size() && all[to].col == all[from].col; ++to)
+        if (!finished_.holds({{all[to].first}, {all[to].length}})) open.push_back({all[to]});
+      const Index stripe = all[from].col, groups = z.stripes[static_cast<std::size_t>(stripe) + 1] -
+                                                   z.stripes[static_cast<std::size_t>(stripe)];
+      for (Index j = 0; j < groups; ++j) {
+        bool any = false;
+        for (Piece& piece : open) any = add_column(piece, j, handle) || any;
+        handle += any;
+      }
+      finished_.offer();
+      from = to;
+    }
+  }
+
+  /// The blocks of one group j in a run; whether there are some.
+  bool add_column(Piece& piece, Index j, Index handle) {
+    const BlockLayout& z = job_->z.layout;
+    const Run& run = piece.run;
+    const auto place = [&](Index b) { return job_->runs.places[static_cast<std::size_t>(run.blocks + b)]; };
+    piece.begin = piece.end;
+    while (piece.end < run.count && place(piece.end).j == j) ++piece.end;
+    if (piece.end == piece.begin) return false;
+    piece.first = piece.begin == 0, piece.last = piece.end == run.count;
+    const Index i0 = z.stripes[static_cast<std::size_t>(run.row)], j0 = z.stripes[static_cast<std::size_t>(run.col)];
+    auto rows = std::make_shared<StripeAccess>(), cols = std::make_shared<StripeAccess>();
+    rows->of_group.assign(static_cast<std::size_t>(z.stripes[static_cast<std::size_t>(run.row) + 1] - i0), {-1, 0});
+    cols->of_group.assign(static_cast<std::size_t>(j) + 1, {0, 0});
+    cols->parts = {part_of(z, j0 + j)};
+    Index length = 0;
+    for (Index b = piece.begin; b < piece.end; ++b) {
+      const Index i = i0 + place(b).i;
+      const Part part = part_of(z, i);
+      auto& parts = rows->parts;
+      const auto known = std::find(parts.begin(), parts.end(), part);
+      rows->of_group[place(b).i] = {static_cast<std::int32_t>(known - parts.begin()), 0};
+      if (known == parts.end()) parts.push_back(part);
+      length += z.columns[static_cast<std::size_t>(i)] * z.columns[static_cast<std::size_t>(j0 + j)];
+    }
+    add_piece(piece, rows, cols, handle % column_handles, true);
+    piece.to += length;
+    if (piece.last) finished_.finish({{run.first}, {run.length}});
+    return true;
+  }
+
   std::size_t item() const { return size_of(values_.dtype()); }
 
   std::uint64_t bytes_of(Index stripe) const {
     std::uint64_t elements = 0;
-    for (const Box& box : stripes_[static_cast<std::size_t>(stripe)]->boxes)
-      elements += align_up(static_cast<std::uint64_t>(box.shape[0]) * item()) / item();
+    for (const Part& part : stripes_[static_cast<std::size_t>(stripe)]->parts)
+      elements += align_up(static_cast<std::uint64_t>(part.end - part.begin) * item()) / item();
     return elements * item();
   }
 
   /// Where the panel that begins with this stripe ends.
   Index panel_end(Index first) {
-    if (job_->order == Order::columns) return first + 1;
     if (room_ == 0) {
       std::uint64_t widest = 0, run = 0, scratch = 0;
       for (Index s = 0; s < static_cast<Index>(stripes_.size()); ++s) widest = std::max(widest, bytes_of(s));
@@ -191,35 +283,47 @@ class Projecting {
     }
   }
 
-  void add_pair(const Run& run) {
-    const Box box{{run.first}, {run.length}};
-    if (finished_.holds(box)) return;
-    const auto &rows = stripes_[static_cast<std::size_t>(run.row)], &cols = stripes_[static_cast<std::size_t>(run.col)];
+  /// `handle`: of each file; `alone`: what is read of the rows serves this task and no other.
+  void add_piece(const Piece& piece, std::shared_ptr<const StripeAccess> rows, std::shared_ptr<const StripeAccess> cols,
+                 Index handle, bool alone) {
+    const Run& run = piece.run;
+    const BlockLayout& z = job_->z.layout;
+    const auto files = static_cast<Index>(z.lengths.size());
+    const auto region = [&](const Part& part) {
+      return read({job_->z.values[static_cast<std::size_t>(handle * files + part.file)],
+                   {{part.begin}, {part.end - part.begin}}});
+    };
     TaskSpec task;
     task.name = "project";
-    for (const Box& part : rows->boxes) task.accesses.push_back(read({job_->z.values, part}));
-    std::vector<std::size_t> col_access;  // blocks that both stripes share are accessed once
-    for (const Box& part : cols->boxes) {
-      const auto same = std::find_if(rows->boxes.begin(), rows->boxes.end(), [&](const Box& other) {
-        return other.start == part.start && other.shape == part.shape;
-      });
-      col_access.push_back(same == rows->boxes.end() ? task.accesses.size()
-                                                     : static_cast<std::size_t>(same - rows->boxes.begin()));
-      if (same == rows->boxes.end()) task.accesses.push_back(read({job_->z.values, part}));
+    std::vector<std::size_t> col_access;  // parts that both sides share are accessed once
+    for (const Part& part : rows->parts) task.accesses.push_back(region(part));
+    for (const Part& part : cols->parts) {
+      const auto same = std::find(rows->parts.begin(), rows->parts.end(), part);
+      const bool shared = same != rows->parts.end();
+      col_access.push_back(shared ? static_cast<std::size_t>(same - rows->parts.begin()) : task.accesses.size());
+      if (!shared) task.accesses.push_back(region(part));
     }
+    if (alone)
+      for (std::size_t p = 0; p < rows->parts.size(); ++p)
+        if (std::find(col_access.begin(), col_access.end(), p) == col_access.end())
+          task.accesses[p] = flagstone::last(std::move(task.accesses[p]));
     const std::size_t out = task.accesses.size();
-    task.accesses.push_back(once(write({values_, box})));
+    const Region values{values_, {{run.first}, {run.length}}};
+    const Access written = piece.first ? write(values) : update(values);
+    task.accesses.push_back(piece.last ? once(written) : again(written));
     task.accesses.push_back(scratch(std::max<std::size_t>(run.scratch, 64)));
-    task.cost.flops = 2 * run.multiply_adds;
+    const auto stripe = static_cast<std::size_t>(run.row);
+    for (const Region& of_h : job_->h->regions(z.stripes[stripe], z.stripes[stripe + 1]))
+      task.accesses.push_back(read(of_h));
+    const double share = static_cast<double>(piece.end - piece.begin) / static_cast<double>(run.count);
+    task.cost.flops = 2 * run.multiply_adds * share;
     task.cost.float64 = values_.dtype() == Dtype::float64;
-    task.cost.bytes_touched = bytes_of_nonzero * static_cast<double>(run.nonzeros);
-    task.body = [job = job_, run, rows, cols, col_access, out, makers = makers_,
+    task.cost.bytes_touched = bytes_of_nonzero * static_cast<double>(run.nonzeros) * share;
+    task.body = [job = job_, piece, rows = std::move(rows), cols = std::move(cols), col_access, out, makers = makers_,
                  notes = notes_](std::span<const Tile> tiles) {
-      compute(*job, run, *rows, *cols, col_access, out, *makers, *notes, tiles);
+      compute(*job, piece, *rows, *cols, col_access, out, *makers, *notes, tiles);
     };
     graph_.add(std::move(task));
-    finished_.finish(box);
-    finished_.offer();
   }
 
   static Tile matrix(const std::byte* data, Index rows, Index cols, Dtype dtype) {
@@ -227,20 +331,22 @@ class Projecting {
     return {const_cast<std::byte*>(data), dtype, {rows, cols}, {cols * item, item}};
   }
 
-  static void compute(const Projection& job, const Run& run, const StripeAccess& rows, const StripeAccess& cols,
+  static void compute(const Projection& job, const Piece& piece, const StripeAccess& rows, const StripeAccess& cols,
                       const std::vector<std::size_t>& col_access, std::size_t out, Makers& makers, Notes& notes,
                       std::span<const Tile> tiles) {
     using Clock = std::chrono::steady_clock;
+    const Run& run = piece.run;
     const BlockLayout& z = job.z.layout;
-    const Dtype dtype = job.z.values.dtype();
+    const Dtype dtype = tiles[out].dtype;
     const std::size_t item = size_of(dtype);
-    std::byte* to = tiles[out].data;
+    std::byte* to = tiles[out].data + static_cast<std::size_t>(piece.to) * item;
     std::byte* product = tiles[out + 1].data;
-    const std::byte* end = to + static_cast<std::size_t>(run.length) * item;
+    const std::byte* end = tiles[out].data + static_cast<std::size_t>(run.length) * item;
     auto held = makers.take();
-    double making = 0, multiplying = 0;
+    held->maker->load(z.stripes[static_cast<std::size_t>(run.row)], tiles.subspan(out + 2));
+    Measured took;
     Index nonzeros = 0;
-    for (Index b = 0; b < run.count; ++b) {
+    for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
       const Index i = z.stripes[static_cast<std::size_t>(run.row)] + place.i,
                   j = z.stripes[static_cast<std::size_t>(run.col)] + place.j;
@@ -256,7 +362,9 @@ class Projecting {
       const auto made = Clock::now();
       nonzeros += held->block.nonzeros();
       bool from_right = true;
-      pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj, from_right);
+      const Index most = job.h->most_nonzeros(i, j);
+      took.nonzeros += static_cast<double>(most);
+      took.multiply_adds += pair_work(static_cast<double>(most), di, zi, dj, zj, from_right);
       const Tile result = matrix(to, zi, zj, dtype);
       if (from_right) {
         kernel::multiply(held->block, dtype, right, zj, product);
@@ -269,13 +377,17 @@ class Projecting {
       }
       if (i == j) mirror_lower(result);
       to += static_cast<std::size_t>(zi * zj) * item;
-      making += std::chrono::duration<double>(made - start).count();
-      multiplying += std::chrono::duration<double>(Clock::now() - made).count();
+      took.making += std::chrono::duration<double>(made - start).count();
+      took.multiplying += std::chrono::duration<double>(Clock::now() - made).count();
     }
-    std::memset(to, 0, static_cast<std::size_t>(end - to));
+    if (piece.last) std::memset(to, 0, static_cast<std::size_t>(end - to));
     makers.give(std::move(held));
-    notes.pairs += run.count, notes.nonzeros += nonzeros;
-    notes.making.fetch_add(making), notes.multiplying.fetch_add(multiplying);
+    notes.pairs += piece.end - piece.begin, notes.nonzeros += nonzeros;
+    notes.making.fetch_add(took.making), notes.multiplying.fetch_add(took.multiplying);
+    if (notes.keep) {
+      const std::lock_guard lock(notes.mutex);
+      notes.tasks.push_back(took);
+    }
   }
 
   Graph& graph_;

@@ -2,7 +2,8 @@
 // H' = ZᵀHZ: pairs of stripes of Z, each a task that makes its blocks of H and writes its run of H'.
 #include <atomic>
 #include <memory>
-#include <string>
+#include <mutex>
+#include <vector>
 
 #include "flagstone/algorithms/subspace/runs.hpp"
 #include "flagstone/runtime/resume/stages.hpp"
@@ -11,11 +12,20 @@ namespace flagstone::subspace {
 
 enum class Order : std::uint8_t { panels, columns };
 
+/// What one task was thought to take, and took.
+struct Measured {
+  double multiply_adds = 0, nonzeros = 0;  // estimated
+  double making = 0, multiplying = 0;      // seconds
+};
+
 /// What a run did, told as it goes.
 struct Notes {
   std::atomic<Index> pairs{0}, nonzeros{0};
   std::atomic<double> making{0}, multiplying{0};  // seconds of workers
   Index panels = 0;
+  bool keep = false;  // a line for each task in `tasks`
+  std::mutex mutex;
+  std::vector<Measured> tasks;
 };
 
 struct Projection {
@@ -26,10 +36,15 @@ struct Projection {
   std::uint64_t panel = 0;  // bytes of Z that stay; 0: what the budget leaves
 };
 
+/// Order::columns: so many handles of each file of Z, so that each column of H reads its blocks itself, and no more
+/// tasks are seen at a time.
+inline constexpr Index column_handles = 16;
+
 /// values (1-D, runs.length) and blocks (int32, number of blocks x 2: groups i and j) := H'. Reads, of stripes P that
-/// stay, Σ_P (|Z_P| + what couples to it behind it); `columns` has one stripe stay at a time, which is algorithm 1 of
-/// Aktulga et al. (Euro-Par 2012) with a stripe as its tile. Each block is computed whole, in one way, so its bits do
-/// not depend on order, panel, limit or workers.
+/// stay, Σ_P (|Z_P| + what couples to it behind it); `columns` is algorithm 1 of Aktulga et al. (Euro-Par 2012) with
+/// one block as its tile: for each j its block and then, one after the other, those of the i > j that couple, |Z| +
+/// Σ_pairs |Z_i|, each in whole pages. A block of H' is computed whole, in one way, so its bits do not depend on order,
+/// panel, limit, files or workers.
 void project(Graph& graph, std::shared_ptr<const Projection> job, const Array& values, const Array& blocks,
              const std::shared_ptr<Checkpoint>& checkpoint, std::shared_ptr<Notes> notes);
 

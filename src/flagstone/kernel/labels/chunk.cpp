@@ -21,6 +21,19 @@ void store(ChunkTarget& to, Index child, double weight, double scale) {
   ++to.entries;
 }
 
+/// Ends the row of a feature whose entries were stored since `before`; `at`: the feature of the row before it.
+void end_row(ChunkTarget& to, Index before, std::uint32_t& at, std::uint32_t feature) {
+  if (to.entries == before) return;
+  std::uint32_t step = feature - at;
+  for (; step > most_step; step -= most_step) to.steps[to.rows] = most_step, to.counts[to.rows++] = 0;
+  to.steps[to.rows] = static_cast<std::uint16_t>(step);
+  to.counts[to.rows++] = static_cast<std::uint8_t>(to.entries - before);
+  at = feature;
+}
+
+/// Of a column whose largest weight this is, as it is stored.
+double scale_of(double most) { return most > 0 ? static_cast<double>(static_cast<float>(most / most_int8)) : 1; }
+
 }  // namespace
 
 Index most_rows(Index locals, Index cols) { return locals + cols / static_cast<Index>(most_step) + 1; }
@@ -32,7 +45,7 @@ void encode_chunk(const std::uint32_t* features, Index locals, const double* w, 
     for (Index c = 0; c < children; ++c) {
       double most = 0;
       for (Index l = 0; l < locals; ++l) most = std::max(most, std::abs(w[c * locals + l]));
-      scales[static_cast<std::size_t>(c)] = most > 0 ? static_cast<double>(static_cast<float>(most / most_int8)) : 1;
+      scales[static_cast<std::size_t>(c)] = scale_of(most);
       to.scales[c] = static_cast<float>(scales[static_cast<std::size_t>(c)]);
     }
   std::uint32_t at = 0;
@@ -44,12 +57,32 @@ void encode_chunk(const std::uint32_t* features, Index locals, const double* w, 
       if (to.scales && std::lround(weight / scale) == 0) continue;
       store(to, c, weight, scale);
     }
-    if (to.entries == before) continue;
-    std::uint32_t step = features[l] - at;
-    for (; step > most_step; step -= most_step) to.steps[to.rows] = most_step, to.counts[to.rows++] = 0;
-    to.steps[to.rows] = static_cast<std::uint16_t>(step);
-    to.counts[to.rows++] = static_cast<std::uint8_t>(to.entries - before);
-    at = features[l];
+    end_row(to, before, at, features[l]);
+  }
+}
+
+void encode_entries(const std::uint64_t* places, const float* weights, Index entries, Index children, ChunkTarget& to) {
+  std::vector<double> scales(static_cast<std::size_t>(children), 0.0);
+  const auto child_of = [&](Index e) { return static_cast<Index>(places[e] % child_places); };
+  for (Index e = 0; to.scales && e < entries; ++e) {
+    double& most = scales[static_cast<std::size_t>(child_of(e))];
+    most = std::max(most, std::abs(static_cast<double>(weights[e])));
+  }
+  for (Index c = 0; to.scales && c < children; ++c) {
+    double& scale = scales[static_cast<std::size_t>(c)];
+    to.scales[c] = static_cast<float>(scale = scale_of(scale));
+  }
+  std::uint32_t at = 0;
+  for (Index e = 0; e < entries;) {
+    const std::uint64_t feature = places[e] / child_places;
+    const Index before = to.entries;
+    for (; e < entries && places[e] / child_places == feature; ++e) {
+      const auto weight = static_cast<double>(weights[e]);
+      const double scale = scales[static_cast<std::size_t>(child_of(e))];
+      if (weight == 0 || (to.scales && std::lround(weight / scale) == 0)) continue;
+      store(to, child_of(e), weight, scale);
+    }
+    end_row(to, before, at, static_cast<std::uint32_t>(feature));
   }
 }
 

@@ -34,6 +34,10 @@ struct ChunkTarget {
 /// of features; those of |w| <= threshold are dropped. int8: round(127 w / max |w|) of a column.
 void encode_chunk(const std::uint32_t* features, Index locals, const double* w, Index children, double threshold,
                   ChunkTarget& to);
+/// Places of entries: feature · child_places + child.
+inline constexpr std::uint64_t child_places = 256;
+/// The same of weights that are listed by their places, each once, in increasing order; zeros are dropped.
+void encode_entries(const std::uint64_t* places, const float* weights, Index entries, Index children, ChunkTarget& to);
 /// Rows that encode_chunk writes at most for so many features below `cols`.
 Index most_rows(Index locals, Index cols);
 

@@ -218,6 +218,10 @@ void Scheduler::store(TileState& tile) {
   Transfer transfer = in_pieces(machine_.transfer_to_store(tile));
   tile.storing = true;
   tile.dirty = false;
+  if (tile.once && tile.uses.empty() && !tile.leaving) {  // its memory comes back: nothing else has to leave for it
+    tile.leaving = true;
+    leaving_bytes_ += tile.bytes;
+  }
   if (tile.when == Written::streamed) hold_changes(tile);
   cache_.requeue(tile);
   ++in_flight_;

@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/open/foreign.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/metadata/json.hpp"
+#include "flagstone/storage/zarr/metadata/long_metadata.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone {
@@ -97,7 +100,21 @@ Opened open_group_member(const std::string& place, const OpenOptions& options) {
                     "; name one of them (OpenOptions::member).");
 }
 
+/// BudgetError where the metadata of a directory and its members have no room.
+void check_room(const std::string& place, std::uint64_t memory) {
+  if (memory == 0) return;
+  const LongMetadata longest = longest_metadata(place, 1);
+  const std::uint64_t least = resident_bytes() + longest.parsed;
+  if (longest.parsed == 0 || least <= memory) return;
+  throw BudgetError("open: the metadata in " + quoted(longest.file) + ", " + format_bytes(longest.text) +
+                        " of text, take up to " + format_bytes(longest.parsed) + " beside the " +
+                        format_bytes(resident_bytes()) + " that are resident; memory is " + format_bytes(memory) +
+                        ". Raise OpenOptions::memory.",
+                    align_up(least, MiB) + MiB);
+}
+
 Opened open_directory(const std::string& place, const OpenOptions& options) {
+  check_room(place, options.memory);
   if (!options.member.empty()) {
     OpenOptions inner = options;
     inner.member.clear();

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/storage/formats/npy.hpp"
 #include "flagstone/storage/zarr/metadata/group.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
@@ -177,6 +179,30 @@ TEST_F(OpenTest, DamageIsNamed) {
   array("g.zarr/good");
   write("g.zarr/bad/zarr.json", "{");
   EXPECT_THAT(message_of([&] { open(at("g.zarr")); }), HasSubstr("g.zarr/bad/zarr.json"));  // not the only other one
+}
+
+TEST_F(OpenTest, LongMetadataAskForRoomBeforeTheyAreParsed) {
+  const std::string place = array("a");
+  std::ifstream in(place + "/zarr.json");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::string numbers = "\"attributes\": {\"x\": [1";
+  while (numbers.size() < MiB) numbers += ", 2";
+  write("a/zarr.json", "{" + numbers + "]}," + text.substr(text.find('{') + 1));
+  std::uint64_t least = 0;
+  try {
+    open(place, {.memory = resident_bytes() + 8 * MiB});
+  } catch (const BudgetError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("zarr.json"), HasSubstr("OpenOptions::memory")));
+    least = error.least;
+  }
+  EXPECT_GT(least, resident_bytes() + 24 * MiB);  // 8 x 1 MiB of text and 80 bytes for each of 350,000 commas
+  EXPECT_THROW(open(at(""), {.member = "a", .memory = least / 2}), Error);
+  try {
+    open(place, {.memory = least + 8 * MiB});
+  } catch (const BudgetError&) {
+    ADD_FAILURE() << "the limit that was named is refused";
+  } catch (const Error&) {  // its text is not what was written: any other complaint
+  }
 }
 
 }  // namespace

@@ -1,0 +1,205 @@
+"""One least-squares problem: its checked arguments, and what is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array.array import Array, shape_text
+from .._errors.classes import ShapeError
+from .._expression.expression import Expression, as_expression
+from .._expression.operand import lazy_operand
+from .._lazy.join import concat
+from .._output.create import from_numpy
+from .._output.place import check_out
+from .._runtime.arguments import unmasked
+from .._runtime.call import Call
+
+__all__ = ["MOST", "LstsqResult", "Problem"]
+
+MOST = 4096  #: columns of which the singular values are computed, in memory
+
+
+class LstsqResult:
+    """What `fl.linalg.lstsq` returns; unpacks as ``x, residuals, rank, singular_values``, as NumPy's.
+
+    Attributes
+    ----------
+    x : ndarray
+        n coefficients for each right-hand side; a leading axis for a sequence of ridge values.
+    residuals : ndarray
+        Squared lengths of b - A x - intercept (weighted where there are weights), for every right-hand side.
+    rank : int or None
+        Singular values of A (without the intercept) above rcond times the largest. Beyond 4096 of them n, or
+        None where A is deficient and a ridge made up for it.
+    singular_values : ndarray
+        Of A; with an intercept, of A without what a constant explains. Beyond 4096 of them empty.
+    condition : float
+        Of the same matrix, largest over least singular value. Beyond 4096 of them an estimate in the 1-norm.
+    intercept : ndarray or None
+        Where one was asked for.
+    stderr : ndarray
+        Standard errors of x. nan where nothing is left to estimate the noise from.
+    intercept_stderr : ndarray or None
+        That of the intercept.
+    degrees_of_freedom : float or ndarray
+        Used by the fit: the rank, or the sum of s² / (s² + ridge); one more for an intercept.
+    gcv : ndarray
+        Generalised cross-validation, m RSS / (m - degrees_of_freedom)².
+    """
+
+    def __init__(self, **parts: Any) -> None:
+        self.x: NDArray[Any] = parts["x"]
+        self.residuals: NDArray[Any] = parts["residuals"]
+        self.rank: int | None = parts["rank"]
+        self.singular_values: NDArray[Any] = parts["singular_values"]
+        self.condition: float = parts["condition"]
+        self.intercept: NDArray[Any] | None = parts["intercept"]
+        self.stderr: NDArray[Any] = parts["stderr"]
+        self.intercept_stderr: NDArray[Any] | None = parts["intercept_stderr"]
+        self.degrees_of_freedom: Any = parts["degrees_of_freedom"]
+        self.gcv: NDArray[Any] = parts["gcv"]
+        self.total: NDArray[Any] = parts["total"]  #: squared length of b, less its mean with an intercept
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give NumPy's four."""
+        return iter((self.x, self.residuals, self.rank, self.singular_values))
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> Any:
+        """Return one of NumPy's four."""
+        return tuple(self)[i]
+
+    def __repr__(self) -> str:
+        return f"<flagstone.LstsqResult: x {shape_text(self.x.shape)}, rank {self.rank}>"
+
+
+class Problem:
+    """The checked arguments of one fit: min ‖W½ (b - A x - intercept)‖² + λ ‖x‖²."""
+
+    def __init__(
+        self, call: Call, a: Any, b: Any, *, rcond: float | None, ridge: Any, weights: Any, intercept: bool,
+        method: str, out: Any,
+    ) -> None:  # fmt: skip
+        self.call, self.intercept, self.method, self.out = call, intercept, method, out
+        if method not in ("qr", "normal"):
+            raise ShapeError(f"lstsq: method is {method!r}; choose 'qr' or 'normal'.")
+        a, b = (lazy_operand(call, one) for one in (a, b))
+        self.a = a if isinstance(a, Array) else np.asarray(unmasked("lstsq", a))
+        self.b = b = b if isinstance(b, Array) else np.asarray(unmasked("lstsq", b))
+        if self.a.ndim != 2 or b.ndim not in (1, 2) or b.shape[0] != self.a.shape[0]:
+            raise ShapeError(
+                f"lstsq: a is {shape_text(tuple(self.a.shape))} and b is {shape_text(tuple(b.shape))}; a "
+                "matrix and as many rows of right-hand sides are needed."
+            )
+        self.m, self.n = int(self.a.shape[0]), int(self.a.shape[1])
+        self.vector = b.ndim == 1
+        self.sides = 1 if self.vector else int(b.shape[1])
+        self.dtype = np.result_type(self.a.dtype, b.dtype)
+        if self.dtype.kind in "biu" or self.dtype == np.float16:
+            self.dtype = np.dtype(np.float64)
+        self.ridge, self.path = _ridge(ridge)
+        self.rcond = np.finfo(self.dtype).eps * max(self.m, self.n) if rcond is None else float(rcond)
+        if self.wide and intercept:
+            raise ShapeError(
+                f"lstsq: intercept=True needs as many rows as columns, and a is "
+                f"{shape_text((self.m, self.n))}; centre the rows, or leave the intercept out."
+            )
+        self.weights = _square_roots(weights, self.m)
+        sides = () if self.vector else (self.sides,)
+        check_out(
+            "lstsq", out, (*((len(self.ridge),) if self.path else ()), self.n, *sides), self.dtype,
+            "solution", "they must agree",
+        )  # fmt: skip
+
+    @property
+    def wide(self) -> bool:
+        """Whether there are fewer equations than unknowns."""
+        return self.m < self.n
+
+    @property
+    def first(self) -> int:
+        """Columns in front of those of A."""
+        return int(self.intercept)
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"lstsq {shape_text((self.m, self.n))} {self.dtype}, {self.sides} right-hand sides"
+
+    def columns(self, given: Any) -> Any:
+        """Return a matrix, in the dtype of both, with its rows scaled."""
+        if given.ndim == 1:
+            given = given[:, None] if not isinstance(given, Array) else as_expression(given, "lstsq")[:, None]
+        if self.weights is None and given.dtype == self.dtype:
+            return given
+        made: Expression = as_expression(given, "lstsq").astype(self.dtype)
+        if self.weights is not None:
+            made = made * self.weights[:, None].astype(np.empty(0, self.dtype).real.dtype)
+        return made
+
+    def joined(self) -> Array:
+        """Return [1 A b], of which nothing is stored."""
+        b = self.b
+        if isinstance(b, Array) and self.vector:
+            self.call.room("b", b.nbytes)
+            b = np.asarray(b)  # a vector, as x
+        parts = [self.columns(self.a), self.columns(b)]
+        if self.intercept:
+            ones = np.ones((self.m, 1), self.dtype) if self.weights is None else self.weights[:, None]
+            parts.insert(0, ones.astype(self.dtype))
+        return concat(parts, axis=1)
+
+    def right(self) -> NDArray[Any]:
+        """Return b in memory, as a matrix with its rows scaled."""
+        self.call.room("b", self.b.nbytes)
+        b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
+        return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
+
+    def shaped(self, fit: dict[str, Any]) -> LstsqResult:
+        """Return results without the axes that were not given."""
+        for name in ("x", "residuals", "stderr", "gcv", "intercept", "intercept_stderr"):
+            value = fit.get(name)
+            if value is None:
+                fit[name] = None
+                continue
+            if self.vector:
+                value = value[..., 0]
+            fit[name] = value if self.path else value[0]
+        if not self.path:
+            fit["degrees_of_freedom"] = float(fit["degrees_of_freedom"][0])
+        if "condition" not in fit:
+            s = fit["singular_values"]
+            fit["condition"] = float(s[0] / s[-1]) if s.size and s[-1] > 0 else float("inf")
+        if isinstance(self.out, (Array, np.ndarray)):
+            self.out[...] = fit["x"]
+        elif self.out is not None:
+            from_numpy(fit["x"], self.out, overwrite=True)
+        return LstsqResult(**fit)
+
+
+def _ridge(ridge: Any) -> tuple[list[float], bool]:
+    """Return the values, and whether a sequence was given."""
+    path = isinstance(ridge, (Sequence, np.ndarray)) and np.ndim(ridge) == 1
+    values = [float(one) for one in (ridge if path else [ridge])]
+    for one in values:
+        if not one >= 0:
+            raise ShapeError(f"lstsq: ridge is {one}; numbers of 0 or more are needed.")
+    return values, path
+
+
+def _square_roots(weights: Any, m: int) -> NDArray[Any] | None:
+    if weights is None:
+        return None
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (m,) or not np.all(values >= 0) or not np.all(np.isfinite(values)):
+        raise ShapeError(
+            f"lstsq: weights are {shape_text(values.shape)} and a has {m} rows; one number of 0 or more for "
+            "each row is needed."
+        )
+    return np.sqrt(values)

@@ -1,0 +1,189 @@
+"""Least squares: everything from one R."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from .._array.array import Array
+from .._array.handle import Operand
+from .._factor.qr import matrix_operand
+from .._factor.reflectors import QrFactor, apply_q, reflectors_place
+from .._output.place import IN_MEMORY, Place
+from .._runtime.call import Call
+from .._runtime.routine import At, How, Prepared, Routine, routine
+from .._scratch.scratch import prepare
+from .least_squares import MOST, LstsqResult, Problem
+from .lstsq_large import Large, LargeWide
+from .triangle import Triangle, from_gram, rank_of, spectral_fit
+
+__all__ = ["lstsq"]
+
+
+class _Tall(Routine[LstsqResult]):
+    """A fit whose R is in memory."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.call)
+        call = problem.call
+        call.on(*(path for one in (problem.a, problem.b) for path in _paths(one)))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        one = self.problem
+        self.joined = matrix_operand(self.call, one.joined(), "a")
+        self.operand = self.joined.factor
+        self.width = one.first + one.n + one.sides
+        _core.check_qr("lstsq", self.operand)
+        rows = self.width if one.method == "normal" else min(one.m, self.width)
+        self.place = Place(self.call, (rows, self.width), one.dtype, IN_MEMORY, (self.width, self.width))
+        self.places = [self.place]
+        if one.method == "normal":
+            prepare(self.call.runtime.scratch)  # sums of groups of rows may be kept there
+
+    @property
+    def what(self) -> str:
+        return self.problem.what
+
+    @property
+    def beside(self) -> int:
+        # R, copies of it, and what an SVD of it and its factors take.
+        return 12 * self.width * self.width * max(8, self.problem.dtype.itemsize)
+
+    def job(self, at: At) -> Any:
+        made = at(self.place)
+        if self.problem.method == "normal":
+            x = self.joined
+            adjoint = _core.Operand(x.core, not x.transposed, not x.conjugated)
+            options = _core.RankKOptions(1, 0, True, "both")
+            return _core.rank_k_job(adjoint, None, None, made, options, None, _core.RankKNotes())
+        return _core.qr_job(self.operand, None, _core.Operand(made, False, False))
+
+    def how(self, job: Any) -> How:
+        if self.problem.method == "normal":
+            return How("normal equations")
+        return How(f"one R, {job.order}" if job.order else "one R")
+
+    def result(self, job: Any) -> LstsqResult:
+        one, r = self.problem, self.place.close()
+        if one.method == "normal":
+            r = from_gram(r, one.first + one.n)
+        return one.shaped(Triangle(r, one.m, one.n, one.intercept).fit(one.ridge, one.rcond))
+
+
+class _Wide(_Tall):
+    """Fewer rows than columns: the shortest solution, from an LQ whose Q is kept in scratch."""
+
+    def _prepare(self) -> None:
+        one = self.problem
+        self.b = one.right()
+        self.joined = matrix_operand(self.call, one.columns(one.a), "a")
+        self.operand = _core.Operand(self.joined.core, not self.joined.transposed, not self.joined.conjugated)
+        _core.check_qr("lstsq", self.operand)
+        self.width = one.m
+        self.reflectors = reflectors_place(self.call, (one.n, one.m), True, one.dtype, None)
+        self.place = Place(self.call, (one.m, one.m), one.dtype, IN_MEMORY, (one.m, one.m))
+        self.places = [self.reflectors, self.place]
+
+    def how(self, job: Any) -> How:
+        return How("one LQ")
+
+    def job(self, at: At) -> Any:
+        made: Any = at(self.reflectors)
+        v, t, r = made
+        return _core.qr_factor_job(self.operand, v, t, r, _core.Operand(at(self.place), False, False))
+
+    def result(self, job: Any) -> LstsqResult:
+        one = self.problem
+        factor = QrFactor((one.n, one.m), True, *self.reflectors.close())
+        left = np.triu(self.place.close()).conj().T  # A = L Q
+        u, s, vh = np.linalg.svd(left)
+        rank = rank_of(s, one.rcond)
+        nothing = np.zeros(one.sides)
+        fit = spectral_fit(u, s, vh, self.b, nothing, one.m, 0, one.ridge, rank)
+        del fit["spread"], fit["sigma2"], left, u, vh
+        fit["total"] = (np.abs(self.b).astype(np.float64) ** 2).sum(axis=0)
+        fit["x"] = np.array([self._long(factor, y) for y in fit["x"]])
+        fit["stderr"] = np.full(fit["x"].shape, np.nan, s.dtype)
+        return one.shaped(fit)
+
+    def _long(self, factor: QrFactor, y: NDArray[Any]) -> NDArray[Any]:
+        """Return Qᴴ y."""
+        one = self.problem
+        padded = np.zeros((one.n, one.sides), one.dtype)
+        padded[: one.m] = y
+        made: NDArray[Any] = apply_q(factor, padded, trans=True, memory=self.call.memory)
+        return made
+
+
+def _paths(given: Any) -> list[str]:
+    return list(Operand.of(given).paths) if isinstance(given, Array) else []
+
+
+@routine
+def lstsq(
+    a: Any, b: Any, /, *, rcond: float | None = None, ridge: Any = 0, weights: Any = None,
+    intercept: bool = False, method: str = "qr", out: Any = None, memory: int | str | None = None,
+) -> Prepared[LstsqResult]:  # fmt: skip
+    """Return the least-squares solution of a x = b, and what else follows from one R, inside a memory limit.
+
+    Parameters
+    ----------
+    a : Array, Expression or ndarray, m x n
+        on disk, in memory or lazy, transposed or not.
+    b : Array, Expression or ndarray, m or m x k
+        Right-hand sides.
+    rcond : float, optional
+        Singular values below `rcond` times the largest count as zero; the solution is the shortest one then.
+        Default, as NumPy's: the dtype's epsilon times max(m, n).
+    ridge : float or sequence of float
+        λ of min ‖b - a x‖² + λ ‖x‖². A sequence gives x and the rest a leading axis; the intercept is not
+        penalised.
+    weights : array_like of m numbers, optional
+        Of the rows: Σ w (b - a x)² is what is made small.
+    intercept : bool
+        Fit a constant too (m ≥ n).
+    method : {"qr", "normal"}
+        "normal" solves aᴴa x = aᴴb, at half the work and with the square of the condition: only where it is
+        named.
+    out : path, Array or ndarray, optional
+        Where x goes too.
+    memory : int or str, optional
+        Most resident memory of the whole process during the call.
+
+    Returns
+    -------
+    LstsqResult
+        Unpacks as NumPy's four, and has standard errors, degrees of freedom and GCV.
+
+    Raises
+    ------
+    ShapeError
+        a and b do not conform; a negative ridge or weight.
+    NumericalError
+        a or b holds NaN or Inf; names row and column of [1 a b]. Beyond 4096 columns: without a ridge, where a
+        has not full rank.
+    BudgetError
+        The limit is too small; names the least that works. Raised before any data is moved.
+
+    Notes
+    -----
+    One read of a and b; 2 m (n + k)² flops, and some 20 n³ in memory for the singular values of R, from which
+    all ridge values follow. Residuals are lengths of what R leaves, exact without a second pass. Fewer rows
+    than columns: an LQ, its reflectors (m n) in scratch.
+
+    Where the smaller side is beyond 4096, R is in scratch and there are no singular values: the rank is full,
+    which an estimate of the condition tells, or it is an error; a ridge value costs a QR of R over √λ I and an
+    inverse for its standard errors, 5 n³ flops and 2 n² elements of scratch; wide ones add a QR of L.
+    """
+    problem = Problem(
+        Call("lstsq", memory), a, b, rcond=rcond, ridge=ridge, weights=weights, intercept=intercept,
+        method=method, out=out,
+    )  # fmt: skip
+    if min(problem.m, problem.n) > MOST:
+        return LargeWide(problem) if problem.wide else Large(problem)
+    return _Wide(problem) if problem.wide else _Tall(problem)

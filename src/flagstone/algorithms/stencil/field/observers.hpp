@@ -1,0 +1,61 @@
+#pragma once
+// Who looks at the field between two steps: snapshots and reductions, for every method.
+#include "flagstone/algorithms/stencil/field/problem.hpp"
+
+namespace flagstone::stencil {
+
+/// What a task shows of the steps that it computed.
+struct Observed {
+  std::shared_ptr<const Problem> problem;
+  std::vector<SnapshotPiece> pieces;
+
+  /// Of several fields: all of them after `step`.
+  void see_fields(Index step, std::span<const kernel::Points> to, const Range3& range,
+                  std::span<const Tile> tiles) const {
+    for (const SnapshotPiece& piece : pieces)
+      if (piece.step == step) piece.copy(to[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
+  }
+
+  /// `to` holds a range of the field after `step`, `from` the one before; each point of a step is shown once, by the
+  /// task that Observers::task was told of.
+  void see(Index step, const kernel::Points& from, const kernel::Points& to, const Range3& range,
+           std::span<const Tile> tiles) const {
+    for (const SnapshotPiece& piece : pieces)
+      if (piece.step == step) piece.copy(to, range, tiles[piece.access], problem->space.item);
+    if (problem->reductions && !range.empty()) problem->reductions->add(step, from, to, range);
+  }
+};
+
+/// The builder's side.
+class Observers {
+ public:
+  Observers(Graph& graph, std::shared_ptr<const Problem> problem)
+      : graph_(graph), problem_(std::move(problem)), snapshots_(graph, problem_->snapshots, problem_->dtype) {}
+
+  /// A superstep of `depth` steps after `first_step`, of `tasks` tasks at most, whose ranges are `largest` at most.
+  void begin(Index first_step, Index depth, Index tasks, const Axes& largest) {
+    first_step_ = first_step, depth_ = depth;
+    snapshots_.begin(first_step, first_step + depth, tasks, largest);
+  }
+  /// `range(t)`: what the task shows of step t of the superstep, 1 to depth.
+  template <class RangeOf>
+  Observed task(TaskSpec& spec, const RangeOf& range) {
+    Observed observed{problem_, {}};
+    for (Index t = 1; t <= depth_ && !problem_->snapshots.empty(); ++t)
+      snapshots_.take(spec, first_step_ + t, range(t), observed.pieces);
+    return observed;
+  }
+  /// After that task was added.
+  void added() { snapshots_.gather(); }
+  /// After the last task of the superstep: whether the loop ends here. Waits only where something is to be decided.
+  /// NumericalError: a point is NaN or Inf and somebody asked.
+  bool ends();
+
+ private:
+  Graph& graph_;
+  std::shared_ptr<const Problem> problem_;
+  SnapshotWriter snapshots_;
+  Index first_step_ = 0, depth_ = 0;
+};
+
+}  // namespace flagstone::stencil

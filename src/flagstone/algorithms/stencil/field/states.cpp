@@ -1,0 +1,193 @@
+#include "flagstone/algorithms/stencil/field/states.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "flagstone/base/grid.hpp"
+#include "flagstone/storage/array/memory_array.hpp"
+#include "flagstone/storage/array/scratch_array.hpp"
+
+namespace flagstone::stencil {
+namespace {
+
+constexpr Index places = 3;  // where epochs are saved: read, written, kept
+
+/// f(box) of every box of a grid that meets a range.
+template <class F>
+void each_box(const Problem& problem, const Range3& range, const Axes& edge, const F& f) {
+  Axes first, last;
+  for (std::size_t d = 0; d < 3; ++d) first[d] = range.first[d] / edge[d], last[d] = ceil_div(range.last[d], edge[d]);
+  Axes at = first;
+  do {
+    Range3 box;
+    for (std::size_t d = 0; d < 3; ++d) {
+      box.first[d] = at[d] * edge[d];
+      box.last[d] = std::min(problem.space.shape[d], box.first[d] + edge[d]);
+    }
+    f(box);
+  } while (advance(at, first, last));
+}
+
+Shape shape_of(const Problem& problem, const Axes& axes) {
+  Shape shape;
+  for (const std::size_t d : problem.axes) shape.push_back(axes[d]);
+  return shape;
+}
+
+std::span<std::byte> traces_of(const Problem& problem) {
+  const auto bytes = static_cast<std::size_t>(count(problem.traces.shape())) * problem.space.item;
+  return {problem.traces.store().memory(), bytes};
+}
+
+std::string name_of_values(FoldKind kind) { return "reduction " + std::to_string(static_cast<int>(kind)); }
+
+}  // namespace
+
+States::States(Graph& graph, std::shared_ptr<const Problem> problem, Index supersteps, const Axes& cell, Index held)
+    : graph_(graph),
+      problem_(std::move(problem)),
+      supersteps_(supersteps),
+      cell_(cell),
+      held_(problem_->saved ? 0 : held),
+      turns_(static_cast<std::size_t>(places) * problem_->order()) {
+  // In memory from the start: what a plan says of the first task holds for all.
+  for (Index place = 0; !problem_->saved && place < std::min<Index>(2, supersteps - 1); ++place) make(place);
+  if (problem_->first > 0) take_over(load_epoch(*problem_).cell);
+}
+
+void States::take_over(const Axes& cell) {
+  const Index place = saved_ = first_ = load_epoch(*problem_).place;
+  const auto tiles = static_cast<std::size_t>(count(grid_of(problem_->from[0].shape(), shape_of(*problem_, cell))));
+  std::vector<Array> kept;
+  for (std::size_t state = 0; state < problem_->order(); ++state)
+    kept.push_back(kept_array(problem_->from[0].shape(), problem_->dtype, shape_of(*problem_, cell), path(place, state),
+                              std::vector<std::uint8_t>(tiles, 1), Written::streamed));
+  if (cell == cell_) {
+    for (std::size_t state = 0; state < kept.size(); ++state) turn(place, state).rest = kept[state];
+    return;
+  }
+  make(first_ = free_place(place));
+  copy(
+      [&](std::size_t state, const Range3& range) {
+        return Region{kept[state], problem_->box(range)};
+      },
+      cell, [&](std::size_t state, const Range3& range) { return region(first_, state, range); }, cell_);
+}
+
+std::string States::path(Index place, std::size_t state) const {
+  return problem_->checkpoint->directory() + "/state" + std::to_string(place) + "-" + std::to_string(state);
+}
+
+Index States::free_place(Index used) const {
+  Index place = 0;
+  while (place == used || place == saved_) ++place;
+  return place;
+}
+
+States::Turn& States::turn(Index place, std::size_t state) {
+  return turns_[static_cast<std::size_t>(place) * problem_->order() + state];
+}
+
+void States::begin(Index s) {
+  if (is_result(s)) return;
+  written_.push_back(free_place(input(s)));
+  make(written_.back());
+}
+
+void States::make(Index place) {
+  const Shape& shape = problem_->from[0].shape();
+  Shape kept = shape, rest = shape;
+  kept[0] = std::min(held_, rest[0]), rest[0] -= kept[0];
+  for (std::size_t state = 0; state < problem_->order(); ++state) {
+    Turn& made = turn(place, state);
+    if (made.held || made.rest) continue;
+    if (kept[0] > 0) made.held = graph_.allocate(kept, problem_->dtype);
+    if (rest[0] == 0) continue;
+    const Shape tile = shape_of(*problem_, cell_);
+    made.rest = problem_->saved && problem_->checkpoint && !graph_.planning()
+                    ? kept_array(rest, problem_->dtype, tile, path(place, state), {}, Written::streamed)
+                    : temporary_array(rest, problem_->dtype, tile, problem_->scratch, Written::streamed);
+  }
+}
+
+Region States::region(Index place, std::size_t state, Range3 range) const {
+  const Turn& at = turns_[static_cast<std::size_t>(place) * problem_->order() + state];
+  const std::size_t d = first_axis(*problem_);
+  if (range.first[d] < held_) return {at.held, problem_->box(range)};
+  range.first[d] -= held_, range.last[d] -= held_;
+  return {at.rest, problem_->box(range)};
+}
+
+Region States::in(Index s, std::size_t state, const Range3& range) const {
+  return reads_turn(s) ? region(input(s), state, range) : Region{problem_->from[state], problem_->box(range)};
+}
+
+Region States::out(Index s, std::size_t state, const Range3& range) const {
+  if (is_result(s)) return {problem_->to[state], problem_->box(range)};
+  return region(written_[static_cast<std::size_t>(s)], state, range);
+}
+
+void States::copy(const RegionOf& from, const Axes& cell, const RegionOf& to, const Axes& unit) const {
+  for (std::size_t state = 0; state < problem_->order(); ++state)
+    each_box(*problem_, problem_->space.whole(), unit, [&](const Range3& made) {
+      TaskSpec task;
+      task.name = "stencil_copy";
+      std::vector<Range3> cells;
+      each_box(*problem_, made, cell, [&](const Range3& range) {
+        task.accesses.push_back(read(from(state, range)));
+        cells.push_back(range);
+      });
+      task.accesses.push_back(once(write(to(state, made))));
+      task.cost.bytes_touched = 2 * static_cast<double>(made.count() * problem_->item());
+      task.body = [problem = problem_, made, cells = std::move(cells)](std::span<const Tile> tiles) {
+        for (std::size_t i = 0; i < cells.size(); ++i)
+          kernel::copy_points(points_of(*problem, tiles[i], cells[i]), points_of(*problem, tiles.back(), made),
+                              kernel::intersect(cells[i], made), problem->space.item);
+      };
+      graph_.add(std::move(task));
+    });
+}
+
+void States::finish(Index s, const Axes& unit) {
+  if (is_result(s)) return;
+  copy([&](std::size_t state, const Range3& range) { return in(s + 1, state, range); }, cell_,
+       [&](std::size_t state, const Range3& range) {
+         return Region{problem_->to[state], problem_->box(range)};
+       },
+       unit);
+}
+
+void States::end(Index s, Index step) {
+  Checkpoint* const checkpoint = problem_->checkpoint.get();
+  if (!checkpoint || graph_.planning() || is_result(s) || !graph_.agree(checkpoint->due())) return;
+  graph_.drain();
+  const Epoch epoch{step, written_[static_cast<std::size_t>(s)], cell_};
+  for (std::size_t state = 0; state < problem_->order(); ++state) turn(epoch.place, state).rest.store().checkpoint();
+  for (const Snapshot& snapshot : problem_->snapshots) snapshot.to.store().checkpoint();
+  std::vector<Checkpoint::Part> parts{Checkpoint::part("epoch", &epoch, 1)};
+  const std::span<std::byte> traces = traces_of(*problem_);
+  parts.push_back(Checkpoint::part("traces", traces.data(), traces.size()));
+  if (problem_->reductions)
+    for (const FoldKind kind : problem_->reductions->wish().kinds) {
+      const std::vector<std::byte>& values = problem_->reductions->values(kind);
+      parts.push_back(Checkpoint::part(name_of_values(kind), values.data(), values.size()));
+    }
+  checkpoint->save(static_cast<double>(step) / static_cast<double>(problem_->steps), parts);
+  saved_ = epoch.place;
+}
+
+Epoch load_epoch(const Problem& problem) {
+  Epoch epoch;
+  if (!problem.checkpoint || !problem.checkpoint->has("epoch")) return epoch;
+  problem.checkpoint->load("epoch", &epoch, sizeof epoch);
+  const std::span<std::byte> traces = traces_of(problem);
+  problem.checkpoint->load("traces", traces.data(), traces.size());
+  if (problem.reductions)
+    for (const FoldKind kind : problem.reductions->wish().kinds) {
+      std::vector<std::byte>& values = problem.reductions->values(kind);
+      problem.checkpoint->load(name_of_values(kind), values.data(), values.size());
+    }
+  return epoch;
+}
+
+}  // namespace flagstone::stencil

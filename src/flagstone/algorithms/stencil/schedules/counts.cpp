@@ -1,0 +1,87 @@
+#include "flagstone/algorithms/stencil/schedules/counts.hpp"
+
+#include <algorithm>
+
+namespace flagstone::stencil {
+namespace {
+
+/// An interval of an axis grown on both sides, clipped at edges that are not periodic.
+Index clipped(const Problem& problem, std::size_t d, Index first, Index last, Index by) {
+  if (problem.space.periodic(d)) return last - first + 2 * by;
+  return std::max<Index>(0, std::min(problem.space.shape[d], last + by) - std::max<Index>(0, first - by));
+}
+
+/// Σ over blocks along axis d of their extents grown by so many steps; an axis that is not cut has no halo.
+double grown_along(const Problem& problem, const Axes& block, std::size_t d, Index steps) {
+  const Index n = problem.space.shape[d];
+  if (block[d] >= n) return static_cast<double>(n);
+  double along = 0;
+  for (Index first = 0; first < n; first += block[d])
+    along +=
+        static_cast<double>(clipped(problem, d, first, std::min(n, first + block[d]), steps * problem.space.radius[d]));
+  return along;
+}
+
+/// The same over the cache blocks of all blocks, `left` steps before the superstep's end, each grown by `by` steps.
+double nested_along(const Problem& problem, const BlockScheme& scheme, std::size_t d, Index left, Index by) {
+  const Index n = problem.space.shape[d], reach = problem.space.radius[d];
+  const bool cut = scheme.block[d] < n, periodic = problem.space.periodic(d);
+  double along = 0;
+  for (Index first = 0; first < n; first += scheme.block[d]) {
+    Index from = first, to = std::min(n, first + scheme.block[d]);
+    if (cut) from -= left * reach, to += left * reach;
+    if (cut && !periodic) from = std::max<Index>(0, from), to = std::min(n, to);
+    Index edge = scheme.cache.block[d];
+    if (edge < 1 || edge > to - from || (periodic && !cut)) edge = to - from;
+    for (Index x = from; x < to; x += edge)
+      along += static_cast<double>(periodic && !cut ? to - from
+                                                    : clipped(problem, d, x, std::min(to, x + edge), by * reach));
+  }
+  return along;
+}
+
+}  // namespace
+
+Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
+  const auto grown = [&](Index steps) {
+    return grown_along(problem, block, 0, steps) * grown_along(problem, block, 1, steps) *
+           grown_along(problem, block, 2, steps);
+  };
+  Counts counts;
+  const double behind = grown(problem.behind(depth));
+  counts.read = grown(depth) + static_cast<double>(problem.order() - 1) * behind;
+  counts.given = static_cast<double>(problem.coefficients.size()) * behind;
+  counts.written = static_cast<double>(problem.order()) * grown(0);
+  for (Index t = 1; t <= depth; ++t) counts.updates += grown(depth - t);
+  return counts;
+}
+
+Counts nested_counts(const Problem& problem, const BlockScheme& scheme, Index depth) {
+  Counts counts = block_counts(problem, scheme.block, depth);
+  const Supersteps runs(depth, scheme.cache.depth);
+  counts.updates = 0;
+  for (Index run = 0, done = 0; run < runs.number(); done += runs[run++])
+    for (Index t = 1; t <= runs[run]; ++t) {
+      const Index left = depth - done - runs[run], by = runs[run] - t;
+      counts.updates += nested_along(problem, scheme, 0, left, by) * nested_along(problem, scheme, 1, left, by) *
+                        nested_along(problem, scheme, 2, left, by);
+    }
+  return counts;
+}
+
+Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index depth) {
+  const Axes& n = problem.space.shape;
+  const double plane = static_cast<double>(n[1]) * static_cast<double>(n[2]);
+  const bool periodic = problem.space.periodic(0);
+  const auto planes = [&](Index level) {
+    return plane * static_cast<double>(n[0] + (periodic ? 2 * problem.space.radius[0] * (depth - level) : 0));
+  };
+  Counts counts;
+  counts.read = planes(0) + static_cast<double>(problem.order() - 1) * planes(1);
+  counts.given = static_cast<double>(problem.coefficients.size()) * planes(1);
+  counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
+  for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
+  return counts;
+}
+
+}  // namespace flagstone::stencil

@@ -1,0 +1,108 @@
+#include "flagstone/algorithms/stencil/schedules/nested.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/base/bytes.hpp"
+#include "flagstone/base/grid.hpp"
+
+namespace flagstone::stencil {
+namespace {
+
+Range3 grown_by(const Problem& problem, const Range3& range, Index steps) {
+  Axes by = problem.space.radius;
+  for (Index& each : by) each *= steps;
+  return kernel::grown(range, by);
+}
+
+/// One cache block, so many steps on from step `done` of the superstep.
+void run_cache_block(const Nest& nest, const Range3& own, Index done, Index steps, std::span<const kernel::Points> now,
+                     std::span<const kernel::Points> then, std::byte* memory) {
+  const Problem& problem = nest.problem;
+  // What step t of this run computes here; of t = 0 what is copied out.
+  const auto range = [&](Index t) {
+    return kernel::intersect(grown_by(problem, own, steps - t), nest.range(done + t));
+  };
+  const BlockBuffer buffer{kernel::grown(range(0), problem.space.radius), problem.item()};
+  kernel::Points here = buffer.points(memory), next = buffer.points(memory + buffer.bytes());
+  kernel::copy_points(now[0], here, range(0), problem.space.item);
+  if (problem.order() == 2) kernel::copy_points(now[1], next, range(1), problem.space.item);
+  for (Index t = 1; t <= steps; ++t) {
+    kernel::fill_ghosts(problem.space, here, range(t - 1), nest.open);
+    step_on(problem, block_fields(here, next, next, nest.coefficients), range(t), 0, memory + 2 * buffer.bytes());
+    nest.after(done + t, here, next, range(t), own);
+    std::swap(here, next);
+  }
+  kernel::copy_points(here, then[0], own, problem.space.item);
+  if (problem.order() == 2) kernel::copy_points(next, then[1], own, problem.space.item);
+}
+
+}  // namespace
+
+Axes cache_block_on(const Problem& problem, const CacheBlocks& cache, const std::array<bool, 3>& open,
+                    const Range3& range) {
+  Axes block = cache.block;
+  for (std::size_t d = 0; d < 3; ++d)
+    if (block[d] < 1 || block[d] > range.extent(d) || (problem.space.periodic(d) && !open[d]))
+      block[d] = std::max<Index>(1, range.extent(d));
+  return block;
+}
+
+void run_nested(const Nest& nest, std::vector<kernel::Points>& now, std::vector<kernel::Points>& then,
+                std::byte* memory) {
+  const Supersteps runs(nest.depth, nest.cache.depth);
+  Index done = 0;
+  for (Index run = 0; run < runs.number(); ++run) {
+    const Index steps = runs[run];
+    const Range3 all = nest.range(done + steps);
+    const Axes block = cache_block_on(nest.problem, nest.cache, nest.open, all);
+    Axes at{}, grid;
+    for (std::size_t d = 0; d < 3; ++d) grid[d] = ceil_div(all.extent(d), block[d]);
+    do {
+      Range3 own;
+      for (std::size_t d = 0; d < 3; ++d) {
+        own.first[d] = all.first[d] + at[d] * block[d];
+        own.last[d] = std::min(all.last[d], own.first[d] + block[d]);
+      }
+      run_cache_block(nest, own, done, steps, now, then, memory);
+    } while (advance(at, Axes{}, grid));
+    std::swap(now, then);
+    done += steps;
+  }
+}
+
+double nested_updates(const Problem& problem, const CacheBlocks& cache, Index depth, const std::array<bool, 3>& open,
+                      const std::function<Range3(Index step)>& range) {
+  const Supersteps runs(depth, cache.depth);
+  double updates = 0;
+  for (Index run = 0, done = 0; run < runs.number(); done += runs[run++]) {
+    const Range3 all = range(done + runs[run]);
+    const Axes block = cache_block_on(problem, cache, open, all);
+    for (Index t = 1; t <= runs[run]; ++t) {
+      const Range3 here = range(done + t);
+      double each = 1;
+      for (std::size_t d = 0; d < 3; ++d) {
+        const Index by = problem.space.radius[d] * (runs[run] - t);
+        double along = 0;
+        for (Index x = all.first[d]; x < all.last[d]; x += block[d])
+          along += static_cast<double>(std::min(here.last[d], std::min(all.last[d], x + block[d]) + by) -
+                                       std::max(here.first[d], x - by));
+        each *= along;
+      }
+      updates += each;
+    }
+  }
+  return updates;
+}
+
+std::uint64_t nested_bytes(const Problem& problem, const CacheBlocks& cache, const std::array<bool, 3>& open,
+                           const Range3& loaded) {
+  const Axes block = cache_block_on(problem, cache, open, loaded);
+  Range3 largest = grown_by(problem, {{0, 0, 0}, block}, cache.depth + 1);
+  for (std::size_t d = 0; d < 3; ++d)  // never more than the block itself with its ghosts
+    largest.last[d] = largest.first[d] + std::min(largest.extent(d), loaded.extent(d) + 2 * problem.space.radius[d]);
+  return 2 * BlockBuffer{largest, problem.item()}.bytes() + align_up(problem.kernel->scratch_bytes(), 64);
+}
+
+}  // namespace flagstone::stencil
