@@ -146,9 +146,7 @@ class _LargestMirroredSum(_Norm):
         return best if best.shape else best[()]
 
 
-def symmetric_norm(
-    triangle: Expression, strict: Expression, keepdims: bool, ord: float | str | None
-) -> _Norm:
+def symmetric_norm(triangle: Expression, strict: Expression, keepdims: bool, ord: float | str | None) -> _Norm:
     """Return a norm of a symmetric or Hermitian matrix, pending, from a triangle, and that without its diagonal.
 
     Both are zero elsewhere, and of one matrix, which is read once.

@@ -183,9 +183,7 @@ class Large:
     def least(self, beside: int = 0) -> int:
         """Return the least limit."""
         memory, more = self.problem.call.memory, beside + self._held
-        return max(
-            least_of(call, *args, memory=memory, **options) + more for call, args, options in self._calls()
-        )
+        return max(least_of(call, *args, memory=memory, **options) + more for call, args, options in self._calls())
 
     def plan(self) -> Plan:
         """Count it."""
