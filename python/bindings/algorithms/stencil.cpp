@@ -211,30 +211,31 @@ void bind_stencil(nb::module_& m) {
             self.problem->scratch = {directory, who, quota};
           },
           nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
-      .def("job",
-           [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
-              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
-              std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
-             auto problem = std::make_shared<stencil::Problem>(*self.problem);
-             problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
-             problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
-             problem->checkpoint = checkpoint;
-             for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
-             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
-                         only_choose = self.only_choose](Graph& graph) {
-               if (only_choose) {
-                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
-                 return;
-               }
-               if (!asked.empty())
-                 problem->reductions = std::make_shared<stencil::StepReductions>(
-                     problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
-               *reduced = problem->reductions;
-               *scheme = stencil::run(graph, problem, wishes);
-             }};
-           },
-           nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
-           nb::arg("longest").none(), nb::arg("checkpoint").none())
+      .def(
+          "job",
+          [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
+             const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
+             std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
+            auto problem = std::make_shared<stencil::Problem>(*self.problem);
+            problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
+            problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
+            problem->checkpoint = checkpoint;
+            for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
+            return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
+                        only_choose = self.only_choose](Graph& graph) {
+              if (only_choose) {
+                *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
+                return;
+              }
+              if (!asked.empty())
+                problem->reductions = std::make_shared<stencil::StepReductions>(
+                    problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
+              *reduced = problem->reductions;
+              *scheme = stencil::run(graph, problem, wishes);
+            }};
+          },
+          nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
+          nb::arg("longest").none(), nb::arg("checkpoint").none())
       .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
       .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
       .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })

@@ -23,18 +23,17 @@ from .._scratch.scratch import prepare
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
 from .fields import set_stages
-from .functions import set_function
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
 from .given.boundary import set_edges
 from .given.operands import coefficient, given_states, several
 from .given.rows import Copies
 from .given.weights import given_weights, spacings
+from .kernel.rates import KernelRates, worth_measuring
 from .places import Places
-from .rates import KernelRates, worth_measuring
 from .record import told_call, told_weights
 from .reductions import Reductions
 from .snapshots import Snapshot, given_snapshots
-from .trace import traced
+from .trace import set_function, traced
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -96,6 +95,7 @@ class _Stencil(Routine[StencilResult]):
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
+        self.told_kernel: Any
         if self.names:
             self.kernel, self.told_kernel = set_stages(
                 who, self.core, kernel, self.names, ndim, self.dtype, given
