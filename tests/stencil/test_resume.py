@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone import _core
 from tests.stencil.test_stencil import field, heat
 from tests.support.killed_calls import left_at
 
@@ -93,12 +94,12 @@ result = told() | {"digest": digest("f.zarr")}
 
 
 def test_checkpoints_bound_a_superstep():
-    """By its own rates: a loop that takes an hour, saved every second, has supersteps of about a second."""
-    with fl.Runtime(checkpoint=2):
-        plan = fl.stencil.plan(
-            heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB", out="long.zarr"
-        )
-    free = fl.stencil.plan(heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB")
+    """By the planner's rates: saved every twentieth of a second, supersteps are no longer than that."""
+    given = heat(3), fl.planned((64, 256, 512), "f4"), 256
+    options = {"method": "al4", "memory": _core.resident_bytes() + (1 << 30)}
+    with fl.Runtime(checkpoint=0.05):
+        plan = fl.stencil.plan(*given, out="long.zarr", **options)
+    free = fl.stencil.plan(*given, **options)
     assert plan.stencil.depth < free.stencil.depth
     with pytest.raises(ValueError, match="a number of seconds"):
         fl.Runtime(checkpoint="x")

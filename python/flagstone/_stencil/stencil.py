@@ -20,21 +20,20 @@ from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import extents, listed, number, point_in, series_of, shown, whole_number
-from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
 from .fields import set_stages
-from .functions import set_function
-from .operands import coefficient, given_states, several
+from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
+from .given.boundary import set_edges
+from .given.operands import coefficient, given_states, several
+from .given.rows import Copies
+from .given.weights import given_weights, spacings
+from .kernel.rates import KernelRates, worth_measuring
 from .places import Places
-from .rates import KernelRates, worth_measuring
 from .record import told_call, told_weights
 from .reductions import Reductions
-from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
-from .trace import traced
-from .weights import given_weights, spacings
+from .trace import set_function, traced
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -48,7 +47,7 @@ class StencilResult(NamedTuple):
     Attributes
     ----------
     state : Array or ndarray, or a pair of them
-        The field after the last step; of time order 2 (before, now).
+        The field after the last step; of time order 2 (before, now); of several fields a dict.
     steps : int
         Steps that were done.
     snapshots : dict of Array
@@ -73,6 +72,7 @@ class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
     operation = "stencil"
+    told_kernel: Any  #: as records have it
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
@@ -95,6 +95,7 @@ class _Stencil(Routine[StencilResult]):
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
+        self.told_kernel: Any
         if self.names:
             self.kernel, self.told_kernel = set_stages(
                 who, self.core, kernel, self.names, ndim, self.dtype, given
@@ -113,7 +114,7 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.told_kernel: Any = told_weights(weights)
+            self.told_kernel = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
@@ -140,16 +141,12 @@ class _Stencil(Routine[StencilResult]):
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype)
-        if self.names and not self.reductions.empty:
-            raise ValueError(
-                f"{who}: reductions, until and check are of one field, and the state has {len(self.names)}; "
-                "give snapshots or receivers instead."
-            )
+        self.reductions.check_state(who, bool(self.names), self.shape)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
         names = self.names or (["now", "before"] if self.order == 2 else ["state"])
-        self.fields = Places(self.call, self.shape, self.dtype, names, out, found)
+        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found)
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
@@ -362,10 +359,12 @@ def stencil(
         What a step makes of a point's neighbours: weights (a mapping of offsets, or an array of odd extents
         whose middle is the point), or a function ``f(u, ...)`` in which ``u[0, 0, -1]`` is a neighbour. A
         function is called once, with stand-ins; it chooses with `where`, not with ``if``. Its arguments are
-        the field, the step before (time order 2 only), then the coefficients.
+        the field, the step before (time order 2 only), then the coefficients. Of several fields: one or a
+        list of functions (stages) whose parameters are names of fields, then the coefficients, and which
+        return a dict of the fields that they replace, all at once.
     state : Array or ndarray, or a pair of them
-        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2. float32, float64, complex or
-        integer.
+        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2; a dict of named fields of one
+        shape and dtype. float32, float64, complex or integer.
     steps : int
         How many.
     coefficients : Array, ndarray, Expression or a sequence of them
@@ -377,11 +376,13 @@ def stencil(
     sources : sequence of (index, series)
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
-        Points whose values after each step are returned.
+        Points whose values after each step are returned. Of several fields an index, here and of a source,
+        begins with a name (``("u", 3, 4)``), else it is of the first field.
     snapshots : dict, optional
         What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
         every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
-        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+        the whole field; of several fields ``(16, "u", np.s_[...])``. Compressed, each written once, while
+        its points are made: nothing is read for it.
     reductions : sequence of {"max", "min", "sum", "l2", "change"}
         What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
         largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice

@@ -22,6 +22,8 @@ struct Interval {
   Index length() const { return std::max<Index>(0, last - first); }
 };
 
+class FieldStage;
+
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
   Axes point{};

@@ -45,6 +45,8 @@ class Builder {
         observers_(graph, problem_) {
     const auto deepest = std::make_shared<Levels>(*problem_, scheme_, depths_[0]);
     const auto strips = deepest->strips();
+    // A task names all its planes, 30 KiB of them with a radius of 4: so no more than the next batches are in sight.
+    graph.look_ahead(static_cast<std::size_t>(4 * strips + 8 * graph.workers()), true);
     rings_ = graph.allocate({strips, static_cast<Index>(deepest->ring_bytes())}, Dtype::uint8);
     turns_ = graph.workers() + 1;
     if (strips > 1 && deepest->face_bytes() > 0)
