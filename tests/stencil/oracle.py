@@ -27,13 +27,13 @@ def source_of(at, n, low, high):
 
 
 def beyond(value, layer, axis, radius, edges):
-    """What a fixed side has: a number, or a face that goes on along the axes before it."""
+    """What a fixed side has: a number, or a face that goes on along the axes before it by their rules."""
     face = np.asarray(value, layer.dtype)
-    for e in range(face.ndim):
-        d = e if e < axis else e + 1
-        if d < axis:
-            widths = [(radius[d], radius[d]) if i == e else (0, 0) for i in range(face.ndim)]
-            face = np.pad(face, widths, "wrap" if edges[d][0][0] == "periodic" else "edge")
+    for d in range(axis if face.ndim else 0):
+        n = face.shape[d]
+        sources = [source_of(at, n, *edges[d])[0] for at in range(-radius[d], n + radius[d])]
+        nearest = [min(max(i - radius[d], 0), n - 1) if at is None else at for i, at in enumerate(sources)]
+        face = np.take(face, nearest, axis=d)
     return np.broadcast_to(face, layer.shape)
 
 
