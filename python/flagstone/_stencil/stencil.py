@@ -16,7 +16,7 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
-from .._runtime.plan import Plan, together
+from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
@@ -168,7 +168,7 @@ class _Stencil(Routine[StencilResult]):
             self.core.receiver(at, field)
         self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
-    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
+    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any, overlap: Any) -> None:
         """Say what the tuner is not to choose."""
         who = self.call.who
         if method not in _METHODS:
@@ -194,7 +194,9 @@ class _Stencil(Routine[StencilResult]):
             raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
         if blocks and method == "auto":
             method = "al1"
-        self.core.wish(method, blocks, deep, cached, [])
+        if not isinstance(overlap, (bool, np.bool_)):
+            raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
+        self.core.wish(method, blocks, deep, cached, [], bool(overlap))
 
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
@@ -285,11 +287,19 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        remember(self.call.runtime, replace(done, stencil=self._rated(done.seconds)))
+        told = replace(self._rated(done.seconds), components=self._components(done))
+        remember(self.call.runtime, replace(done, stencil=told))
         return job
 
     def _rated(self, seconds: float) -> StencilScheme:
         return replace(self.scheme, updates_per_second=self.scheme.useful_updates / max(seconds, 1e-9))
+
+    @staticmethod
+    def _components(done: Stats) -> dict[str, float]:
+        return {
+            "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
+            "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
+        }  # fmt: skip
 
     def _with_copies(self, note: str) -> str:
         return f"{note}; operands whose rows lie scattered are copied first"
@@ -344,6 +354,7 @@ def stencil(
     block: Sequence[int] | None = None,
     depth: int | None = None,
     cache_block: Sequence[int] | None = None,
+    overlap: bool = True,
     memory: int | str | None = None,
 ) -> Prepared[StencilResult]:
     """Step a field on in time, bigger than memory: many steps for one read and one write of it.
@@ -398,6 +409,9 @@ def stencil(
     block, depth, cache_block : optional
         What is chosen else: extents of a block (all but `al4`), steps of a superstep, (planes, rows, steps)
         of what stays in the cache: of `al3` planes of a band, of `al1` and `sweep` rows of a strip count.
+    overlap : bool
+        False: blocks are read, computed and written in turn, as the paper does; slower, and what each takes
+        can be told apart.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -443,6 +457,6 @@ def stencil(
     given.edges(boundary)
     given.points(sources, receivers)
     given.outputs(out, snapshots, reductions, until, check, spacing, dt)
-    given.wishes(method, block, depth, cache_block)
+    given.wishes(method, block, depth, cache_block, overlap)
     given.measure()
     return given

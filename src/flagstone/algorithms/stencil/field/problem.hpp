@@ -54,6 +54,7 @@ struct Problem {
   bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
   double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
   std::shared_ptr<Checkpoint> checkpoint;
+  bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
   /// Whether what lies beyond an edge is another thing at each step; bytes of such edges, and of faces.
