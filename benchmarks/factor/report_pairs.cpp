@@ -105,7 +105,9 @@ void ttmqr(const Setting& s) {
   const auto triangle = [&](Index q) { return Region{r, {{0, q * b}, {b, b}}}; };
   const auto factors = [&](Index q) { return Region{t, {{0, q * ib}, {b, ib}}}; };
   const auto tile = [&](Index q, Index j) { return Region{c, {{j * b, q * b}, {b, b}}}; };
-  const auto part = [&](std::uint32_t access, Index rows) { return TilePart{access, true, false, {{0, 0}, {b, rows}}}; };
+  const auto part = [&](std::uint32_t access, Index rows) {
+    return TilePart{access, true, false, {{0, 0}, {b, rows}}};
+  };
   for (Index q = 0; q < groups; ++q) identity_tile(s.graph, triangle(q));
   for (Index step = 1; step < groups; step *= 2)
     for (Index top = 0; top + step < groups; top += 2 * step) {

@@ -1,9 +1,9 @@
-"""The pairs of "Performance Tuning SLATE" as switches: what was before ÷ what came after, here and on 16 cores.
+"""The pairs of "Performance Tuning SLATE" as switches: what came after ÷ what was before.
 
 Cholesky with a barrier after each step against look-ahead; the diagonal tile of a rank-k update inside its
-column's task against on its own; the two algorithms of `ttmqr`; a partial sum for every tile column against one
-for every worker. Here on two workers, in turn, best of the rounds; then the same graphs on 16 simulated workers.
-Built with cmake.
+column's task against on its own; the two algorithms of `ttmqr`; a partial sum for every tile column against
+one for every worker. Here on two workers, in turn, best of the rounds; then the same graphs on 16 simulated
+workers. Built with cmake.
 """
 
 from __future__ import annotations

@@ -1,62 +1,225 @@
-"""Projections of 6Li's random ensemble: sizes, bytes read of Z, peak and limit.
+"""Projections of 6Li's random ensemble: every figure a mode, bytes against formulas, times against baselines.
 
-Counts are those of table 1 of Aktulga et al. (Euro-Par 2012). Default Nmax 6, J = 2: some twenty seconds;
-`--nmax 8 --memory 256MiB` takes minutes and 5 GB of scratch.
+    projection.py counts            table 1 of Aktulga et al. (Euro-Par 2012), without listing states
+    projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
+    projection.py run --nmax 8      one projection: bytes, seconds, peak; --compare: Z in memory too
+    projection.py work              estimated against measured work of stripes
+    projection.py making            nonzeros of H a second, by pairs of groups and row by row
+    projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
+    projection.py basis             making Z with equal blocks once ÷ all
+
+Default Nmax 6, J = 2: seconds to a minute each; `--nmax 8` needs 5 GB of scratch and minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import sys
 import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import flagstone as fl
-from flagstone import nuclear, subspace
+from flagstone import _core, nuclear, subspace
+from flagstone._subspace.project import Project
 
 TABLE = ((12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (14, 3))
+PAGE = 4096
 
 
-def counts() -> dict:
+def counts(given: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     rows = [{"nmax": nmax, "J": J, **nuclear.Space(3, 3, nmax).counts(J)._asdict()} for nmax, J in TABLE]
     return {"rows": rows, "seconds": time.perf_counter() - start}
 
 
-def projected(nmax: int, J: str, memory: str, order: str, panel: str | None, dedup: bool) -> dict:
-    space = nuclear.Space(3, 3, nmax, nuclear.Interaction.random(1))
-    with fl.Runtime(memory=memory):
-        start = time.perf_counter()
-        Z = nuclear.basis_of_j(space, J, dedup=dedup)
-        made = time.perf_counter() - start
-        H = subspace.project(space, Z, order=order, panel=panel)
-        done = fl.stats()
+def space_of(given: argparse.Namespace) -> nuclear.Space:
+    return nuclear.Space(3, 3, given.nmax, nuclear.Interaction.random(1))
+
+
+def told(Z: subspace.BlockBasis, H: subspace.ProjectedMatrix) -> dict[str, Any]:
+    done = fl.stats()
     return {
-        "shape": H.shape,
-        "z_bytes": Z.nbytes,
-        "seconds_of_z": made,
-        "seconds": done.seconds,
-        "read_of_z": done.bytes_read / Z.nbytes,
-        "written": done.bytes_written,
-        "peak_of_limit": done.peak_memory / done.memory,
-        "what_was_made": done.note,
-    }
+        "shape": H.shape, "pairs": done.pairs, "nonzeros": done.nonzeros, "z_bytes": Z.nbytes,
+        "seconds": done.seconds, "read_of_z": done.bytes_read / Z.nbytes, "written": done.bytes_written,
+        "peak_of_limit": done.peak_memory / done.memory, "components": done.components, "note": done.note,
+    }  # fmt: skip
+
+
+def columns_formula(Z: subspace.BlockBasis, H: subspace.ProjectedMatrix) -> tuple[int, int]:
+    """|Z| + sum over pairs i > j of |Z_i|: in bytes of numbers, and in the pages that blocks touch."""
+    size = Z.rows * Z.columns * Z.dtype.itemsize
+    first = Z.offsets[np.maximum(Z.stored, 0)] * Z.dtype.itemsize
+    pages = np.where(size > 0, (first + size + PAGE - 1) // PAGE - first // PAGE, 0) * PAGE
+    i, j = np.asarray(H.blocks[:]).T
+    return tuple(int(each.sum() + each[i[i != j]].sum()) for each in (size, pages))  # type: ignore[return-value]
+
+
+def panels_formula(Z: subspace.BlockBasis, runs: Any, panel: float) -> float:
+    """Σ_P (|Z_P| + what couples behind P) ÷ |Z|."""
+    ends = np.array(Z.layout.stripes)
+    bytes_of = np.add.reduceat(Z.rows * Z.columns * Z.dtype.itemsize, ends[:-1])
+    total = first = 0
+    while first < len(bytes_of):
+        last = first + 1
+        while last < len(bytes_of) and bytes_of[first : last + 1].sum() <= panel:
+            last += 1
+        behind = np.unique(runs[(runs[:, 1] >= first) & (runs[:, 1] < last) & (runs[:, 0] >= last), 0])
+        total += bytes_of[first:last].sum() + bytes_of[behind].sum()
+        first = last
+    return float(total / bytes_of.sum())
+
+
+def reads(given: argparse.Namespace) -> dict[str, Any]:
+    """Counted by plans but for order "columns", which runs: plans and runs move the same bytes."""
+    space, found = space_of(given), {}
+    with fl.Runtime(memory=given.memory):
+        Z = nuclear.basis_of_j(space, given.J, dedup=False)
+        for share in (0.1, 0.25):
+            panel = int(share * Z.nbytes)
+            runs = Project(space, Z, None, "panels", panel, None, None, None).runs
+            plan = subspace.project.plan(space, Z, panel=panel)
+            found[f"panels of {share:.0%}"] = {
+                "read_of_z": plan.bytes_read / Z.nbytes, "formula": panels_formula(Z, runs, panel),
+            }  # fmt: skip
+        if given.nmax <= 6:
+            H = subspace.project(space, Z, order="columns")
+            numbers, pages = columns_formula(Z, H)
+            read = fl.stats().bytes_read
+            found["columns"] = {
+                "read": read, "of_pages": read / pages, "of_numbers": read / numbers,
+                "pages_of_z": pages / Z.nbytes, "numbers_of_z": numbers / Z.nbytes,
+            }  # fmt: skip
+    return found
+
+
+def projected(given: argparse.Namespace, memory: str) -> dict[str, Any]:
+    space = space_of(given)
+    with fl.Runtime(memory=memory):
+        Z = nuclear.basis_of_j(space, given.J, dedup=given.dedup, files=given.files)
+        H = subspace.project(space, Z, order=given.order, panel=given.panel)
+        return told(Z, H)
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    """One projection; --compare: medians of three with all of Z in memory beside it, in turn."""
+    if not given.compare:
+        return projected(given, given.memory)
+    limited, free = [], []
+    for turn in range(given.rounds):
+        for kind, memory in ((limited, given.memory), (free, "2GiB"))[:: 1 if turn % 2 == 0 else -1]:
+            kind.append(projected(given, memory))
+    seconds = [statistics.median(one["seconds"] for one in kind) for kind in (limited, free)]
+    return {"limited": limited[-1], "in_memory": free[-1], "ratio": seconds[0] / seconds[1]}
+
+
+def work(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a pair of stripes: a nonzero and a multiply-add, fitted, against what was measured."""
+    space = space_of(given)
+    with fl.Runtime(memory=given.memory, workers=1):
+        Z = nuclear.basis_of_j(space, given.J, dedup=False)
+        call = Project(space, Z, None, "panels", None, None, None, None)
+        jobs = []
+        job_of = call.job
+
+        def kept(at: Any) -> Any:
+            job = job_of(at)
+            job.keep = True
+            jobs.append(job)
+            return job
+
+        call.job = kept  # type: ignore[method-assign]
+        call.run()
+    flops, nonzeros, making, multiplying = np.array(jobs[-1].tasks).T
+    off = {}
+    for name, estimate, measured in (("make", nonzeros, making), ("multiply", flops, multiplying)):
+        constant = measured.sum() / estimate.sum()
+        ratio = np.sort(constant * estimate / np.maximum(measured, 1e-9))
+        off[name] = {"seconds_each": constant, "ratio": np.quantile(ratio, (0.25, 0.5, 0.75)).tolist()}
+    estimate = nonzeros * off["make"]["seconds_each"] + flops * off["multiply"]["seconds_each"]
+    ratio = estimate / np.maximum(making + multiplying, 1e-9)
+    return {"stripes": len(flops), **off, "both": np.quantile(ratio, (0.25, 0.5, 0.75)).tolist()}
+
+
+def making(given: argparse.Namespace) -> dict[str, Any]:
+    """By pairs of groups, of a run's own seconds; row by row: the oracle of tests/nuclear, Nmax 2."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+    from tests.nuclear.rows import RowByRow
+
+    space = space_of(given)
+    with fl.Runtime(memory=given.memory, workers=1):
+        Z = nuclear.basis_of_j(space, given.J)
+        rates = []
+        for _ in range(given.rounds):
+            subspace.project(space, Z)
+            done = fl.stats()
+            rates.append(done.nonzeros / done.components["make"])
+    small = nuclear.Space(3, 3, 2, space.interaction)
+    start = time.perf_counter()
+    entries = int(np.count_nonzero(RowByRow(small, 2).dense()))
+    python = entries / (time.perf_counter() - start)
+    return {"a_second": statistics.median(rates), "row_by_row_in_python": python}
+
+
+def stored(given: argparse.Namespace) -> dict[str, Any]:
+    space = space_of(given)
+    two_m = 2 * int(given.J)
+    H = space.hamiltonian(two_m)
+    Z = nuclear.basis_of_j(space, given.J, dedup=False, dtype="float64")
+    ours, scipys, peak = [], [], 0.0
+    h, z = H.to_scipy(), Z.to_scipy()
+    for _ in range(given.rounds):
+        with fl.Runtime(memory=_core.resident_bytes() + (90 << 20)):
+            start = time.perf_counter()
+            subspace.project(H, Z)
+            ours.append(time.perf_counter() - start)
+            peak = max(peak, fl.stats().peak_memory / fl.stats().memory)
+        start = time.perf_counter()
+        z.T @ (h @ z)
+        scipys.append(time.perf_counter() - start)
+    return {
+        "nonzeros": h.nnz, "ours": statistics.median(ours), "scipy": statistics.median(scipys),
+        "times_faster": statistics.median(scipys) / statistics.median(ours), "peak_of_limit": peak,
+    }  # fmt: skip
+
+
+def basis(given: argparse.Namespace) -> dict[str, Any]:
+    space, seconds, sizes = space_of(given), {True: [], False: []}, {}
+    for _ in range(given.rounds):
+        for dedup in (True, False):
+            Z = nuclear.basis_of_j(space, given.J, dedup=dedup)
+            seconds[dedup].append(fl.stats().seconds)
+            sizes[dedup] = Z.nbytes
+    once, every = (statistics.median(seconds[dedup]) for dedup in (True, False))
+    return {"once": once, "all": every, "ratio": once / every, "bytes": [sizes[True], sizes[False]]}
+
+
+MODES = {mode.__name__: mode for mode in (counts, reads, run, work, making, stored, basis)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("mode", choices=MODES, nargs="?", default="run")
     parser.add_argument("--nmax", type=int, default=6)
     parser.add_argument("-J", default="2")
-    parser.add_argument("--memory", default="160MiB")
+    parser.add_argument("--memory", default="256MiB")
     parser.add_argument("--order", default="panels")
     parser.add_argument("--panel")
+    parser.add_argument("--files", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dedup", action="store_true")
-    parser.add_argument("--counts", action="store_true", help="table 1 alone")
+    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="a small space, one round")
     given = parser.parse_args()
-    if given.counts:
-        print(json.dumps(counts(), indent=1))
-        return
-    told = projected(given.nmax, given.J, given.memory, given.order, given.panel, given.dedup)
-    print(json.dumps(told, indent=1))
+    if given.smoke:
+        given.nmax, given.rounds = 2, 1
+    print(json.dumps(MODES[given.mode](given), indent=1))
 
 
 if __name__ == "__main__":

@@ -16,11 +16,12 @@ with tempfile.TemporaryDirectory(dir=".") as name:
     done = fl.stencil(
         heat, cold, 400, boundary=["neumann", "neumann", ({"fixed": 20.0}, "fixed")], memory="512MiB",
         snapshots={"middle": (10, np.s_[32, :, ::2])}, reductions=["max", "sum", "change"],
-        until={"change": 0.02}, out=Path(name) / "heat.zarr",
+        until={"change": 0.1}, out=Path(name) / "heat.zarr",
     )  # fmt: skip
     print(fl.stats())
     hottest = done.reductions["max"]
     print(f"{done.steps} steps: {hottest[0]:.1f} to {hottest[-1]:.1f} degrees at most")
     assert np.all(np.diff(hottest) <= 0)  # heat spreads
-    assert done.reductions["change"][-1] <= 0.02
+    assert done.steps < 400  # it ended early
+    assert done.reductions["change"].min() <= 0.1
     assert done.snapshots["middle"].shape == (done.steps // 10, 96, 64)

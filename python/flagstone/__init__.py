@@ -109,9 +109,9 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._sparse_algebra.sddmm import sddmm
     from ._stencil.choice import StencilScheme
     from ._stencil.compare import StencilComparison
+    from ._stencil.given.weights import laplacian, points
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
-    from ._stencil.weights import laplacian, points
     from ._storage.chunk_shape import chunk_shape
     from ._storage.dask import dask_chunks, to_dask
     from ._storage.delete import delete
@@ -240,9 +240,9 @@ def _load_decompositions() -> dict[str, object]:
     from ._labels.train import train_labels
     from ._stencil.choice import StencilScheme
     from ._stencil.compare import StencilComparison
+    from ._stencil.given.weights import laplacian, points
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
-    from ._stencil.weights import laplacian, points
 
     return locals()
 

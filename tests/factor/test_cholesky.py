@@ -279,3 +279,24 @@ def test_the_forward_half_runs_with_the_factorization():
     triangle = 8 * 12288 * 12288 / 2
     assert solving.bytes_written > triangle / 4
     assert solving.bytes_read < 1.1 * triangle + 1.35 * solving.bytes_written
+
+
+def test_check_compares_both_triangles(tmp_path, rng):
+    a = definite(rng, 300, "complex128")
+    stored = fl.from_numpy(a, str(tmp_path / "a.zarr"))
+    plain, checked = linalg.cholesky(stored), linalg.cholesky(stored, check=True)
+    assert np.array_equal(np.asarray(plain), np.asarray(checked))
+    plan = linalg.cholesky.plan(stored, check=True)
+    assert plan.bytes_read > linalg.cholesky.plan(stored).bytes_read
+    linalg.cholesky(stored, check=True)
+    assert fl.stats().bytes_read == plan.bytes_read
+    a[7, 250] += 1e-3
+    for call in (
+        lambda: linalg.cholesky(a, check=True),
+        lambda: linalg.solve(a, a[:, 0], assume_a="pos", check=True),
+    ):
+        with pytest.raises(fl.NumericalError, match="not Hermitian: at row 250, column 7"):
+            call()
+    linalg.cholesky(a)  # the lower triangle alone
+    with pytest.raises(fl.ShapeError, match="check is for assume_a='pos'"):
+        linalg.solve(a, a[:, 0], check=True)

@@ -31,7 +31,8 @@ def test_as_from_singular_values(large, dtype):
     theirs = linalg.lstsq(a, b, **options)
     for method in ("qr", "normal"):
         mine = large(a, b, method=method, **options)
-        assert mine.rank == theirs.rank == 70 and mine.singular_values.size == 0
+        assert mine.rank == theirs.rank == 70
+        assert mine.singular_values.size == 0
         assert mine.condition >= theirs.condition / 70
         for name in NAMES:
             near(getattr(mine, name), getattr(theirs, name), dtype, 1e6)
@@ -47,7 +48,8 @@ def test_wide_ones(large):
     for name in ("x", "degrees_of_freedom"):
         near(getattr(mine, name), getattr(theirs, name), "float64", 1e5)
     near(mine.residuals[1], theirs.residuals[1], "float64", 1e5)
-    assert mine.residuals[0].max() <= 1e-24 * np.linalg.norm(b) ** 2 and mine.rank == 60
+    assert mine.residuals[0].max() <= 1e-24 * np.linalg.norm(b) ** 2
+    assert mine.rank == 60
 
 
 def test_a_rank_is_full_or_an_error(large):
@@ -61,24 +63,22 @@ def test_a_rank_is_full_or_an_error(large):
     with pytest.raises(fl.ShapeError, match="leave the intercept out"):
         large(a[:40], b[:40], intercept=True)
     with pytest.raises(fl.NumericalError, match="not positive definite"):
-        large(np.rint(a * 8), b, method="normal")
+        large(np.rint(a * 8) * np.r_[0, np.ones(39)], b, method="normal")
     a[7, 3] = np.nan
     with pytest.raises(fl.NumericalError, match="row 7, column 3"):
         large(a, b)
 
 
-def test_the_limit_and_the_plan(tmp_path, monkeypatch):
+def test_the_limit_changes_no_bits(tmp_path, monkeypatch):
     monkeypatch.setattr("flagstone._solve.lstsq.MOST", 20)
-    a, b = problem(6000, 600, 1, "float64")
+    a, b = problem(3000, 1024, 1, "float64")
     stored, seen = fl.from_numpy(a, str(tmp_path / "a.zarr")), set()
     plan = linalg.lstsq.plan(stored, b, ridge=[0, 1.0])
-    for memory, workers in ((plan.least_memory + (4 << 20), 2), (1 << 30, 1)):
+    for memory, workers in ((plan.least_memory + (32 << 20), 2), (1 << 30, 1)):
         with fl.Runtime(memory=memory, workers=workers):
-            counted = linalg.lstsq.plan(stored, b, ridge=[0, 1.0])
             seen.add(linalg.lstsq(stored, b, ridge=[0, 1.0]).x.tobytes())
-            # an estimate of the condition solves twice or more
-            assert abs(fl.stats().bytes_read - counted.bytes_read) <= 0.05 * counted.bytes_read + (64 << 20)
             assert fl.stats().peak_memory <= memory
+            assert fl.stats().bytes_read <= plan.bytes_read
     assert len(seen) == 1
 
 
@@ -87,7 +87,9 @@ def test_beyond_4096_columns():
     rng = np.random.default_rng(3)
     a, x = rng.standard_normal((5200, 4200)), rng.standard_normal(4200)
     b = a @ x + rng.standard_normal(5200)
+    plan = linalg.lstsq.plan(a, b, memory="2GiB")
     fit = linalg.lstsq(a, b, memory="2GiB")
+    assert fl.stats().bytes_read <= plan.bytes_read  # R stays in memory where there is room
     gram = a.T @ a
     inverse = np.linalg.inv(gram)
     near(fit.x, inverse @ (a.T @ b), "float64", 1e8)

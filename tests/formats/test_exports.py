@@ -266,16 +266,6 @@ def test_damage_in_a_dense_npz(tmp_path, rng):
         fl.open(tmp_path / "objects.npz")
 
 
-@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
-def test_complex_sparse_npz_is_a_dense_array(tmp_path, rng, form):
-    m = _counts(rng).astype("c16") * (1 - 2j)
-    sp.save_npz(tmp_path / "m.npz", m.asformat(form))
-    opened = fl.open(tmp_path / "m.npz")
-    np.testing.assert_array_equal(opened[...], m.toarray())
-    fl.convert(str(tmp_path / "m.npz"), tmp_path / "m.zarr")
-    np.testing.assert_array_equal(fl.open(tmp_path / "m.zarr")[...], m.toarray())
-
-
 # Names and places -------------------------------------------------------------------------------------------
 
 

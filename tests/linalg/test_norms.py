@@ -233,3 +233,35 @@ def test_two_norms_where_they_go_and_what_they_refuse(tmp_path):
     x[3, 4] = np.nan
     with pytest.raises(fl.NumericalError):
         matrix_norm(x, ord=2)
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "hermitian"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+def test_norms_of_a_mirrored_triangle(kind, dtype, uplo):
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((300, 300)).astype(dtype)
+    if a.dtype.kind == "c":
+        a += 1j * rng.standard_normal((300, 300))
+    a[(np.triu_indices if uplo == "lower" else np.tril_indices)(300, 1 if uplo == "lower" else -1)] = np.nan
+    seen = getattr(fl, kind)(fl.from_numpy(a), uplo)
+    whole = np.asarray(seen).astype(np.result_type(dtype, "f8"))
+    for ord in ("fro", 1, -1, np.inf, -np.inf, "max"):
+        mine = fl.linalg.matrix_norm(seen, ord=ord)
+        theirs = np.abs(whole).max() if ord == "max" else np.linalg.norm(whole, ord)
+        assert abs(float(mine) - theirs) <= 300 * np.finfo(dtype).eps * theirs
+        assert np.shape(np.asarray(fl.linalg.matrix_norm(seen, ord=ord, keepdims=True))) == (1, 1)
+    assert float(fl.linalg.matrix_norm(fl.symmetric(np.ones((0, 0))), ord=1)) == 0
+
+
+def test_one_read_of_a_triangle_gives_the_norms(tmp_path):
+    n, edge = 4096, 256
+    stored = fl.create(str(tmp_path / "a.zarr"), (n, n), "float64", chunks=(edge, edge))
+    for i in range(0, n, edge):
+        stored[i : i + edge] = np.random.default_rng(i).standard_normal((edge, n))
+    stored.flush()
+    triangle = n * (n + 1) // 2 * 8
+    for ord in ("fro", 1, "max"):
+        plan = fl.linalg.matrix_norm.plan(fl.symmetric(stored), ord=ord)
+        fl.linalg.matrix_norm(fl.symmetric(stored), ord=ord, memory="1GiB")
+        assert fl.stats().bytes_read == plan.bytes_read <= 1.1 * triangle

@@ -96,7 +96,7 @@ CALLS = {
     "Space.counts": lambda: (space().counts, {"J": 0}),
     "Space.basis": lambda: (space().basis, {"two_m": 0}),
     "basis_of_j": lambda: (nuclear.basis_of_j, {"space": space(), "J": 0}),
-    "Interaction.read": lambda: (nuclear.Interaction.read, {}),
+    "Interaction.read": lambda: (nuclear.Interaction.read, {"path": "none.int"}),
     "Interaction.random": lambda: (nuclear.Interaction.random, {"seed": 0}),
     "lobpcg": lambda: (fl.linalg.lobpcg, {"A": np.diag(np.arange(1.0, 9)), "X": np.eye(8, 2), "tol": 1e-3}),
     "eigsh": lambda: (fl.linalg.eigsh, {"A": np.diag(np.arange(1.0, 9)), "k": 2}),

@@ -1,4 +1,4 @@
-"""Training of label trees that was killed goes on behind the last chunk noted, with the same bits."""
+"""Killed trainings of label trees and forests go on behind what was noted last, with the same bits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import flagstone as fl
 from tests.labels.naive import problem
 from tests.support.killed_calls import left_at
 
+_FOREST = """
+import flagstone._labels.train_forest as train
+train._SMALL = {small}
+given = {{"method": "pfastrexml", "trees": 18, "seed": 2, "out": "trees.zarr"}}
+fl.train_labels(fl.open("x.zarr"), fl.open("y.zarr"), **given)
+result = told() | {{"digest": digest("trees.zarr")}}
+"""
 _CALL = """
 import flagstone._labels.train as train
 train._SMALL = {small}
@@ -16,15 +23,19 @@ result = told() | {{"digest": digest("trees.zarr")}}
 """
 
 
-@pytest.mark.parametrize("small", [1 << 22, 2000])
-def test_killed_between_nodes(process, tmp_path, small):
+@pytest.mark.parametrize(
+    ("text", "small", "kills"),
+    # Behind the trees, and some nodes; behind sixteen trees; behind some subtrees, and the first trees.
+    [(_CALL, 1 << 22, (1, 9)), (_CALL, 2000, (1, 9)), (_FOREST, 1 << 22, (1,)), (_FOREST, 2500, (1, 3))],
+)
+def test_killed_between_nodes(process, tmp_path, text, small, kills):
     x, y = problem(500, 60, 30)
     fl.from_blocks([x], tmp_path / "x.zarr")
     fl.from_blocks([y], tmp_path / "y.zarr")
-    call = _CALL.format(small=small)
+    call = text.format(small=small)
     whole = process(call)
     (tmp_path / "trees.zarr").rename(tmp_path / "whole.zarr")
-    for kill in (1, 9):  # behind the trees; behind some nodes
+    for kill in kills:
         process(call, kill=kill)
         (left,) = left_at(tmp_path / "trees.zarr")
         assert 0 < left.done < 1

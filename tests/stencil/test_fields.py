@@ -112,6 +112,14 @@ def test_two_stages_of_different_radius(scheme, boundary, dtype):
         np.testing.assert_array_equal(out[name], wanted[name])
 
 
+def test_one_named_field(tmp_path):
+    x = field((8, 9))
+    for out in (None, {"state": np.empty_like(x)}, tmp_path / "one.zarr"):
+        done = fl.stencil(lambda state, by=2: {"state": by * state[0, 1]}, {"state": x}, 1, out=out)
+        np.testing.assert_array_equal(done.state["state"], np.pad(2 * x[:, 1:], ((0, 0), (0, 1))))
+    assert fl.open(tmp_path / "one.zarr" / "state").shape == x.shape
+
+
 def test_what_fields_refuse():
     state = {"u": field((8, 9)), "v": field((8, 9))}
     for given, sentence in [
@@ -122,12 +130,13 @@ def test_what_fields_refuse():
         ((react, {"u": state["u"], "v": field((8, 8))}), "all must be equal"),
         ((react, {"a b": state["u"]}), "names that a function"),
         ((react, {}), "names that a function"),
+        ((lambda *u: {"u": u[0]}, state), "whose parameters have no names"),
     ]:
         with pytest.raises((TypeError, ValueError), match=sentence):
             fl.stencil(*given, 3)
     for options, sentence in [
         ({"method": "al4"}, "al1 or sweep"),
-        ({"reductions": "max"}, "of one field"),
+        ({"reductions": "max"}, "of a field alone"),
         ({"receivers": [("w", 1, 1)]}, "choose among u, v"),
         ({"snapshots": {"a": (1, "w", ...)}}, "choose among u, v"),
         ({"out": {"u": state["u"]}}, "a dict of the fields u, v"),

@@ -48,7 +48,8 @@ def test_the_plan_is_what_is_done(method, order, tmp_path):
     options = {"method": method, "boundary": "mirror", "depth": None if method == "sweep" else 3}
     if method == "al3":  # the first superstep reads the seams of an operand twice, or finds them in the cache
         options["block"] = (16, 256, 256)
-    fl.stencil(STAR, x[:9], 2, method=method)  # what a process grows by at its first call is no part of a plan
+    # What a process grows by at its first call is no part of a plan.
+    fl.stencil(STAR, x[:9], 2, method=method)
     limit = _core.resident_bytes() + ((90 if method in ("al2", "al3") else 60) << 20)  # more buffers
     plan = fl.stencil.plan(STAR, state, 6, memory=limit, **options)
     fl.stencil(STAR, state, 6, memory=limit, out=tmp_path / "o.zarr", **options)

@@ -37,11 +37,13 @@ def limited(mib):
 @pytest.mark.parametrize(("file", "protons", "neutrons", "nmax", "J", "columns", "pairs", "known"), ENERGIES)
 def test_energies_that_are_known(shared_data, file, protons, neutrons, nmax, J, columns, pairs, known):
     space = nuclear.Space(protons, neutrons, nmax, nuclear.Interaction.read(shared_data / "nuclear" / file))
-    with limited(48):
-        Z = nuclear.basis_of_j(space, J, dtype="float64")
+    Z = nuclear.basis_of_j(space, J, dtype="float64")
+    with fl.Runtime(memory=subspace.project.plan(space, Z).least_memory, workers=2):
         H = subspace.project(space, Z)
+        assert fl.stats().peak_memory <= fl.stats().memory
         assert columns in (None, H.shape[0])
-        assert pairs is None or f"{pairs} pairs" in fl.stats().note
+        assert pairs in (None, fl.stats().pairs)
+    with limited(48):
         found = H.eigvalsh(len(known))
     # files and tables are rounded: 1e-5 is their last digit
     assert np.abs(found - known).max() < 1.1e-5
@@ -233,29 +235,63 @@ def test_zarr_reads_it(tmp_path):
     assert (dense == made.to_dense()).all()
 
 
+def command(shared_data, file, *options):
+    """Run it; return what it prints as JSON."""
+    place = str(shared_data / "nuclear" / file)
+    made = [sys.executable, "-m", "flagstone", "project", "--interaction", place, "--float64", "--json"]
+    done = subprocess.run([*made, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_command(shared_data, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "flagstone",
-        "project",
-        "--nmax",
-        "2",
-        "-J",
-        "1",
-        "--interaction",
-        str(shared_data / "nuclear" / LITHIUM),
-    ]
-    told = json.loads(
-        subprocess.run(
-            [*command, "--energies", "2", "--float64", "-o", str(tmp_path / "h.zarr"), "--json"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
-    assert np.abs(np.array(told["energies"]) - [-25.57766, -17.04194]).max() < 1.1e-5
-    assert subspace.open(tmp_path / "h.zarr").shape == (213, 213)
+    """Two J of 6Li in one call, at the least memory that works, with its report."""
+    out = str(tmp_path / "h-{J}.zarr")
+    options = ("--nmax", "2", "--energies", "2", "-J", "1", "-J", "3", "--files", "2")
+    told = command(shared_data, LITHIUM, *options, "-o", out, "--memory", "140MiB")
+    for run, known in zip(told["runs"], ([-25.57766, -17.04194], [-24.14824, -1.07853]), strict=True):
+        assert np.abs(np.array(run["energies"]) - known).max() < 1.1e-5
+        assert run["stats"]["peak_memory"] <= run["stats"]["memory"]
+        assert run["stats"]["pairs"] > 0
+    assert subspace.open(tmp_path / "h-1.zarr").shape == (213, 213)
+    for name in ("h-report.png", "h-report.json"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+#: Protons, neutrons, J, columns, pairs, energies of USDB: published, or of full diagonalisations.
+LARGE = [
+    (4, 4, "0", 1_161, 2_124, [-87.10445, -79.76617]),
+    (4, 4, "2", 4_518, 2_267, [-85.60215, -82.98830]),
+    (4, 5, "5/2", 7_374, 2_723, [-94.40128, -92.40584]),
+    (6, 6, "0", 3_372, 3_543, [-135.86073]),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("protons", "neutrons", "J", "columns", "pairs", "known"), LARGE)
+def test_large_nuclei_from_the_command_line(shared_data, protons, neutrons, J, columns, pairs, known):
+    options = ["--protons", str(protons), "--neutrons", str(neutrons), "-J", J]
+    planned = command(shared_data, USDB, *options, "--plan")
+    least = max(plan["least_memory"] for plan in planned.values())
+    told = command(shared_data, USDB, *options, "--memory", f"{(least >> 20) + 40}MiB", "--energies", "2")
+    assert told["shape"] == [columns, columns]
+    assert told["stats"]["pairs"] == pairs
+    assert told["stats"]["peak_memory"] <= told["stats"]["memory"]
+    assert np.abs(np.array(told["energies"][: len(known)]) - known).max() < 1.1e-5
+
+
+@pytest.mark.slow
+def test_lithium_of_four_quanta_against_the_whole_h(shared_data):
+    """No published twin: H' of each J against the lowest pairs of H on the rows of M = 1."""
+    file = shared_data / "nuclear" / "li6_daejeon16_hw15_acm40_nmax4.snt.gz"
+    space = nuclear.Space(3, 3, 4, nuclear.Interaction.read(file))
+    H = space.hamiltonian(2)
+    whole = np.sort(fl.linalg.eigsh(H, 4, which="SA", tol=1e-9, return_eigenvectors=False))
+    found = []
+    for J in (1, 2, 3):
+        made = subspace.project(space, nuclear.basis_of_j(space, J, dtype="float64"))
+        found += made.eigvalsh(4).tolist()
+    assert np.abs(np.sort(found)[:4] - whole).max() < 5e-6
 
 
 def blocks_of(spoil):

@@ -128,6 +128,12 @@ void scatter_entries(const Numbers& rows, const Numbers& columns, const Bytes& v
                           {{bucket_of.data(), bucket_of.size()}, shift, span_of(ends)}, bytes_of(to));
 }
 
+void keep_largest(const Places& pointers, const Numbers& columns,
+                  const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>& values, Index top,
+                  const Places& work, const BytesOut& stay) {
+  kernel::keep_largest(span_of(pointers), integers(columns), values.data(), top, span_of(work), stay.data());
+}
+
 bool sort_entries(const Bytes& records, int row_bytes, int column_bytes, int value_bytes, Index first,
                   const Places& pointers, const BytesOut& columns, const BytesOut& values) {
   const kernel::EntryRecord record = entry_record(row_bytes, column_bytes, value_bytes);
@@ -158,6 +164,7 @@ void bind_sort(nb::module_& m) {
   m.def("count_rows", &count_rows, unlocked());
   m.def("scatter_entries", &scatter_entries, unlocked());
   m.def("sort_entries", &sort_entries, unlocked());
+  m.def("keep_largest", &keep_largest, unlocked());
 }
 
 }  // namespace flagstone::python

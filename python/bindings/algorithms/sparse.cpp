@@ -1,4 +1,5 @@
 // Products with a streamed CSR matrix.
+#include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -49,8 +50,8 @@ Job job(const CsrOperand& a, const Array& x, const std::optional<Array>& shift, 
 }
 
 Job csrmm_job(const CsrOperand& a, bool transposed, const linalg::Operand& x, const std::optional<Array>& y_in,
-              const linalg::Operand& y, double alpha, double beta, const std::shared_ptr<Checkpoint>& checkpoint,
-              const std::shared_ptr<sparse::CsrmmNotes>& notes) {
+              const linalg::Operand& y, std::complex<double> alpha, std::complex<double> beta,
+              const std::shared_ptr<Checkpoint>& checkpoint, const std::shared_ptr<sparse::CsrmmNotes>& notes) {
   return {[=](Graph& graph) {
     const sparse::CsrmmOptions options{transposed, alpha, beta, checkpoint, notes};
     sparse::csrmm(graph, a, x, y_in ? &*y_in : nullptr, y, options);
@@ -75,6 +76,7 @@ void bind_sparse(nb::module_& m) {
              const Kind which = kind == "rows"      ? Kind::rows
                                 : kind == "columns" ? Kind::columns
                                 : kind == "power"   ? Kind::power
+                                : kind == "turn"    ? Kind::turn
                                                     : Kind::scale;
              t.steps.push_back({which, vector_of(factors)});
            })
@@ -82,12 +84,22 @@ void bind_sparse(nb::module_& m) {
            [](Transform& t, const std::string& dtype) {
              using Kind = Transform::Step::Kind;
              t.dtype = dtype_from_name(dtype);
-             if (*t.dtype == Dtype::float32) t.steps.push_back({Kind::single, {}});
+             if (is_complex(*t.dtype)) t.steps.push_back({Kind::turn, {1, 0}});
+             if (real_part_of(*t.dtype) == Dtype::float32) t.steps.push_back({Kind::single, {}});
              if (*t.dtype == Dtype::boolean) t.steps.push_back({Kind::truth, {}});
            })
       .def("map",
            [](Transform& t, const std::string& verb) {
              t.steps.push_back({Transform::Step::Kind::map, {}, kernel::verb_from_name(verb)});
+           })
+      .def("part",
+           [](Transform& t, const std::string& part) {
+             using Kind = Transform::Step::Kind;
+             const Kind which = part == "conj"   ? Kind::conjugate
+                                : part == "real" ? Kind::real_part
+                                : part == "imag" ? Kind::imaginary_part
+                                                 : Kind::magnitude;
+             t.steps.push_back({which, {}});
            })
       .def("select", [](Transform& t, const Numbers<Index>& place) { t.place = vector_of(place); });
   m.def("transformed_csr", [](const CsrOperand& a, Transform& t) { return sparse::transformed(a, std::move(t)); });

@@ -197,7 +197,8 @@ void bind_stencil(nb::module_& m) {
       .def_prop_ro("steps", [](const Stencil& self) { return self.scheme->steps; })
       .def("wish",
            [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
-              const std::vector<double>& rates) {
+              const std::vector<double>& rates, bool overlap) {
+             self.problem->overlap = overlap;
              self.wishes.method = method, self.wishes.depth = depth;
              if (!block.empty()) self.wishes.block = self.axes(block, 1);
              if (!cache_block.empty())
@@ -267,6 +268,7 @@ void bind_stencil(nb::module_& m) {
                      for (const std::size_t d : self.problem->axes) radius.push_back(self.problem->space.radius[d]);
                      return radius;
                    })
+      .def_prop_ro("face_elements", [](const Stencil& self) { return self.scheme->face_elements; })
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })

@@ -88,7 +88,7 @@ void bind_forest(nb::module_& m) {
              std::uint64_t seed, bool small_weights, const std::optional<std::pair<double, double>>& propensity,
              Index small) {
             new (self) TrainForestOptions{
-                trees, {max_leaf, leaf_labels, cost, eps, 10, seed, small_weights}, propensity, small, ""};
+                trees, {max_leaf, leaf_labels, cost, eps, 10, seed, small_weights}, propensity, small, "", nullptr};
           },
           nb::arg("trees"), nb::arg("max_leaf"), nb::arg("leaf_labels"), nb::arg("cost"), nb::arg("eps"),
           nb::arg("seed"), nb::arg("small_weights"), nb::arg("propensity").none(), nb::arg("small"));
@@ -102,16 +102,19 @@ void bind_forest(nb::module_& m) {
         [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, const TrainForestOptions& options) {
           forest::check_train(joined(x, y, false, "train_labels"), y.matrix.cols, options);
         });
-  m.def("train_forest_job", [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainForestOptions options,
-                               const std::string& directory) {
-    options.directory = directory;
-    TrainForestJob job;
-    job.build = [=, notes = job.notes](Graph& graph) {
-      *notes = {};
-      forest::train(graph, joined(x, y, false, "train_labels"), options, *notes);
-    };
-    return job;
-  });
+  m.def(
+      "train_forest_job",
+      [](const sparse::CsrOperand& x, const sparse::CsrOperand& y, TrainForestOptions options,
+         const std::string& directory, const std::shared_ptr<Checkpoint>& checkpoint) {
+        options.directory = directory, options.checkpoint = checkpoint;
+        TrainForestJob job;
+        job.build = [=, notes = job.notes](Graph& graph) {
+          *notes = {};
+          forest::train(graph, joined(x, y, false, "train_labels"), options, *notes);
+        };
+        return job;
+      },
+      nb::arg("x"), nb::arg("y"), nb::arg("options"), nb::arg("directory"), nb::arg("checkpoint") = nb::none());
 }
 
 }  // namespace

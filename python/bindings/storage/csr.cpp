@@ -6,10 +6,12 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/storage/zarr/store/encoded_chunks.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -27,6 +29,12 @@ void append(CsrWriter& writer, const Vector& pointers, const Vector& columns, co
     writer.append(rows, first, static_cast<const std::int32_t*>(indices), data);
   else
     writer.append(rows, first, static_cast<const Index*>(indices), data);
+}
+
+/// The words of a layout, in any order: "bitpacked pattern triangle"; of "csr" none.
+CsrLayout layout_named(const std::string& text) {
+  const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
+  return {.bitpacked = has("bitpacked"), .pattern = has("pattern"), .triangle = has("triangle")};
 }
 
 }  // namespace
@@ -50,6 +58,7 @@ void bind_csr(nb::module_& m) {
       .def_prop_ro("value_dtype", [](const CsrMatrix& matrix) { return std::string(name_of(matrix.value_dtype())); })
       .def_ro("indices", &CsrMatrix::indices)
       .def_ro("indptr", &CsrMatrix::indptr)
+      .def_ro("triangle", &CsrMatrix::triangle)
       .def_ro("path", &CsrMatrix::path)
       .def_ro("stored_bytes", &CsrMatrix::stored_bytes);
   m.def("is_csr_group", &is_csr_group);
@@ -61,24 +70,34 @@ void bind_csr(nb::module_& m) {
         return csr_of({.rows = rows, .cols = cols, .data = data, .indices = indices, .indptr = indptr, .path = path});
       },
       unlocked());
+  m.def("csr_bitpacked", [](const CsrMatrix& matrix) { return is_bitpacked(matrix.indices); });
+  m.def("csr_is_pattern", [](const CsrMatrix& matrix) {  // what is not stored is no zero
+    const std::vector<std::byte> element = element_of_absent_chunks(matrix.data);
+    return matrix.nnz > 0 && matrix.data.store().pass_bytes() == 0 &&
+           std::any_of(element.begin(), element.end(), [](std::byte b) { return b != std::byte{}; });
+  });
   m.def("csr_statistics", &csr_statistics, unlocked());
 
   // The caller checks dtypes: int64 pointers; int32 or int64 columns; values of value_dtype.
   nb::class_<CsrWriter>(m, "CsrWriter")
-      .def("__init__", [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype,
-                          bool narrow) { new (self) CsrWriter(directory, cols, dtype_from_name(value_dtype), narrow); })
+      .def("__init__",
+           [](CsrWriter* self, const std::string& directory, Index cols, const std::string& value_dtype, bool narrow,
+              const std::string& layout) {
+             new (self) CsrWriter(directory, cols, dtype_from_name(value_dtype), narrow, layout_named(layout));
+           })
       .def_static("memory_bytes",
                   [](Index cols, const std::string& value_dtype) {
                     return CsrWriter::memory_bytes(cols, dtype_from_name(value_dtype));
                   })
       .def_static(
           "resumed",
-          [](const std::string& directory, Index cols, const std::string& value_dtype, const nb::bytes& state) {
+          [](const std::string& directory, Index cols, const std::string& value_dtype, const nb::bytes& state,
+             const std::string& layout) {
             const auto* first = static_cast<const std::byte*>(state.data());
             return std::make_unique<CsrWriter>(directory, cols, dtype_from_name(value_dtype),
-                                               std::span(first, state.size()));
+                                               std::span(first, state.size()), layout_named(layout));
           },
-          nb::arg("directory"), nb::arg("cols"), nb::arg("value_dtype"), nb::arg("state"))
+          nb::arg("directory"), nb::arg("cols"), nb::arg("value_dtype"), nb::arg("state"), nb::arg("layout"))
       .def("append", &append)
       .def("state",
            [](CsrWriter& writer) {

@@ -28,6 +28,7 @@ from .._sort.records import Records
 from .._sort.stretches import part, stretches
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
+from .._sparse.validation import words_of
 from .spool import check_id, check_ids, columns_of, spooled
 
 __all__ = ["built", "check_duplicates", "from_coo"]
@@ -129,10 +130,13 @@ def _joined(
 
 
 def _write(
-    call: Call, entries: _Entries, shape: tuple[int, int], target: str, duplicates: str, made: np.dtype[Any]
-) -> SparseArray:
+    call: Call, entries: _Entries, shape: tuple[int, int], target: str, duplicates: str, made: np.dtype[Any],
+    layout: str,
+) -> SparseArray:  # fmt: skip
     held = _STEP * 6 * sum(one.dtype.itemsize for one in entries.sorted) + 16 * _ROWS
-    builder = CsrBuilder(call, target, shape[1], made, False, beside=held, entries=entries.length)
+    builder = CsrBuilder(
+        call, target, shape[1], made, False, beside=held, entries=entries.length, layout=layout
+    )
     with whole_or_nothing(builder):
         row = 0
 
@@ -146,6 +150,9 @@ def _write(
 
         for block in entries.whole_rows():
             rows, cols, values = _joined(entries, block, duplicates, made)
+            if "triangle" in layout:
+                lower = cols <= rows
+                rows, cols, values = rows[lower], cols[lower], values[lower]
             if len(rows):
                 append(rows.astype(np.int64), cols.astype(np.int64), values, int(rows[-1]) + 1)
         none = np.empty(0, np.int64)
@@ -214,7 +221,7 @@ def _dtype(who: str, dtype: Any) -> np.dtype[Any] | None:
     try:
         return None if dtype is None else value_dtype(np.dtype(dtype), who)
     except TypeError:
-        raise TypeError(f"{who}: dtype is {dtype!r}; one of real numbers is needed.") from None
+        raise TypeError(f"{who}: dtype is {dtype!r}; one of numbers is needed.") from None
 
 
 def _target(who: str, path: Any) -> str:
@@ -233,6 +240,7 @@ def _target(who: str, path: Any) -> str:
 def built(
     call: Call, columns: Sequence[Any], path: str | None, shape: tuple[int, int] | None, duplicates: str,
     symmetric: bool, dtype: np.dtype[Any] | None, *, square: bool = False, loops: bool = True,
+    layout: str = "csr",
 ) -> SparseArray:  # fmt: skip
     """Sort checked columns of entries and write the matrix to a checked path.
 
@@ -253,7 +261,7 @@ def built(
     with whole_or_nothing(place), counted, call.measured(who, "sorted entries") as done:
         extents = found.extents(shape, square or symmetric)
         _check_rows(call, extents[0], target, place is not None)
-        matrix = _write(call, found, extents, target, duplicates, made)
+        matrix = _write(call, found, extents, target, duplicates, made, layout)
         done.bytes_read = sum(one.nbytes for one in found.sorted)
         done.bytes_written = matrix.stored_bytes
     if place is not None:
@@ -263,7 +271,8 @@ def built(
 
 def from_coo(
     entries: Any, path: str | os.PathLike[str] | None = None, *, shape: tuple[int, int] | None = None,
-    duplicates: str = "sum", symmetric: bool = False, dtype: Any = None, memory: int | str | None = None,
+    duplicates: str = "sum", symmetric: bool = False, dtype: Any = None, layout: str = "csr",
+    memory: int | str | None = None,
 ) -> SparseArray:  # fmt: skip
     """Build a sparse matrix from entries in any order, in fixed memory.
 
@@ -283,6 +292,8 @@ def from_coo(
         Every entry also the other way round, those on the diagonal once; the default shape is square.
     dtype : dtype, optional
         Of the stored values; default: that of values (of the first block), int32 where there are none.
+    layout : str
+        As for `convert`; a triangle of what was made symmetric.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -320,5 +331,14 @@ def from_coo(
     if symmetric and wanted is not None and wanted[0] != wanted[1]:
         raise ShapeError(f"{who}: shape is {wanted[0]} x {wanted[1]}; a symmetric matrix is square.")
     made = _dtype(who, dtype)
+    words = words_of(who, layout)
+    if "triangle" in words and not symmetric:
+        raise ShapeError(f"{who}: layout is {layout!r}; a triangle is of a matrix made with symmetric=True.")
     target = None if path is None else _target(who, path)
-    return built(call, _columns(call, entries, made), target, wanted, duplicates, symmetric, made)
+    columns = _columns(call, entries, made)
+    if "triangle" in words and len(columns) == 3 and np.dtype(columns[2].dtype).kind == "c":
+        raise ShapeError(
+            f"{who}: values are complex, and entries are mirrored without conjugation; a stored triangle is "
+            "Hermitian."
+        )
+    return built(call, columns, target, wanted, duplicates, symmetric, made, layout=words)

@@ -20,12 +20,15 @@ from .._runtime.call import Call
 from .._sort.stretches import Stretch, length_of, part
 from .._sort.unique import unique_inverse
 from .._sparse.array import SparseArray
+from .._sparse.validation import words_of
+from .._storage.table import Table, arrow, judged
 from .coo import built, check_duplicates
 from .spool import spooled
 from .text import Lines
 
 __all__ = ["open_edges", "open_graph"]
 
+_TABLES = (".parquet", ".pq", ".arrow", ".feather")
 _STEP = 1 << 17  # rows of a .npy file that are taken at a time
 
 
@@ -41,6 +44,41 @@ def _of_npy(call: Call, path: str) -> Iterator[tuple[NDArray[Any], ...]]:
     for first in range(0, array.shape[0], _STEP):
         rows = part(call, array, first, min(first + _STEP, array.shape[0]))
         yield tuple(np.ascontiguousarray(rows[:, i]) for i in range(array.shape[1]))
+
+
+def _of_parquet(call: Call, path: str) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Yield the two or three columns of a Parquet or Arrow file, batch by batch."""
+    with judged(path):
+        table = Table(path)
+        names = list(table.schema.names)
+        if len(names) not in (2, 3):
+            raise ShapeError(
+                f"{call.who}: '{path}' has {len(names)} columns ({', '.join(names[:8])}); two of ids, or "
+                "two and "
+                "one of values, are needed."
+            )
+        for name in names:
+            kind = np.dtype(table.schema.field(name).type.to_pandas_dtype()).kind
+            if kind not in ("iu" if name in names[:2] else "biuf"):
+                raise FormatError(
+                    f"{call.who}: the column '{name}' of '{path}' holds {table.schema.field(name).type}; "
+                    f"{'whole numbers are' if name in names[:2] else 'a number is'} needed."
+                )
+        table.room(call, names)
+        try:
+            for batch in table.batches(names):
+                for name, column in zip(names, batch.columns, strict=True):
+                    if column.null_count:
+                        raise FormatError(
+                            f"{call.who}: the column '{name}' of '{path}' has gaps (null); fill them, or "
+                            "leave "
+                            "those rows out."
+                        )
+                yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        finally:
+            arrow(
+                call.who
+            ).default_memory_pool().release_unused()  # it keeps a third of a row group otherwise
 
 
 def _file(who: str, path: Any) -> str:
@@ -71,7 +109,7 @@ def _dense(call: Call, columns: list[Any]) -> tuple[list[Any], Array]:
 
 def open_edges(
     path: str | os.PathLike[str], *, duplicates: str = "sum", symmetric: bool = False, ids: str = "keep",
-    loops: bool = True, memory: int | str | None = None,
+    loops: bool = True, layout: str = "csr", memory: int | str | None = None,
 ) -> SparseArray:  # fmt: skip
     """Open a list of edges as a sparse matrix, imported in fixed memory.
 
@@ -80,7 +118,8 @@ def open_edges(
     path : path
         Text, ``.gz`` too, of two ids a line, or of two ids and a value, with blanks, tabs or commas between
         them; lines that begin with ``#`` or ``%`` are comments. UCI's docword (known by its three header
-        lines, counted from 1). ``.npy``: whole numbers, two or three columns.
+        lines, counted from 1). ``.npy``: whole numbers, two or three columns. ``.parquet``, ``.pq``,
+        ``.arrow``, ``.feather``: two columns of whole numbers, or these and one of values (with pyarrow).
     duplicates : {"sum", "first", "error"}
         As for `from_coo`. Without values every edge counts 1.
     symmetric : bool
@@ -90,6 +129,8 @@ def open_edges(
         old ones are ``A.ids``.
     loops : bool
         Keep edges from a vertex to itself; a vertex that has no other one stays, without edges.
+    layout : str
+        As for `convert`; a triangle where `symmetric`.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -107,7 +148,7 @@ def open_edges(
     StorageError
         The file does not exist, or may not be read.
     ShapeError
-        A ``.npy`` file has not two or three columns.
+        A ``.npy`` or Parquet file has not two or three columns.
     BudgetError
         The limit is too small; names the least that works.
 
@@ -121,10 +162,15 @@ def open_edges(
     if ids not in ("keep", "dense"):
         raise ValueError(f"{who}: ids is {ids!r}; choose 'keep' or 'dense'.")
     check_duplicates(who, duplicates)
+    words = words_of(who, layout)
+    if "triangle" in words and not symmetric:
+        raise ShapeError(f"{who}: layout is {layout!r}; a triangle is of a matrix made with symmetric=True.")
     place = _file(who, path)
     shape = None
     if place.endswith(".npy"):
         blocks: Any = _of_npy(call, place)
+    elif place.endswith(_TABLES):
+        blocks = _of_parquet(call, place)
     else:
         lines = Lines(who, place)
         blocks, shape = lines.blocks(), lines.shape
@@ -138,7 +184,18 @@ def open_edges(
     old = None
     if ids == "dense" and columns[0].shape[0]:
         columns, old = _dense(call, columns)
-    matrix = built(call, columns, None, shape, duplicates, symmetric, None, square=shape is None, loops=loops)
+    matrix = built(
+        call,
+        columns,
+        None,
+        shape,
+        duplicates,
+        symmetric,
+        None,
+        square=shape is None,
+        loops=loops,
+        layout=words,
+    )
     matrix.ids = old
     return matrix
 

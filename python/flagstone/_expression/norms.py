@@ -146,14 +146,17 @@ class _LargestMirroredSum(_Norm):
         return best if best.shape else best[()]
 
 
-def symmetric_norm(triangle: Expression, strict: Expression, keepdims: bool, ord: float | str | None) -> _Norm:
-    """Return a norm of a symmetric or Hermitian matrix, pending, from a triangle, and that without its diagonal.
+def symmetric_norm(
+    triangle: Expression, strict: Expression, keepdims: bool, ord: float | str | None
+) -> _Norm:
+    """Return a norm of a symmetric or Hermitian matrix, from its triangle and the strict one.
 
     Both are zero elsewhere, and of one matrix, which is read once.
     """
     if ord in _FRO:
-        folded = [part for one in (triangle, strict) for part in ([one.real, one.imag] if one.dtype.kind == "c"
-                  else [one])]  # fmt: skip
+        folded = [triangle, strict]
+        if triangle.dtype.kind == "c":
+            folded = [triangle.real, triangle.imag, strict.real, strict.imag]
         return _Norm(
             "matrix_norm", triangle, [(part, "norm") for part in folded],
             lambda *parts: functools.reduce(np.hypot, parts), folded[0].dtype, None, keepdims,

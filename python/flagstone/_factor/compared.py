@@ -42,7 +42,9 @@ class Compared:
 
     def plan(self) -> Plan:
         """Count both."""
-        return together(self.what, [compute.plan(*self.norms, memory=self.call.memory), self.prepared.plan()])
+        compared = compute.plan(*self.norms, memory=self.call.memory)
+        both: Plan = together(self.what, [compared, self.prepared.plan()])
+        return both
 
     def run(self) -> Any:
         """Compare, then do it."""

@@ -14,7 +14,7 @@ import numpy as np
 from .. import _core
 from .._array.array import Array, shape_text
 from .._array.handle import Operand, is_transposed
-from .._errors.classes import FormatError
+from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import key_text, path_text, storage_error, writing
 from .._expression.times import TimeArray
 from .._output.column_names import columns_of
@@ -35,6 +35,8 @@ from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
 from .._sparse.row_blocks import row_blocks, rows_bytes
 from .._sparse.to_csr import csc_to_csr
+from .._sparse.validation import words_of
+from .._sparse_algebra.layout import Laid, whole
 from .._storage.copy import copy
 from .._storage.import_cache import Built, conversion
 from . import tables, tenx
@@ -51,6 +53,7 @@ def convert(
     *,
     key: str | None = None,
     overwrite: bool = False,
+    layout: str | None = None,
     memory: int | str | None = None,
     **options: Any,
 ) -> None:
@@ -71,6 +74,12 @@ def convert(
     overwrite : bool
         Replace, at once and whole, what is there: a file by a file, a Zarr store by a Zarr store. Other
         directories, and stores that hold foreign files, are refused.
+    layout : str, optional
+        Of a sparse matrix that goes to Zarr: "csr" (the default: what every peer reads), or one or several
+        of the following with ``+`` between them. "bitpacked": indices as differences in few bits; no peer
+        reads them. "pattern": all values are 1, none is stored (the fill value; peers read it; else take
+        ``A.astype(bool)``). "triangle": of a symmetric or Hermitian matrix the elements on and below the
+        diagonal, which `matmul` and `eigsh` read once for both triangles.
     memory : int or str, optional
         Most resident memory of the process during the call.
     **options
@@ -88,7 +97,7 @@ def convert(
     conversion left is hidden. A long one to Zarr or `.npy` goes on there (`docs/guide/resume.md` says which),
     else the next one removes it.
     """
-    _Conversion(src, dst, key, overwrite, memory, options).run()
+    _Conversion(src, dst, key, overwrite, layout, memory, options).run()
 
 
 _BESIDE = 48  # bytes of an entry: a second block, columns of 64 bits, and what the writer orders
@@ -98,10 +107,11 @@ class _Conversion(Streaming[None]):
     """The checked arguments of one call."""
 
     def __init__(
-        self, src: Any, dst: str | os.PathLike[str], key: str | None, overwrite: bool, memory: Any,
-        options: dict[str, Any],
+        self, src: Any, dst: str | os.PathLike[str], key: str | None, overwrite: bool, layout: Any,
+        memory: Any, options: dict[str, Any],
     ) -> None:  # fmt: skip
         place = path_text("convert", dst)
+        self.layout = None if layout is None else words_of("convert", layout)
         super().__init__(Call("convert", memory))
         src, self.parts = _parts(src)
         if isinstance(src, (str, os.PathLike)) and not os.path.exists(src):
@@ -125,6 +135,8 @@ class _Conversion(Streaming[None]):
             raise storage_error(
                 f"convert: the directory of '{place}' does not exist; create it first.", errno.ENOENT, place
             )
+        if layout is not None and one is not None:
+            raise ShapeError(f"convert: layout is of Zarr groups, and '{place}' is {one.name}; leave it out.")
         self.src, self.key, self.options = src, key, options
         self.place, self.overwrite, self.format = place, overwrite, one
 
@@ -138,6 +150,8 @@ class _Conversion(Streaming[None]):
     def stream(self, moved: Moved, stack: contextlib.ExitStack) -> None:
         """Open the source and write it by whoever writes such a target."""
         src, key = self.src, self.key
+        if self.layout is not None and isinstance(src, (str, os.PathLike)):
+            src = open_path(src, key, **self.reading)  # foreign files by way of scratch
         if self.format is None and isinstance(src, (str, os.PathLike)) and _imports(os.fspath(src), key):
             self._import(os.fspath(src), moved)
             return
@@ -156,6 +170,8 @@ class _Conversion(Streaming[None]):
             )
         if self.format is not None and self.format.name == "SVMlight":
             self.options["labels"] = _labels(self.options.get("labels"), src, key)
+        if self.layout is not None and not isinstance(opened, SparseArray):
+            raise ShapeError("convert: layout is of sparse matrices, and src is a dense array; leave it out.")
         moved.bytes_read = _stored(opened)
         if isinstance(opened, Array) and (self.format is None or self.place.endswith(".npy")):
             self._dense(opened, moved, stack)
@@ -221,6 +237,19 @@ class _Conversion(Streaming[None]):
     def _to_zarr(self, opened: SparseArray, moved: Moved, stack: contextlib.ExitStack) -> None:
         """Pack a sparse matrix by rows; a long conversion can be resumed."""
         call, overwrite = self.call, self.overwrite
+        layout = opened.layout if self.layout is None else self.layout
+        if opened.triangle and "triangle" not in layout:
+            if layout != "csr":
+                raise ShapeError(
+                    f"convert: src stores one triangle; write all elements first (layout='csr'), then "
+                    f"{layout}."
+                )
+            moved.bytes_written = _stored(whole(call, opened, self.place, overwrite))
+            return
+        if layout != "csr":
+            laid = Laid(call, opened, layout, self.place)
+            laid.stream(moved, stack)
+            return
 
         def arguments() -> dict[str, object]:
             return {"a": identity(opened), "overwrite": overwrite}
@@ -343,8 +372,11 @@ def _stored(built: Built) -> int:
     return built.stored_bytes if isinstance(built, SparseArray) else int(Operand.of(built).core.stored_bytes)
 
 
+@resumable("sparse layout")
 @resumable("convert")
 def _again(path: str, told: dict[str, Any]) -> Again:
+    if "layout" in told:
+        return convert, (operand("src", told["a"]), path), {"overwrite": True, "layout": told["layout"]}
     if "file" not in told:
         return convert, (operand("src", told["a"]), path), {"overwrite": told["overwrite"]}
     files = [told["file"], *told.get("files", [])]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._errors.classes import FormatError
 from .._errors.messages import storage_error
 from .._runtime.call import Call
-from .tables import Table, chosen_of
+from .._storage.table import Table, chosen_of
 
 __all__ = ["TableFolder", "about_folder", "folder_stamp", "is_table_folder", "table_files"]
 

@@ -211,8 +211,9 @@ def train_labels(
     a value, label on the path, and sweep. Where X has at most 2²² stored values it is read twice. Sources:
     Prabhu, Kag, Harsola, Agrawal, Varma 2018 (Parabel); Prabhu, Varma 2014, Jain, Prabhu, Varma 2016
     (PfastreXML); Hsieh et al. 2008 (dual coordinate descent); Yu et al. 2010 (blocks on disk); Andrew, Gao
-    2007 (orthant-wise steps). With `out` a killed call of "parabel" goes on behind the last node that was
-    noted, with the same bits. ``train_labels.plan(...)`` takes the same arguments and counts.
+    2007 (orthant-wise steps). With `out` a killed call goes on behind the last node (of PfastreXML: the last
+    sixteen trees, or subtrees) that was noted, with the same bits. ``train_labels.plan(...)`` takes the same
+    arguments and counts.
     """
     one_of("train_labels", "method", method, *_OWN)
     _check_methods(
@@ -233,6 +234,5 @@ def train_labels(
 
 @resumable("train_labels")
 def _again(path: str, told: dict[str, Any]) -> Again:
-    names = "method", "format", "trees", "max_leaf", "sweeps", "C", "threshold", "eps", "seed"
-    options = {name: told[name] for name in names}
+    options = {name: value for name, value in told.items() if name not in ("x", "y")}
     return train_labels, (operand("X", told["x"]), operand("Y", told["y"])), options | {"out": path}

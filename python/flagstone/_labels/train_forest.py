@@ -11,6 +11,7 @@ from .. import _core
 from .._array.array import shape_text
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
+from .._resume.identity import identity
 from .._runtime.arguments import array_of, one_of, real_number, seed_number, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
@@ -27,7 +28,7 @@ _SMALL = 1 << 22  # stored values that one task holds: the bits depend on it, an
 class TrainForest(Routine[LabelModel]):
     """The checked arguments of one call."""
 
-    operation = ""  # a killed call begins again
+    operation = "train_labels"
 
     def __init__(
         self, X: Any, Y: Any, trees: int | None, format: str, max_leaf: int | None, leaf_labels: int,
@@ -47,10 +48,17 @@ class TrainForest(Routine[LabelModel]):
         self.x = rows_of(call, X, "X", "a point a row", least=1)
         self.y = rows_of(call, Y, "Y", "of each point its labels", least=1)
         self.format, self.gamma = format, gamma
+        pair = _propensity(propensity)
         self.options = _core.TrainForestOptions(
-            self.trees, points, leaf_labels, C, eps, seed_number(who, seed), format == "int8",
-            _propensity(propensity), _SMALL,
+            self.trees, points, leaf_labels, C, eps, seed_number(who, seed), format == "int8", pair, _SMALL,
         )  # fmt: skip
+        self.asked = {
+            "method": "pfastrexml", "format": format, "trees": self.trees, "max_leaf": points,
+            "leaf_labels": leaf_labels, "gamma": gamma, "propensity": pair, "C": C, "eps": eps,
+            "seed": seed_number(who, seed),
+        }  # fmt: skip
+        if self.x is not X or self.y is not Y:
+            self.operation = ""  # what is brought into scratch goes with the process: it begins again
         _core.check_train_forest(self.x.operand(), self.y.operand(), self.options)
         self.place = ModelPlace(call, out)
         super().__init__(call, [self.place])
@@ -68,7 +76,17 @@ class TrainForest(Routine[LabelModel]):
     def job(self, at: At) -> _core.TrainForestJob:
         """Return the job that writes the model."""
         made: Any = at(self.place)
-        return _core.train_forest_job(self.x.operand(), self.y.operand(), self.options, made)
+        return _core.train_forest_job(
+            self.x.operand(), self.y.operand(), self.options, made, self.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what a call that goes on must have been asked."""
+        return self.asked | {"x": identity(self.x), "y": identity(self.y)}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, as if a point's values were looked at a thousand times in each tree."""
+        return 4000.0 * self.x.stored_values * self.trees, 5.0 * self.x.stored_bytes
 
     def how(self, job: _core.TrainForestJob) -> How:
         """Say how large the trees are."""

@@ -362,7 +362,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
 
 
 def below_diagonal(n: int, k: int) -> Array:
-    """Return which elements of an n x n matrix lie on or below the diagonal `k`; computed, nothing is stored."""
+    """Return which elements of an n x n matrix lie on or below the diagonal `k`; nothing is stored."""
     return _generated("a triangle", "triangle", [n, n], k)
 
 

@@ -111,11 +111,11 @@ def triangular_side(given: Any) -> str | None:
 
 
 def mirrored(given: Any) -> tuple[Expression, Expression] | None:
-    """Return the triangle that `symmetric` or `hermitian` mirrors, and that without its diagonal, zeros beside them.
+    """Return the triangle that `symmetric` or `hermitian` mirrors, and that without its diagonal.
 
-    Of one array, so that a pass over both reads each element once. None of anything else.
+    Zeros beside them; of one array, so that a pass over both reads each element once. None of anything else.
     """
-    kind, uplo = derived(given).get(_SEEN, (None, None)) if isinstance(given, Array) else (None, None)
+    kind, uplo = derived(given).get(_SEEN, ("", "")) if isinstance(given, Array) else ("", "")
     if kind not in ("symmetric", "hermitian"):
         return None
     half = as_expression(triangular(given, uplo), kind)

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from .._array.array import shape_text
 from .._commands.options import bar, command_runtime, common_options, open_operand, print_json
 from .._commands.routines import check_new
+from .._errors.classes import ShapeError
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
 from .._sparse.array import SparseArray
@@ -55,6 +57,11 @@ def topics(
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         counts = open_operand(x, key, as_json)
         seen, others = counts, None if held is None else open_operand(held, key, as_json)
+        if others is not None and tuple(others.shape[1:]) != tuple(counts.shape[1:]):
+            raise ShapeError(
+                f"topics: '{held}' is {shape_text(others.shape)} and X {shape_text(counts.shape)}; "
+                "documents of the same words are needed."
+            )
         if held is None and isinstance(counts, SparseArray):
             seen, others = hold_out("topics", counts, share, options["seed"])
         words = None if vocab is None else read_words("topics", vocab, counts.shape[1])

@@ -147,6 +147,33 @@ def _with_vectors(
     return SemiringProduct(call, a, x, over, left=left, out=out)
 
 
+def _of_dtype(A: Any, B: Any, dtype: Any) -> tuple[Any, Any, np.dtype[Any] | None]:
+    """Return the operands of a product of this dtype, and the dtype where sums are of whole numbers."""
+    if dtype is None:
+        return A, B, None
+    wanted, sparse = np.dtype(dtype), [isinstance(one, SparseArray) for one in (A, B)]
+    if not any(sparse):
+        raise ShapeError("matmul: dtype is of a product with a SparseArray; convert the operands (A.astype).")
+    if wanted.kind not in "iufc" or wanted in (np.float16, np.uint64):
+        raise ShapeError(
+            f"matmul: dtype is {wanted}; float32, float64, complex64, complex128 or integers of up to "
+            "int64 are "
+            "needed."
+        )
+    if all(sparse):
+        return A.astype(wanted), B.astype(wanted), None
+    if wanted.kind in "iu":
+        return A, B, wanted
+    dense = B if sparse[0] else A
+    dense = dense if hasattr(dense, "astype") else np.asarray(dense)
+    if np.dtype(dense.dtype).kind == "c" and wanted.kind != "c":
+        raise ShapeError(
+            f"matmul: dtype is {wanted} and X is {dense.dtype}; take its real or imaginary part."
+        )
+    dense = dense.astype(wanted) if dense.dtype != wanted else dense
+    return (A, dense, None) if sparse[0] else (dense, B, None)
+
+
 @routine
 def matmul(
     A: Any,
@@ -162,6 +189,7 @@ def matmul(
     complement: bool = False,
     semiring: str = "plus_times",
     accumulate: bool = False,
+    dtype: Any = None,
     memory: int | str | None = None,
 ) -> Prepared[Any]:
     """Return alpha A B + beta C, inside a memory limit; of stacks of matrices, for each of them.
@@ -175,8 +203,9 @@ def matmul(
         of matrices, which broadcast. Lazy expressions are computed where they are loaded, tile by tile, and
         stored nowhere. Transposed and conjugated views (``A.T``, ``A.conj()``) of matrices cost nothing.
         One of them, or both, may be a vector: it is loaded, the matrix is read once, and the result is an
-        Array in memory. One of them may be a `SparseArray`, the other one then of any real dtype: float32
-        gives float32, all else float64, and where it lies in memory and no `out` is named the product is an
+        Array in memory. One of them may be a `SparseArray`, the other one then of any dtype: float32
+        gives float32, complex64 complex64, all else double precision (complex where one of the two is), and
+        where it lies in memory and no `out` is named the product is an
         ndarray. Both may be sparse. Beside a `SparseArray` the other one may be a SciPy matrix, of few
         columns and few entries (a frontier): the product is one too.
     out : path, Array or ndarray, optional
@@ -199,6 +228,10 @@ def matmul(
         "min_second" (the least first or second factor), "plus_pair" (how many pairs meet).
     accumulate : bool
         Add the product to what `out`, an ndarray, holds.
+    dtype : dtype, optional
+        Of a product with a `SparseArray`: what the other operand is converted to, and so the precision of
+        the product. An integer one where both hold whole numbers: they are multiplied and added in int64,
+        exactly and wrapping as NumPy's, with vectors and product in memory.
     memory : int or str, optional
         Most resident memory of the whole process during the call, as "4GiB".
 
@@ -219,19 +252,19 @@ def matmul(
     ``A @ A.T``, ``A.T @ A`` and ``A @ A.conj().T`` are recognised: half of the flops, exactly symmetric (see
     `flagstone.linalg.rank_k_update`).
 
-    Of a sparse A that stores P bytes, nnz values and has m x n elements, X with c columns: 2 nnz c flops.
-    Where n c numbers fit (of ``A.T @ X`` some sums of them): P + s c (m + n) bytes; else columns of X go in
-    blocks, and A is read for each; where not even a narrow one fits, or that moves more, X passes for each
-    panel of some two million values. The plan says which. The bits are the same: an element is one sum in the
-    order of A's columns (of ``A.T @ X`` of a panel's rows; panels are added in float64).
+    Of a sparse A that stores P bytes, nnz values and has m x n elements, X with c columns: 2 nnz c flops
+    (complex: 8). Where n c numbers fit (of ``A.T @ X`` some sums of them): P + s c (m + n) bytes; else
+    columns of X go in blocks, and A is read for each; where not even a narrow one fits, or that moves more, X
+    passes for each panel of some two million values. The plan says which. The bits are the same: an element
+    is one sum in the order of A's columns (of ``A.T @ X`` of a panel's rows; panels are added in float64).
 
     Over a semiring, with a mask, or of a SciPy X: vectors and the product lie in memory; nnz c steps. Where
     nothing is added the product is 0, +Inf or the largest whole number, -Inf or the least, or False. Whole
     numbers are added in int64 and saturate, and the largest one is min_plus's infinity; except in plus_times,
-    where they are added in float64 (float32 where X is). Truths come out as bool. NaN stays in minima and
-    maxima. Of a mask by rows only the stored chunks of A that hold values of wanted rows are read; of ``A.T @
-    X`` with a SciPy X those of rows that X has entries in; of pointers those of 65,536 rows or less around
-    each. `stats` has the bytes.
+    where they are added in float64 (float32 where X is) unless an integer `dtype` is asked for. Truths come
+    out as bool. NaN stays in minima and maxima. Of a mask by rows only the stored chunks of A that hold
+    values of wanted rows are read; of ``A.T @ X`` with a SciPy X those of rows that X has entries in; of
+    pointers those of 65,536 rows or less around each. `stats` has the bytes.
 
     Of two sparse ones rows of A are multiplied a stretch at a time (Gustavson 1978): one read of A, and of B
     where it fits, else of the rows that each stretch names; 2 flops for each pair of values that meet. Each
@@ -247,7 +280,8 @@ def matmul(
     one_of("matmul", "semiring", semiring, *SEMIRINGS)
     check_flags("matmul", complement=complement, accumulate=accumulate)
     alpha, beta = a_number("matmul", "alpha", alpha), a_number("matmul", "beta", beta)
-    over = Over(semiring, mask, complement, accumulate)
+    A, B, whole = _of_dtype(A, B, dtype)
+    over = Over(semiring, mask, complement, accumulate, whole)
     if isinstance(A, SparseArray) and isinstance(B, SparseArray):
         if alpha != 1 or beta or semiring != "plus_times" or accumulate:
             raise ShapeError(

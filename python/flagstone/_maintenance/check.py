@@ -220,7 +220,7 @@ def _check_sparse(call: Call, place: str, report: CheckReport) -> None:
         opened = open_path(place, decode=False)
         assert isinstance(opened, SparseArray)
         opened = opened.T if is_transposed(opened) else opened
-        opened.operand()  # looks at all row pointers
+        opened.product_operand()  # looks at all row pointers
         report.nbytes += _read_part(call, Array(matrix_of(opened).indices), opened)
     except MemoryError:
         raise
@@ -252,7 +252,7 @@ def read_all(call: Call, opened: Array | SparseArray) -> int:
     call.room("the pieces that are read", min(3 * _PIECE, 3 * opened.nbytes))
     if not isinstance(opened, SparseArray):
         return _read_part(call, opened)
-    opened.operand()  # looks at all row pointers
+    opened.product_operand()  # looks at all row pointers
     matrix = matrix_of(opened)
     read = sum(_read_part(call, Array(part)) for part in (matrix.data, matrix.indptr))
     return read + _read_part(call, Array(matrix.indices), opened)

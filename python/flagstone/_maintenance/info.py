@@ -147,6 +147,8 @@ def _of_opened(opened: Array | SparseArray) -> dict[str, Any]:
             "kind": kind, "shape": list(opened.shape), "dtype": opened.dtype.name,
             "stored_values": opened.nnz, "density": f"{density:.3%}", "bytes_in_memory": opened.nbytes,
             "bytes_of_one_read": opened.stored_bytes, "packed": _ratio(opened.nbytes, opened.stored_bytes),
+            "layout": opened.layout,
+            "bytes_a_stored_value": round(opened.stored_bytes / max(1, opened.stored_values), 3),
         }  # fmt: skip
     stored = int(opened._core.stored_bytes)
     facts: dict[str, Any] = {

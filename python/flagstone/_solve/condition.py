@@ -15,7 +15,6 @@ from .._expression.operand import lazy_operand
 from .._factor.cholesky import cholesky_call
 from .._factor.diagonal import warn_of
 from .._factor.lu import LuFactor, LuSolve, lu_call
-from .._factor.qr import qr
 from .._lazy.structure import hermitian, triangular
 from .._linalg.norms import matrix_norm
 from .._linalg.operands import as_factored
@@ -24,12 +23,12 @@ from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import Prepared, Routine, least_of, routine
 from .._runtime.runtime import current, remember, stats
 from .one_norm import COLUMNS, MOST, one_norm
+from .singular import spectral
 from .systems import Solve, kind_of, matrix, triangle
 
 __all__ = ["Conditioned", "cond"]
 
 _USUAL = 4  # solves of an estimate: two steps of two
-_SINGULAR = 4096  # columns of which singular values are computed, in memory
 _HELD = 8  # blocks of vectors that an estimate holds
 
 
@@ -221,37 +220,6 @@ class Conditioned:
         return x, 1 / condition if condition else float("inf")
 
 
-class _Spectral:
-    """The checked arguments of one condition number in the 2-norm: singular values of R, in memory."""
-
-    def __init__(self, call: Call, x: Any) -> None:
-        shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
-        if len(shape) != 2 or not min(shape):
-            raise ShapeError(f"cond: x is {shape_text(shape)}; a matrix with elements is needed.")
-        if min(shape) > _SINGULAR:
-            raise ShapeError(
-                f"cond: x is {shape_text(shape)} and p is 2, which takes the singular values of R in memory, "
-                f"up to {_SINGULAR} of them; take p=1."
-            )
-        self.call, self.small = call, int(min(shape))
-        self.x = x if shape[0] >= shape[1] else (x if hasattr(x, "T") else np.asarray(x)).T
-
-    def least(self, beside: int = 0) -> int:
-        """Return the least limit."""
-        return least_of(qr, self.x, mode="r", memory=self.call.memory)
-
-    def plan(self) -> Plan:
-        """Count it."""
-        return replace(qr.plan(self.x, mode="r", memory=self.call.memory), note="singular values of R")
-
-    def run(self) -> float:
-        """Do it."""
-        r = qr(self.x, mode="r", memory=self.call.memory)
-        self.call.room("R and its singular values", 4 * r.nbytes)
-        s = np.linalg.svd(np.asarray(r), compute_uv=False)
-        return float(s[0] / s[-1]) if s[-1] > 0 else float("inf")
-
-
 @routine
 def cond(
     x: Any, /, p: Any = 1, *, assume_a: str = "gen", factor: Any = None, memory: int | str | None = None
@@ -265,8 +233,7 @@ def cond(
     p : {1, inf, 2, None}
         The norm. 1 and ``fl.inf``: ‖x‖ ‖x⁻¹‖, the second estimated from below by a few solves with a factor,
         usually to within a factor of three. 2 and None: the ratio of the largest to the least singular value,
-        from R of a QR; the smaller side at most 4096. The default is 1 and not NumPy's 2, whose singular
-        values are computed in memory: it is possible for matrices of every size.
+        from R of a QR. The default is 1 and not NumPy's 2, which costs more.
     assume_a : str
         What is known of x, as in `solve`: "gen", "pos" or a triangle, of which there is nothing to factor.
     factor : LuFactor, Array or (Array, bool), optional
@@ -284,6 +251,8 @@ def cond(
     ------
     NumericalError
         x has NaN or Inf, or is not positive definite where that was said.
+    ConvergenceError
+        p is 2, and extreme singular values of a large x are too close to be told apart.
     ShapeError
         x is not square and p is not 2; it has no elements; p is none of these.
     BudgetError
@@ -293,7 +262,9 @@ def cond(
     -----
     Higham and Tisseur's block estimate (2000) with four vectors: one read of x, the cost of `lu_factor` or
     `cholesky`, and some four solves, ten at most, of 8 n² flops each. The ratio on the diagonal of a factor
-    is a lower bound of the condition, of which `solve` warns; it is not this estimate.
+    is a lower bound of the condition, of which `solve` warns; it is not this estimate. p = 2: the cost of
+    `qr`; up to 4096 singular values are computed in memory, beyond `eigsh` finds the extreme ones of RᴴR and
+    of its inverse to a residual of 1e-6 of them, R on disk: two reads of R a pass, some ten to thirty each.
     """
     call = Call("cond", memory)
     if np.ndim(p):
@@ -301,7 +272,7 @@ def cond(
     if p is None or p == 2:
         if factor is not None:
             raise ShapeError("cond: a factor is of use where p is 1 or inf; leave it out.")
-        return _Spectral(call, x)
+        return spectral(call, x)
     if p not in (1, np.inf):
         raise ShapeError(f"cond: p is {p!r}; 1, 2, inf or None is needed.")
     if isinstance(factor, LuFactor) and kind_of(call, assume_a) != "gen":

@@ -165,8 +165,8 @@ def lstsq(
     ShapeError
         a and b do not conform; a negative ridge or weight.
     NumericalError
-        a or b holds NaN or Inf; names row and column of [1 a b]. Beyond 4096 columns: without a ridge, where a
-        has not full rank.
+        a or b holds NaN or Inf; names row and column of [1 a b]. Beyond 4096 columns also where a has not
+        full rank and there is no ridge.
     BudgetError
         The limit is too small; names the least that works. Raised before any data is moved.
 
@@ -177,8 +177,8 @@ def lstsq(
     than columns: an LQ, its reflectors (m n) in scratch.
 
     Where the smaller side is beyond 4096, R is in scratch and there are no singular values: the rank is full,
-    which an estimate of the condition tells, or it is an error; a ridge value costs a QR of R over √λ I and an
-    inverse for its standard errors, 5 n³ flops and 2 n² elements of scratch; wide ones add a QR of L.
+    which an estimate of the condition tells, or it is an error. Standard errors cost n³/3 flops; a ridge
+    value a QR of R over √λ I and an inverse, 5 n³ flops and 3 n² elements of scratch; a wide a a QR of L.
     """
     problem = Problem(
         Call("lstsq", memory), a, b, rcond=rcond, ridge=ridge, weights=weights, intercept=intercept,

@@ -1,9 +1,9 @@
 """Least squares with more columns than singular values can be computed of: R stays on disk.
 
-What an SVD of R would tell is had from triangles: x by substitution, the rank only as full or not (by the estimate
-of the condition), each ridge value λ from a QR of R over √λ I, whose triangle T has M = TᴴT = AᴴA + λ P (P: without
-the intercept). Then RSS = ρ² + ‖z - R x‖², degrees of freedom p - λ tr(P M⁻¹), and the covariance over σ² is
-M⁻¹ - λ M⁻¹ P M⁻¹ (Hoerl and Kennard 1970).
+What an SVD of R would tell is had from triangles: x by substitution, the rank only as full or not (by the
+estimate of the condition), each ridge value λ from a QR of R over √λ I, whose triangle T has
+M = TᴴT = AᴴA + λ P (P: without the intercept). Then RSS = ρ² + ‖z - R x‖², the degrees of freedom are
+p - λ tr(P M⁻¹), and the covariance over σ² is M⁻¹ - λ M⁻¹ P M⁻¹ (Hoerl and Kennard 1970).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from .._linalg.matmul import matmul
 from .._linalg.norms import vector_norm
 from .._linalg.rank_k import rank_k_update
 from .._output.place import Place
+from .._runtime.call import Call
 from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Routine, least_of
 from .._runtime.runtime import current, remember, stats
@@ -58,6 +59,7 @@ class _Triangles:
         """Make one call of the chain."""
         made = function(*args, memory=self.memory, **options)
         self.done.append(stats())
+        Call("lstsq", light=True).tidy()
         return made
 
     # What is called, with what ----------------------------------------------------------------------------
@@ -100,9 +102,9 @@ class _Triangles:
         full = condition * one.rcond < 1
         if not full and not all(one.ridge):
             raise NumericalError(
-                f"lstsq: the condition of a is estimated as {condition:.2g} and rcond is {one.rcond:.2g}: a has "
-                f"not full rank, and with more than {MOST} columns there is no shortest solution; give a ridge, "
-                "a smaller rcond, or fewer columns."
+                f"lstsq: the condition of a is estimated as {condition:.2g} and rcond is {one.rcond:.2g}: a "
+                f"has not full rank, and with more than {MOST} columns there is no shortest solution; give a "
+                "ridge, a smaller rcond, or fewer columns."
             )
         parts: dict[str, list[Any]] = {}
         for value in one.ridge:
@@ -157,8 +159,8 @@ class Large:
         self.problem, self.p = problem, problem.first + problem.n
         if problem.m < self.p:
             raise ShapeError(
-                f"lstsq: a is {problem.m} x {problem.n} with an intercept, which has not full rank; leave the "
-                "intercept out."
+                f"lstsq: a is {problem.m} x {problem.n} with an intercept, which has not full rank; leave "
+                "the intercept out."
             )
         self.joined = problem.joined()
         self.triangles = _Triangles(problem, self.p, problem.sides)
@@ -178,18 +180,23 @@ class Large:
 
     @property
     def _held(self) -> int:
-        return 8 * (self.p + self.problem.sides) * (self.problem.sides + 2) * self.problem.dtype.itemsize
+        values = 8 * (self.p + self.problem.sides) * (self.problem.sides + 2) * self.problem.dtype.itemsize
+        return values + _core.allowed_drift  # a process grows over a chain of calls
 
     def least(self, beside: int = 0) -> int:
         """Return the least limit."""
         memory, more = self.problem.call.memory, beside + self._held
-        return max(least_of(call, *args, memory=memory, **options) + more for call, args, options in self._calls())
+        return max(
+            least_of(call, *args, memory=memory, **options) + more for call, args, options in self._calls()
+        )
 
     def plan(self) -> Plan:
         """Count it."""
         memory = self.problem.call.memory
         plans = [call.plan(*args, memory=memory, **options) for call, args, options in self._calls()]
-        return replace(together(self.problem.what, plans), method=self._method)
+        least = self.problem.call.rounded(self.least())
+        whole: Plan = together(self.problem.what, plans)
+        return replace(whole, method=self._method, least_memory=least)
 
     @property
     def _method(self) -> str:
@@ -216,8 +223,8 @@ class Large:
             t = self.triangles.do(cholesky, gram[: self.p, : self.p], upper=True)
         except NumericalError:
             raise NumericalError(
-                "lstsq: the normal equations are not positive definite in this precision; leave method out, the "
-                "QR takes any matrix."
+                "lstsq: the normal equations are not positive definite in this precision; leave method out, "
+                "the QR takes any matrix."
             ) from None
         z = self.triangles.do(solve_triangular, t, np.asarray(gram[: self.p, self.p :]), trans=2)
         left = np.diagonal(np.asarray(gram[self.p :, self.p :])).real - (np.abs(z) ** 2).sum(axis=0)
@@ -257,7 +264,7 @@ class _LongLq(Routine[tuple[QrFactor, Array]]):
 
 
 class LargeWide:
-    """The shortest solution, or that of a ridge, from A = L Q: y of L y = b, whose fit is a square one, and Qᴴ y."""
+    """The shortest solution, or that of a ridge, from A = L Q: y of L y = b, a square fit, and Qᴴ y."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -296,7 +303,8 @@ class LargeWide:
         fit, product = self._planned()
         last = apply_q.plan(*product, trans=True, memory=self.problem.call.memory)
         plans = [self.lq.plan(), fit.plan(), *[last] * len(self.problem.ridge)]
-        return replace(together(self.problem.what, plans), method="one LQ on disk")
+        least = self.problem.call.rounded(self.least())
+        return replace(together(self.problem.what, plans), method="one LQ on disk", least_memory=least)
 
     def run(self) -> LstsqResult:
         """Do it."""

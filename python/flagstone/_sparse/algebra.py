@@ -35,12 +35,8 @@ class SparseAlgebra:
 
     @property
     def H(self) -> Any:
-        """The conjugate transpose: of real values the transpose, a view."""
-        return self.T  # type: ignore[attr-defined]
-
-    def conj(self) -> Any:
-        """Return the complex conjugate: of real values the matrix itself."""
-        return self
+        """The conjugate transpose: a view."""
+        return self.conj().T  # type: ignore[attr-defined]
 
     def __add__(self, other: Any) -> Any:
         return self._with("add", other)
@@ -172,7 +168,8 @@ class SparseAlgebra:
         if 0 in self.shape:
             return 0.0
         if ord in (None, "fro"):
-            return float(np.sqrt(float(seen.astype(np.float64).map("square").sum(memory=memory))))
+            magnitudes = abs(seen) if self.dtype.kind == "c" else seen
+            return float(np.sqrt(float(magnitudes.astype(np.float64).map("square").sum(memory=memory))))
         if ord not in (1, np.inf, "max"):
             raise ShapeError(f"norm: ord is {ord!r}; 'fro', 1, inf or 'max' is needed.")
         magnitudes = abs(seen)

@@ -28,8 +28,9 @@ from .csrmm import Csrmm
 from .products import GramProduct
 from .reductions import SparseReductions, stored_numbers
 from .row_blocks import row_blocks, rows_bytes, values_of_rows
-from .validation import check_columns, check_pointers
-from .views import LazySparse, streamed
+from .steps import seen_dtype, streamed
+from .validation import check_columns, check_pointers, layout_of
+from .views import LazySparse
 
 __all__ = ["SparseArray", "matrix_of"]
 
@@ -77,6 +78,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
                 "sparse: this is a view with pending scaling, maps or a choice of rows or columns, and the "
                 "matrix as it is stored is needed; fl.convert(view, 'x.zarr') stores the view."
             )
+        self._all_elements("sparse")
         return self._stored
 
     @property
@@ -97,7 +99,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """NumPy's dtype of the values (an import may hold small counts in a byte each)."""
         found = np.dtype(self._stored.value_dtype)
         for kind, what in self._steps:
-            found = what if kind == "cast" else streamed(found)
+            found = what if kind == "cast" else seen_dtype(streamed(found), kind, what)
         return found
 
     @property
@@ -148,8 +150,30 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return str(self._stored.path)
 
     @property
+    def triangle(self) -> bool:
+        """Whether one triangle of a symmetric or Hermitian matrix is stored: for products and `eigsh`."""
+        return bool(self._stored.triangle)
+
+    @property
+    def layout(self) -> str:
+        """How it lies on disk: "csr", or of "bitpacked", "pattern" and "triangle" those that hold, with +."""
+        stored = self._stored
+        return layout_of(_core.csr_bitpacked(stored), _core.csr_is_pattern(stored), self.triangle)
+
+    def _all_elements(self, who: str) -> None:
+        """Refuse a stored triangle: who asks needs all elements in their rows."""
+        if self.triangle:
+            raise ShapeError(
+                f"{who}: '{self.path}' stores one triangle, which products and eigsh take; "
+                "fl.convert(A, path, layout='csr') writes all elements."
+            )
+
+    @property
     def T(self) -> SparseArray:
         """The transpose: a view for products, nothing is moved."""
+        if self.triangle:
+            mirrored: SparseArray = self.conj()
+            return mirrored
         view: SparseArray = self._seen()
         view._transposed = not self._transposed
         return view
@@ -204,7 +228,12 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return self.shape[0]
 
     def operand(self) -> _core.CsrOperand:
-        """Return the matrix prepared for streaming (made once)."""
+        """Return the matrix prepared for streaming (made once); refuse a stored triangle."""
+        self._all_elements("sparse")
+        return self.product_operand()
+
+    def product_operand(self) -> _core.CsrOperand:
+        """Return the same of products, which take a stored triangle."""
         owner = self._owner
         if owner._prepared is None:
             owner._prepared = _core.prepare_csr(owner._stored)
@@ -218,6 +247,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """Return a SciPy CSR (of a transpose: CSC) matrix; refuses what would go beyond the memory limit."""
         from scipy import sparse
 
+        self._all_elements("to_scipy")
         call = Call("to_scipy")
         if self._rows is not None:
             return self._rows_to_scipy(call)
@@ -288,7 +318,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         Parameters
         ----------
         other : ndarray, Array, lazy expression or SparseArray, n x b or n
-            float32 or float64, which is the precision of the product; sums over panels are float64.
+            float32, float64, complex64 or complex128: the precision of the product, which is complex where A
+            or X is; sums over panels are float64 (complex128).
 
         Returns
         -------
@@ -298,7 +329,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         Notes
         -----
         Reads the matrix once (`stored_bytes`) where X or a block of its columns fits, else as
-        `flagstone.matmul` says; 2 nnz b flops. The product with a `SparseArray` is one, in scratch.
+        `flagstone.matmul` says; 2 nnz b flops (complex: 8). The product with a `SparseArray` is one, in
+        scratch.
         """
         if isinstance(other, SparseArray):
             return dispatch().matmul(self, other)
@@ -309,7 +341,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return Csrmm(Call("matmul"), self, other, left=True).run()
 
     def gram(self, x: Floats, memory: int | str | None = None) -> Floats:
-        """Return ``Aᵀ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops.
+        """Return ``Aᴴ (A X)`` with one read of the matrix (`stored_bytes`); 4 nnz b flops (complex: 16).
 
         Parameters
         ----------
@@ -323,7 +355,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return GramProduct(self, x, memory).run()
 
     def _multiply(self, x: Floats, adjoint: bool) -> Floats:
-        a = self.T if adjoint else self
+        a = self.H if adjoint else self
         return np.asarray(Csrmm(Call("matmul"), a, x).run())
 
     def __reduce__(self) -> tuple[Any, ...]:

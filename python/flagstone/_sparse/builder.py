@@ -24,7 +24,7 @@ from .._runtime.runtime import current
 from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
-from .validation import check_extents
+from .validation import check_extents, words_of
 
 __all__ = ["CsrBuilder", "from_blocks", "value_dtype", "writer_bytes"]
 
@@ -45,7 +45,7 @@ def csr_parts(block: Any, who: str) -> tuple[int, NDArray[Any], NDArray[Any], ND
             )
         return int(block.shape[1]), block.indptr, block.indices, block.data
     dense = np.asarray(block)
-    if dense.ndim != 2 or dense.dtype.kind not in "biuf":
+    if dense.ndim != 2 or dense.dtype.kind not in "biufc":
         raise ShapeError(
             f"{who}: a block is {type(block).__name__}; blocks of rows are SciPy sparse matrices, 2-d arrays "
             "or "
@@ -65,10 +65,13 @@ def value_dtype(dtype: np.dtype[Any], who: str) -> np.dtype[Any]:
         return dtype.newbyteorder("=")
     if dtype.kind == "f":
         return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
-    raise FormatError(f"{who}: values are {dtype}; real numbers are needed.")
+    if dtype.kind == "c":
+        return np.dtype(np.complex64 if dtype.itemsize <= 8 else np.complex128)
+    raise FormatError(f"{who}: values are {dtype}; numbers are needed.")
 
 
 _BLOCK = 4 << 20  # what making the first block may take: nobody knows it before
+_BITS = 8 << 20
 _TAILS = 25 << 20  # what the last chunks take, which are packed as whole ones however few entries there are
 _CHUNK = 1 << 19  # entries of one chunk: buffers of the writer are as long
 
@@ -96,15 +99,18 @@ class CsrBuilder:
         record: Record = UNRECORDED,
         output: _core.Output | None = None,
         entries: int = _CHUNK,
+        layout: str = "csr",
     ) -> None:
         """Refuse a limit in which the writer has no room.
 
         `record`: of a call that can be resumed (not narrow); `output`: what it opened already; `entries`: at
-        most so many come, of whose chunks fewer pages are touched.
+        most so many come, of whose chunks fewer pages are touched; `layout`: words of `validation.LAYOUTS`.
         """
         self.path, self.rows = path, 0
-        self._call, self._dtype = call, dtype
+        self._call, self._dtype, self._layout = call, dtype, layout
         self.bytes = writer_bytes(cols, dtype, entries)  #: that the writer holds once its chunks are full
+        if "bitpacked" in layout:  # what may not shrink needs longer buffers, one a thread
+            self.bytes += _BITS
         state = self.bytes if record.text else 0  # as bytes, copied twice on their way
         call.room("the writer", self.bytes + beside + state)
         self._output: _core.Output | None = output or record.output(path, replace, 0)
@@ -118,12 +124,14 @@ class CsrBuilder:
         place, dtype = self._output.directory, self._dtype.name
         if self.checkpoint is not None and self.checkpoint.has("writer"):
             try:
-                return _core.CsrWriter.resumed(place, cols, dtype, self.checkpoint.load("writer"))
+                return _core.CsrWriter.resumed(
+                    place, cols, dtype, self.checkpoint.load("writer"), self._layout
+                )
             except Error as error:
                 record.begin_again(self.path, error)
         if os.path.isdir(place):  # of a dead process that noted nothing of it
             shutil.rmtree(place)
-        return _core.CsrWriter(place, cols, dtype, narrow)
+        return _core.CsrWriter(place, cols, dtype, narrow, self._layout)
 
     @property
     def notes(self) -> str | None:
@@ -190,6 +198,7 @@ def from_blocks(
     *,
     overwrite: bool = False,
     dtype: Any = None,
+    layout: str = "csr",
 ) -> SparseArray:
     """Build a sparse matrix on disk from an iterator of row blocks, in fixed memory.
 
@@ -204,6 +213,8 @@ def from_blocks(
         Replace, at once and whole, what is there.
     dtype : dtype, optional
         Of the stored values; default: that of the first block.
+    layout : str
+        As for `convert`; a triangle is written by that alone.
 
     Returns
     -------
@@ -215,6 +226,11 @@ def from_blocks(
     the block at hand; what the iterator takes to make it is the iterator's, and counts as resident.
     """
     who = "from_blocks"
+    words = words_of(who, layout)
+    if "triangle" in words:
+        raise ShapeError(
+            f"{who}: layout is {layout!r}; fl.convert(A, path, layout='triangle') writes triangles."
+        )
     place = scratch.Result(current().scratch, "matrix") if path is None else None
     target = place.path if place is not None else os.fspath(path)  # type: ignore[arg-type]
     if place is None:
@@ -231,14 +247,16 @@ def from_blocks(
         runtime = call.runtime
         counted = quota.counting(who, runtime.scratch, runtime.scratch_quota, Path(place.path))
     with whole_or_nothing(place), counted, call.measured(who, "row blocks") as done:
-        matrix = _write_blocks(call, blocks, target, overwrite, dtype)
+        matrix = _write_blocks(call, blocks, target, overwrite, dtype, words)
         done.bytes_written = matrix.stored_bytes
     if place is not None:
         place.tie(matrix)
     return matrix
 
 
-def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: bool, dtype: Any) -> SparseArray:
+def _write_blocks(
+    call: Call, blocks: Iterable[Any], target: str, overwrite: bool, dtype: Any, layout: str
+) -> SparseArray:
     who = call.who
     columns = -1
     builder: CsrBuilder | None = None
@@ -249,7 +267,7 @@ def _write_blocks(call: Call, blocks: Iterable[Any], target: str, overwrite: boo
             if builder is None:
                 columns = cols
                 kind = value_dtype(np.dtype(dtype) if dtype is not None else data.dtype, who)
-                builder = CsrBuilder(call, target, cols, kind, overwrite)
+                builder = CsrBuilder(call, target, cols, kind, overwrite, layout=layout)
             elif cols != columns:
                 raise ShapeError(
                     f"{who}: block {number} has {cols} columns and the first {columns}; all need the same."

@@ -41,7 +41,7 @@ class Csrmm(Routine[Any]):
     ) -> None:  # fmt: skip
         """Check the arguments; `left`: X A."""
         self.a, self.left, self.given = a, left, out
-        self.alpha, self.beta = _real("alpha", alpha), _real("beta", beta)
+        self.alpha, self.beta = complex(alpha), complex(beta)
         call.on(a.path)
         x = self._vectors(call, x)
         inner, outer = (a.shape[0], a.shape[1]) if left else (a.shape[1], a.shape[0])
@@ -53,8 +53,10 @@ class Csrmm(Routine[Any]):
         self.x = self._operand(call, x)
         cols = self.x.shape[0 if left else 1]
         self.shape = (cols, outer) if left else (outer, cols)
-        turned = a._transposed != left
-        chunks = _core.csrmm_chunks(a.operand(), turned, cols, self.dtype.name)
+        # Of a stored triangle Aᵀ is its conjugate.
+        self.operand = (a.T if left and a.triangle else a).product_operand()
+        self.turned = not a.triangle and a._transposed != left
+        chunks = _core.csrmm_chunks(self.operand, self.turned, cols, self.dtype.name)
         self.place = self._place(call, chunks[::-1] if left else chunks)
         super().__init__(call, [self.place])
         self.notes = _core.CsrmmNotes()
@@ -74,13 +76,27 @@ class Csrmm(Routine[Any]):
         elif x.ndim == 1:  # a vector is loaded
             call.room("the vector X", x.nbytes)
             x = np.asarray(x)
-        if x.dtype.kind not in "biuf":
-            raise ShapeError(f"{call.who}: X is {x.dtype}; float32 or float64 is needed.")
-        self.dtype = np.dtype(np.float32 if x.dtype == np.float32 else np.float64)
+        if x.dtype.kind not in "biufc":
+            raise ShapeError(f"{call.who}: X is {x.dtype}; numbers are needed.")
+        single = x.dtype in (np.float32, np.complex64)
+        if "c" in (x.dtype.kind, self.a.dtype.kind):
+            self.dtype = np.dtype(np.complex64 if single else np.complex128)
+        else:
+            self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._check_factors()
         return x
 
+    def _check_factors(self) -> None:
+        for name, number in (("alpha", self.alpha), ("beta", self.beta)):
+            if number.imag and self.dtype.kind != "c":
+                raise ShapeError(
+                    f"matmul: {name} is complex and the product is {self.dtype}; give a real one."
+                )
+
     def _operand(self, call: Call, x: Any) -> Operand:
-        if isinstance(x, np.ndarray) and (x.dtype not in (np.float32, np.float64) or not x.dtype.isnative):
+        if not isinstance(x, np.ndarray):
+            x = x.astype(self.dtype) if self.dtype.kind == "c" and x.dtype != self.dtype else x
+        elif x.dtype != self.dtype or not x.dtype.isnative:
             if x.nbytes > _SMALL:
                 call.room(f"X in {self.dtype}", x.size * self.dtype.itemsize)
             x = x.astype(self.dtype)
@@ -127,9 +143,9 @@ class Csrmm(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the job that adds up the product."""
         place = at(self.place)
-        x = _core.Operand(self.x.core, self.x.transposed != self.left, False)
+        x = _core.Operand(self.x.core, self.x.transposed != self.left, self.x.conjugated)
         return _core.csrmm_job(
-            self.a.operand(), self.a._transposed != self.left, x, self.old,
+            self.operand, self.turned, x, self.old,
             _core.Operand(place, self.left, False), self.alpha, self.beta, self.place.checkpoint, self.notes,
         )  # fmt: skip
 
@@ -138,13 +154,15 @@ class Csrmm(Routine[Any]):
         a, x = identity(self.a), self.x.identity
         return {
             "a": x if self.left else a, "b": a if self.left else x, "dtype": self.dtype.name,
-            "alpha": [self.alpha, 0.0], "beta": [self.beta, 0.0], "chunks": list(self.place.chunks),
+            "alpha": [self.alpha.real, self.alpha.imag], "beta": [self.beta.real, self.beta.imag],
+            "chunks": list(self.place.chunks),
         }  # fmt: skip
 
     def effort(self) -> tuple[float, float]:
         """Return flops and bytes; a value costs what some tens of flops of BLAS do."""
         width = self.shape[0 if self.left else 1]
-        return 40.0 * self.a.stored_values * width, self.place.nbytes
+        each = 160.0 if self.dtype.kind == "c" else 40.0
+        return each * self.a.stored_values * width, self.place.nbytes
 
     def result(self, job: Any) -> Any:
         """Return the product, with as many dimensions as X has."""
@@ -152,13 +170,6 @@ class Csrmm(Routine[Any]):
         if self.given is not None:
             return self.given if self._vector else made
         return made.reshape(self._seen) if self._vector else made
-
-
-def _real(name: str, number: complex) -> float:
-    given = complex(number)
-    if given.imag:
-        raise ShapeError(f"matmul: {name} is complex and a sparse A is real; give a real one.")
-    return given.real
 
 
 def _misfit(call: Call, a: Any, x: Any, left: bool) -> str:

@@ -14,12 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array
-from .._array.handle import built_aside
-from .._array.requests import assign, empty
+from .._array.requests import empty
 from .._errors.classes import FormatError
 from .._errors.messages import storage_error
-from .._output.destination import Destination
 from .._resume.record import UNRECORDED, Record, sync_folder
 from .._runtime.call import Call
 from .._runtime.streaming import STEP, Block, ahead
@@ -29,7 +26,7 @@ from .array import SparseArray
 from .builder import CsrBuilder, value_dtype
 
 __all__ = [
-    "Triplets", "Work", "build_csr", "build_dense", "bytes_held", "check_rows", "record_of", "stretches",
+    "Triplets", "Work", "build_csr", "bytes_held", "check_rows", "record_of", "stretches",
 ]  # fmt: skip
 
 
@@ -281,28 +278,6 @@ def build_csr(
                 builder.append(pointers, columns, values)
                 builder.offer(0.5 + 0.5 * builder.rows / max(1, triplets.rows), buckets.parts)
         return builder.publish()
-
-
-def build_dense(call: Call, path: str, triplets: Triplets, target: str, replace: bool = False) -> Array:
-    """Sort entries by row into a dense array (complex matrices: CSR groups hold real numbers only)."""
-    shape, row = (triplets.rows, triplets.cols), max(1, triplets.cols * triplets.dtype.itemsize)
-    most = max(1, (32 << 20) // row)
-    widest = min(max(row, 32 << 20), row * max(1, triplets.rows))
-    call.room("rows and entries", bytes_held(triplets.rows, triplets.nnz, triplets.dtype) + widest)
-    destination = Destination("open", target, shape, triplets.dtype.name, None, replace)
-    out = built_aside(destination.core)
-    with whole_or_nothing(destination), beside(target) as folder:
-        buckets = _Buckets(call, path, triplets, triplets.dtype, Work(folder))
-        with contextlib.closing(buckets):
-            for first, pointers, columns, values in buckets.sorted():
-                rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
-                for start in range(0, len(pointers) - 1, most):
-                    end = min(start + most, len(pointers) - 1)
-                    part = slice(pointers[start], pointers[end])
-                    dense = np.zeros((end - start, triplets.cols), triplets.dtype)
-                    np.add.at(dense, (rows[part] - start, columns[part]), values[part])
-                    assign(out, call, np.s_[first + start : first + end], dense)
-        return destination.publish()
 
 
 _ROWS = 1 << 19  # of one stretch: 4 MiB of pointers

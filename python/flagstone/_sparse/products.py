@@ -1,4 +1,4 @@
-"""Aᵀ (A X) of a streamed sparse matrix with vectors in memory."""
+"""Aᴴ (A X) of a streamed sparse matrix with vectors in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
 
 class GramProduct(Routine[Floats]):
-    """Aᵀ (A X) with one read of A: run it or plan it."""
+    """Aᴴ (A X) with one read of A: run it or plan it."""
 
     def __init__(self, a: Any, x: Floats, memory: int | str | None = None) -> None:
         super().__init__(Call("gram", memory))
@@ -41,13 +41,17 @@ class GramProduct(Routine[Floats]):
                 f"{self.call.who}: A is {shape_text(a.shape)} and X is {shape_text(given.shape)}; "
                 f"A's columns must equal X's rows ({inner}, {given.shape[0] if given.ndim else 'none'})."
             )
-        if given.dtype.kind not in "biuf":
-            raise ShapeError(f"{self.call.who}: X is {given.dtype}; float32 or float64 is needed.")
-        self.dtype = np.dtype(np.float32 if given.dtype == np.float32 else np.float64)
+        if given.dtype.kind not in "biufc":
+            raise ShapeError(f"{self.call.who}: X is {given.dtype}; numbers are needed.")
+        single, pair = given.dtype in (np.float32, np.complex64), "c" in (given.dtype.kind, a.dtype.kind)
+        self.dtype = np.result_type(
+            np.float32 if single else np.float64, np.complex64 if pair else np.float32
+        )
         self.x = np.ascontiguousarray(columns, self.dtype)
         self.shape = (inner, self.x.shape[1])
-        # Sums over panels are kept in float64 whatever the precision of the products.
-        self.places.append(Place(self.call, self.shape, np.dtype(np.float64), IN_MEMORY, ()))
+        # Sums over panels are kept in double precision whatever that of the products.
+        self.sums = np.dtype(np.complex128 if pair else np.float64)
+        self.places.append(Place(self.call, self.shape, self.sums, IN_MEMORY, ()))
 
     @property
     def what(self) -> str:
@@ -66,7 +70,7 @@ class GramProduct(Routine[Floats]):
     def run(self) -> Floats:
         """Stream the matrix and return the product."""
         if 0 in self.shape or not self.x.size:  # there is nothing to add up
-            return self._given(np.zeros(self.shape, np.float64))
+            return self._given(np.zeros(self.shape, self.sums))
         return super().run()
 
     def result(self, job: Any) -> Floats:

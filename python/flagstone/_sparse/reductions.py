@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import shape_text
+from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine, planned_by
@@ -82,7 +83,7 @@ class SparseReductions:
 
     Each returns a pending `Reduced`, which acts as an ndarray (a number where `axis` is None); with
     ``memory=`` it is computed at once, inside that limit. ``S.sum.plan(axis=0)`` counts one; `fl.compute`
-    takes several in one read.
+    takes several in one read. Of complex values they are computed at once, one read for each part.
     """
 
     shape: Any
@@ -91,8 +92,27 @@ class SparseReductions:
     def _reduced(
         self, name: str, axis: int | None, memory: int | str | None, ddof: float = 0
     ) -> SparseReduced | Any:
+        if self.dtype.kind == "c":
+            return self._complex_reduced(name, axis, memory, ddof)
         pending = SparseReduced(self, name, axis, ddof)
         return pending if memory is None else pending.computed(memory)
+
+    def _complex_reduced(self, name: str, axis: int | None, memory: int | str | None, ddof: float) -> Any:
+        """Return a reduction of complex values, computed at once: of both parts, one read each."""
+        seen: Any = self
+        if name in ("min", "max"):
+            raise ShapeError(
+                f"{name}: the matrix is {self.dtype}, and no complex number is larger than another; take "
+                "abs(A), A.real or A.imag."
+            )
+        if name == "count_nonzero":
+            found = SparseReduced(seen.astype(bool), name, axis).computed(memory)
+        else:
+            real, imag = (
+                SparseReduced(one, name, axis, ddof).computed(memory) for one in (seen.real, seen.imag)
+            )
+            found = real + imag if name == "var" else real + 1j * imag
+        return found
 
     # What each reduction runs, or plans: X.sum.plan(axis=0).
 

@@ -99,6 +99,7 @@ def lengths_of_rows(call: Call, matrix: SparseArray) -> NDArray[np.int64]:
 
     Reads the pointers and holds 8 bytes a row, twice while they are looked at.
     """
+    matrix._all_elements(call.who)
     step = call.share("pointers", 40, _most(matrix), fixed=_unpacked(matrix), least=_LEAST)
     found = np.zeros(matrix._seen_rows, np.int64)
     for row, _, pointers, seen in _windows(call, matrix, 0, step):
@@ -108,14 +109,17 @@ def lengths_of_rows(call: Call, matrix: SparseArray) -> NDArray[np.int64]:
 
 
 def row_blocks(
-    call: Call, matrix: SparseArray, row: int = 0, *, beside: int = 0, fixed: int = 0
+    call: Call, matrix: SparseArray, row: int = 0, *, beside: int = 0, fixed: int = 0, stored: bool = False
 ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]:
     """Yield (first row, pointers from 0, columns, values) of stretches of stored rows, a few MiB each.
 
     Of a transpose the stored rows are its columns; of a view those that it sees, its steps applied. `row`:
     where to begin. `beside`: bytes that the caller makes of an entry; `fixed`: what it has yet to touch.
+    `stored`: of a stored triangle its own rows; it is refused otherwise.
     Under a low limit the stretches are shorter.
     """
+    if not stored:
+        matrix._all_elements(call.who)
     most = _most(matrix)
     step = call.share(
         "rows of the matrix", _each(matrix) + beside, most, fixed=fixed + _unpacked(matrix), least=_LEAST

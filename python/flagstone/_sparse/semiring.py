@@ -18,7 +18,7 @@ from .._runtime.arguments import array_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Routine
 from .index import Chosen, as_slice, chosen
-from .views import streamed
+from .steps import streamed
 
 __all__ = ["SEMIRINGS", "Over", "SemiringProduct", "is_frontier"]
 
@@ -50,15 +50,24 @@ class Over:
         Those elements instead that the mask leaves out.
     accumulate : bool
         Add to what `out` holds.
+    dtype : numpy.dtype or None
+        An integer one: whole numbers are multiplied and added exactly, and wrap.
     """
 
     semiring: str = "plus_times"
     mask: Any = None
     complement: bool = False
     accumulate: bool = False
+    dtype: np.dtype[Any] | None = None
 
     def check(self, who: str) -> None:
         """Refuse what says nothing."""
+        if self.dtype is not None and self.semiring != "plus_times":
+            raise ShapeError(
+                f"{who}: dtype is {self.dtype} and the semiring {self.semiring}, whose dtype follows from "
+                "A and "
+                "X; leave dtype out, or take plus_times."
+            )
         if self.complement and self.mask is None:
             raise ShapeError(
                 f"{who}: complement is of a mask, and none was given; give mask= or leave it out."
@@ -67,7 +76,8 @@ class Over:
     @property
     def plain(self) -> bool:
         """Whether it is the product that everybody knows."""
-        return self.semiring == "plus_times" and self.mask is None and not self.accumulate
+        plus_times = self.semiring == "plus_times" and self.dtype is None
+        return plus_times and self.mask is None and not self.accumulate
 
     @property
     def add(self) -> Any:
@@ -177,7 +187,13 @@ class SemiringProduct(Routine[Any]):
         values = a.dtype if not changed else streamed(a.dtype)
         if self.semiring == "min_first":
             return _summed(who, "A", values), truth
-        whole = values.kind in "biu" and x.kind in "biu" and self.semiring != "plus_times"
+        whole = values.kind in "biu" and x.kind in "biu"
+        if self.over.dtype is not None and not whole:
+            raise ShapeError(
+                f"{who}: dtype is {self.over.dtype}, A is {values} and X is {x}; exact sums of whole numbers "
+                "need integers in both (A stored as integers, X.astype(int))."
+            )
+        whole = whole and (self.semiring != "plus_times" or self.over.dtype is not None)
         if self.semiring == "min_second" or whole:
             _summed(who, "A", values)
             made = _summed(who, "X", x)
@@ -287,7 +303,10 @@ class SemiringProduct(Routine[Any]):
     def beside(self) -> int:
         """Bytes that results take: what is computed, and the whole product where that is not all of it."""
         whole = self.rows is not None and self.old is None and not self.sparse
-        return super().beside + (self.outer * self.width * self.dtype.itemsize if whole else 0)
+        asked = self.over.dtype
+        each = self.dtype.itemsize if whole else 0
+        each += 0 if asked is None or asked == self.dtype else asked.itemsize
+        return int(super().beside + self.outer * self.width * each)
 
     def job(self, at: At) -> _core.Job:
         """Return the job."""
@@ -319,6 +338,8 @@ class SemiringProduct(Routine[Any]):
             made = self._merged(made)
         if self.out is not None:
             return self.out
+        if self.over.dtype is not None:
+            made = made.astype(self.over.dtype, copy=False)
         return made[:, 0] if self.vector else made.T if self.left else made
 
     def _wanted(self) -> NDArray[np.bool_]:
@@ -358,5 +379,7 @@ class SemiringProduct(Routine[Any]):
         if self.rows is not None:
             row = np.arange(self.outer)[as_slice(self.rows)][row]
         shape = (self.outer, self.width)
+        if self.over.dtype is not None:
+            values = values.astype(self.over.dtype, copy=False)
         product = sparse.csr_matrix((values, (row, column)), shape=shape)
         return product.T.tocsr() if self.left else product

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors.classes import FormatError
+from .._errors.classes import FormatError, ShapeError
 
-__all__ = ["check_columns", "check_extents", "check_pointers"]
+__all__ = ["LAYOUTS", "check_columns", "check_extents", "check_pointers", "layout_of", "words_of"]
+
+#: "csr": values and whole indices, as every peer reads them. "bitpacked": indices as differences in few bits.
+#: "pattern": all values are 1, none is stored. "triangle": one triangle of a symmetric or Hermitian matrix.
+LAYOUTS = ("csr", "bitpacked", "pattern", "triangle")
 
 #: Pointers of 8 bytes, by rows or by columns, fill the 47 bits of address that a process has.
 _MOST_EXTENT = 1 << 44
@@ -64,3 +68,24 @@ def check_pointers(pointers: NDArray[np.int64], row: int, rows: int, nnz: int, p
             f"csr: {place}: the pointers of rows {row} to {row + len(pointers) - 1} go from {pointers[0]} to "
             f"{pointers[-1]}, and there are {nnz} stored values; {_DAMAGED}"
         )
+
+
+def words_of(who: str, layout: Any) -> str:
+    """Return the words of a layout in their order, checked: "bitpacked+triangle"."""
+    words = [word.strip() for word in layout.split("+")] if isinstance(layout, str) else [layout]
+    for word in words:
+        if word not in LAYOUTS:
+            raise ShapeError(
+                f"{who}: layout is {layout!r}; choose 'csr', or of 'bitpacked', 'pattern' and 'triangle' "
+                "one or "
+                "several with + between them."
+            )
+    if "csr" in words and len(words) > 1:
+        raise ShapeError(f"{who}: layout is {layout!r}; 'csr' stands alone.")
+    return "+".join(word for word in LAYOUTS if word in words)
+
+
+def layout_of(bitpacked: bool, pattern: bool, triangle: bool) -> str:
+    """Return the layout that has these."""
+    words = zip(LAYOUTS[1:], (bitpacked, pattern, triangle), strict=True)
+    return "+".join(word for word, has in words if has) or "csr"

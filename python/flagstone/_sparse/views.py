@@ -18,8 +18,9 @@ from .._array.dispatch import dispatch
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .index import Chosen, as_slice, chosen, keys_of, whole, within
+from .steps import check_step, part_of, seen_dtype, streamed
 
-__all__ = ["LazySparse", "streamed"]
+__all__ = ["LazySparse"]
 
 _MAPS = {
     "absolute", "arcsin", "arcsinh", "arctan", "cbrt", "ceil", "expm1", "floor", "log1p", "negative", "rint",
@@ -27,9 +28,7 @@ _MAPS = {
 }  # fmt: skip
 
 
-def streamed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which values are changed on the way in."""
-    return np.dtype(np.float32 if dtype.itemsize <= 4 else np.float64)
+_COMPLEX_MAPS = {"expm1", "log1p", "negative", "sin", "sinh", "sqrt", "square", "tan", "tanh"}
 
 
 class LazySparse:
@@ -53,6 +52,9 @@ class LazySparse:
         """NumPy's dtype of the values."""
         raise NotImplementedError
 
+    def _all_elements(self, who: str) -> None:
+        raise NotImplementedError
+
     @property
     def lazy(self) -> bool:
         """Whether values are changed, or rows or columns left out, on the way in."""
@@ -62,6 +64,10 @@ class LazySparse:
         view: Any = object.__new__(type(self))  # not copy(): that would pickle
         view.__dict__.update(self.__dict__)
         view._root, view._prepared, view._nnz = self._owner, None, None
+        if self._stored.triangle:
+            both = {kind: what for kind, what in steps if kind in ("rows", "columns")}
+            for kind, what in steps:
+                check_step(self._stored.path, kind, what if kind == "part" else None, both)
         view._steps = (*self._steps, *steps)
         if columns is not None:
             view._columns = columns
@@ -69,6 +75,7 @@ class LazySparse:
 
     def _of_rows(self, rows: Chosen) -> Any:
         """Return some of the stored rows that are seen; factors of rows are kept for these."""
+        self._all_elements("A[rows]")
         view = self._seen()
         view._rows = within(self._rows, rows)
         view._steps = tuple(
@@ -83,11 +90,16 @@ class LazySparse:
                 f"select: columns must be a mask of {self.shape[int(not self._transposed)]}, or increasing "
                 "indices below it, at least one."
             )
+        self._all_elements("A[:, columns]")
         seen = within(self._columns, columns)
         return self._seen(columns=np.asarray(seen, np.int64))
 
     def scale(
-        self, *, rows: ArrayLike | None = None, columns: ArrayLike | None = None, factor: float | None = None
+        self,
+        *,
+        rows: ArrayLike | None = None,
+        columns: ArrayLike | None = None,
+        factor: complex | None = None,
     ) -> Any:
         """Return the matrix with rows, columns or everything multiplied; lazy, nothing is written.
 
@@ -95,8 +107,8 @@ class LazySparse:
         ----------
         rows, columns : array_like, optional
             One finite factor for each row (column).
-        factor : float, optional
-            One for all.
+        factor : float or complex, optional
+            One for all; a complex one makes the matrix complex.
         """
         given = {"rows": rows, "columns": columns}
         steps: list[tuple[str, Any]] = []
@@ -114,7 +126,9 @@ class LazySparse:
                 factors[self._columns] = chosen
             steps.append((stored, factors))
         if factor is not None:
-            steps.append(("scale", np.asarray([factor], np.float64)))
+            turned = np.iscomplexobj(factor)
+            both = [complex(factor).real, complex(factor).imag] if turned else [factor]
+            steps.append(("turn" if turned else "scale", np.asarray(both, np.float64)))
         for _, factors in steps:
             if not np.isfinite(factors).all():
                 raise ShapeError("scale: a factor is NaN or Inf, which would change what is not stored.")
@@ -126,7 +140,29 @@ class LazySparse:
             raise TypeError(
                 f"map: {name!r} does not keep zero zero; choose one of {', '.join(sorted(_MAPS))}."
             )
+        if self.dtype.kind == "c":
+            if name == "absolute":
+                return self._seen(("part", "abs"))
+            if name not in _COMPLEX_MAPS:
+                raise TypeError(
+                    f"map: the matrix is {self.dtype.name}, and {name!r} is of real numbers; choose one of "
+                    f"absolute, {', '.join(sorted(_COMPLEX_MAPS))}."
+                )
         return self._seen(("map", name))
+
+    def conj(self) -> Any:
+        """Return the complex conjugate: a view; of real values the matrix itself."""
+        return self._seen(("part", "conj")) if self.dtype.kind == "c" else self
+
+    @property
+    def real(self) -> Any:
+        """The real parts: a view, whose zeros stay stored; of real values the matrix itself."""
+        return self._seen(("part", "real")) if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts: a view, whose zeros stay stored."""
+        return self._seen(("part", "imag"))
 
     def power(self, n: float) -> Any:
         """Return every value to the power n, more than 0, as SciPy's `power` does; lazy.
@@ -162,14 +198,21 @@ class LazySparse:
         Parameters
         ----------
         dtype : dtype
-            float32 (values are rounded to it), float64, bool (True where a value is not zero), or integers
-            that hold every value of the present dtype. What follows is computed in float32 up to 4 bytes,
-            else in float64.
+            float32 (values are rounded to it), float64, complex64, complex128, bool (True where a value is
+            not zero), or integers that hold every value of the present dtype. What follows is computed in
+            single precision up to 4 bytes (complex: 8), else in double. Of complex values only the complex
+            dtypes and bool: `real`, `imag` and ``abs`` say which real numbers are meant.
         """
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
-        known = wanted in (np.float32, np.float64, np.bool_)
+        known = wanted in (np.float32, np.float64, np.complex64, np.complex128, np.bool_)
+        if self.dtype.kind == "c" and wanted.kind not in "cb":
+            raise TypeError(
+                f"astype: {self.dtype.name} as {wanted} would lose the imaginary parts; take A.real, "
+                "A.imag or "
+                "abs(A)."
+            )
         if not known and (wanted.kind not in "iu" or not np.can_cast(self.dtype, wanted)):
             raise TypeError(
                 f"astype: {self.dtype.name} as {wanted} is not possible without loading the matrix; choose "
@@ -256,6 +299,8 @@ class LazySparse:
                 transform.map(what)
             elif kind == "cast":
                 transform.cast(what.name)
+            elif kind == "part":
+                transform.part(what)
             else:
                 transform.scale(kind, what)
         if self._columns is not None:
@@ -292,6 +337,10 @@ class LazySparse:
             values = values.astype(real, copy=False)
             if kind == "map":
                 values = getattr(np, what)(values)
+            elif kind == "part":
+                values = part_of(values, what)
+            elif kind == "turn":
+                values = (values * complex(*what)).astype(seen_dtype(real, kind, what))
             elif kind == "power":
                 values = np.power(values, what[0]).astype(real)
             elif kind == "rows":
@@ -315,15 +364,17 @@ class LazySparse:
 
     # Operators --------------------------------------------------------------------------------------------
 
-    def _factors(self, other: Any, who: str) -> NDArray[np.float64]:
-        """Return a number, a row or a column of factors in float64, or say what is possible."""
+    def _factors(self, other: Any, who: str) -> NDArray[Any]:
+        """Return a number (complex too), a row or a column of factors in float64, or say what is possible."""
         pending = getattr(other, "_flagstone_value", None)
         if pending is not None:  # a reduction: its values are needed now
             other = pending()
-        given = other if isinstance(other, (int, float, np.ndarray, np.generic, list, tuple)) else None
+        known = (int, float, complex, np.ndarray, np.generic, list, tuple)
+        given = other if isinstance(other, known) else None
         values = np.asarray(unmasked(who, given))
         rows, cols = self.shape
-        if given is None or values.dtype.kind not in "biuf":
+        turned = values.dtype.kind == "c" and values.ndim == 0
+        if given is None or (values.dtype.kind not in "biuf" and not turned):
             kind = type(other).__name__ if given is None else f"{type(other).__name__} of {values.dtype}"
             raise TypeError(
                 f"{who}: the other operand is {kind}; a number, {cols} factors of columns or {rows} x 1 "
@@ -335,11 +386,11 @@ class LazySparse:
                 f"{shape_text(self.shape)}; a number, {cols} factors of columns or {rows} x 1 factors of "
                 "rows are needed."
             )
-        return values.astype(np.float64)
+        return values.astype(np.complex128 if turned else np.float64)
 
-    def _scaled_by(self, factors: NDArray[np.float64]) -> Any:
+    def _scaled_by(self, factors: NDArray[Any]) -> Any:
         if factors.ndim == 0:
-            return self.scale(factor=float(factors))
+            return self.scale(factor=factors.item())
         if factors.shape == (self.shape[0], 1) and factors.shape != (1, self.shape[1]):
             return self.scale(rows=factors[:, 0])
         return self.scale(columns=factors.reshape(-1))
@@ -366,6 +417,8 @@ class LazySparse:
             if ufunc is np.matmul:
                 left = inputs[0] is self
                 return self.__matmul__(inputs[1]) if left else self.__rmatmul__(inputs[0])
+            if len(inputs) == 1 and ufunc is np.conjugate:
+                return self.conj()
             if len(inputs) == 1 and ufunc.__name__ in _MAPS:
                 return self.map(ufunc.__name__)
             if ufunc is np.multiply:

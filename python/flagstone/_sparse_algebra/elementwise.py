@@ -164,6 +164,10 @@ class _Kept(SparseResult):
     def __init__(self, call: Call, rule: str, number: float, a: Any, out: Out) -> None:
         self.rule, self.number = rule, number
         matrix = in_rows(call, "A", a)
+        if rule == "above" and matrix.dtype.kind == "c":
+            raise ShapeError(
+                f"{call.who}: A is {matrix.dtype}, and no complex number is larger than another; take abs(A)."
+            )
         super().__init__(call, [matrix], matrix.shape, matrix.dtype, matrix.stored_values, out)
 
     @property

@@ -68,20 +68,25 @@ class Kept:
         if self.threshold is not None:
             stay &= values >= self.threshold
         if self.top is not None:
-            stay = _largest(row, values, stay, self.top)
+            stay = _largest(rows, stay, self.top)
         return np.concatenate([[0], np.cumsum(stay)])[pointers], columns[stay], values[stay]
 
 
-def _largest(row: NDArray[Any], values: NDArray[Any], stay: NDArray[Any], top: int) -> NDArray[np.bool_]:
+def _largest(rows: Rows, stay: NDArray[np.bool_], top: int) -> NDArray[np.bool_]:
     """Return which of those that stay are among the `top` largest of their row."""
-    candidates = np.flatnonzero(stay)
-    with_nan_last = np.where(np.isnan(values[candidates]), -np.inf, values[candidates].astype(np.float64))
-    order = candidates[np.lexsort((candidates, -with_nan_last, row[candidates]))]
-    _, starts, counts = np.unique(row[order], return_index=True, return_counts=True)
-    place = np.arange(len(order)) - np.repeat(starts, counts)
-    chosen = np.zeros(len(values), bool)
-    chosen[order[place < top]] = True
-    return chosen
+    pointers, columns, values = rows
+    work = np.empty(max(1, int(np.diff(pointers).max(initial=0))), np.int64)
+    columns = np.ascontiguousarray(columns, np.int32 if columns.dtype == np.int32 else np.int64)
+    chosen = stay.view(np.uint8)
+    _core.keep_largest(
+        np.ascontiguousarray(pointers, np.int64),
+        columns,
+        np.ascontiguousarray(values, np.float64),
+        top,
+        work,
+        chosen,
+    )
+    return stay
 
 
 class SparseProduct(SparseResult):
@@ -98,6 +103,13 @@ class SparseProduct(SparseResult):
             )
         shape = a.shape[0], b.shape[1]
         kept.check(call.who)
+        ordered = kept.top is not None or kept.threshold is not None
+        if ordered and np.result_type(a.dtype, b.dtype).kind == "c":
+            raise ShapeError(
+                f"{call.who}: the product is complex, and no complex number is larger than another; leave "
+                "out "
+                "top= and threshold=."
+            )
         if kept.mask is not None:
             mask = in_rows(call, "mask", kept.mask)
             if mask.shape != shape:
@@ -153,7 +165,16 @@ class SparseProduct(SparseResult):
             for rows in self._stretches(row, (block[0], block[1], block[2])):
                 product = self._product(rows, held)
                 mask = None if masks is None else masks.take(len(rows[0]) - 1)
-                yield self.kept.of(product, cols, mask)
+                yield self._in_order(self.kept.of(product, cols, mask))
+
+    def _in_order(self, rows: Rows) -> Rows:
+        """Return rows by columns: of the largest few only these are sorted."""
+        if self.kept.top is None:
+            return rows
+        made = as_scipy(rows, self.shape[1])
+        made.has_canonical_format = made.has_sorted_indices = False
+        made.sort_indices()
+        return rows[0], made.indices, made.data
 
     def _stretches(self, row: int, block: Rows) -> Iterator[Rows]:
         """Cut rows of A where the values of B that they name grow beyond what is held at a time."""
@@ -195,7 +216,8 @@ class SparseProduct(SparseResult):
             held = self._loaded(self.b[named])
         left = as_scipy((pointers, columns, values), held.shape[0])
         made = left @ held
-        made.sort_indices()
+        if self.kept.top is None:
+            made.sort_indices()
         return made.indptr.astype(np.int64), made.indices, made.data
 
     def _masks(self, first: int) -> _Stream | None:
@@ -219,7 +241,7 @@ class _Stream:
             p, c, v = self._held
             self._held = (
                 np.concatenate([p, pointers[1:] + p[-1]]), np.concatenate([c, columns]),
-                np.concatenate([v, values.astype(np.float64)]),
+                np.concatenate([v, np.ones(len(values))]),
             )  # fmt: skip
         pointers, columns, values = self._held
         end = int(pointers[rows])

@@ -65,6 +65,7 @@ class SparseResult(Streaming[SparseArray]):
 
     operation = ""  #: of its records; "": it is begun again
     method = "row blocks"
+    layout = "csr"  #: in which the result is written
 
     def __init__(
         self, call: Call, operands: Sequence[SparseArray], shape: tuple[int, int], dtype: Any, bound: int,
@@ -157,7 +158,7 @@ class SparseResult(Streaming[SparseArray]):
         target = os.fspath(self.out) if place is None else place.path
         builder = CsrBuilder(
             call, target, self.shape[1], self.dtype, True, record=record, beside=self.beside,
-            entries=max(1, self.bound),
+            entries=max(1, self.bound), layout=self.layout,
         )  # fmt: skip
         builder.rows = builder.held
         stack.enter_context(whole_or_nothing(builder))

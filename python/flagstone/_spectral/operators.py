@@ -54,17 +54,12 @@ class Hermitian:
 
     def _sparse(self, A: Any, memory: Any) -> None:
         self._square(A.shape)
-        if A.dtype.kind == "c":
-            raise ShapeError(
-                f"{self._who} is sparse and {A.dtype}; real values are needed, or an operator "
-                "(scipy.sparse.linalg.LinearOperator) that multiplies by it."
-            )
         A = A if isinstance(A, SparseArray) else from_blocks([A])
         self.matrix = self.given = sparse_by_rows(self.call.who, A, memory)
-        self.dtype: np.dtype[Any] = np.dtype(np.float64)
+        self.dtype: np.dtype[Any] = np.dtype(np.complex128 if A.dtype.kind == "c" else np.float64)
         self.kind = f"sparse, {A.stored_values:,} stored values"
         self.call.on(self.matrix.path)
-        self.input = _core.EigshInput.of_sparse(self.matrix.operand())
+        self.input = _core.EigshInput.of_sparse(self.matrix.product_operand())
         self.values = float(self.matrix.stored_values)
 
     def _dense(self, A: Any) -> None:

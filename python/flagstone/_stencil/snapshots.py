@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from .. import _core
 from .._errors.classes import ShapeError
 from .._output.parts import Part
-from .arguments import field_number, shown, whole_number
-from .rows import result_chunks
+from .given.arguments import field_number, shown, whole_number
+from .given.rows import result_chunks
 
 __all__ = ["AXES", "Snapshot", "given_snapshots"]
 
@@ -133,7 +133,7 @@ def _points(
             kept.append(d)
             continue
         try:
-            index = operator.index(one)
+            index = operator.index(None if isinstance(one, (bool, np.bool_)) else one)
         except TypeError:
             raise TypeError(
                 f"{who}: snapshot '{name}' has the index {shown(one)}; whole numbers and slices are possible."

@@ -16,24 +16,24 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
-from .._runtime.plan import Plan, together
+from .._runtime.plan import Plan, Stats, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import extents, listed, number, point_in, series_of, shown, whole_number
-from .boundary import set_edges
 from .choice import StencilScheme, scheme_of
 from .compare import METHODS, StencilFunction
 from .fields import set_stages
+from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
+from .given.boundary import set_edges
+from .given.operands import coefficient, given_states, several
+from .given.rows import Copies
+from .given.weights import given_weights, spacings
 from .kernel.rates import KernelRates, worth_measuring
-from .operands import coefficient, given_states, several
 from .places import Places
 from .record import told_call, told_weights
 from .reductions import Reductions
-from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
 from .trace import set_function, traced
-from .weights import given_weights, spacings
 
 __all__ = ["StencilResult", "stencil"]
 
@@ -47,7 +47,7 @@ class StencilResult(NamedTuple):
     Attributes
     ----------
     state : Array or ndarray, or a pair of them
-        The field after the last step; of time order 2 (before, now).
+        The field after the last step; of time order 2 (before, now); of several fields a dict.
     steps : int
         Steps that were done.
     snapshots : dict of Array
@@ -72,6 +72,7 @@ class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
     operation = "stencil"
+    told_kernel: Any  #: as records have it
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
@@ -140,16 +141,12 @@ class _Stencil(Routine[StencilResult]):
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype)
-        if self.names and not self.reductions.empty:
-            raise ValueError(
-                f"{who}: reductions, until and check are of one field, and the state has {len(self.names)}; "
-                "give snapshots or receivers instead."
-            )
+        self.reductions.check_state(who, bool(self.names), self.shape)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
         names = self.names or (["now", "before"] if self.order == 2 else ["state"])
-        self.fields = Places(self.call, self.shape, self.dtype, names, out, found)
+        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found)
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
@@ -169,7 +166,7 @@ class _Stencil(Routine[StencilResult]):
             self.core.receiver(at, field)
         self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
-    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
+    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any, overlap: Any) -> None:
         """Say what the tuner is not to choose."""
         who = self.call.who
         if method not in _METHODS:
@@ -191,7 +188,9 @@ class _Stencil(Routine[StencilResult]):
             raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
         if blocks and method == "auto":
             method = "al1"
-        self.core.wish(method, blocks, deep, cached, [])
+        if not isinstance(overlap, (bool, np.bool_)):
+            raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
+        self.core.wish(method, blocks, deep, cached, [], bool(overlap))
 
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
@@ -282,11 +281,19 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        remember(self.call.runtime, replace(done, stencil=self._rated(done.seconds)))
+        told = replace(self._rated(done.seconds), components=self._components(done))
+        remember(self.call.runtime, replace(done, stencil=told))
         return job
 
     def _rated(self, seconds: float) -> StencilScheme:
         return replace(self.scheme, updates_per_second=self.scheme.useful_updates / max(seconds, 1e-9))
+
+    @staticmethod
+    def _components(done: Stats) -> dict[str, float]:
+        return {
+            "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
+            "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
+        }  # fmt: skip
 
     def _with_copies(self, note: str) -> str:
         return f"{note}; operands whose rows lie scattered are copied first"
@@ -341,6 +348,7 @@ def stencil(
     block: Sequence[int] | None = None,
     depth: int | None = None,
     cache_block: Sequence[int] | None = None,
+    overlap: bool = True,
     memory: int | str | None = None,
 ) -> Prepared[StencilResult]:
     """Step a field on in time, bigger than memory: many steps for one read and one write of it.
@@ -351,10 +359,12 @@ def stencil(
         What a step makes of a point's neighbours: weights (a mapping of offsets, or an array of odd extents
         whose middle is the point), or a function ``f(u, ...)`` in which ``u[0, 0, -1]`` is a neighbour. A
         function is called once, with stand-ins; it chooses with `where`, not with ``if``. Its arguments are
-        the field, the step before (time order 2 only), then the coefficients.
+        the field, the step before (time order 2 only), then the coefficients. Of several fields: one or a
+        list of functions (stages) whose parameters are names of fields, then the coefficients, and which
+        return a dict of the fields that they replace, all at once.
     state : Array or ndarray, or a pair of them
-        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2. float32, float64, complex or
-        integer.
+        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2; a dict of named fields of one
+        shape and dtype. float32, float64, complex or integer.
     steps : int
         How many.
     coefficients : Array, ndarray, Expression or a sequence of them
@@ -366,11 +376,13 @@ def stencil(
     sources : sequence of (index, series)
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
-        Points whose values after each step are returned.
+        Points whose values after each step are returned. Of several fields an index, here and of a source,
+        begins with a name (``("u", 3, 4)``), else it is of the first field.
     snapshots : dict, optional
         What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
         every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
-        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+        the whole field; of several fields ``(16, "u", np.s_[...])``. Compressed, each written once, while
+        its points are made: nothing is read for it.
     reductions : sequence of {"max", "min", "sum", "l2", "change"}
         What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
         largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
@@ -390,6 +402,9 @@ def stencil(
     block, depth, cache_block : optional
         What is chosen else: extents of a block (all but `al4`), steps of a superstep, (planes, rows, steps)
         of what stays in the cache: of `al3` planes of a band, of `al1` and `sweep` rows of a strip count.
+    overlap : bool
+        False: blocks are read, computed and written in turn, as the paper does; slower, and what each takes
+        can be told apart.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -435,6 +450,6 @@ def stencil(
     given.edges(boundary)
     given.points(sources, receivers)
     given.outputs(out, snapshots, reductions, until, check, spacing, dt)
-    given.wishes(method, block, depth, cache_block)
+    given.wishes(method, block, depth, cache_block, overlap)
     given.measure()
     return given

@@ -11,9 +11,9 @@ import numpy as np
 from .. import _core
 from .._expression.expression import Expression, as_expression
 from .._expression.program import ordered
+from .given.weights import checked_offset
 from .kernel.loops import row_loop
 from .kernel.machine_code import compiled, worth_compiling
-from .weights import checked_offset
 
 __all__ = ["StandIn", "branched", "lowered", "lowered_all", "set_function", "told_expression", "traced"]
 

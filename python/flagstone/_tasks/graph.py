@@ -289,10 +289,12 @@ class Graph:
             self._list.scratch(extra)
 
     def _add_blocks(
-        self, function: Callable[..., Any], inputs: Sequence[Array], target: Array, block: Sequence[int],
-        scratch: int, each: int, name: str,
+        self, function: Callable[..., Any], inputs: Sequence[Array], target: Array, shape: Sequence[int],
+        block: Sequence[int], scratch: int, each: int, name: str,
     ) -> None:  # fmt: skip
         """Add one task for each block of `target`, which reads that of every input and writes its own.
+
+        Of its first elements, a box of `shape`.
 
         As `add` would, block after block, in a tenth of the time: what is the same for all is looked at once.
         Tasks allocate `scratch` bytes, and `each` for every element.
@@ -310,7 +312,7 @@ class Graph:
             seen.append((array._core, turn < 0))
         check_named_once(name, named)
         body = _BlockBody(function, name, [*inputs, target], block, self._inside)
-        self._list.blocks(body, seen[:-1], seen[-1], list(target.shape), list(block), scratch, each)
+        self._list.blocks(body, seen[:-1], seen[-1], list(shape), list(block), scratch, each)
 
     def __len__(self) -> int:
         return len(self._list)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,8 @@ from .._runtime.routine import At, How, Prepared, Routine, routine
 from .graph import Graph, add_blocks, graph_of, job_of, read, run_checked, write
 
 __all__ = ["map_blocks", "map_tiles"]
+
+_LOOKED_AT = 4096  # blocks whose need is counted: more than are in sight at a time
 
 
 class _Map(Routine[Any]):
@@ -75,8 +78,17 @@ class _Map(Routine[Any]):
             )
         return tuple(min(b, max(n, 1)) for b, n in zip(given, shape, strict=True))
 
-    def _tasks(self, at: At) -> Graph:
-        """Return one task for each block of the result."""
+    def check(self, beside: int = 0) -> int:
+        """Refuse a limit that cannot work; blocks apart from each other need what some of them do."""
+        held = beside + self.beside
+        self.call.check_memory(job_of(self._tasks(lambda place: place.planned(), _LOOKED_AT)), held)
+        return held
+
+    def _tasks(self, at: At, most: int = 0) -> Graph:
+        """Return one task for each block of the result.
+
+        `most`: of the first rows of blocks, so many tasks or one row; not where there are halos.
+        """
         target = built_aside(at(self.place))
         graph = graph_of(self.call)
         halo, edge = self.regions
@@ -88,7 +100,13 @@ class _Map(Routine[Any]):
             Region(self.arrays[0], halo=halo, edge=edge)  # what it refuses
             item = target.dtype.itemsize
             scratch = (0, 2 * item) if self.scratch is None else (self.scratch, 0)
-            add_blocks(graph, _StoreBlock(self.function), self.arrays, target, self.block, *scratch, name)
+            over = list(shape)
+            if most:
+                row = math.prod(-(-n // b) for n, b in zip(shape[1:], self.block[1:], strict=True))
+                height = max(1, most // row)
+                over[:1] = [min(n, height * b) for n, b in zip(shape[:1], self.block[:1], strict=True)]
+            function = _StoreBlock(self.function)
+            add_blocks(graph, function, self.arrays, target, over, self.block, *scratch, name)
             return graph
         for start in itertools.product(*(range(0, n, b) for n, b in zip(shape, self.block, strict=True))):
             key = tuple(slice(s, min(s + b, n)) for s, b, n in zip(start, self.block, shape, strict=True))

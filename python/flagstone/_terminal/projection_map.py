@@ -34,13 +34,17 @@ def block_pattern(H: ProjectedMatrix) -> NDArray[np.float64]:
     n = H.shape[0]
     size = min(_PIXELS, max(n, 1))
     first = np.concatenate([[0], np.cumsum(H.columns)]) * size / max(n, 1)
+    low = np.minimum(first[:-1].astype(int), size - 1)
+    high = np.clip(np.ceil(first[1:]).astype(int), low + 1, size)
     grid = np.zeros((size, size))
-    middle = np.minimum(((first[:-1] + first[1:]) / 2).astype(int), size - 1)
     for at in range(0, H.blocks.shape[0], 1 << 20):
         i, j = np.asarray(H.blocks[at : at + (1 << 20)]).T
         filled = (first[i + 1] - first[i]) * (first[j + 1] - first[j])
-        np.add.at(grid, (middle[i], middle[j]), filled)
-        np.add.at(grid, (middle[j][i != j], middle[i][i != j]), filled[i != j])
+        large = (high[i] - low[i] > 1) | (high[j] - low[j] > 1)
+        np.add.at(grid, (low[i[~large]], low[j[~large]]), filled[~large])
+        for g, h in zip(i[large], j[large], strict=True):
+            grid[low[g] : high[g], low[h] : high[h]] = 1
+    np.minimum(np.maximum(grid, grid.T), 1, out=grid)
     return grid
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._errors.classes import ShapeError
 from .._topics.result import TopicsResult
 
 __all__ = ["numbers", "table"]
@@ -35,7 +36,10 @@ def numbers(found: TopicsResult, counts: Any, held: Any, words: list[str] | None
         "likelihood": found.likelihood.tolist(),
     }
     if held is not None:
-        told["perplexity"] = found.perplexity(held)
+        try:
+            told["perplexity"] = found.perplexity(held)
+        except ShapeError:  # after a long job no reason to lose what it found
+            told["perplexity"] = None
     return told
 
 
@@ -48,8 +52,10 @@ def table(told: dict[str, Any]) -> str:
     if len(told["topics"]) > _MOST_SHOWN:
         lines.append(f"{'...':>6} {len(told['topics']) - _MOST_SHOWN} more")
     bare = told["without_catchwords"]
-    if "perplexity" in told:
-        lines.append(f"perplexity of held-out documents {told['perplexity']:,.0f}")
+    if (perplexity := told.get("perplexity", 0)) is None:
+        lines.append("no document that was held out has two words: perplexity is not known")
+    elif perplexity:
+        lines.append(f"perplexity of held-out documents {perplexity:,.0f}")
     lines.append(
         f"coherence (NPMI) {told['npmi']:.3f}, diversity {told['diversity']:.2f}, "
         f"{bare} topic{'s' * (bare != 1)} without catchwords"

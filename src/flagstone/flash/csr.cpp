@@ -10,6 +10,7 @@
 #include "flagstone/algorithms/sparse/csrmm.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/kernel/sort/keys.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/sparse/csr.hpp"
 
@@ -77,12 +78,14 @@ Statistics csrmm(Runtime& runtime, const CsrmmCall& call) {
   c.check_writable();
   if (overlap(b, c)) b = copied(runtime, b);
   Array old;
-  if (call.beta != 0) old = copied(runtime, c).lines_as_rows();
-  const sparse::CsrOperand a = sparse::prepare(matrix);
+  if (call.beta != 0.0) old = copied(runtime, c).lines_as_rows();
+  sparse::CsrOperand a = sparse::prepare(matrix);
+  if (call.transa == Transpose::conjugate && is_complex(call.a.value))
+    a = sparse::transformed(std::move(a), {.steps = {{sparse::Transform::Step::Kind::conjugate, {}}}});
   const linalg::Operand x{b.lines_as_rows(), columns}, y{c.lines_as_rows(), columns};
   const sparse::CsrmmOptions options{.transposed = transposed, .alpha = call.alpha, .beta = call.beta};
   return runtime.run([&](Graph& graph) {
-    sparse::csrmm(graph, a, x, call.beta != 0 ? &old : nullptr, y, options);
+    sparse::csrmm(graph, a, x, call.beta != 0.0 ? &old : nullptr, y, options);
     graph.barrier();
   });
 }
@@ -175,7 +178,8 @@ Statistics csrcsc(Runtime& runtime, const CsrcscCall& call) {
     const Array rows = elements(aside, matrix.nnz, call.a.index);
     const Statistics expanded = expand_all(runtime, matrix, rows, counts);
     sort::Job job;
-    job.records = matrix.nnz, job.order = call.order;
+    job.records = matrix.nnz;
+    job.order = std::make_shared<kernel::KeyOrder>(call.entry, std::vector<kernel::Key>{{call.a.index, call.column}});
     job.from = {sort::Lane::of(matrix.indices, call.column), sort::Lane::of(rows, call.row),
                 sort::Lane::of(matrix.data, call.value)};
     job.to = {sort::Lane::of(elements(call.t.columns, matrix.nnz, call.t.index), call.row),

@@ -1,11 +1,10 @@
 #pragma once
 // Sparse products and transposes on headerless files: values, column indices and row pointers, each a flat file.
+#include <complex>
 #include <cstddef>
-#include <memory>
 
 #include "flagstone/flash/flash_ptr.hpp"
 #include "flagstone/flash/matrix_argument.hpp"
-#include "flagstone/kernel/sort/stable_merge.hpp"
 
 namespace flagstone::flash {
 
@@ -21,7 +20,7 @@ struct CsrmmCall {
   Transpose transa = Transpose::none;
   CsrFiles a;
   Index n = 0;
-  double alpha = 1, beta = 0;
+  std::complex<double> alpha = 1, beta = 0;
   Order order = Order::row_major;  // of B and C
   MatrixArgument b, c;             // leading 0: rows (columns) follow one another
   Dtype dtype = Dtype::float64;
@@ -33,8 +32,8 @@ Statistics csrmm(Runtime& runtime, const CsrmmCall& call);
 
 struct CsrcscCall {
   CsrFiles a, t;
-  std::shared_ptr<const kernel::RecordOrder> order;  // of entries by column
-  std::size_t column = 0, row = 0, value = 0;        // where they are in an entry
+  std::size_t entry = 0;                       // bytes of one on its way
+  std::size_t column = 0, row = 0, value = 0;  // where they are in it
 };
 
 /// The function behind csrcsc().
@@ -45,8 +44,10 @@ template <class I>
 concept CsrIndex =
     std::is_same_v<std::remove_const_t<I>, std::int32_t> || std::is_same_v<std::remove_const_t<I>, std::int64_t>;
 template <class T>
-concept CsrReal = std::is_same_v < std::remove_const_t<T>,
-float > || std::is_same_v<std::remove_const_t<T>, double>;
+concept CsrNumber = std::is_same_v < std::remove_const_t<T>,
+float > || std::is_same_v<std::remove_const_t<T>, double> ||
+    std::is_same_v<std::remove_const_t<T>, std::complex<float>> ||
+    std::is_same_v<std::remove_const_t<T>, std::complex<double>>;
 
 template <class V, class I>
 CsrFiles csr_files(Index m, Index k, const flash_ptr<V>& a, const flash_ptr<I>& ia, const flash_ptr<I>& ja) {
@@ -55,10 +56,10 @@ CsrFiles csr_files(Index m, Index k, const flash_ptr<V>& a, const flash_ptr<I>& 
 }  // namespace detail
 
 /// C := alpha op(A) B + beta C. A is m x k as it is stored: values a, pointers ia (m + 1, from 0), column indices ja,
-/// of int32 or int64; op(A) B and C have n columns. b and c: flash_ptr<T> or T*, T float or double, rows (columns where
-/// `ord_b` says so) ldb and ldc apart; 0: one after the other.
+/// of int32 or int64; op(A) B and C have n columns. b and c: flash_ptr<T> or T*, T float, double or complex of these
+/// (where values are complex), rows (columns where `ord_b` says so) ldb and ldc apart; 0: one after the other.
 template <class V, class I, class B, class C, class T = detail::element_t<C>>
-requires(detail::CsrIndex<I>&& detail::CsrReal<T> && !std::is_const_v<T> &&
+requires(detail::CsrIndex<I>&& detail::CsrNumber<T> && !std::is_const_v<T> &&
          std::is_same_v<T, std::remove_const_t<detail::element_t<B>>>) Statistics
     csrmm(Runtime& runtime, Transpose transa, Index m, Index n, Index k, std::type_identity_t<T> alpha,
           std::type_identity_t<T> beta, const flash_ptr<V>& a, const flash_ptr<I>& ia, const flash_ptr<I>& ja,
@@ -66,8 +67,8 @@ requires(detail::CsrIndex<I>&& detail::CsrReal<T> && !std::is_const_v<T> &&
   return csrmm(runtime, CsrmmCall{transa,
                                   detail::csr_files(m, k, a, ia, ja),
                                   n,
-                                  alpha,
-                                  beta,
+                                  std::complex<double>(alpha),
+                                  std::complex<double>(beta),
                                   ord_b,
                                   {Place::of(b), ldb},
                                   {Place::of(c), ldc},
@@ -76,7 +77,7 @@ requires(detail::CsrIndex<I>&& detail::CsrReal<T> && !std::is_const_v<T> &&
 
 /// c := op(A) b of vectors; A is m x n as it is stored.
 template <class V, class I, class B, class C, class T = detail::element_t<C>>
-requires(detail::CsrIndex<I>&& detail::CsrReal<T> && !std::is_const_v<T> &&
+requires(detail::CsrIndex<I>&& detail::CsrNumber<T> && !std::is_const_v<T> &&
          std::is_same_v<T, std::remove_const_t<detail::element_t<B>>>) Statistics
     csrgemv(Runtime& runtime, Transpose transa, Index m, Index n, const flash_ptr<V>& a, const flash_ptr<I>& ia,
             const flash_ptr<I>& ja, const B& b, const C& c) {
@@ -84,19 +85,19 @@ requires(detail::CsrIndex<I>&& detail::CsrReal<T> && !std::is_const_v<T> &&
 }
 
 /// Aᵀ by rows, of A m x n by rows (or, the same: A by columns): at := values, iat := n + 1 pointers, jat := the m-range
-/// indices of each column, increasing. V is a real number; the outputs are as long as the inputs. Cost: two reads and
-/// two writes of the entries beside one of row numbers to the runtime's scratch; 8 (n + 1) bytes held.
+/// indices of each column, increasing. V is any number; the outputs are as long as the inputs. Cost: two reads and
+/// two writes of the entries beside one of row numbers to the runtime's scratch; 8 (n + 1) bytes held. Entries are
+/// sorted by the bytes of their columns, not by comparison.
 template <class V, class I>
-requires(detail::CsrIndex<I>&& std::is_arithmetic_v<V> && !std::is_const_v<V> && !std::is_const_v<I>) Statistics
+requires(detail::CsrIndex<I> && (std::is_arithmetic_v<V> || detail::CsrNumber<V>)&&!std::is_const_v<V> &&
+         !std::is_const_v<I>) Statistics
     csrcsc(Runtime& runtime, Index m, Index n, const flash_ptr<const V>& a, const flash_ptr<const I>& ia,
            const flash_ptr<const I>& ja, const flash_ptr<V>& at, const flash_ptr<I>& iat, const flash_ptr<I>& jat) {
   struct Entry {
     I column, row;
     V value;
   };
-  const auto by_column = [](const Entry& x, const Entry& y) { return x.column < y.column; };
-  CsrcscCall call{detail::csr_files(m, n, a, ia, ja), detail::csr_files(n, m, at, iat, jat), nullptr};
-  call.order = std::make_shared<kernel::TypedOrder<Entry, decltype(by_column)>>(by_column);
+  CsrcscCall call{detail::csr_files(m, n, a, ia, ja), detail::csr_files(n, m, at, iat, jat), sizeof(Entry)};
   call.column = offsetof(Entry, column), call.row = offsetof(Entry, row), call.value = offsetof(Entry, value);
   return csrcsc(runtime, call);
 }

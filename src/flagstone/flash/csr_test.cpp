@@ -76,7 +76,7 @@ class FlashCsrTest : public testing::Test {
       for (Index p = f.pointers[i]; p < f.pointers[i + 1]; ++p)
         for (Index k = 0; k < n; ++k) {
           const Index j = f.columns[p];
-          wanted[at(transposed ? j : i, k, ldc)] += 2 * f.values[p] * b[at(transposed ? i : j, k, ldb)];
+          wanted[at(transposed ? j : i, k, ldc)] += T(2) * f.values[p] * b[at(transposed ? i : j, k, ldb)];
         }
     const Transpose op = transposed ? Transpose::plain : Transpose::none;
     const Order order = columns ? Order::column_major : Order::row_major;
@@ -101,6 +101,7 @@ TEST_F(FlashCsrTest, ProductsInEveryOrderOnDiskAndInMemory) {
         check<float, std::int32_t>(transposed, columns, on_disk, 1);
         check<float, std::int64_t>(transposed, columns, on_disk, 40);
         check<double, std::int32_t>(transposed, columns, on_disk, 5);
+        check<std::complex<float>, std::int64_t>(transposed, columns, on_disk, 3);
       }
 }
 
@@ -115,6 +116,17 @@ TEST_F(FlashCsrTest, VectorsAndOverlaps) {
   auto both = Files<double, std::int64_t>::written(folder_ / "x.bin", x);  // c is b
   csrgemv(runtime_, Transpose::plain, 90, 90, f.a, f.ia, f.ja, both, both);
   EXPECT_EQ(all_of(both, 90), wanted);
+}
+
+TEST_F(FlashCsrTest, ConjugateTransposesOfComplexMatrices) {
+  using T = std::complex<double>;
+  const std::vector<T> a{{1, 2}, {0, -3}, {4, 0}}, x{{1, 1}, {2, -1}};
+  const auto values = Files<T, std::int32_t>::written(folder_ / "a.bin", a);
+  const auto pointers = Files<T, std::int32_t>::written(folder_ / "ia.bin", std::vector<std::int32_t>{0, 2, 3});
+  const auto columns = Files<T, std::int32_t>::written(folder_ / "ja.bin", std::vector<std::int32_t>{0, 2, 1});
+  std::vector<T> y(3);
+  csrgemv(runtime_, Transpose::conjugate, 2, 3, values, pointers, columns, x.data(), y.data());
+  EXPECT_EQ(y, (std::vector<T>{std::conj(a[0]) * x[0], std::conj(a[2]) * x[1], std::conj(a[1]) * x[0]}));
 }
 
 template <class T, class I>
@@ -149,6 +161,7 @@ TEST_F(FlashCsrTest, TransposesAreSortedByColumn) {
   check_transpose<float, std::int32_t>(runtime_, 131, 57);
   check_transpose<double, std::int64_t>(runtime_, 40, 300);
   check_transpose<std::int16_t, std::int32_t>(runtime_, 1, 9);
+  check_transpose<std::complex<double>, std::int64_t>(runtime_, 30, 20);
 }
 
 TEST_F(FlashCsrTest, BadFilesAreRefused) {

@@ -199,3 +199,8 @@ class Repairs(Updates):
         report = fl.repair(place)
         if report.lost:
             raise RuntimeError(str(report.lost))
+
+    def whole(self, place: Path) -> bool:
+        """Say whether checksums count, too, for every chunk that is stored."""
+        reports = [fl.check(path) for path in self.arrays(place).values()]
+        return all(report.ok and report.verified == report.stored for report in reports)

@@ -92,6 +92,7 @@ EXCEPTIONS = {
     },
     "*.dot": "the product by another name",
     "SparseArray.operand": "what a job needs of the matrix: handles",
+    "SparseArray.product_operand": "the same of products, which take a stored triangle",
     "SparseArray.__bool__": "refuses, as NumPy does",
     "SparseArray.__array__": "refuses: to_scipy is what loads a sparse matrix",
     "SparseArray.__array_function__": "refuses, or gives a reduction that has an entry",

@@ -198,6 +198,48 @@ def operators(name):
     )
 
 
+@entry(
+    "complex sparse matrices",
+    "SparseArray.imag",
+    "SparseArray.real",
+    variants=("real", "imag", "A", "A.T", "A.H"),
+)
+def complex_values(how):
+    c = matrix() * (1 + 2j)
+    if how in ("real", "imag"):
+        return lambda: np.asarray(getattr(c, how).sum(0))
+    a = {"A": c, "A.T": c.T, "A.H": c.H}[how]
+    x = np.ones((a.shape[1], 8), "F")
+    return lambda: a @ x
+
+
+@entry("whole numbers of sparse products", variants=("int64", "int32"))
+def whole_numbers(dtype):
+    s = matrix().astype("int32") if matrix().dtype.kind in "iu" else fl.from_coo((ROW, ROW % COUNTS[1]))
+    x = np.ones((s.shape[1], 8), "i4")
+    return lambda: fl.matmul(s, x, dtype=dtype)
+
+
+ROW = np.arange(0, COUNTS[0], 2)
+
+
+@entry("layouts of sparse matrices", "SparseArray.layout", "SparseArray.triangle",
+       variants=("bitpacked", "pattern", "triangle", "whole", "product"))  # fmt: skip
+def layouts(how):
+    if how in ("bitpacked", "pattern"):
+        s = matrix() if how == "bitpacked" else matrix().astype(bool)
+        return lambda: fl.convert(s, f"laid-{how}.zarr", overwrite=True, layout=how)
+    s = fl.from_coo((ROW, ROW[::-1]), symmetric=True, shape=(COUNTS[0], COUNTS[0]))
+    if how == "triangle":
+        return lambda: fl.convert(s, "laid-triangle.zarr", overwrite=True, layout="triangle")
+    fl.convert(s, f"laid-half-{how}.zarr", overwrite=True, layout="triangle")
+    half = fl.open(f"laid-half-{how}.zarr")
+    if how == "product":
+        x = np.ones((COUNTS[0], 8), "f4")
+        return lambda: half @ x
+    return lambda: fl.convert(half, "laid-whole.zarr", overwrite=True, layout="csr")
+
+
 @entry("products of sparse matrices", variants=("plain", "threshold", "top", "mask"))
 def sparse_products(how):
     s = matrix()

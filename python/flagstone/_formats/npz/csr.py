@@ -28,7 +28,7 @@ from ..._runtime.streaming import Reported, ahead
 from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
-from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
+from ..._sparse.external_sort import Triplets, Work, build_csr
 from ..._sparse.row_blocks import row_blocks
 from ..._sparse.validation import check_columns, check_extents, check_pointers
 from ..._storage.import_cache import cached
@@ -263,11 +263,10 @@ def import_to(
     call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
     narrow: bool = False, record: Record = UNRECORDED,
 ) -> Array | SparseArray:  # fmt: skip
-    """Write the matrix of a SciPy `.npz` to `target` as a CSR group; of complex numbers as a dense array."""
+    """Write the matrix of a SciPy `.npz` to `target` as a CSR group."""
     with _judged("open", path), zipfile.ZipFile(path) as archive:
         kind, rows, cols = _format_and_shape(archive, path)
-        complex_values = _Member(archive, "data", path).dtype.kind == "c"
-        if kind == "csr" and not complex_values:
+        if kind == "csr":
             return _import_csr(call, archive, path, rows, cols, target, replace, narrow, record)
         if kind not in ("csr", "csc", "coo"):
             raise FormatError(
@@ -285,8 +284,6 @@ def import_to(
                 report.at(int(report.total * (passes - 1 + seen / max(nnz, 1)) / 2))  # of two passes
 
         entries = Triplets(rows, cols, nnz, dtype, blocks)
-        if complex_values:  # CSR groups hold real numbers
-            return build_dense(call, path, entries, target, replace)
         return build_csr(call, path, entries, target, replace, narrow, record)
 
 

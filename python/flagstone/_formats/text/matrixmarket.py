@@ -25,7 +25,7 @@ from ..._scratch import quota
 from ..._scratch.builds import whole_or_nothing
 from ..._scratch.spill import beside, spilling
 from ..._sparse.array import SparseArray
-from ..._sparse.external_sort import Triplets, Work, build_csr, build_dense
+from ..._sparse.external_sort import Triplets, Work, build_csr
 from ..._sparse.row_blocks import row_blocks
 from ..._storage.copy import copy
 from ..._storage.import_cache import cached
@@ -308,8 +308,6 @@ def import_to(
         entries = Triplets(header.rows, header.cols, twice * header.entries, header.dtype, spool.blocks)
         if turned:
             entries = Triplets(header.cols, header.rows, twice * header.entries, header.dtype, spool.turned)
-        if header.dtype.kind == "c":
-            return build_dense(call, path, entries, target, replace)
         return build_csr(call, path, entries, target, replace, narrow, record)
 
 

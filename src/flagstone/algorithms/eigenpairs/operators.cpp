@@ -75,7 +75,10 @@ class DenseProduct {
 
 Operator sparse_operator(const sparse::CsrOperand& a) {
   return {a.matrix.rows, [a](Graph& graph, const Array& x, const Array& y) {
-            sparse::multiply(graph, a, again_as(x), nullptr, again_as(y));
+            if (a.matrix.triangle)
+              sparse::symmetric_multiply(graph, a, again_as(x), again_as(y));
+            else
+              sparse::multiply(graph, a, again_as(x), nullptr, again_as(y));
             graph.barrier();
           }};
 }

@@ -8,7 +8,8 @@
 
 namespace flagstone::spectral {
 
-/// A symmetric CSR matrix: one read an application, 2 nnz b flops. X and Y float64.
+/// A symmetric or Hermitian CSR matrix, or one triangle of it: one read an application, 2 nnz b flops (of a triangle 4,
+/// complex four times as many). X and Y float64 or complex128.
 Operator sparse_operator(const sparse::CsrOperand& a);
 /// A Hermitian array, float64 or complex128. Square chunks: tiles on and below the diagonal are read, each serves two
 /// products; else rows of whole chunks. 2 n² b flops (complex: four times as many).

@@ -9,6 +9,7 @@
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/factor/getrf.hpp"
 
 namespace flagstone::linalg {
 namespace {
@@ -82,8 +83,9 @@ void factor_panel(Graph& graph, const LuColumns& f, const Array& pivots, Index k
   Panel task("getrf", f.lower(k).array.dtype());
   task.task.priority = 1;
   const auto panel = task.touch(update(f.lower(k))), chosen = task.touch(write(pivots_of(pivots, f, k)));
+  const auto work = task.touch(scratch(kernel::getrf_work_bytes(task.dtype, f.rows() - f.first(k))));
   const double m = static_cast<double>(f.rows() - f.first(k)), w = static_cast<double>(f.width(k));
-  task.call(call::getrf(task.dtype, f.first(k), {panel}, {chosen}), m * w * w - w * w * w / 3);
+  task.call(call::getrf(task.dtype, f.first(k), {panel}, {chosen}, work), m * w * w - w * w * w / 3);
   task.add(graph);
 }
 

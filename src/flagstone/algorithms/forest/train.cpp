@@ -7,6 +7,7 @@
 #include "flagstone/algorithms/forest/wide.hpp"
 #include "flagstone/algorithms/labels/counts.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::forest {
 namespace {
@@ -26,8 +27,20 @@ class Training {
         options_(options),
         notes_(notes),
         labels_(examples.y->matrix.cols),
-        held_(graph.charge(labels::ModelWriter::bytes() + 40 * static_cast<std::uint64_t>(labels_))) {
-    if (!graph.planning()) writer_.emplace(options.directory, options.growth.small_weights);
+        held_(graph.charge(labels::ModelWriter::bytes() + 40 * static_cast<std::uint64_t>(labels_))),
+        stages_(graph, options.checkpoint),
+        writer_(make_writer()),
+        kept_(stages_.keep("forest",
+                           [this](StateParts& parts) {
+                             if (!parts.loading()) state_ = writer_->state();
+                             parts.values("writer", state_);
+                             parts.value("stored", stored_);
+                             parts.value("groups", groups_);
+                             parts.value("in groups", in_groups_);
+                             parts.values("parts", parts_);
+                           })),
+        skipped_(stored_) {
+    if (kept_.loaded()) writer_->restore(state_);
   }
 
   void run() {
@@ -48,6 +61,33 @@ class Training {
     bool waits = true;
   };
 
+  std::optional<labels::ModelWriter> make_writer() const {
+    if (graph_.planning()) return std::nullopt;
+    return std::optional<labels::ModelWriter>(std::in_place, options_.directory, options_.growth.small_weights);
+  }
+
+  /// Stores a chunk, unless a dead process did.
+  void keep(const labels::Chunk& chunk, const labels::EncodedSize& size, const std::byte* tile) {
+    if (added_++ < skipped_) return;
+    writer_->append(chunk, size, tile);
+    ++stored_;
+  }
+  void offer(Index group, double share) {
+    const double groups = std::ceil(static_cast<double>(options_.trees) / side_by_side);
+    stages_.offer(std::min(0.99, (static_cast<double>(group) + share) / groups));
+  }
+  /// Whether a dead process stored this group of trees.
+  bool has_group(Index group) {
+    if (group >= groups_) return false;
+    added_ = in_groups_;
+    return true;
+  }
+  void end_group(Index group) {
+    groups_ = group + 1, in_groups_ = stored_;
+    parts_.clear();
+    offer(groups_, 0);
+  }
+
   bool is_small() const { return tallies_.back().values <= static_cast<double>(options_.small); }
 
   /// All points are in one bucket.
@@ -58,10 +98,12 @@ class Training {
     const Array bucket = labels::fill_buckets(graph_, labels::JoinedPanels(examples_), sizes, maps, examples_.who)[0];
     ++notes_.reads;
     for (Index first = 0; first < options_.trees; first += side_by_side) {
+      if (has_group(first / side_by_side)) continue;
       std::vector<Tree> trees;
       for (Index t = first; t < std::min(first + side_by_side, options_.trees); ++t)
         trees.push_back(tree({t, 0, 0, 1, sizes[0]}, bucket));
       grow(trees);
+      end_group(first / side_by_side);
     }
     add_tails(graph_, bucket, sizes[0], tails());
   }
@@ -69,14 +111,25 @@ class Training {
   /// Wide nodes by passes, then the subtrees below them: as many buckets at a time as are in memory.
   void train_large() {
     const auto keep = [this](const labels::Chunk& chunk, const labels::EncodedSize& size, const std::byte* tile) {
-      writer_->append(chunk, size, tile);
+      this->keep(chunk, size, tile);
     };
     for (Index first = 0; first < options_.trees; first += side_by_side) {
+      const Index group = first / side_by_side;
+      if (has_group(group)) continue;
       WideNodes wide(graph_, examples_, options_, worth_, tallies_.back().size(), first,
                      std::min(side_by_side, options_.trees - first));
       const std::vector<Subtree> subtrees = wide.grow(keep, notes_);
-      for (std::size_t at = 0; at < subtrees.size(); at += side_by_side)
+      for (std::size_t at = 0, part = 0; at < subtrees.size(); at += side_by_side, ++part) {
+        if (part < parts_.size()) {
+          added_ += parts_[part];
+          continue;
+        }
+        const Index before = added_;
         grow_subtrees(wide, subtrees, at, std::min<std::size_t>(side_by_side, subtrees.size() - at));
+        parts_.push_back(added_ - before);
+        offer(group, static_cast<double>(at + side_by_side) / static_cast<double>(subtrees.size() + side_by_side));
+      }
+      end_group(group);
     }
     notes_.reads += add_wide_tails(graph_, examples_, tails());
   }
@@ -197,7 +250,7 @@ class Training {
     const bool leaf = node.first < 0;
     labels::Chunk chunk{leaf ? labels::leaf_level : tree.place.level + node.level, tree.place.tree, number(node.node)};
     chunk.first = leaf ? 0 : number(node.first), chunk.children = 1;
-    writer_->append(chunk, tree.growth->encoded(node), tile + node.offset);
+    keep(chunk, tree.growth->encoded(node), tile + node.offset);
     ++(leaf ? notes_.leaves : notes_.nodes);
     notes_.deepest = std::max(notes_.deepest, tree.place.level + node.level);
   }
@@ -206,7 +259,7 @@ class Training {
     Tails made{examples_.features(), options_.small, options_.growth.small_weights, tallies_, {}};
     if (writer_)
       made.keep = [this](const labels::Chunk& chunk, const labels::EncodedSize& size, const std::byte* tile) {
-        writer_->append(chunk, size, tile);
+        keep(chunk, size, tile);
       };
     return made;
   }
@@ -217,7 +270,14 @@ class Training {
   ForestNotes& notes_;
   Index labels_;
   Charge held_;
+  Stages stages_;
   std::optional<labels::ModelWriter> writer_;
+  std::vector<std::byte> state_;      // of the writer, while it is saved or loaded
+  Index stored_ = 0;                  // chunks
+  Index groups_ = 0, in_groups_ = 0;  // of trees, that are done; their chunks
+  std::vector<Index> parts_;          // of the group that is not: chunks of its subtrees, sixteen at a time
+  Stages::Kept kept_;
+  Index skipped_ = 0, added_ = 0;  // chunks: that are there; that were come to
   std::vector<Tally> tallies_;
   std::shared_ptr<const std::vector<double>> worth_;
 };

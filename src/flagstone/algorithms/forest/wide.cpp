@@ -48,8 +48,9 @@ WideNodes::WideNodes(Graph& graph, const labels::Examples& examples, const Train
     side_.push_back(graph.temporary(shape, Dtype::uint8, shape));
   }
   for (Index t = 0; t < trees; ++t) wide_.push_back({first + t, 0, 0, size});
-  each_panel<Begin>("begin_trees", 0,
-                    [&](Begin& task, std::size_t p) { task.at = task.add(again(write(all(at_[p])))); });
+  each_panel<Begin>("begin_trees", 0, [&](Begin& task, std::size_t p) {
+    task.at = task.add(again(write(all(at_[p])))), task.side = task.add(again(write(all(side_[p]))));
+  });
 }
 
 /// A task for each panel; `seconds`: of a stored value, beside reading it.
@@ -112,21 +113,22 @@ std::vector<WideNodes::Means> WideNodes::split(std::size_t first, std::size_t n,
   for (std::size_t c = 0; c < n; ++c)
     seeds->push_back(labels::seed_of(options_.growth.seed, static_cast<std::uint64_t>(wide_[first + c].tree),
                                      static_cast<std::uint64_t>(wide_[first + c].number), 1));
-  auto rests = std::make_shared<std::vector<std::uint8_t>>(n, 0);
+  std::vector<std::uint8_t> rests(n, 0);
   std::vector<double> before(n, -1);
   std::vector<Means> made(n);
   std::vector<std::int32_t> order;
+  const Charge held = graph_.charge(8 * static_cast<std::uint64_t>(labels_));  // of it, and of what a leaf would keep
   const Index rounds = graph_.planning() ? planned_rounds : most_rounds + 1;
-  for (Index round = 0; round < rounds && std::ranges::count(*rests, 0) > 0; ++round) {
+  for (Index round = 0; round < rounds && std::ranges::count(rests, 0) > 0; ++round) {
     const Array sums = graph_.allocate({nodes, 2 * labels_}, Dtype::float64);
     const Array totals = graph_.allocate({nodes, 3}, Dtype::float64);
+    const auto now = std::make_shared<const std::vector<std::uint8_t>>(rests);
     each_panel<Sides>("part_sides", 0, [&](Sides& task, std::size_t p) {
       task.first = static_cast<Index>(first), task.nodes = nodes, task.worth = worth_;
-      task.rests = std::make_shared<const std::vector<std::uint8_t>>(*rests);
+      task.rests = now;
       if (round == 0) task.seeds = seeds;
       task.at = task.add(again(read(all(at_[p]))));
-      task.side = task.add(
-          again(round == 0 && first == 0 && wide_[0].level == 0 ? write(all(side_[p])) : update(all(side_[p]))));
+      task.side = task.add(again(update(all(side_[p]))));
       if (round > 0) task.ranks = task.add(read(all(ranks)));
       task.sums = task.add(reduce(all(sums))), task.totals = task.add(reduce(all(totals)));
     });
@@ -136,14 +138,14 @@ std::vector<WideNodes::Means> WideNodes::split(std::size_t first, std::size_t n,
     const std::span<const double> total = elements_of<double>(totals), sum = elements_of<double>(sums);
     double* rank = elements_of<double>(ranks).data();
     for (std::size_t c = 0; c < n; ++c) {
-      if ((*rests)[c]) continue;
+      if (rests[c]) continue;
       const double gain = total[3 * c] / std::max(1.0, total[3 * c + 1] + total[3 * c + 2]);
       made[c].sides[0] = static_cast<Index>(total[3 * c + 1]), made[c].sides[1] = static_cast<Index>(total[3 * c + 2]);
       const auto width = static_cast<std::size_t>(2 * labels_);
       std::copy_n(sum.begin() + static_cast<std::ptrdiff_t>(c * width), width, rank + c * width);
-      (*rests)[c] = round > 0 && (gain - before[c] < least_growth || round == most_rounds);
+      rests[c] = round > 0 && (gain - before[c] < least_growth || round == most_rounds);
       if (round > 0) before[c] = gain;
-      if ((*rests)[c]) {
+      if (rests[c]) {
         take_means(rank + c * width, made[c]);
         continue;
       }
@@ -178,25 +180,26 @@ Array WideNodes::fit(std::size_t first, std::size_t n, const std::vector<Means>&
   const Array trial = graph_.allocate({nodes, columns()}, Dtype::float64);
   const Array numbers = graph_.allocate({nodes, Orthant::vectors * columns()}, Dtype::float64);
   std::vector<Orthant> solvers;
-  auto costs = std::make_shared<std::vector<double>>(2 * n, 0.0);
+  std::vector<double> costs(2 * n, 0.0);
   for (std::size_t c = 0; !graph_.planning() && c < n; ++c) {
     const auto own = [&](const Array& array, std::size_t of) { return elements_of<double>(array).subspan(c * of, of); };
     solvers.emplace_back(own(numbers, static_cast<std::size_t>(Orthant::vectors) * width), own(trial, width),
                          options_.growth.eps, most_steps);
     const double rows = options_.growth.cost * static_cast<double>(means[c].sides[0] + means[c].sides[1]);
     for (std::size_t s = 0; s < 2 && means[c].sides[0] > 0 && means[c].sides[1] > 0; ++s)
-      (*costs)[2 * c + s] = rows / static_cast<double>(means[c].sides[s]);
+      costs[2 * c + s] = rows / static_cast<double>(means[c].sides[s]);
   }
   const auto waits = [&] {
-    return graph_.planning() || std::ranges::any_of(*costs, [](double cost) { return cost > 0; });
+    return graph_.planning() || std::ranges::any_of(costs, [](double cost) { return cost > 0; });
   };
   const Index steps = graph_.planning() ? planned_steps : most_steps;
   for (Index step = 0; step < steps && waits(); ++step) {
     const Array slopes = graph_.allocate({nodes, columns()}, Dtype::float64);
     const Array losses = graph_.allocate({nodes, 1}, Dtype::float64);
+    const auto now = std::make_shared<const std::vector<double>>(costs);
     each_panel<Slopes>("fit_sides", 2e-9 * static_cast<double>(trees_), [&](Slopes& task, std::size_t p) {
       task.first = static_cast<Index>(first), task.nodes = nodes, task.features = examples_.features();
-      task.costs = std::make_shared<const std::vector<double>>(*costs);
+      task.costs = now;
       task.at = task.add(again(read(all(at_[p])))), task.side = task.add(again(read(all(side_[p]))));
       task.weights = task.add(read(all(trial)));
       task.slopes = task.add(reduce(all(slopes))), task.losses = task.add(reduce(all(losses)));
@@ -206,9 +209,9 @@ Array WideNodes::fit(std::size_t first, std::size_t n, const std::vector<Means>&
     graph_.host_work("step_weights", labels::seconds_of(20e-9 * static_cast<double>(n * width)));
     if (graph_.planning()) continue;
     for (std::size_t c = 0; c < n; ++c) {
-      if ((*costs)[2 * c] == 0) continue;
+      if (costs[2 * c] == 0) continue;
       solvers[c].told(elements_of<double>(losses)[c], elements_of<double>(slopes).data() + c * width);
-      if (solvers[c].done()) (*costs)[2 * c] = (*costs)[2 * c + 1] = 0;
+      if (solvers[c].done()) costs[2 * c] = costs[2 * c + 1] = 0;
     }
   }
   const Array weights = graph_.allocate({nodes, columns()}, Dtype::float32);

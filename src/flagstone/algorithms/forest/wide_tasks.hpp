@@ -1,5 +1,6 @@
 #pragma once
 // Tasks of wide nodes: what a read of a panel does for the nodes of a level.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <span>
@@ -87,6 +88,7 @@ struct Begin final : OfLabels {
   using OfLabels::OfLabels;
   void run(std::span<const Tile> tiles) const override {
     auto* code = of<std::int32_t>(tiles, at);
+    std::fill_n(of<std::uint8_t>(tiles, side), rows * trees, std::uint8_t{0});
     each(tiles, [&](Index row, const labels::JoinedRow& labels) {
       for (Index t = 0; t < trees; ++t)
         code[row * trees + t] = labels.values > 0 ? static_cast<std::int32_t>(t) : nowhere;

@@ -94,7 +94,7 @@ void run_potrf(const Call& call, std::span<const Tile> tiles) {
 void run_getrf(const Call& call, std::span<const Tile> tiles) {
   const Tile pivots = operand(call, 1, tiles);
   const std::span<std::int64_t> chosen(pivots.as<std::int64_t>(), static_cast<std::size_t>(count(pivots.shape)));
-  kernel::getrf(operand(call, 0, tiles), chosen);
+  kernel::getrf(operand(call, 0, tiles), chosen, tiles[call.operands()[2].access].data);
   for (std::int64_t& pivot : chosen) pivot += call.value_as<Form>().place.row;
 }
 
@@ -152,8 +152,8 @@ Call potrf(Dtype dtype, Uplo uplo, TilePart a, Place place) {
   return made;
 }
 
-Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots) {
-  Call made(Kernel::getrf, dtype, {std::move(a), std::move(pivots)});
+Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots, std::uint32_t work) {
+  Call made(Kernel::getrf, dtype, {std::move(a), std::move(pivots), TilePart{work}});
   auto form = std::make_shared<Form>();
   form->place.row = first;
   made.value = std::move(form);

@@ -30,7 +30,8 @@ Call trsm(Dtype dtype, kernel::Side side, kernel::Uplo uplo, bool unit, std::com
 Call potrf(Dtype dtype, kernel::Uplo uplo, TilePart a, Place place);
 
 /// P A = L U of a panel, whose first row is `first` of its matrix; pivots (int64, one a column) are rows of the matrix.
-Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots);
+/// `work`: the scratch access with kernel::getrf_work_bytes.
+Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots, std::uint32_t work);
 /// Rows `first` and following of what `upper` and `lower` are, one above the other, exchanged with those that the
 /// pivots name; the first row of both is `origin` of the matrix. Without `upper` there is `lower` alone.
 Call laswp(Dtype dtype, Index origin, Index first, bool backwards, TilePart pivots, TilePart lower,

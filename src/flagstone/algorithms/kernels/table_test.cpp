@@ -12,6 +12,7 @@
 #include "flagstone/algorithms/kernels/qr.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/qr.hpp"
 #include "flagstone/kernel/reference/reference.hpp"
 
@@ -347,7 +348,9 @@ void EveryKernel::check_panels(Kernel kernel, Dtype dtype) {
   }
   for (Index i = 0; i < m; ++i)
     for (Index j = 0; j < n; ++j) reference::set(tile, i, j, i == j + 1 ? 4 : 0);
-  check(call::getrf(dtype, 100, a, {1}), [&](std::vector<Owned>& t) {
+  scratch_ = tiles_.size();
+  tiles_.emplace_back(Dtype::uint8, Shape{1, static_cast<Index>(kernel::getrf_work_bytes(dtype, m)) + 64}, 0);
+  check(call::getrf(dtype, 100, a, {1}, static_cast<std::uint32_t>(scratch_)), [&](std::vector<Owned>& t) {
     for (Index j = 0; j < n; ++j) {
       t[1].tile.as<std::int64_t>()[j] = 100 + j + 1;
       reference::set(at(a, t), j, j, 4), reference::set(at(a, t), j + 1, j, 0);

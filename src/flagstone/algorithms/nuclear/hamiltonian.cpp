@@ -72,15 +72,31 @@ std::size_t Hamiltonian::workspace_bytes(Index i, Index j) const {
     const Index dets = basis_->determinants(c, neutron).count(), targets = basis_->determinants(to, neutron).count();
     bytes += static_cast<std::size_t>(2 * dets * (16 * b.own + 16 * b.all_jumps + 4 * 64) + 16 * targets);
   }
-  return bytes + static_cast<std::size_t>(24 * most_nonzeros(i, j) + 16 * (basis_->rows(i) + basis_->rows(j)));
+  return bytes + 2 * kept_list_bytes +
+         static_cast<std::size_t>(24 * most_nonzeros(i, j) + 16 * (basis_->rows(i) + basis_->rows(j)));
 }
 
-void BlockMaker::prepare(Lists& lists, bool neutron, std::int32_t from, std::int32_t to, int reach, bool own,
-                         bool jumps) {
+const BlockMaker::Lists& BlockMaker::prepare(bool neutron, std::int32_t from, std::int32_t to, int reach, bool own,
+                                             bool jumps) {
   const Basis& basis = h_->basis();
   const Species& species = neutron ? basis.space().neutrons() : basis.space().protons();
-  if (lists.from != from || lists.to != to) lists.has_own = lists.has_jumps = false;
+  Kept& kept = kept_[neutron];
+  const std::size_t place = (static_cast<std::size_t>(from) * 0x9E3779B1u + static_cast<std::size_t>(to)) % Kept::places;
+  if (kept.bytes > kept_list_bytes) {
+    for (auto& lists : kept.lists) lists.reset();
+    kept.bytes = 0;
+  }
+  auto& held = kept.lists[place];
+  if (!held) held = std::make_unique<Lists>();
+  Lists& lists = *held;
+  const bool known = lists.from == from && lists.to == to;
+  if (!known) lists.has_own = lists.has_jumps = false;
   if (lists.reach < reach) lists.has_own = false;
+  if ((!own || lists.has_own) && (!jumps || lists.has_jumps)) {
+    lists.from = from, lists.to = to;
+    return lists;
+  }
+  kept.bytes -= lists.bytes();
   const auto &a = species.configurations[static_cast<std::size_t>(from)],
              &b = species.configurations[static_cast<std::size_t>(to)];
   const Side side{&species, neutron, &a, &b, &basis.determinants(a, neutron), &basis.determinants(b, neutron)};
@@ -90,13 +106,15 @@ void BlockMaker::prepare(Lists& lists, bool neutron, std::int32_t from, std::int
   }
   if (jumps && !lists.has_jumps) lists.jumps.list(side), lists.has_jumps = true;
   lists.from = from, lists.to = to;
+  kept.bytes += lists.bytes();
+  return lists;
 }
 
 void BlockMaker::prepare_mixed() {
   const Species &ps = h_->basis().space().protons(), &ns = h_->basis().space().neutrons();
   mixed_.clear();
-  for (const Jumps::Channel& p : protons_.jumps.channels())
-    for (const Jumps::Channel& n : neutrons_.jumps.channels()) {
+  for (const Jumps::Channel& p : protons_->jumps.channels())
+    for (const Jumps::Channel& n : neutrons_->jumps.channels()) {
       const Orbit &a = orbit(ps, p.from), &b = orbit(ns, n.from), &c = orbit(ps, p.to), &d = orbit(ns, n.to);
       Quadruple& made = mixed_.emplace_back();
       made.bra = &h_->tables().of(a.two_j, b.two_j), made.ket = &h_->tables().of(c.two_j, d.two_j);
@@ -118,8 +136,8 @@ void BlockMaker::make(Index i, Index j, kernel::SparseBlock& to) {
     return;
   }
   const bool mixed = pm <= 1 && nm <= 1;
-  prepare(protons_, false, basis.group(i).protons, basis.group(j).protons, from_n.most(), nm == 0, mixed);
-  prepare(neutrons_, true, basis.group(i).neutrons, basis.group(j).neutrons, from_p.most(), pm == 0, mixed);
+  protons_ = &prepare(false, basis.group(i).protons, basis.group(j).protons, from_n.most(), nm == 0, mixed);
+  neutrons_ = &prepare(true, basis.group(i).neutrons, basis.group(j).neutrons, from_p.most(), pm == 0, mixed);
   if (mixed) prepare_mixed();
   base_.clear();
   std::int32_t at = 0;
@@ -135,14 +153,14 @@ void BlockMaker::make(Index i, Index j, kernel::SparseBlock& to) {
         mixed_direct(dp, dn, base_, to_n, to);
       } else {
         if (nm == 0)
-          for (auto [e, end] = protons_.own.of(dp); e != end; ++e) {
+          for (auto [e, end] = protons_->own.of(dp); e != end; ++e) {
             const auto column =
                 static_cast<std::size_t>(base_[static_cast<std::size_t>(e->target)] + from_n.within(dn));
             if (!seen_[column]) seen_[column] = 1, touched_.push_back(static_cast<std::int32_t>(column));
             row_[column] += e->value;
           }
         if (pm == 0)
-          for (auto [e, end] = neutrons_.own.of(dn); e != end; ++e) {
+          for (auto [e, end] = neutrons_->own.of(dn); e != end; ++e) {
             const auto column = static_cast<std::size_t>(base_[static_cast<std::size_t>(dp)] + to_n.within(e->target));
             if (!seen_[column]) seen_[column] = 1, touched_.push_back(static_cast<std::int32_t>(column));
             row_[column] += e->value;
@@ -160,11 +178,11 @@ void BlockMaker::make(Index i, Index j, kernel::SparseBlock& to) {
 }
 
 void BlockMaker::row(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons) {
-  const std::size_t wide = neutrons_.jumps.channels().size();
-  const int most = protons_.jumps.most();
+  const std::size_t wide = neutrons_->jumps.channels().size();
+  const int most = protons_->jumps.most();
   for (int step = -most; step <= most; ++step) {
-    const auto [x, x_end] = protons_.jumps.of(p, 2 * step);
-    const auto [y, y_end] = neutrons_.jumps.of(n, -2 * step);
+    const auto [x, x_end] = protons_->jumps.of(p, 2 * step);
+    const auto [y, y_end] = neutrons_->jumps.of(n, -2 * step);
     for (const Jump* a = x; a != x_end; ++a)
       for (const Jump* b = y; b != y_end; ++b) {
         const Quadruple& q = mixed_[a->channel * wide + b->channel];
@@ -182,11 +200,11 @@ void BlockMaker::mixed_direct(Index p, Index n, const std::vector<std::int32_t>&
                               kernel::SparseBlock& to) {
   const Quadruple& q = mixed_[0];
   if (q.values.empty()) return;
-  const int most = protons_.jumps.most();
+  const int most = protons_->jumps.most();
   for (int step = -most; step <= most; ++step) {
-    const auto [x, x_end] = protons_.jumps.of(p, 2 * step);
+    const auto [x, x_end] = protons_->jumps.of(p, 2 * step);
     if (x == x_end) continue;
-    const auto [y, y_end] = neutrons_.jumps.of(n, -2 * step);
+    const auto [y, y_end] = neutrons_->jumps.of(n, -2 * step);
     for (const Jump* a = x; a != x_end; ++a)
       for (const Jump* b = y; b != y_end; ++b) {
         const double value = q.element(a->from, b->from, a->to, b->to);

@@ -30,8 +30,11 @@ class Hamiltonian {
   double scale_;
 };
 
-/// Makes blocks, one after the other; keeps the lists of the last pairs of configurations, which neighbours share.
-/// One thread.
+/// Bytes of the lists of each species that a maker keeps beside those in use.
+inline constexpr std::size_t kept_list_bytes = 3 << 20;
+
+/// Makes blocks, one after the other; keeps the lists of pairs of configurations, which neighbours share: to list what
+/// all determinants of a pair do takes longer than one block with them. One thread.
 class BlockMaker {
  public:
   explicit BlockMaker(std::shared_ptr<const Hamiltonian> h) : h_(std::move(h)) {}
@@ -46,15 +49,23 @@ class BlockMaker {
     bool has_own = false, has_jumps = false;
     OwnElements own;
     Jumps jumps;
+    std::size_t bytes() const { return sizeof(Lists) + own.bytes() + jumps.bytes(); }
   };
-  void prepare(Lists& lists, bool neutron, std::int32_t from, std::int32_t to, int reach, bool own, bool jumps);
+  /// Those of one species, each pair of configurations at a place of its own as long as no other one needs that.
+  struct Kept {
+    static constexpr std::size_t places = 1024;
+    std::vector<std::unique_ptr<Lists>> lists = std::vector<std::unique_ptr<Lists>>(places);
+    std::size_t bytes = 0;
+  };
+  const Lists& prepare(bool neutron, std::int32_t from, std::int32_t to, int reach, bool own, bool jumps);
   void prepare_mixed();
   void row(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons);
   void mixed_direct(Index p, Index n, const std::vector<std::int32_t>& base, const Determinants& to_neutrons,
                     kernel::SparseBlock& to);
 
   std::shared_ptr<const Hamiltonian> h_;
-  Lists protons_, neutrons_;
+  Kept kept_[2];  // of protons, of neutrons
+  const Lists *protons_ = nullptr, *neutrons_ = nullptr;
   std::vector<Quadruple> mixed_;  // by channels of protons, then of neutrons
   std::vector<std::int32_t> base_, touched_;
   std::vector<double> row_;

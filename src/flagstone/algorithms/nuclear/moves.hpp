@@ -53,6 +53,11 @@ class Jumps {
         static_cast<std::size_t>(det) * static_cast<std::size_t>(2 * most_ + 1) + static_cast<std::size_t>(step);
     return {jumps_.data() + starts_[at], jumps_.data() + starts_[at + 1]};
   }
+  /// Bytes that its lists take.
+  std::size_t bytes() const {
+    return sizeof(Jump) * (jumps_.capacity() + sorted_.capacity()) + 4 * starts_.capacity() +
+           sizeof(Channel) * channels_.capacity();
+  }
   /// The largest change of M.
   int most() const { return most_; }
 
@@ -73,6 +78,10 @@ class OwnElements {
     std::int32_t target;
     double value;
   };
+  /// Bytes that its lists take.
+  std::size_t bytes() const {
+    return sizeof(Element) * elements_.capacity() + 12 * row_.capacity() + 9 * starts_.capacity();
+  }
   std::pair<const Element*, const Element*> of(Index det) const {
     const auto d = static_cast<std::size_t>(det);
     return {elements_.data() + starts_[d], elements_.data() + starts_[d + 1]};

@@ -6,6 +6,7 @@
 
 #include "flagstone/algorithms/sparse/gathered_rows.hpp"
 #include "flagstone/algorithms/sparse/panel_task.hpp"
+#include "flagstone/algorithms/sparse/value_conversion.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -23,6 +24,7 @@ struct Product {
   Array kept;   // m x b: T goes here
   Array sum;    // n x b float64: Z
   std::optional<Array> shift;
+  bool symmetric = false;
 
   Index width() const { return (x ? x : given).shape()[1]; }
   PanelProduct of(const PanelReader& panel, const Region& kept_rows) const;
@@ -36,6 +38,7 @@ Box rows_of(const Array& array, const PanelReader& panel) {
 PanelProduct Product::of(const PanelReader& panel, const Region& kept_rows) const {
   PanelProduct one{name};
   one.shift = shift;
+  one.symmetric = symmetric;
   if (x) one.x = read({x, whole(x.shape())});
   if (given) one.given = read({given, rows_of(given, panel)});
   if (kept) one.kept = kept_rows.array ? again(write(kept_rows)) : write({kept, rows_of(kept, panel)});
@@ -57,17 +60,22 @@ void check(const CsrOperand& a, const Product& product) {
   const CsrMatrix& matrix = a.matrix;
   const Array& first = product.x ? product.x : product.given;
   const Dtype real = first.dtype();
-  if (first.ndim() != 2 || (real != Dtype::float32 && real != Dtype::float64))
+  if (first.ndim() != 2 || real < Dtype::float32)
     throw ShapeError(std::string(product.name) + ": X is " + to_string(first.shape()) + " " +
-                     std::string(name_of(real)) + "; a 2-D float32 or float64 array is needed.");
+                     std::string(name_of(real)) + "; a 2-D array of floats or complex numbers is needed.");
+  if (is_complex(real) && product.shift)
+    throw ShapeError(std::string(product.name) + ": X is complex; columns are shifted in real products only.");
   const Index b = product.width();
   if (product.x) check_block(product.name, "X", product.x, matrix.cols, b, real);
   if (product.given) check_block(product.name, "X", product.given, matrix.rows, b, real);
   if (product.kept) {
-    const Dtype kept = product.kept.dtype() == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+    const bool wide = product.kept.dtype() == Dtype::float64;
+    const Dtype kept = is_complex(real) ? real : wide ? Dtype::float64 : Dtype::float32;
     check_block(product.name, "Y", product.kept, matrix.rows, b, kept);
   }
-  if (product.sum) check_block(product.name, "the sum", product.sum, matrix.cols, b, Dtype::float64);
+  if (product.sum)
+    check_block(product.name, "the sum", product.sum, matrix.cols, b,
+                is_complex(real) ? Dtype::complex128 : Dtype::float64);
   if (product.shift) check_block(product.name, "the shift", *product.shift, 1, matrix.cols, Dtype::float64);
 }
 
@@ -89,17 +97,17 @@ void add_panels(Graph& graph, const CsrOperand& a, Product product, const Array*
 
 ElementStream stream_of(const Array& array) {
   ElementStream stream{array, {}};
-  if (!array.in_memory() && chunk_coding(array) == ChunkCoding::blosc) stream.encoded = encoded_chunks(array);
+  if (!array.in_memory() && chunk_coding(array) == ChunkCoding::blosc) {
+    stream.encoded = encoded_chunks(array);
+    stream.fill = element_of_absent_chunks(array);
+  }
   return stream;
 }
 
 CsrOperand prepare(const CsrMatrix& matrix) { return prepare(matrix, csr_panels(matrix)); }
 
 CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels) {
-  const Dtype values = matrix.data.dtype(), pointers = matrix.indptr.dtype();
-  if (is_complex(values))
-    throw FormatError("csr: " + matrix.path + ": values are " + std::string(name_of(values)) +
-                      "; real ones are needed.");
+  const Dtype pointers = matrix.indptr.dtype();
   if (pointers != Dtype::int64 && pointers != Dtype::uint64 && pointers != Dtype::int32 && pointers != Dtype::uint32)
     throw FormatError("csr: " + matrix.path + ": row pointers are " + std::string(name_of(pointers)) +
                       "; int64 or int32 is needed.");
@@ -155,7 +163,7 @@ std::optional<CsrStatistics> ingest_statistics(const CsrOperand& a) {
 }
 
 std::optional<CsrStatistics> known_statistics(const CsrOperand& a) {
-  if (a.rows || a.transform || a.between) return std::nullopt;
+  if (a.rows || a.transform || a.between || is_complex(a.stored.value_dtype())) return std::nullopt;
   return csr_statistics(a.stored);
 }
 
@@ -164,12 +172,19 @@ CsrOperand transformed(CsrOperand a, Transform transform) {
   const auto rows = static_cast<std::size_t>(a.matrix.rows), cols = static_cast<std::size_t>(a.matrix.cols);
   for (const auto& step : transform.steps) {
     const bool none = step.kind == Kind::map || step.kind > Kind::power;
-    const std::size_t needed = step.kind == Kind::rows ? rows : step.kind == Kind::columns ? cols : none ? 0 : 1;
+    const std::size_t needed = step.kind == Kind::rows      ? rows
+                               : step.kind == Kind::columns ? cols
+                               : step.kind == Kind::turn    ? 2
+                               : none                       ? 0
+                                                            : 1;
     if (step.factors.size() != needed)
       throw ShapeError("csr: " + std::to_string(step.factors.size()) + " factors were given and the matrix is " +
                        to_string({a.matrix.rows, a.matrix.cols}) + "; give one for each row or column.");
   }
   if (transform.dtype) a.matrix.given = transform.dtype;
+  const Dtype given = a.matrix.value_dtype();
+  if (const bool ends = ends_complex(&transform, is_complex(a.stored.data.dtype())); ends != is_complex(given))
+    a.matrix.given = ends ? complex_of(size_of(given) <= 4 ? Dtype::float32 : Dtype::float64) : real_part_of(given);
   if (!transform.place.empty()) {
     if (transform.place.size() != cols) throw ShapeError("csr: the selection does not name every column.");
     a.matrix.cols = std::count_if(transform.place.begin(), transform.place.end(), [](Index p) { return p >= 0; });
@@ -188,6 +203,10 @@ void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, cons
 
 void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y) {
   add_panels(graph, a, {"csr_gram", x, {}, {}, y, {}}, shift);
+}
+
+void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array& y) {
+  add_panels(graph, a, {"csr_symmetric", x, {}, {}, y, {}, true}, nullptr);
 }
 
 void multiply_and_project(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,

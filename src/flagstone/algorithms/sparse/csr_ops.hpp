@@ -9,9 +9,10 @@ namespace flagstone::sparse {
 
 /// One of the matrix's three arrays, as tasks read it.
 struct ElementStream {
-  Array array;        // elements
-  Array encoded;      // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
-  bool once = false;  // nobody reads it again in this run: its memory serves the next panel
+  Array array;    // elements
+  Array encoded;  // its chunks as stored (set where they are blosc buffers): they stay packed in the cache
+  std::vector<std::byte> fill = {};  // an element of a chunk that is not stored
+  bool once = false;                 // nobody reads it again in this run: its memory serves the next panel
 };
 
 /// A one-dimensional array as tasks read it. Make it once and keep it, as an operand.
@@ -48,10 +49,11 @@ std::optional<CsrStatistics> known_statistics(const CsrOperand& a);
 CsrOperand transformed(CsrOperand a, Transform transform);
 
 // In all of them: X and Y's in-memory arrays come from Graph::allocate (or memory_array), row-major; X's dtype
-// (float32 or float64) is the precision of the products; sums over panels are float64 in a fixed order, so the bits do
-// not depend on workers or limits. Each call adds one task per panel; graph.barrier() or await makes the result
-// visible. Blocks of 16, 32 or 64 float32 columns (half of it in float64) run fastest.
-// `shift` (null: none) is a 1 x n float64 array mu: the matrix used is A - 1 muᵀ, never formed.
+// (float32, float64, complex64 or complex128) is the precision of the products; sums over panels are float64
+// (complex128) in a fixed order, so the bits do not depend on workers or limits. Y is complex where X is, and then
+// (..)ᵀ of a product that is made in the same read is (..)ᴴ: gram_multiply is AᴴA X. Each call adds one task per panel;
+// graph.barrier() or await makes the result visible. Blocks of 16, 32 or 64 float32 columns (half of it in float64) run
+// fastest. `shift` (null: none) is a 1 x n float64 array mu: the matrix used is A - 1 muᵀ, never formed.
 //
 // Traffic of each: CsrMatrix::stored_bytes read (less what the cache still holds of an earlier pass), plus Y or X where
 // that is on disk. Memory: X, Y, and for each running task its panel as stored, a decoded step (some MiB), and where
@@ -65,6 +67,9 @@ void multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* sh
 void multiply_transposed(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
 /// Y += (A - 1 muᵀ)ᵀ (A - 1 muᵀ) X: one read of A. X n x b, Y n x b float64, both in memory. 4 nnz b flops.
 void gram_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y);
+/// Y += A X of a symmetric (Hermitian) matrix of which one triangle is stored: one read of it. X n x b, Y n x b float64
+/// (complex128), both in memory. 4 nnz b flops of the stored values.
+void symmetric_multiply(Graph& graph, const CsrOperand& a, const Array& x, const Array& y);
 /// Y := (A - 1 muᵀ) X as multiply, and in the same read Z += (A - 1 muᵀ)ᵀ Y (n x b float64, in memory): scores and
 /// what the residual ‖Xᵀu − σ v‖ needs. 4 nnz b flops.
 void multiply_and_project(Graph& graph, const CsrOperand& a, const Array& x, const Array* shift, const Array& y,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -331,6 +332,40 @@ TEST(CsrOps, TransformsOfChosenRowsTakeFactorsOfThese) {
     }
 }
 
+/// The products of complex vectors with a matrix of real values, against loops; whole numbers, so that sums are exact.
+template <class T>
+void check_complex(const Kind& kind, Index m, Index n, Index b) {
+  const Sample s(m, n, kind);
+  std::mt19937 random(2);
+  const auto numbers = [&](Index count) {
+    std::vector<T> made(static_cast<std::size_t>(count));
+    for (T& one : made) one = T(static_cast<float>(random() % 9) - 4, static_cast<float>(random() % 9) - 4);
+    return made;
+  };
+  using Wide = std::complex<double>;
+  std::vector<T> x = numbers(n * b), u = numbers(m * b), t(u.size()), wanted_t(u.size());
+  std::vector<Wide> y(x.size()), g(x.size()), wanted_y(x.size()), wanted_g(x.size());
+  for (const bool second : {false, true})
+    for (Index i = 0; i < m; ++i)
+      for (Index p = s.pointers[i]; p < s.pointers[i + 1]; ++p)
+        for (Index k = 0; k < b; ++k) {
+          const auto value = static_cast<Wide>(s.values[p]);
+          const Index from = s.columns[p] * b + k, to = i * b + k;
+          if (!second) wanted_t[to] += T(value) * x[from], wanted_y[from] += value * Wide(u[to]);
+          if (second) wanted_g[from] += value * Wide(wanted_t[to]);
+        }
+  Runtime runtime(options());
+  runtime.run([&](Graph& graph) {
+    multiply(graph, s.a, memory_array(x.data(), {n, b}), nullptr, memory_array(t.data(), {m, b}));
+    multiply_transposed(graph, s.a, memory_array(u.data(), {m, b}), nullptr, memory_array(y.data(), {n, b}));
+    gram_multiply(graph, s.a, memory_array(x.data(), {n, b}), nullptr, memory_array(g.data(), {n, b}));
+    graph.barrier();
+  });
+  EXPECT_EQ(t, wanted_t);
+  EXPECT_EQ(y, wanted_y);
+  EXPECT_EQ(g, wanted_g);
+}
+
 /// What is left of the table's kernels when those of the other rooms are taken away: each against its naive twin.
 TEST(CsrOps, EveryKernelOfPanelsComputesWhatItsTwinDoes) {
   const Kernel here[] = {Kernel::csr_multiply, Kernel::csr_multiply_transposed,
@@ -342,6 +377,9 @@ TEST(CsrOps, EveryKernelOfPanelsComputesWhatItsTwinDoes) {
       const auto dtype = static_cast<Dtype>(d);
       if (host_kernels().find(kernel, dtype) == nullptr) continue;
       ++entries;
+      if (dtype == Dtype::complex64) check_complex<std::complex<float>>(kinds[0], 120, 33, 7);
+      if (dtype == Dtype::complex128) check_complex<std::complex<double>>(kinds[4], 120, 33, 20);
+      if (is_complex(dtype)) continue;
       const bool folds = kernel == Kernel::csr_fold || kernel == Kernel::csr_fold_join;
       if (!folds) check_all(kinds[entries % 2], 120, 33, 7, dtype, entries % 2 == 0);
       for (const Fold fold : {Fold::sum, Fold::min, Fold::max, Fold::nonzero, Fold::moments, Fold::counts})
@@ -352,7 +390,8 @@ TEST(CsrOps, EveryKernelOfPanelsComputesWhatItsTwinDoes) {
           EXPECT_EQ(done.of(Kernel::csr_fold_join).calls, rows ? 0u : 10u);
         }
     }
-    EXPECT_EQ(entries, kernel == Kernel::csr_fold_join ? 1 : 2) << name_of(kernel);
+    const bool product = kernel != Kernel::csr_gram_matrix && kernel < Kernel::csr_fold;
+    EXPECT_EQ(entries, kernel == Kernel::csr_fold_join ? 1 : product ? 4 : 2) << name_of(kernel);
   }
 }
 

@@ -52,20 +52,24 @@ class Product {
         panel_(panel_bytes(a, real_)),
         stages_(graph, options.checkpoint),
         x_(graph, x, real_),
-        y_(graph, stages_, y, y_in, options.alpha, options.beta, options.transposed ? 4096 : panel_.rows),
-        cut_(options.transposed ? cut_sums() : cut_products()) {
+        y_(graph, stages_, y, y_in, options.alpha, options.beta, summed() ? 4096 : panel_.rows),
+        cut_(a.matrix.triangle    ? cut_symmetric()
+             : options.transposed ? cut_sums()
+                                  : cut_products()) {
     if (cut_.blocks == 1 && cut_.stretches == 1) a_ = read_once(a_);
     if (options.notes)
       *options.notes = {cut_.width, cut_.blocks, cut_.depth, cut_.stretches,
-                        cut_.blocks * (options.transposed ? cut_.stretches : 1)};
+                        cut_.blocks * (summed() ? cut_.stretches : 1)};
   }
 
   void add() {
     graph_.trust_order(true);
     for (Index block = 0; block < cut_.blocks; ++block) {
       const Index first = block * cut_.width, last = std::min(first + cut_.width, cols_);
-      if (inner_ == 0 && !options_.transposed)
+      if (inner_ == 0 && !summed())
         zeros(first, last - first);
+      else if (a_.matrix.triangle)
+        symmetric(first, last - first);
       else if (options_.transposed)
         sums(first, last - first);
       else if (cut_.stretches == 1)
@@ -77,7 +81,10 @@ class Product {
   }
 
  private:
+  /// Whether Y's elements are sums over panels.
+  bool summed() const { return options_.transposed || a_.matrix.triangle; }
   double item() const { return static_cast<double>(size_of(real_)); }
+  Dtype sum_dtype() const { return is_complex(real_) ? Dtype::complex128 : Dtype::float64; }
   double panels() const { return static_cast<double>(a_.panels.size()); }
   /// What may be taken: the rest is for panels that are read ahead, and for what estimates leave out.
   double room() const { return 0.6 * static_cast<double>(graph_.budget()); }
@@ -130,12 +137,26 @@ class Product {
     return static_cast<double>(cut.blocks) * static_cast<double>(a_.matrix.stored_bytes) + passes * x + y;
   }
 
-  /// Z += A_iᵀ X_i: Z is held, and a private part of it for every running panel and every level of the tree.
-  Cut cut_sums() const {
+  /// Bytes of sums that are held of an element of Z.
+  double sum_bytes() const {
     double levels = 2;
     for (double left = panels(); left > 1; left /= 2) ++levels;
-    const double workers = graph_.workers();
-    const double sums = 8 * (levels + workers) + (item() < 8 ? item() * workers : 0);  // of an element of Z
+    const double workers = graph_.workers(), wide = static_cast<double>(size_of(sum_dtype()));
+    return wide * (levels + workers) + (item() < wide ? item() * workers : 0);
+  }
+
+  /// A triangle's panels touch all of X and Z: both are held, for blocks of columns.
+  Cut cut_symmetric() const {
+    const double held = sum_bytes() + (x_.direct() ? 0 : item());
+    const double row = 2 * item() * running() * static_cast<double>(panel_.rows);
+    const Index width =
+        widest(held * static_cast<double>(inner_) + row, running() * panel_.running + x_.staging_bytes());
+    return {width, ceil_div(cols_, width), inner_, 1};
+  }
+
+  /// Z += A_iᵀ X_i: Z is held, and a private part of it for every running panel and every level of the tree.
+  Cut cut_sums() const {
+    const double sums = sum_bytes();
     const double beside = running() * panel_.running;
     const double row = 2 * item() * running() * static_cast<double>(panel_.rows);
     const Index width = widest(sums * static_cast<double>(inner_) + row, beside);
@@ -195,7 +216,7 @@ class Product {
       const Index to = std::min(inner_, from + cut_.depth);
       if (y_.holds(from, to - from, col, cols)) continue;
       const Index width = x_.padded(cols);
-      const Array z = graph_.temporary({to - from, width}, Dtype::float64, {to - from, width});
+      const Array z = graph_.temporary({to - from, width}, sum_dtype(), {to - from, width});
       const Region sum{z, whole(z.shape())};
       const CsrOperand a = cut_.stretches == 1 ? a_ : columns_between(a_, from, to);
       zero(sum);
@@ -210,6 +231,24 @@ class Product {
       y_.finish(sum, from, from, to - from, col, cols);
       y_.offer();
     }
+  }
+
+  /// One block of columns of A X of a triangle.
+  void symmetric(Index col, Index cols) {
+    if (y_.holds(0, inner_, col, cols)) return;
+    const auto x = x_.packed(0, inner_, col, cols);
+    const Index width = x.region.box.shape[1];
+    const Array z = graph_.temporary({inner_, width}, sum_dtype(), {inner_, width});
+    const Region sum{z, whole(z.shape())};
+    zero(sum);
+    for (const CsrPanelRange& panel : a_.panels) {
+      PanelProduct one{.name = "csr_symmetric", .symmetric = true};
+      one.x = x.temporary && &panel == &a_.panels.back() ? last(read(x.region)) : read(x.region);
+      one.sum = reduce(sum);
+      add_task(a_, panel, std::move(one));
+    }
+    y_.finish(sum, 0, 0, inner_, col, cols);
+    y_.offer();
   }
 
   /// A has no columns: Y = beta Y.
@@ -266,22 +305,24 @@ std::string CsrmmNotes::text() const {
 
 void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x, const linalg::Operand& y) {
   const Index m = transposed ? a.matrix.cols : a.matrix.rows, k = transposed ? a.matrix.rows : a.matrix.cols;
-  if (x.array.ndim() != 2 || x.rows() != k || is_complex(x.array.dtype()))
-    throw ShapeError("matmul: A is " + text_of(m, k) + " and X is " + to_string(x.array.shape()) + " " +
-                     std::string(name_of(x.array.dtype())) + "; " + std::to_string(k) +
-                     " rows of real numbers are needed.");
   const Dtype real = y.array.dtype();
-  if (y.array.ndim() != 2 || y.rows() != m || y.cols() != x.cols() ||
-      (real != Dtype::float32 && real != Dtype::float64))
+  if (x.array.ndim() != 2 || x.rows() != k ||
+      (is_complex(real) ? x.array.dtype() != real : is_complex(x.array.dtype())))
+    throw ShapeError("matmul: A is " + text_of(m, k) + " and X is " + to_string(x.array.shape()) + " " +
+                     std::string(name_of(x.array.dtype())) + "; " + std::to_string(k) + " rows of " +
+                     (is_complex(real) ? std::string(name_of(real)) : "real numbers") + " are needed.");
+  if (y.array.ndim() != 2 || y.rows() != m || y.cols() != x.cols() || real < Dtype::float32)
     throw ShapeError("matmul: the product is " + text_of(m, x.cols()) + " and Y is " + to_string(y.array.shape()) +
-                     " " + std::string(name_of(real)) + "; float32 or float64 of its shape is needed.");
+                     " " + std::string(name_of(real)) + "; floats or complex numbers of its shape are needed.");
 }
 
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options) {
   check_csrmm(a, options.transposed, x, y);
+  if (!is_complex(y.array.dtype()) && (options.alpha.imag() != 0 || options.beta.imag() != 0))
+    throw ShapeError("matmul: alpha or beta is complex and Y is real; give real ones.");
   if (y.rows() == 0 || y.cols() == 0) return;
-  Product(graph, a, x, options.beta != 0 ? y_in : nullptr, y, options).add();
+  Product(graph, a, x, options.beta != 0.0 ? y_in : nullptr, y, options).add();
 }
 
 Shape csrmm_chunks(const CsrOperand& a, bool transposed, Index cols, Dtype dtype) {

@@ -1,5 +1,6 @@
 #pragma once
 // Y := alpha op(A) op(X) + beta Y, A sparse and streamed; X and Y on disk or in memory, of any size.
+#include <complex>
 #include <memory>
 #include <string>
 
@@ -20,8 +21,8 @@ struct CsrmmNotes {
 };
 
 struct CsrmmOptions {
-  bool transposed = false;  // op(A) = Aᵀ
-  double alpha = 1, beta = 0;
+  bool transposed = false;                   // op(A) = Aᵀ
+  std::complex<double> alpha = 1, beta = 0;  // of a real Y real
   std::shared_ptr<Checkpoint> checkpoint;
   std::shared_ptr<CsrmmNotes> notes;  // where somebody wants them
 };
@@ -29,18 +30,20 @@ struct CsrmmOptions {
 /// ShapeError says who does not conform.
 void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x, const linalg::Operand& y);
 
-/// X of any real dtype, Y float32 or float64: that is the precision of the products. `y_in` (null where beta is 0) has
-/// the shape of y's array and may be any array but it. Y's array is written by whole chunks, a chunk once.
+/// Y float32 or float64 and X of any real dtype, or both of one complex one: Y's is the precision of the products.
+/// `y_in` (null where beta is 0) has the shape of y's array and may be any array but it. Y's array is written by whole
+/// chunks, a chunk once.
 ///
 /// An element of A X is one sum in Y's precision, in the order of A's stored columns; one of Aᵀ X is summed so within
-/// each panel of rows, and panels are added up in float64 in a fixed tree. Neither depends on the blocks below.
+/// each panel of rows, and panels are added up in float64 (complex128) in a fixed tree. Neither depends on the blocks
+/// below.
 ///
 /// Cut by columns: blocks of w columns of X (N) or of float64 sums (T) are held, A is read once for each:
 /// ceil(c / w) P + s c (n + m) bytes. Cut by rows of X, where not even one block of columns has room, or where it moves
 /// fewer bytes: for each panel X passes in stretches of `depth` rows, P + panels s c n + s c m bytes, and the panel is
 /// decoded once for each. Of a transposed A stretches of columns are summed up, and A and X are read once for each.
 /// Memory: (w n s or the stretch's) + for each running task a panel as stored, a decoded step and its rows of Y.
-/// 2 nnz c flops.
+/// 2 nnz c flops (complex: 8).
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,
            const CsrmmOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -17,31 +18,45 @@ Tile turned(Tile tile) {
   return tile;
 }
 
-template <class From, class To>
-void combine(double alpha, const Tile& t, double beta, const Tile* old, const Tile& y) {
+template <class From, class To, class Wide>
+void combine(Wide alpha, const Tile& t, Wide beta, const Tile* old, const Tile& y) {
   for (Index i = 0; i < y.shape[0]; ++i)
     for (Index j = 0; j < y.shape[1]; ++j) {
       From from;
       std::memcpy(&from, t.data + i * t.strides[0] + j * t.strides[1], sizeof from);
-      double value = alpha * static_cast<double>(from);
+      Wide value = alpha * static_cast<Wide>(from);
       if (old) {
         To before;
         std::memcpy(&before, old->data + i * old->strides[0] + j * old->strides[1], sizeof before);
-        value += beta * static_cast<double>(before);
+        value += beta * static_cast<Wide>(before);
       }
       const To to = static_cast<To>(value);
       std::memcpy(y.data + i * y.strides[0] + j * y.strides[1], &to, sizeof to);
     }
 }
 
-/// Y := alpha T + beta Y_in, each element formed in float64 and rounded once.
-void combine(double alpha, const Tile& t, double beta, const Tile* old, const Tile& y) {
-  if (t.dtype == Dtype::float32)
-    combine<float, float>(alpha, t, beta, old, y);
-  else if (y.dtype == Dtype::float32)
-    combine<double, float>(alpha, t, beta, old, y);
-  else
-    combine<double, double>(alpha, t, beta, old, y);
+/// Y := alpha T + beta Y_in, each element formed in float64 (complex128) and rounded once.
+void combine(std::complex<double> alpha, const Tile& t, std::complex<double> beta, const Tile* old, const Tile& y) {
+  visit_blas_type(t.dtype, [&](auto from) {
+    visit_blas_type(y.dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      if constexpr (std::is_floating_point_v<From> && std::is_floating_point_v<To>)
+        combine<From, To>(alpha.real(), t, beta.real(), old, y);
+      else if constexpr (!std::is_floating_point_v<From> && !std::is_floating_point_v<To>)
+        combine<From, To>(alpha, t, beta, old, y);
+    });
+  });
+}
+
+void conjugate(const Tile& tile) {
+  visit_blas_type(tile.dtype, [&](auto sample) {
+    if constexpr (!std::is_floating_point_v<decltype(sample)>)
+      for (Index i = 0; i < tile.shape[0]; ++i) {
+        auto* row = reinterpret_cast<decltype(sample)*>(tile.data + i * tile.strides[0]);
+        for (Index j = 0; j < tile.shape[1]; ++j) row[j] = std::conj(row[j]);
+      }
+  });
 }
 
 }  // namespace
@@ -49,7 +64,8 @@ void combine(double alpha, const Tile& t, double beta, const Tile* old, const Ti
 PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real)
     : graph_(graph), x_(std::move(x)), real_(real) {
   const auto item = static_cast<Index>(size_of(real));
-  direct_ = x_.array.in_memory() && !x_.transpose && x_.array.dtype() == real;
+  if (!is_complex(real)) x_.conjugate = false;
+  direct_ = x_.array.in_memory() && !x_.transpose && !x_.conjugate && x_.array.dtype() == real;
   if (!direct_) return;
   const Shape& strides = x_.array.store().memory_strides();
   direct_ = (x_.cols() <= 1 || strides[1] == item) && strides[0] % item == 0 && strides[0] >= 0;
@@ -86,11 +102,15 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
     task.name = "pack";
     task.accesses = {again(from == row ? write(region) : update(region))};
     if (rows > 0) task.accesses.push_back(read({x_.array, std::move(box)}));
-    task.body = [=, at = from - row, turn = x_.transpose](std::span<const flagstone::Tile> tiles) {
+    task.body = [=, at = from - row, turn = x_.transpose,
+                 conjugated = x_.conjugate](std::span<const flagstone::Tile> tiles) {
       if (at == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
       if (tiles.size() < 2) return;
       const flagstone::Tile source = turn ? turned(tiles[1]) : tiles[1];
-      kernel::convert(source, nullptr, subtile(tiles[0], {{at, 0}, {source.shape[0], cols}}));
+      const flagstone::Tile part = subtile(tiles[0], {{at, 0}, {source.shape[0], cols}});
+      if (!is_complex(part.dtype)) return kernel::convert(source, nullptr, part);
+      copy(source, part);
+      if (conjugated) conjugate(part);
     };
     task.cost.bytes_touched = 2.0 * static_cast<double>((to - from) * width) * static_cast<double>(size_of(real_));
     graph_.add(std::move(task));
@@ -100,8 +120,8 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
   return {region, true};
 }
 
-FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in, double alpha,
-                                 double beta, Index rows)
+FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in,
+                                 std::complex<double> alpha, std::complex<double> beta, Index rows)
     : graph_(graph), y_(std::move(y)), alpha_(alpha), beta_(beta) {
   if (y_in) y_in_ = *y_in;
   const std::size_t row = y_.transpose ? 1 : 0, column = 1 - row;
@@ -164,7 +184,7 @@ void FinishedVectors::add_piece(const Region& t, Index origin, Index stripe, Ind
     const Tile all = turn ? turned(tiles[1]) : tiles[1];
     const Tile part = subtile(all, {{low - stripe, 0}, {high - low, cols}});
     const Tile old = tiles.size() > 2 ? (turn ? turned(tiles[2]) : tiles[2]) : Tile{};
-    if (alpha == 1 && !old.data && from.dtype == part.dtype)
+    if (alpha == 1.0 && !old.data && from.dtype == part.dtype)
       copy(from, part);
     else
       combine(alpha, from, beta, old.data ? &old : nullptr, part);

@@ -1,5 +1,7 @@
 #pragma once
 // X and Y of csrmm, as its tasks take them: packed in rows, and cut into the chunks that are written.
+#include <complex>
+
 #include "flagstone/algorithms/tiled/operand.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
@@ -38,8 +40,8 @@ class PackedVectors {
 class FinishedVectors {
  public:
   /// `rows`: about as many are done at a time.
-  FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in, double alpha, double beta,
-                  Index rows);
+  FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in, std::complex<double> alpha,
+                  std::complex<double> beta, Index rows);
 
   /// Whether a dead process left all of them behind, finished.
   bool holds(Index row, Index rows, Index col, Index cols) const;
@@ -57,12 +59,12 @@ class FinishedVectors {
   Box stored(Index row, Index rows, Index col, Index cols) const;
   void add_piece(const Region& t, Index origin, Index stripe, Index low, Index high, Index col, Index cols,
                  bool last_one);
-  bool plain() const { return alpha_ == 1 && !y_in_; }
+  bool plain() const { return alpha_ == 1.0 && !y_in_; }
 
   Graph& graph_;
   linalg::Operand y_;
   std::optional<Array> y_in_;
-  double alpha_, beta_;
+  std::complex<double> alpha_, beta_;
   Index stripe_ = 1, columns_ = 1;
   bool open_ = false;  // a stripe is half written
   std::optional<FinishedTiles> finished_;

@@ -4,11 +4,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "flagstone/algorithms/sparse/value_conversion.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/base/real_types.hpp"
 #include "flagstone/kernel/decode/blosc.hpp"
-#include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
 namespace flagstone::sparse {
@@ -26,18 +25,6 @@ Tile row_of(std::byte* data, Dtype dtype, Index n) {
   return {data, dtype, {n}, {item}, static_cast<std::size_t>(n * item)};
 }
 
-/// Whole numbers of any width -> int64; those of uint64 beyond it wrap.
-void widen(const std::byte* from, Dtype dtype, Index n, std::byte* to) {
-  auto* wide = reinterpret_cast<std::int64_t*>(to);
-  visit_real_type(dtype, [&](auto sample) {
-    using From = decltype(sample);
-    if constexpr (std::is_integral_v<From>)
-      for (Index i = 0; i < n; ++i) wide[i] = static_cast<std::int64_t>(reinterpret_cast<const From*>(from)[i]);
-    else
-      throw ShapeError("csr: values are " + std::string(name_of(dtype)) + "; integers are needed.");
-  });
-}
-
 /// Stored values of so many rows of a panel, as if all were equally long: no pointer is read before a task runs.
 Index share_of_values(const CsrPanelRange& panel, Index rows) {
   const double share = static_cast<double>(rows) / static_cast<double>(std::max<Index>(1, panel.row_end - panel.row));
@@ -49,6 +36,7 @@ Index share_of_values(const CsrPanelRange& panel, Index rows) {
 RangeReader::RangeReader(const ElementStream& stream, Index first, Index last)
     : array_(stream.array),
       encoded_(stream.encoded),
+      fill_(stream.fill),
       once_(stream.once),
       chunk_(std::max<Index>(1, stream.array.chunks()[0])) {
   if (first >= last) return;
@@ -72,8 +60,8 @@ void RangeReader::access(std::vector<Access>& accesses) {
 
 void RangeReader::fetch_piece(const Piece& piece, const Tile& tile, Index from, Index to, std::byte* target,
                               std::span<std::byte> workspace) const {
-  if (packed() && tile.bytes == 0) {  // absent: a chunk of zeros
-    std::memset(target, 0, static_cast<std::size_t>(to - from) * item());
+  if (packed() && tile.bytes == 0) {  // absent: a chunk of one value
+    for (Index i = from; i < to; ++i, target += item()) std::memcpy(target, fill_.data(), item());
     return;
   }
   if (packed()) {
@@ -120,16 +108,28 @@ PanelReader::PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype 
       between_(a.between),
       real_(real),
       column_(kernel::column_dtype_for(stored_cols_)),
+      loaded_(real),
+      widest_(size_of(real)),
       whole_(whole),
       values_(a.values, panel.first, panel.last),
       columns_(a.columns, panel.first, panel.last),
       pointers_(a.pointers, panel.row, panel.row_end + 1) {
+  if (const bool begins = is_complex(values_.dtype()); transform_ && ever_complex(transform_.get(), begins)) {
+    const Dtype part = real_part_of(real);
+    loaded_ = begins ? complex_of(part) : part;
+    widest_ = size_of(complex_of(part));
+  } else if (transform_ && !transform_->steps.empty()) {
+    loaded_ = real == Dtype::int64 ? real : real_part_of(real);
+  }
   // A row that is still incomplete has fewer values than the matrix has columns: they are unique within a row.
   step_ = std::min(stored_values(), kernel::decode_step);
   capacity_ = whole ? stored_values() : std::min(stored_values(), kernel::decode_step + stored_cols_);
 }
 
 void PanelReader::access(std::vector<Access>& accesses) {
+  if (!is_complex(real_) && ends_complex(transform_.get(), is_complex(values_.dtype())))
+    throw ShapeError("csr: " + path_ + ": values are complex and " + std::string(name_of(real_)) +
+                     " ones are asked for; take A.real, A.imag or abs(A).");
   values_.access(accesses);
   columns_.access(accesses);
   pointers_.access(accesses);
@@ -138,14 +138,14 @@ void PanelReader::access(std::vector<Access>& accesses) {
 std::size_t PanelReader::scratch_bytes() const {
   const auto elements = static_cast<std::size_t>(capacity_);
   const auto words = [](Index count) { return align_up(static_cast<std::size_t>(count) * sizeof(Index), 64); };
-  return align_up(elements * size_of(real_), 64) + align_up(elements * size_of(column_), 64) +
-         words(stored_rows() + 1) + (chosen_ ? words(rows()) + words(rows() + 1) : 0) +
-         (selects() ? words(rows() + 1) : 0) + align_up(staging_bytes(), 64) + workspace_bytes();
+  return align_up(elements * widest_, 64) + align_up(elements * size_of(column_), 64) + words(stored_rows() + 1) +
+         (chosen_ ? words(rows()) + words(rows() + 1) : 0) + (selects() ? words(rows() + 1) : 0) +
+         align_up(staging_bytes(), 64) + workspace_bytes();
 }
 
 std::size_t PanelReader::staging_bytes() const {
   const auto step = static_cast<std::size_t>(step_), rows = static_cast<std::size_t>(stored_rows() + 1);
-  return std::max(step * std::max({values_.item(), columns_.item(), size_of(real_)}), rows * pointers_.item());
+  return std::max(step * std::max({values_.item(), columns_.item(), widest_}), rows * pointers_.item());
 }
 
 std::size_t PanelReader::workspace_bytes() const {
@@ -227,16 +227,11 @@ Index PanelReader::keep_rows(const Places& at, Index from, Index to, Index next,
 Index PanelReader::load_elements(std::span<const Tile> tiles, const Places& at, Index from, Index to, Index offset,
                                  Index next) const {
   std::byte* values = at.values + static_cast<std::size_t>(offset) * size_of(real_);
-  const bool as_stored = values_.dtype() == real_;
+  const bool as_stored = values_.dtype() == loaded_;
   std::byte* raw = as_stored ? values : at.staging;
   values_.fetch(tiles, from, to, raw, at.workspace);
   const Index stay = keep_rows(at, from, to, next, raw, values_.item());
-  if (!as_stored && stay > 0) {
-    if (real_ == Dtype::int64)
-      widen(raw, values_.dtype(), stay, values);
-    else
-      kernel::convert(row_of(raw, values_.dtype(), stay), nullptr, row_of(values, real_, stay));
-  }
+  if (!as_stored) convert_values(raw, values_.dtype(), stay, values, loaded_);
   std::byte* columns = at.columns + static_cast<std::size_t>(offset) * size_of(column_);
   std::byte* stored = columns_.item() == size_of(column_) ? columns : at.staging;
   columns_.fetch(tiles, from, to, stored, at.workspace);
@@ -270,7 +265,7 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
   };
   const auto elements = static_cast<std::size_t>(capacity_);
   Places at{};
-  at.values = take(elements * size_of(real_));
+  at.values = take(elements * widest_);
   at.columns = take(elements * size_of(column_));
   at.pointers = at.ends = words(stored_rows() + 1);
   if (chosen_) at.chosen = words(rows()), at.ends = words(rows() + 1);
@@ -312,13 +307,13 @@ void PanelReader::stream(std::span<const Tile> tiles, std::byte* scratch,
       const Stretch stretch{count,
                             at.values + static_cast<std::size_t>(held) * size_of(real_),
                             at.columns + static_cast<std::size_t>(held) * size_of(column_),
-                            real_,
+                            loaded_,
                             column_,
                             passed,
                             at.ends,
                             open,
                             row_};
-      count = apply(transform_.get(), between_, stretch, stayed, at.kept, at.staging);
+      count = apply(transform_.get(), between_, stretch, real_, stayed, at.kept, at.staging);
       stayed += count;
     }
     held += count;

@@ -38,6 +38,7 @@ class RangeReader {
                    std::span<std::byte> workspace) const;
 
   Array array_, encoded_;
+  std::vector<std::byte> fill_;
   bool once_ = false;
   Index chunk_ = 1;
   std::vector<Piece> pieces_;
@@ -47,10 +48,11 @@ class RangeReader {
 /// A panel of rows: pointers, columns and values.
 class PanelReader {
  public:
-  /// `real`: what values become: float32, float64, or int64 where they are whole numbers and no step of a transform
-  /// changes them. `whole`: all rows in one piece.
+  /// `real`: what values become: float32, float64, a complex one, or int64 where they are whole numbers and no step of
+  /// a transform changes them. `whole`: all rows in one piece.
   PanelReader(const CsrOperand& a, const CsrPanelRange& panel, Dtype real, bool whole);
-  /// Appends the accesses of data, indices and pointers; to be called once.
+  /// Appends the accesses of data, indices and pointers; to be called once. ShapeError where values are complex and
+  /// real ones were asked for.
   void access(std::vector<Access>& accesses);
   std::size_t scratch_bytes() const;
   /// Calls `use(first row among those seen in the panel, rows)` for stretches of whole rows, in order.
@@ -97,6 +99,8 @@ class PanelReader {
   std::shared_ptr<const Transform> transform_;
   std::optional<ColumnRange> between_;
   Dtype real_, column_;
+  Dtype loaded_;        // values as the steps of a transform take them
+  std::size_t widest_;  // bytes of a value while they do
   bool whole_;
   Index capacity_;  // elements decoded at a time, the beginning of an unfinished row included
   Index step_;      // of them newly decoded

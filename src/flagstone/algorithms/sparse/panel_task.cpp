@@ -14,13 +14,32 @@ Tile block(std::byte* data, Dtype dtype, Index rows, Index width) {
   return {data, dtype, {rows, width}, {width * item, item}, static_cast<std::size_t>(rows * width * item)};
 }
 
+/// A triangle with half of its diagonal, after all other steps: A = L + Lᴴ.
+CsrOperand halved(CsrOperand a) {
+  Transform transform = a.transform ? *a.transform : Transform{};
+  transform.steps.push_back({Transform::Step::Kind::half_diagonal, {}});
+  a.transform = std::make_shared<const Transform>(std::move(transform));
+  return a;
+}
+
+/// to += from, of one dtype.
+void add_rows(const Tile& from, const Tile& to) {
+  visit_blas_type(from.dtype, [&](auto sample) {
+    for (Index i = 0; i < from.shape[0]; ++i) {
+      const auto* source = reinterpret_cast<const decltype(sample)*>(from.data + i * from.strides[0]);
+      auto* target = reinterpret_cast<decltype(sample)*>(to.data + i * to.strides[0]);
+      for (Index j = 0; j < from.shape[1]; ++j) target[j] += source[j];
+    }
+  });
+}
+
 Tile columns_of(const Tile& tile, Index width) { return subtile(tile, {{0, 0}, {tile.shape[0], width}}); }
 
 }  // namespace
 
 PanelTask::PanelTask(const CsrOperand& a, const CsrPanelRange& panel, PanelProduct product)
     : product_(std::move(product)),
-      reader_(a, panel, product_.real(), false),
+      reader_(product_.symmetric ? halved(a) : a, panel, product_.real(), false),
       real_(product_.real()),
       n_(a.matrix.cols),
       width_(product_.width()),
@@ -68,7 +87,7 @@ PanelTask::Parts PanelTask::parts() const {
   std::size_t end = 0;
   const auto place = [&](std::size_t bytes) { return std::exchange(end, align_up(end + bytes, 64)); };
   parts.x = place(has_x() && padded() ? static_cast<std::size_t>(n_) * row_bytes : 0);
-  parts.rows = place(rows_aside() ? static_cast<std::size_t>(reader_.rows()) * row_bytes : 0);
+  parts.rows = place(rows_aside() || product_.symmetric ? static_cast<std::size_t>(reader_.rows()) * row_bytes : 0);
   parts.partial = place(sums_aside() ? static_cast<std::size_t>(n_) * row_bytes : 0);
   parts.shift = place(static_cast<std::size_t>(padded_) * sizeof(double));
   parts.sums = place(static_cast<std::size_t>(padded_) * sizeof(double));
@@ -111,8 +130,24 @@ Tile PanelTask::start_sum(std::span<const Tile> tiles, std::byte* memory) const 
   return partial;
 }
 
+/// Z += L X and Lᴴ X of a panel's rows of L, which holds half of A's diagonal.
+void PanelTask::run_symmetric(std::span<const Tile> tiles, const Parts& at) const {
+  std::byte* memory = tiles[scratch_].data;
+  const Tile x = load_x(tiles, memory + at.x), partial = start_sum(tiles, memory + at.partial);
+  const Tile t = block(memory + at.rows, real_, reader_.rows(), padded_);
+  reader_.stream(tiles, memory + at.reader, [&](Index row, const kernel::CsrRows& rows) {
+    const Tile part = subtile(t, {{row, 0}, {rows.rows, padded_}});
+    const Box there{{reader_.row() + row, 0}, {rows.rows, padded_}};
+    kernel::csr_multiply_ordered(rows, x, false, part);
+    add_rows(part, subtile(partial, there));
+    kernel::csr_multiply_transposed(rows, subtile(x, there), partial, nullptr, true);
+  });
+  kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, nullptr, nullptr, tiles[sum_]);
+}
+
 void PanelTask::run(std::span<const Tile> tiles) const {
   const Parts at = parts();
+  if (product_.symmetric) return run_symmetric(tiles, at);
   std::byte* memory = tiles[scratch_].data;
   const Tile x = load_x(tiles, memory + at.x), t = load_rows(tiles, memory + at.rows);
   const Tile partial = start_sum(tiles, memory + at.partial);
@@ -135,7 +170,12 @@ void PanelTask::run(std::span<const Tile> tiles) const {
       kernel::csr_multiply(rows, x, shift_row, part);
   });
 
-  if (keeps() && rows_aside()) kernel::convert(columns_of(t, width_), nullptr, kept_rows(tiles));
+  if (keeps() && rows_aside()) {
+    if (is_complex(real_))
+      copy(columns_of(t, width_), kept_rows(tiles));
+    else
+      kernel::convert(columns_of(t, width_), nullptr, kept_rows(tiles));
+  }
   if (has_sum()) kernel::shift_merge(sums_aside() ? columns_of(partial, width_) : Tile{}, mu, sums, tiles[sum_]);
 }
 
@@ -143,10 +183,11 @@ namespace {
 
 void run_panel(const Call& call, std::span<const Tile> tiles) { call.value_as<PanelTask>().run(tiles); }
 
-const bool entered =
-    host_kernels().enter(Kernel::csr_multiply, {Dtype::float32, Dtype::float64}, run_panel) &&
-    host_kernels().enter(Kernel::csr_multiply_transposed, {Dtype::float32, Dtype::float64}, run_panel) &&
-    host_kernels().enter(Kernel::csr_gram, {Dtype::float32, Dtype::float64}, run_panel);
+constexpr auto numbers = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+
+const bool entered = host_kernels().enter(Kernel::csr_multiply, numbers, run_panel) &&
+                     host_kernels().enter(Kernel::csr_multiply_transposed, numbers, run_panel) &&
+                     host_kernels().enter(Kernel::csr_gram, numbers, run_panel);
 
 }  // namespace
 
@@ -162,7 +203,8 @@ Cost PanelTask::cost() const {
     seconds += static_cast<double>(n_) * b * (2 * item + 16) / reference_bytes_per_second;
   }
   const int products = (has_x() ? 1 : 0) + (has_sum() ? 1 : 0);
-  return {2 * products * nnz * b, seconds * reference_bytes_per_second, real_ == Dtype::float64,
+  const double flops = is_complex(real_) ? 8 : 2;  // of a value and a column
+  return {flops * products * nnz * b, seconds * reference_bytes_per_second, real_part_of(real_) == Dtype::float64,
           reader_.decoded_bytes()};
 }
 

@@ -10,11 +10,12 @@ namespace flagstone::sparse {
 /// Accesses say what becomes of their regions (last, again), which hold this panel's rows of T, all of X and Z.
 struct PanelProduct {
   const char* name;
-  Access x;                    // n x b, read
-  Access given;                // rows x b, read: T comes from here instead of A X
-  Access kept;                 // rows x b, or more rows: T goes here
-  Access sum;                  // n x b float64, reduced: Z
+  Access x;      // n x b, read
+  Access given;  // rows x b, read: T comes from here instead of A X
+  Access kept;   // rows x b, or more rows: T goes here
+  Access sum;    // n x b float64 (complex128), reduced: Z, += Aᵀ given, or Aᴴ T of a T that is made here
   std::optional<Array> shift;  // 1 x n float64
+  bool symmetric = false;      // of a stored triangle, x and sum alone: Z += (A_i + what of A mirrors it) X
   bool ordered = false;        // T has one order of sums (csr_multiply_ordered); kept is updated: T goes on from it
 
   const Region& in() const { return (x.region.array ? x : given).region; }
@@ -35,6 +36,7 @@ class PanelTask final : public CallValue {
     std::size_t x, rows, partial, shift, sums, reader, bytes;
   };
   Kernel kernel() const;
+  void run_symmetric(std::span<const Tile> tiles, const Parts& at) const;
   Tile load_x(std::span<const Tile> tiles, std::byte* memory) const;
   Tile load_rows(std::span<const Tile> tiles, std::byte* memory) const;
   Tile kept_rows(std::span<const Tile> tiles) const;
@@ -51,8 +53,8 @@ class PanelTask final : public CallValue {
   bool keeps_rows() const { return keeps() || is_given(); }
   /// T stands in scratch where the tile that it comes from or goes to is not as the kernels need it.
   bool rows_aside() const;
-  /// float32 sums stay inside one panel; float64 ones may go straight into the reduction's private tile.
-  bool sums_aside() const { return has_sum() && (padded() || real_ == Dtype::float32); }
+  /// Sums in single precision stay inside one panel; others may go straight into the reduction's private tile.
+  bool sums_aside() const { return has_sum() && (padded() || real_part_of(real_) == Dtype::float32); }
 
   PanelProduct product_;
   PanelReader reader_;

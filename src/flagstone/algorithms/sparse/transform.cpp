@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
+#include <type_traits>
 
+#include "flagstone/algorithms/sparse/value_conversion.hpp"
 #include "flagstone/kernel/elementwise/expression.hpp"
 
 namespace flagstone::sparse {
@@ -32,37 +35,82 @@ void for_each_row(const Stretch& s, F&& f) {
   }
 }
 
-template <class Real>
+double widest(float x) { return x; }
+double widest(double x) { return x; }
+std::complex<double> widest(std::complex<float> x) { return x; }
+std::complex<double> widest(std::complex<double> x) { return x; }
+
+template <class Value>
 void scale(const Transform::Step& step, const Stretch& s) {
-  Real* values = reinterpret_cast<Real*>(s.values);
+  Value* values = reinterpret_cast<Value*>(s.values);
   if (step.kind == Transform::Step::Kind::scale) {
-    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(values[i] * step.factors[0]);
+    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Value>(widest(values[i]) * step.factors[0]);
   } else if (step.kind == Transform::Step::Kind::rows) {
     for_each_row(s, [&](Index row, Index from, Index to) {
       const double factor = step.factors[static_cast<std::size_t>(s.first_row + row)];
-      for (Index i = from; i < to; ++i) values[i] = static_cast<Real>(values[i] * factor);
+      for (Index i = from; i < to; ++i) values[i] = static_cast<Value>(widest(values[i]) * factor);
     });
   } else {
     visit_column(s.column, [&](auto sample) {
       const auto* columns = reinterpret_cast<const decltype(sample)*>(s.columns);
-      for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(values[i] * step.factors[columns[i]]);
+      for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Value>(widest(values[i]) * step.factors[columns[i]]);
     });
   }
 }
 
-template <class Real>
+std::complex<double> in_single(std::complex<double> x) { return std::complex<double>(std::complex<float>(x)); }
+double in_single(double x) { return static_cast<float>(x); }
+
+template <class Value>
 void change(const Transform::Step& step, const Stretch& s) {
   using Kind = Transform::Step::Kind;
-  Real* values = reinterpret_cast<Real*>(s.values);
+  Value* values = reinterpret_cast<Value*>(s.values);
   const auto each = [&](auto f) {
-    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Real>(f(values[i]));
+    for (Index i = 0; i < s.count; ++i) values[i] = static_cast<Value>(f(widest(values[i])));
   };
   if (step.kind == Kind::power)
-    each([n = step.factors[0]](Real value) { return std::pow(static_cast<double>(value), n); });
+    each([n = step.factors[0]](auto value) { return std::pow(value, n); });
   else if (step.kind == Kind::single)
-    each([](Real value) { return static_cast<float>(value); });
+    each([](auto value) { return in_single(value); });
+  else if (step.kind == Kind::turn)
+    each([factor = std::complex<double>(step.factors[0], step.factors[1])](auto value) {
+      if constexpr (std::is_same_v<decltype(value), double>)
+        return value;  // never: they were made complex
+      else
+        return value * factor;
+    });
+  else if constexpr (std::is_floating_point_v<Value>)
+    each([](double value) { return value != 0 ? 1.0 : 0.0; });
   else
-    each([](Real value) { return value != 0 ? 1 : 0; });
+    each([](std::complex<double> value) { return std::conj(value); });
+}
+
+template <class Value>
+void halve_diagonal(const Stretch& s) {
+  Value* values = reinterpret_cast<Value*>(s.values);
+  visit_column(s.column, [&](auto sample) {
+    const auto* columns = reinterpret_cast<const decltype(sample)*>(s.columns);
+    for_each_row(s, [&](Index row, Index from, Index to) {
+      const auto diagonal = static_cast<decltype(sample)>(s.first_row + row);
+      for (Index i = from; i < to; ++i)
+        if (columns[i] == diagonal) values[i] *= static_cast<decltype(std::abs(Value{}))>(0.5);
+    });
+  });
+}
+
+/// Complex numbers become real ones, in place.
+template <class Real>
+void narrow(Transform::Step::Kind kind, const Stretch& s) {
+  using Kind = Transform::Step::Kind;
+  const auto* from = reinterpret_cast<const std::complex<Real>*>(s.values);
+  Real* to = reinterpret_cast<Real*>(s.values);
+  for (Index i = 0; i < s.count; ++i) {
+    const std::complex<Real> value = from[i];
+    to[i] = kind == Kind::real_part        ? value.real()
+            : kind == Kind::imaginary_part ? value.imag()
+            : kind == Kind::magnitude      ? std::abs(value)
+                                           : Real(value != Real{0} ? 1 : 0);
+  }
 }
 
 /// In float64 whatever Real is: a threshold is a whole number, which float32 may miss.
@@ -109,33 +157,77 @@ Index select(Place place_of, const Stretch& s, Index before, Index* kept) {
 
 }  // namespace
 
-Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& s, Index before,
-            Index* kept, std::byte* scratch) {
+namespace {
+
+using Kind = Transform::Step::Kind;
+
+bool narrows(Kind kind) {
+  return kind == Kind::truth || kind == Kind::real_part || kind == Kind::imaginary_part || kind == Kind::magnitude;
+}
+
+template <class F>
+decltype(auto) visit_value(Dtype dtype, F&& f) {
+  return visit_blas_type(dtype, f);  // int64, which no step changes, moves as float64
+}
+
+/// One step; `s.dtype` is what values are after it.
+void take_step(const Transform::Step& step, Stretch& s, std::byte* scratch) {
+  const bool is_now = is_complex(s.dtype);
+  if (is_now && narrows(step.kind)) {
+    s.dtype = real_part_of(s.dtype);
+    return s.dtype == Dtype::float32 ? narrow<float>(step.kind, s) : narrow<double>(step.kind, s);
+  }
+  if (!is_now && step.kind == Kind::turn) {
+    widen_to_complex(s.values, s.dtype, s.count);
+    s.dtype = complex_of(s.dtype);
+  }
+  if (!is_now && (step.kind == Kind::conjugate || step.kind == Kind::real_part)) return;
+  if (!is_now && step.kind == Kind::imaginary_part)
+    return void(std::memset(s.values, 0, static_cast<std::size_t>(s.count) * size_of(s.dtype)));
+  if (step.kind == Kind::map || step.kind == Kind::magnitude) {
+    const auto verb = step.kind == Kind::map ? step.verb : kernel::Verb::absolute;
+    kernel::map_values(verb, s.dtype, s.values, s.count, scratch);
+    std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.dtype));
+  } else if (step.kind == Kind::frequencies) {
+    visit_column(s.column, [&](auto sample) {
+      using Column = decltype(sample);
+      s.dtype == Dtype::float32 ? weigh<float, Column>(step, s) : weigh<double, Column>(step, s);
+    });
+  } else if (step.kind == Kind::half_diagonal) {
+    visit_value(s.dtype, [&](auto value) { halve_diagonal<decltype(value)>(s); });
+  } else if (step.kind > Kind::map) {
+    visit_value(s.dtype, [&](auto value) { change<decltype(value)>(step, s); });
+  } else {
+    visit_value(s.dtype, [&](auto value) { scale<decltype(value)>(step, s); });
+  }
+}
+
+}  // namespace
+
+bool ends_complex(const Transform* transform, bool begins) {
+  for (const auto& step : transform ? transform->steps : std::vector<Transform::Step>{})
+    begins = step.kind == Kind::turn || (begins && !narrows(step.kind));
+  return begins;
+}
+
+bool ever_complex(const Transform* transform, bool begins) {
+  for (const auto& step : transform ? transform->steps : std::vector<Transform::Step>{})
+    begins = begins || step.kind == Kind::turn;
+  return begins;
+}
+
+Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& stretch, Dtype dtype,
+            Index before, Index* kept, std::byte* scratch) {
   static const Transform none;
   const std::vector<Index>& place = transform ? transform->place : none.place;
-  for (const auto& step : transform ? transform->steps : none.steps) {
-    if (step.kind == Transform::Step::Kind::map) {
-      kernel::map_values(step.verb, s.real, s.values, s.count, scratch);
-      std::memcpy(s.values, scratch, static_cast<std::size_t>(s.count) * size_of(s.real));
-    } else if (step.kind == Transform::Step::Kind::frequencies) {
-      visit_column(s.column, [&](auto sample) {
-        using Column = decltype(sample);
-        s.real == Dtype::float32 ? weigh<float, Column>(step, s) : weigh<double, Column>(step, s);
-      });
-    } else if (step.kind > Transform::Step::Kind::map) {
-      s.real == Dtype::float32 ? change<float>(step, s) : change<double>(step, s);
-    } else if (s.real == Dtype::float32) {
-      scale<float>(step, s);
-    } else {
-      scale<double>(step, s);
-    }
-  }
+  Stretch s = stretch;
+  for (const auto& step : transform ? transform->steps : none.steps) take_step(step, s, scratch);
+  if (is_complex(dtype) && !is_complex(s.dtype)) widen_to_complex(s.values, s.dtype, s.count);
   if (place.empty() && !between) return s.count;
   return visit_column(s.column, [&](auto sample) {
     using Column = decltype(sample);
     const auto chosen = [&](auto place_of) {
-      return s.real == Dtype::float32 ? select<float, Column>(place_of, s, before, kept)
-                                      : select<double, Column>(place_of, s, before, kept);
+      return visit_value(dtype, [&](auto value) { return select<decltype(value), Column>(place_of, s, before, kept); });
     };
     if (!between) return chosen([&](Column column) { return place[column]; });
     const auto [first, last] = *between;

@@ -11,7 +11,7 @@
 
 namespace flagstone::sparse {
 
-/// Steps apply in order. Maps keep zero zero: values that are not stored stay so.
+/// Steps apply in order, to real or complex numbers. Maps keep zero zero: values that are not stored stay so.
 struct Transform {
   struct Step {
     enum class Kind : std::uint8_t {
@@ -24,6 +24,12 @@ struct Transform {
       power,        // to factors[0], more than 0
       single,       // rounded to float32
       truth,        // 1 where it is not zero (NaN is not)
+      turn,         // times factors[0] + i factors[1]: complex from here on
+      conjugate,    // of real numbers themselves
+      real_part,    // these three: real from here on
+      imaginary_part,
+      magnitude,
+      half_diagonal,  // exact, but for the least of numbers: what a triangle's two products then add up to
     } kind;
     std::vector<double> factors;  // one for each row that is seen, each stored column, or one
     kernel::Verb verb{};          // map
@@ -34,13 +40,18 @@ struct Transform {
   std::optional<Dtype> dtype;  // what the values count as; empty: as stored
 };
 
+/// Whether values are complex after all steps.
+bool ends_complex(const Transform* transform, bool begins);
+/// Whether they are at some time.
+bool ever_complex(const Transform* transform, bool begins);
+
 /// A stretch of decoded values, as yet without whole rows: element i of it is value `first` + i of the rows that are
 /// seen, in the panel's numbering: stored values, or where rows are chosen those of them from 0.
 struct Stretch {
   Index count = 0;
-  std::byte* values;   // float32 or float64
-  std::byte* columns;  // unsigned integers
-  Dtype real, column;
+  std::byte* values;    // room for complex ones where they are complex at some time
+  std::byte* columns;   // unsigned integers
+  Dtype dtype, column;  // of the values as they come: float32, float64, int64 (no steps then) or complex
   Index first;
   const Index* pointers;  // of the panel's rows that are seen, in these values
   Index row;              // among them: the one that holds the first element
@@ -52,10 +63,10 @@ struct ColumnRange {
   Index first = 0, last = 0;
 };
 
-/// Applies the steps in place (null: none) and drops columns that do not stay, or lie outside `between`. `kept`: for
-/// each row of the panel that ends in this stretch, its end in values that stay (kept[row + 1] := ...), counting from
-/// `before`. Returns how many stay.
-Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& stretch, Index before,
-            Index* kept, std::byte* scratch);
+/// Applies the steps in place (null: none), makes what came of them `dtype` (real numbers may become complex ones), and
+/// drops columns that do not stay, or lie outside `between`. `kept`: for each row of the panel that ends in this
+/// stretch, its end in values that stay (kept[row + 1] := ...), counting from `before`. Returns how many stay.
+Index apply(const Transform* transform, const std::optional<ColumnRange>& between, const Stretch& stretch, Dtype dtype,
+            Index before, Index* kept, std::byte* scratch);
 
 }  // namespace flagstone::sparse

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "flagstone/algorithms/stencil/field/cells.hpp"
+#include "flagstone/algorithms/stencil/processor_cache.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
 #include "flagstone/base/bytes.hpp"
 
@@ -49,7 +50,9 @@ class Chooser {
         wishes_(clamped(problem, wishes)),
         budget_(budget),
         workers_(std::max(1, workers)),
-        units_(result_units(problem)) {}
+        units_(result_units(problem)) {
+    if (wishes_.cache == 0) wishes_.cache = worker_cache();
+  }
 
   Scheme chosen() {
     const std::string& method = wishes_.method;
@@ -59,8 +62,14 @@ class Chooser {
     if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved)))
       blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
-    if (best_) return *best_;
-    return smallest();
+    Scheme scheme = best_ ? *best_ : smallest();
+    scheme.fits = best_.has_value(), scheme.seconds = seconds(scheme);
+    const Supersteps each(problem_.left(), scheme.depth);
+    if (scheme.method == Method::al4)
+      scheme.face_elements = static_cast<double>(each.longer()) * wavefront_faces(problem_, scheme.wavefront, each[0]) +
+                             static_cast<double>(each.number() - each.longer()) *
+                                 wavefront_faces(problem_, scheme.wavefront, each[each.number() - 1]);
+    return scheme;
   }
 
  private:
@@ -362,7 +371,8 @@ class Chooser {
   /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
   /// own, and small batches their tasks.
   double seconds(const Scheme& scheme) const {
-    const double longer = std::max(scheme.disk_seconds, scheme.compute_seconds);
+    if (!problem_.overlap) return scheme.disk_seconds + scheme.compute_seconds;
+    const double longer = std::max({scheme.disk_seconds, scheme.compute_seconds, 1e-12});
     double filling = 0;
     if (scheme.method == Method::al4) {
       const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
@@ -411,7 +421,7 @@ class Chooser {
   }
 
   const Problem& problem_;
-  const Wishes wishes_;
+  Wishes wishes_;
   std::uint64_t budget_;
   int workers_;
   Axes units_;

@@ -203,6 +203,10 @@ TEST_P(Kernels, TakeBringsATriangleShiftedAndFindsWhatIsNotFinite) {
         }
 }
 
+std::vector<std::byte> work_of(const Tile& tile) {
+  return std::vector<std::byte>(getrf_work_bytes(tile.dtype, tile.shape[0]));
+}
+
 TEST_P(Kernels, GetrfTakesTheLargestOfTheWholeColumn) {
   const Dtype dtype = GetParam();
   for (const auto& [m, n] : {std::pair<Index, Index>{1, 1}, {5, 5}, {70, 3}, {200, 67}, {90, 90}})
@@ -211,7 +215,7 @@ TEST_P(Kernels, GetrfTakesTheLargestOfTheWholeColumn) {
       a.fill(random_);
       Owned before = widened(a.tile);
       std::vector<std::int64_t> pivots(static_cast<std::size_t>(n));
-      ASSERT_EQ(getrf(a.tile, pivots), 0);
+      ASSERT_EQ(getrf(a.tile, pivots, work_of(a.tile).data()), 0);
       const Tile none{nullptr, Dtype::complex128, {0, n}, before.tile.strides, 0};
       laswp(none, before.tile, 0, 0, pivots);  // P A
       for (Index i = 0; i < m; ++i)
@@ -232,10 +236,10 @@ TEST_P(Kernels, GetrfGoesOnBeyondAColumnOfZeros) {
   a.fill(random_);
   for (Index i = 0; i < 40; ++i) reference::set(a.tile, i, 20, 0);
   std::vector<std::int64_t> pivots(40);
-  EXPECT_EQ(getrf(a.tile, pivots), 21);
+  EXPECT_EQ(getrf(a.tile, pivots, work_of(a.tile).data()), 21);
   EXPECT_EQ(reference::get(a.tile, 20, 20), Wide(0));
   EXPECT_NE(reference::get(a.tile, 39, 39), Wide(0));
-  EXPECT_THROW(getrf(rows_of(a.tile, 10), pivots), ShapeError);
+  EXPECT_THROW(getrf(rows_of(a.tile, 10), pivots, work_of(a.tile).data()), ShapeError);
 }
 
 TEST_P(Kernels, LaswpExchangesAcrossTwoTilesAndBack) {

@@ -162,6 +162,45 @@ TEST_P(Chunks, ProductsAreThoseOfDenseWeights) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, Chunks, ::testing::Bool());
 
+TEST_P(Chunks, EntriesAreEncodedAsColumnsAre) {
+  const bool small = GetParam();
+  const Index children = 7, locals = 40, features = 200'000;
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  std::vector<std::uint32_t> places;
+  for (Index l = 0; l < locals; ++l) places.push_back(static_cast<std::uint32_t>(l < 20 ? 3 * l : 5000 * l));
+  std::vector<double> w(static_cast<std::size_t>(locals * children));
+  for (double& one : w) one = random() % 3 == 0 ? 0 : static_cast<double>(static_cast<float>(normal(random)));
+  std::vector<std::uint64_t> entries;
+  std::vector<float> values;
+  for (Index l = 0; l < locals; ++l)
+    for (Index c = 0; c < children; ++c) {
+      entries.push_back(places[static_cast<std::size_t>(l)] * child_places + static_cast<std::uint64_t>(c));
+      values.push_back(static_cast<float>(w[static_cast<std::size_t>(c * locals + l)]));
+    }
+  struct Encoded {
+    explicit Encoded(bool small) : scales(small ? 7 : 0) {}
+    std::vector<std::uint16_t> steps = std::vector<std::uint16_t>(100);
+    std::vector<std::uint8_t> counts = std::vector<std::uint8_t>(100), child = std::vector<std::uint8_t>(300);
+    std::vector<std::byte> weights = std::vector<std::byte>(1200);
+    std::vector<float> scales;
+    ChunkTarget target() {
+      return {steps.data(), counts.data(), child.data(), weights.data(), scales.empty() ? nullptr : scales.data()};
+    }
+  } one(small), other(small);
+  ChunkTarget columns = one.target(), listed = other.target();
+  encode_chunk(places.data(), locals, w.data(), children, 0, columns);
+  encode_entries(entries.data(), values.data(), static_cast<Index>(entries.size()), children, listed);
+  EXPECT_EQ(listed.rows, columns.rows);
+  EXPECT_EQ(listed.entries, columns.entries);
+  EXPECT_LE(listed.rows, most_rows(static_cast<Index>(entries.size()), features));
+  EXPECT_EQ(other.steps, one.steps);
+  EXPECT_EQ(other.counts, one.counts);
+  EXPECT_EQ(other.child, one.child);
+  EXPECT_EQ(other.weights, one.weights);
+  EXPECT_EQ(other.scales, one.scales);
+}
+
 TEST(Beam, TheSameStayInAnyOrder) {
   std::mt19937 random(2);
   std::vector<Reached> nodes;

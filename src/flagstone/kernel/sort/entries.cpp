@@ -1,6 +1,7 @@
 #include "flagstone/kernel/sort/entries.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -95,6 +96,25 @@ bool sort_entries(const std::byte* records, Index n, const EntryRecord& record, 
     }
   });
   return true;
+}
+
+void keep_largest(std::span<const Index> pointers, Integers columns, const double* values, Index top,
+                  std::span<Index> work, std::uint8_t* stay) {
+  const auto before = [&](Index a, Index b) {
+    const bool none_a = std::isnan(values[a]), none_b = std::isnan(values[b]);
+    if (none_a != none_b) return none_b;
+    if (!none_a && values[a] != values[b]) return values[a] > values[b];
+    return columns.at(a) < columns.at(b);
+  };
+  for (std::size_t row = 0; row + 1 < pointers.size(); ++row) {
+    Index count = 0;
+    for (Index i = pointers[row]; i < pointers[row + 1]; ++i)
+      if (stay[i]) work[static_cast<std::size_t>(count++)] = i;
+    if (count <= top) continue;
+    const auto first = work.begin();
+    std::nth_element(first, first + top, first + count, before);
+    for (auto at = first + top; at < first + count; ++at) stay[*at] = 0;
+  }
 }
 
 }  // namespace flagstone::kernel

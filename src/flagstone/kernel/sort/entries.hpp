@@ -48,4 +48,10 @@ struct SortedRows {
 /// row is another; what was written is of no use.
 bool sort_entries(const std::byte* records, Index n, const EntryRecord& record, Index first, const SortedRows& to);
 
+/// Of each row that pointers (from 0) mark, among the entries that `stay`, the `top` largest values: of equal ones
+/// those of lower columns, NaN last. Others stay no longer. O(entries) steps; `work`: as many places as the longest row
+/// has.
+void keep_largest(std::span<const Index> pointers, Integers columns, const double* values, Index top,
+                  std::span<Index> work, std::uint8_t* stay);
+
 }  // namespace flagstone::kernel

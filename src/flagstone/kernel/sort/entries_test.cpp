@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -138,6 +139,35 @@ TEST(Entries, TheFirstRowOutOfRangeIsTold) {
   EXPECT_EQ(count_rows({rows.data(), true}, 5, 10, 3, counts), 3);
   const std::vector<std::int32_t> narrow{0, -1};
   EXPECT_EQ(count_rows({narrow.data(), false}, 2, 10, 3, counts), 1);
+}
+
+TEST(Entries, TheLargestOfARowStayWithTiesByColumnAndNaNLast) {
+  std::mt19937_64 random(3);
+  const std::vector<Index> pointers{0, 0, 7, 60, 61, 400};
+  std::vector<std::int32_t> columns(400);
+  std::vector<double> values(400);
+  std::vector<std::uint8_t> stay(400);
+  for (std::size_t i = 0; i < 400; ++i) {
+    columns[i] = static_cast<std::int32_t>(random() % 100'000);
+    values[i] = random() % 9 == 0 ? std::nan("") : static_cast<double>(random() % 7) - 3;
+    stay[i] = random() % 4 != 0;
+  }
+  for (const Index top : {Index{1}, Index{5}, Index{100}, Index{1000}}) {
+    std::vector<std::uint8_t> wanted(400), found = stay;
+    for (std::size_t row = 0; row + 1 < pointers.size(); ++row) {
+      std::vector<Index> all;
+      for (Index i = pointers[row]; i < pointers[row + 1]; ++i)
+        if (stay[i]) all.push_back(i);
+      std::sort(all.begin(), all.end(), [&](Index a, Index b) {
+        const double x = std::isnan(values[a]) ? -9 : values[a], y = std::isnan(values[b]) ? -9 : values[b];
+        return x != y ? x > y : columns[a] < columns[b];
+      });
+      for (std::size_t i = 0; i < all.size() && static_cast<Index>(i) < top; ++i) wanted[all[i]] = 1;
+    }
+    std::vector<Index> work(339);
+    keep_largest(pointers, {columns.data(), false}, values.data(), top, work, found.data());
+    EXPECT_EQ(found, wanted) << top;
+  }
 }
 
 }  // namespace

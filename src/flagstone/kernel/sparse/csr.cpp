@@ -1,6 +1,7 @@
 #include "flagstone/kernel/sparse/csr.hpp"
 
 #include <algorithm>
+#include <complex>
 #include <string>
 
 #include "flagstone/base/error.hpp"
@@ -26,9 +27,9 @@ const SparseTable& table() {
 /// Checks a row-major block of columns and says its leading dimension in elements.
 Index leading(const char* who, const Tile& t, Index rows, Index width, Dtype dtype) {
   const auto item = static_cast<Index>(size_of(t.dtype));
-  if (t.dtype != dtype || (dtype != Dtype::float32 && dtype != Dtype::float64))
+  if (t.dtype != dtype || dtype < Dtype::float32)
     throw ShapeError(std::string(who) + ": blocks are " + std::string(name_of(t.dtype)) + " and " +
-                     std::string(name_of(dtype)) + "; all float32 or all float64 is needed.");
+                     std::string(name_of(dtype)) + "; one dtype, float32, float64 or complex, is needed.");
   if (t.shape.size() != 2 || t.shape[0] != rows || t.shape[1] != width)
     throw ShapeError(std::string(who) + ": a block is " + to_string(t.shape) + "; " + to_string({rows, width}) +
                      " is needed.");
@@ -41,7 +42,8 @@ void run(const CsrRows& a, Dtype dtype, SparseJob job, bool ordered = false) {
   if (a.rows == 0 || job.width == 0) return;
   const int column = a.column_dtype == Dtype::uint16 ? 0 : a.column_dtype == Dtype::uint32 ? 1 : 2;
   job.rows = a.rows, job.cols = a.cols, job.pointers = a.pointers, job.values = a.values, job.columns = a.columns;
-  (ordered ? table().ordered : table().at)[dtype == Dtype::float64][column](job);
+  const int kind = static_cast<int>(dtype) - static_cast<int>(Dtype::float32);
+  (ordered ? table().ordered : table().at)[kind][column](job);
 }
 
 template <class From, class To>
@@ -125,8 +127,9 @@ void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, cons
   run(a, t.dtype, job, true);
 }
 
-void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums) {
+void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums, bool conjugated) {
   SparseJob job{};
+  job.conjugated = conjugated;
   job.width = t.shape[1];
   job.t = t.data, job.ldt = leading("csr_multiply_transposed", t, a.rows, job.width, y.dtype);
   job.y = y.data, job.ldy = leading("csr_multiply_transposed", y, a.cols, job.width, y.dtype);
@@ -140,7 +143,7 @@ void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Ti
   job.x = x.data, job.ldx = leading("csr_gram", x, a.cols, job.width, y.dtype);
   job.y = y.data, job.ldy = leading("csr_gram", y, a.cols, job.width, y.dtype);
   if (t.data) job.t = t.data, job.ldt = leading("csr_gram", t, a.rows, job.width, y.dtype);
-  job.shift = shift_row, job.sums = sums;
+  job.shift = shift_row, job.sums = sums, job.conjugated = true;
   run(a, y.dtype, job);
 }
 
@@ -156,7 +159,28 @@ void shift_row(const double* mu, const Tile& x, double* s) {
   });
 }
 
+namespace {
+
+/// Y += partial, of complex numbers.
+void merge_complex(const Tile& partial, const Tile& y) {
+  const Index width = y.shape[1], ld = leading("shift_merge", y, y.shape[0], width, Dtype::complex128);
+  const Index from_ld = leading("shift_merge", partial, y.shape[0], width, partial.dtype);
+  visit_blas_type(partial.dtype, [&](auto sample) {
+    for (Index j = 0; j < y.shape[0]; ++j) {
+      const auto* from = partial.as<const decltype(sample)>() + j * from_ld;
+      std::complex<double>* to = y.as<std::complex<double>>() + j * ld;
+      for (Index k = 0; k < width; ++k) to[k] += std::complex<double>(from[k]);
+    }
+  });
+}
+
+}  // namespace
+
 void shift_merge(const Tile& partial, const double* mu, const double* sums, const Tile& y) {
+  if (is_complex(y.dtype)) {
+    if (partial.data) merge_complex(partial, y);
+    return;
+  }
   const Index width = y.shape[1], ld = leading("shift_merge", y, y.shape[0], width, Dtype::float64);
   const auto merge = [&]<class Real>(const Real* from, Index from_ld) {
     for (Index j = 0; j < y.shape[0]; ++j) {

@@ -20,9 +20,10 @@ Dtype column_dtype_for(Index cols);
 /// -1; what `to` then holds is of no use. `from` may equal `to` where both dtypes have one size.
 Index unpack_columns(const std::byte* from, Dtype from_dtype, Index n, Index cols, std::byte* to);
 
-// X is n x b, T rows x b, Y n x b, all row-major with one unit stride, all float32 or all float64. `shift_row` (null:
-// none) is b numbers s: the product is A X - 1 sᵀ, where s = muᵀX stands for a matrix A - 1 muᵀ. `sums` (null: not
-// needed) is b float64 numbers, to which 1ᵀT is added: shift_merge makes Aᵀ T - mu (1ᵀT) of it.
+// X is n x b, T rows x b, Y n x b, all row-major with one unit stride, all of one dtype: float32, float64, complex64 or
+// complex128 (four times the flops; `shift_row` and `sums` are null, a sum is one in the stored order). `shift_row`
+// (null: none) is b numbers s: the product is A X - 1 sᵀ, where s = muᵀX stands for a matrix A - 1 muᵀ. `sums` (null:
+// not needed) is b float64 numbers, to which 1ᵀT is added: shift_merge makes Aᵀ T - mu (1ᵀT) of it.
 
 /// T := A X - 1 sᵀ. Reads 2 to 8 + sizeof(value) bytes a value once and b elements of X from cache; 2 b flops a value.
 void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t);
@@ -30,15 +31,16 @@ void csr_multiply(const CsrRows& a, const Tile& x, const double* shift_row, cons
 /// neither on the width of the block nor on where the columns of A are cut. 0 to 0.5 ns a value more than csr_multiply
 /// for blocks of less than 256 bytes.
 void csr_multiply_ordered(const CsrRows& a, const Tile& x, bool accumulate, const Tile& t);
-/// Y += Aᵀ T. As csr_multiply, with Y read and written.
-void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums);
+/// Y += Aᵀ T, or Aᴴ T. As csr_multiply, with Y read and written.
+void csr_multiply_transposed(const CsrRows& a, const Tile& t, const Tile& y, double* sums, bool conjugated = false);
 /// T := A X - 1 sᵀ and Y += Aᵀ T, row by row, while the row's values are in the nearest cache: 4 b flops a value.
-/// T (data null: not wanted) stays in registers otherwise.
+/// T (data null: not wanted) stays in registers otherwise. Complex: Y += Aᴴ T.
 void csr_gram(const CsrRows& a, const Tile& x, const double* shift_row, const Tile& t, const Tile& y, double* sums);
 
 /// s := muᵀ X (float64; n x b read once).
 void shift_row(const double* mu, const Tile& x, double* s);
-/// Y += partial - mu sumsᵀ. Y float64, partial float32 or float64 (data null: none), mu null: no second term.
+/// Y += partial - mu sumsᵀ. Y float64, partial float32 or float64 (data null: none), mu null: no second term. Complex:
+/// Y complex128, mu null.
 void shift_merge(const Tile& partial, const double* mu, const double* sums, const Tile& y);
 
 /// Rows [first, first + g.shape[0]) of the lower triangle of G += AᵀA; g is (rows of G) x n, float64, row-major.

@@ -21,12 +21,13 @@ struct SparseJob {
   double* sums;         // null: not needed
   std::int64_t width;
   bool accumulate;  // T goes on from what it holds
+  bool conjugated;  // complex: Y += conj(A)ᵀ T
 };
 using SparseFunction = void (*)(const SparseJob&);
-/// [float32, float64][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the stored order, whatever
-/// the width of the block is.
+/// [float32, float64, complex64, complex128][uint16, uint32, uint64 columns]; `ordered`: a value of T is one sum in the
+/// stored order, whatever the width of the block is. Complex sums always are.
 struct SparseTable {
-  SparseFunction at[2][3], ordered[2][3];
+  SparseFunction at[4][3], ordered[4][3];
 };
 extern const SparseTable sparse_avx512, sparse_avx2, sparse_baseline;
 
@@ -44,6 +45,16 @@ template <class Real>
 struct Vector<Real, 1> {
   using type = Real;
 };
+
+/// i times complex numbers that lie as (re, im) side by side: (-im, re).
+template <class Real, class V>
+inline V times_i(V x) {
+  constexpr int lanes = sizeof(V) / sizeof(Real);
+  V turned = {};
+#pragma GCC unroll 16
+  for (int lane = 0; lane < lanes; lane += 2) turned[lane] = -x[lane + 1], turned[lane + 1] = x[lane];
+  return turned;
+}
 
 /// `count` vectors of V side by side: columns [at, at + count * lanes) of X, Y and T.
 template <class Real, class Column, class V, int count>
@@ -111,6 +122,65 @@ class ColumnBlock {
   std::int64_t ldx_, ldy_;
 };
 
+/// The same of complex numbers, as pairs of reals: `at`, lanes and width count reals. a x is re(a) x + im(a) (i x), so
+/// a sum takes two steps a value, in the stored order.
+template <class Real, class Column, class V, int count>
+class ComplexBlock {
+ public:
+  static constexpr int lanes = sizeof(V) / sizeof(Real), width = count * lanes;
+
+  ComplexBlock(const SparseJob& job, std::int64_t at)
+      : values_(static_cast<const Real*>(job.values)),
+        columns_(static_cast<const Column*>(job.columns)),
+        x_(static_cast<const Real*>(job.x) + at),
+        y_(static_cast<Real*>(job.y) + at),
+        ldx_(job.ldx),
+        ldy_(job.ldy),
+        sign_(job.conjugated ? Real{-1} : Real{1}) {}
+
+  template <bool>
+  std::int64_t gather(std::int64_t p, std::int64_t last, std::uint64_t limit, V* t) const {
+    V sum[count];
+    for (int k = 0; k < count; ++k) sum[k] = t[k];
+    for (; p < last && columns_[p] < limit; ++p) {
+      const V* row = reinterpret_cast<const V*>(x_ + static_cast<std::int64_t>(columns_[p]) * ldx_);
+      const Real re = values_[2 * p], im = values_[2 * p + 1];
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) {
+        const V x = row[k];
+        sum[k] += re * x;
+        sum[k] += im * times_i<Real, V>(x);
+      }
+    }
+    for (int k = 0; k < count; ++k) t[k] = sum[k];
+    return p;
+  }
+
+  std::int64_t scatter(std::int64_t p, std::int64_t last, std::uint64_t limit, const V* t) const {
+    V kept[count], turned[count];
+#pragma GCC unroll 8
+    for (int k = 0; k < count; ++k) kept[k] = t[k], turned[k] = times_i<Real, V>(t[k]);
+    for (; p < last && columns_[p] < limit; ++p) {
+      V* row = reinterpret_cast<V*>(y_ + static_cast<std::int64_t>(columns_[p]) * ldy_);
+      const Real re = values_[2 * p], im = sign_ * values_[2 * p + 1];
+#pragma GCC unroll 8
+      for (int k = 0; k < count; ++k) {
+        row[k] += re * kept[k];
+        row[k] += im * turned[k];
+      }
+    }
+    return p;
+  }
+
+ private:
+  const Real* values_;
+  const Column* columns_;
+  const Real* x_;
+  Real* y_;
+  std::int64_t ldx_, ldy_;
+  Real sign_;
+};
+
 /// Columns of A whose rows of X (or Y) stay in the second-level cache while a group of rows passes over them; all of
 /// them where rows are so short that a strip would hold only a few of their values.
 inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
@@ -124,10 +194,9 @@ inline std::uint64_t strip_of(const SparseJob& job, std::int64_t row_bytes) {
 
 /// Groups of rows pass over X, then over Y, strip by strip of columns. Every value is used once and in the stored order
 /// in each pass, sorted or not: a row goes on where its last strip ended.
-template <class Real, class Column, class V, int count, bool ordered>
+template <class Real, class V, int count, bool ordered, class Block>
 void rows_block(const SparseJob& job, std::int64_t at) {
   constexpr std::int64_t group = 512;
-  using Block = ColumnBlock<Real, Column, V, count>;
   const Block block(job, at);
   const std::int64_t base = job.pointers[0];
   const std::uint64_t strip = strip_of(job, Block::width * sizeof(Real)), cols = static_cast<std::uint64_t>(job.cols);
@@ -170,6 +239,16 @@ void rows_block(const SparseJob& job, std::int64_t at) {
   for (int k = 0; job.sums && job.y && k < Block::width; ++k) job.sums[at + k] += sums[k];
 }
 
+template <class Real, class Column, class V, int count, bool ordered>
+void real_block(const SparseJob& job, std::int64_t at) {
+  rows_block<Real, V, count, ordered, ColumnBlock<Real, Column, V, count>>(job, at);
+}
+
+template <class Real, class Column, class V, int count>
+void complex_block(const SparseJob& job, std::int64_t at) {
+  rows_block<Real, V, count, true, ComplexBlock<Real, Column, V, count>>(job, at);
+}
+
 /// Blocks of 256, 128 and 64 bytes, then what remains in vectors of 16 bytes and single elements.
 template <class Real, class Column, bool ordered>
 void rows_all(const SparseJob& job) {
@@ -180,23 +259,45 @@ void rows_all(const SparseJob& job) {
   constexpr int most = bytes == 16 ? 8 : 256 / bytes;  // more would spill from 16 registers
   std::int64_t at = 0;
   const auto left = [&] { return job.width - at; };
-  for (; left() >= most * lanes; at += most * lanes) rows_block<Real, Column, Wide, most, ordered>(job, at);
-  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) rows_block<Real, Column, Wide, most / 2, ordered>(job, at);
+  for (; left() >= most * lanes; at += most * lanes) real_block<Real, Column, Wide, most, ordered>(job, at);
+  for (; left() >= most / 2 * lanes; at += most / 2 * lanes) real_block<Real, Column, Wide, most / 2, ordered>(job, at);
   if constexpr (most >= 4)
     for (; left() >= most / 4 * lanes; at += most / 4 * lanes)
-      rows_block<Real, Column, Wide, most / 4, ordered>(job, at);
-  if (left() >= 3 * narrow) rows_block<Real, Column, Narrow, 3, ordered>(job, at), at += 3 * narrow;
-  if (left() >= 2 * narrow) rows_block<Real, Column, Narrow, 2, ordered>(job, at), at += 2 * narrow;
-  if (left() >= narrow) rows_block<Real, Column, Narrow, 1, ordered>(job, at), at += narrow;
-  if (left() == 3) rows_block<Real, Column, Real, 3, ordered>(job, at), at += 3;
-  if (left() == 2) rows_block<Real, Column, Real, 2, ordered>(job, at), at += 2;
-  if (left() == 1) rows_block<Real, Column, Real, 1, ordered>(job, at);
+      real_block<Real, Column, Wide, most / 4, ordered>(job, at);
+  if (left() >= 3 * narrow) real_block<Real, Column, Narrow, 3, ordered>(job, at), at += 3 * narrow;
+  if (left() >= 2 * narrow) real_block<Real, Column, Narrow, 2, ordered>(job, at), at += 2 * narrow;
+  if (left() >= narrow) real_block<Real, Column, Narrow, 1, ordered>(job, at), at += narrow;
+  if (left() == 3) real_block<Real, Column, Real, 3, ordered>(job, at), at += 3;
+  if (left() == 2) real_block<Real, Column, Real, 2, ordered>(job, at), at += 2;
+  if (left() == 1) real_block<Real, Column, Real, 1, ordered>(job, at);
+}
+
+/// Complex numbers: blocks of 256 and 64 bytes (baseline: 64), of 16, then single ones.
+template <class Real, class Column>
+void complex_rows_all(const SparseJob& given) {
+  constexpr int bytes = FLAGSTONE_VECTOR_BYTES, pair = 2 * sizeof(Real);
+  using Wide = typename Vector<Real, bytes>::type;
+  using One = typename Vector<Real, pair>::type;
+  constexpr int lanes = bytes / sizeof(Real), most = bytes == 16 ? 4 : 256 / bytes, few = bytes == 64 ? 1 : 64 / bytes;
+  SparseJob job = given;
+  job.width *= 2, job.ldx *= 2, job.ldy *= 2, job.ldt *= 2;
+  std::int64_t at = 0;
+  const auto left = [&] { return job.width - at; };
+  for (; left() >= most * lanes; at += most * lanes) complex_block<Real, Column, Wide, most>(job, at);
+  if constexpr (few < most)
+    for (; left() >= few * lanes; at += few * lanes) complex_block<Real, Column, Wide, few>(job, at);
+  for (; left() > 0; at += 2) complex_block<Real, Column, One, 1>(job, at);
 }
 
 template <class Real, bool ordered>
 constexpr SparseFunction of_columns[3] = {rows_all<Real, std::uint16_t, ordered>,
                                           rows_all<Real, std::uint32_t, ordered>,
                                           rows_all<Real, std::uint64_t, ordered>};
+
+template <class Real>
+constexpr SparseFunction of_complex_columns[3] = {complex_rows_all<Real, std::uint16_t>,
+                                                  complex_rows_all<Real, std::uint32_t>,
+                                                  complex_rows_all<Real, std::uint64_t>};
 
 constexpr SparseTable make_table() {
   SparseTable table{};
@@ -205,6 +306,8 @@ constexpr SparseTable make_table() {
     table.at[1][column] = of_columns<double, false>[column];
     table.ordered[0][column] = of_columns<float, true>[column];
     table.ordered[1][column] = of_columns<double, true>[column];
+    table.at[2][column] = table.ordered[2][column] = of_complex_columns<float>[column];
+    table.at[3][column] = table.ordered[3][column] = of_complex_columns<double>[column];
   }
   return table;
 }

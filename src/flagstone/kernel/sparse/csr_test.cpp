@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <random>
 
@@ -132,6 +133,83 @@ TEST(Sparse, VerbsMatchDenseLoops) {
   check_verbs<double, std::uint16_t>(37, 29, 0.3, true);
   check_verbs<double, std::uint32_t>(1, 200, 0.5, false);
   check_verbs<double, std::uint64_t>(40, 1, 0.9, false);
+}
+
+/// A X, Aᵀ U, Aᴴ U and Aᴴ (A X) of complex numbers against loops, at every width and twice at once: bits do not depend
+/// on the width of a block, nor on where the columns of A are cut.
+template <class Real, class Column>
+void check_complex(Index m, Index n, double density) {
+  using T = std::complex<Real>;
+  constexpr Dtype dtype = sizeof(Real) == 4 ? Dtype::complex64 : Dtype::complex128;
+  Sample<T, Column> a(m, n, density, false);
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  const auto number = [&] { return T(static_cast<Real>(normal(random)), static_cast<Real>(normal(random))); };
+  for (T& value : a.values) value = number();
+  const auto tile = [](std::vector<T>& of, Index rows, Index width) {
+    const auto item = static_cast<Index>(sizeof(T));
+    return Tile{reinterpret_cast<std::byte*>(of.data()), dtype, {rows, width}, {width * item, item}, 0};
+  };
+  std::vector<T> all(static_cast<std::size_t>(n * 127));
+  for (T& value : all) value = number();
+  std::vector<T> first_column;
+  for (const Index b : widths) {
+    std::vector<T> x(static_cast<std::size_t>(n * b)), u(static_cast<std::size_t>(m * b)), t(u.size());
+    for (Index j = 0; j < n; ++j)
+      for (Index k = 0; k < b; ++k) x[j * b + k] = all[j * 127 + k];
+    for (T& value : u) value = number();
+    std::vector<T> y(x.size()), h(x.size()), g(x.size()), t_want(u.size()), y_want(x.size()), h_want(x.size()),
+        g_want(x.size());
+    for (Index i = 0; i < m; ++i)
+      for (Index p = a.pointers[i] - 1000; p < a.pointers[i + 1] - 1000; ++p)
+        for (Index k = 0; k < b; ++k) t_want[i * b + k] += a.values[p] * x[a.columns[p] * b + k];
+    for (Index i = 0; i < m; ++i)
+      for (Index p = a.pointers[i] - 1000; p < a.pointers[i + 1] - 1000; ++p)
+        for (Index k = 0; k < b; ++k) {
+          const auto at = static_cast<std::size_t>(a.columns[p] * b + k);
+          y_want[at] += a.values[p] * u[i * b + k];
+          h_want[at] += std::conj(a.values[p]) * u[i * b + k];
+          g_want[at] += std::conj(a.values[p]) * t_want[i * b + k];
+        }
+    csr_multiply(a.panel(), tile(x, n, b), nullptr, tile(t, m, b));
+    csr_multiply_transposed(a.panel(), tile(u, m, b), tile(y, n, b), nullptr);
+    csr_multiply_transposed(a.panel(), tile(u, m, b), tile(h, n, b), nullptr, true);
+    csr_gram(a.panel(), tile(x, n, b), nullptr, {}, tile(g, n, b), nullptr);
+    const auto near = [&](const std::vector<T>& got, const std::vector<T>& want, double terms) {
+      double scale = 1;
+      for (const T& value : want) scale = std::max(scale, static_cast<double>(std::abs(value)));
+      for (std::size_t i = 0; i < want.size(); ++i)
+        ASSERT_LE(std::abs(got[i] - want[i]), 8 * terms * std::numeric_limits<Real>::epsilon() * scale)
+            << b << " " << i;
+    };
+    const auto terms = static_cast<double>(m + n);
+    near(t, t_want, terms), near(y, y_want, terms), near(h, h_want, terms), near(g, g_want, terms);
+    std::vector<T> column(static_cast<std::size_t>(m));
+    for (Index i = 0; i < m; ++i) column[i] = t[i * b];
+    if (first_column.empty()) first_column = column;
+    ASSERT_EQ(column, first_column) << b;
+    // In two stretches of columns, the second of which goes on.
+    std::vector<T> again(u.size(), T(9, 9));
+    for (const bool later : {false, true}) {
+      Sample<T, Column> part = a;
+      part.pointers = {1000}, part.columns.clear(), part.values.clear();
+      for (Index i = 0; i < m; ++i) {
+        for (Index p = a.pointers[i] - 1000; p < a.pointers[i + 1] - 1000; ++p)
+          if ((static_cast<Index>(a.columns[p]) >= n / 3) == later)
+            part.columns.push_back(a.columns[p]), part.values.push_back(a.values[p]);
+        part.pointers.push_back(1000 + static_cast<Index>(part.columns.size()));
+      }
+      csr_multiply_ordered(part.panel(), tile(x, n, b), later, tile(again, m, b));
+    }
+    ASSERT_EQ(again, t) << b;
+  }
+}
+
+TEST(Sparse, ComplexVerbsMatchLoops) {
+  check_complex<float, std::uint16_t>(37, 29, 0.3);
+  check_complex<double, std::uint32_t>(23, 61, 0.2);
+  check_complex<float, std::uint64_t>(9, 300, 0.2);
+  check_complex<double, std::uint16_t>(1, 1, 1.0);
 }
 
 TEST(Sparse, StripsOfColumnsAndGroupsOfRows) {

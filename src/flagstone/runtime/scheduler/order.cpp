@@ -107,7 +107,7 @@ void Scheduler::overtake(TaskState& waiting) {
     const auto& held = (*it)->held;
     const bool in_memory =
         std::none_of(held.begin(), held.end(), [](const auto& h) { return h.tile->where == Where::absent; });
-    if (in_memory && *it != &waiting) ready.push_back(*it);
+    if (in_memory && (*it)->unmet == 0 && *it != &waiting) ready.push_back(*it);
   }
   for (TaskState* task : ready)
     if (task->scratch_bytes <= cache_.free() && admit(*task)) ++overtaking_;

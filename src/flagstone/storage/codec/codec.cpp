@@ -7,7 +7,8 @@
 
 namespace flagstone {
 namespace {
-constexpr std::string_view names[] = {"blosc", "zstd", "gzip", "zlib", "bz2", "lzf", "shuffle", "crc32c", "fletcher32"};
+constexpr std::string_view names[] = {"blosc", "zstd",    "gzip",   "zlib",       "bz2",
+                                      "lzf",   "shuffle", "crc32c", "fletcher32", "flagstone.bitpacked"};
 }
 
 std::string_view name_of(Codec codec) noexcept { return names[static_cast<std::size_t>(codec)]; }

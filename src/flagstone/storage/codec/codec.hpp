@@ -9,8 +9,8 @@
 namespace flagstone {
 
 /// One step from a chunk's bytes to its stored bytes. crc32c and fletcher32 append four bytes; shuffle and lzf are
-/// HDF5's.
-enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, bz2, lzf, shuffle, crc32c, fletcher32 };
+/// HDF5's; bitpacked is of integers, and ours alone.
+enum class Codec : std::uint8_t { blosc, zstd, gzip, zlib, bz2, lzf, shuffle, crc32c, fletcher32, bitpacked };
 
 /// What blosc packs with, by its own names: blosclz, lz4, lz4hc, zlib, zstd; and what it does before.
 enum class BloscPacker : std::uint8_t { blosclz, lz4, lz4hc, snappy, zlib, zstd };
@@ -19,7 +19,7 @@ enum class BloscShuffle : std::uint8_t { noshuffle, shuffle, bitshuffle };
 struct CodecStep {
   static constexpr int unknown = -1000;  // reading needs no level
   Codec codec = Codec::blosc;
-  std::size_t item = 1;  // shuffle: bytes of an element
+  std::size_t item = 1;  // shuffle, bitpacked: bytes of an element
   int level = unknown;   // blosc, zstd, gzip: of the writer
   BloscPacker packer = BloscPacker::lz4;
   BloscShuffle shuffle = BloscShuffle::shuffle;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "flagstone/storage/codec/bitpacked.hpp"
 #include "flagstone/storage/codec/decode.hpp"
 #if FLAGSTONE_HAVE_BZIP2
 #include <bzlib.h>
@@ -168,6 +169,8 @@ Size unpack(const CodecStep& step, From from, To to) {
       return unpack_lzf(from, to);
     case Codec::shuffle:
       return unshuffle(from, to, std::max<std::size_t>(1, step.item));
+    case Codec::bitpacked:
+      return unpack_bits(from, step.item, to);
     default:
       return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -16,6 +17,8 @@ namespace {
 /// Calls f with a value of the C++ type of a dtype for which is_csr_value holds.
 template <class F>
 decltype(auto) visit_value(Dtype dtype, F&& f) {
+  if (dtype == Dtype::complex64) return f(std::complex<float>{});
+  if (dtype == Dtype::complex128) return f(std::complex<double>{});
   return visit_real_type(dtype, [&](auto value) -> decltype(auto) {
     if constexpr (std::is_same_v<decltype(value), Half> || std::is_same_v<decltype(value), Truth>)
       return f(std::uint8_t{});  // of Half never: no CSR value
@@ -49,6 +52,9 @@ decltype(auto) visit_stored(Bytes* columns, Dtype dtype, F&& f) {
 }
 
 template <class V>
+constexpr bool is_pair = std::is_same_v<V, std::complex<float>> || std::is_same_v<V, std::complex<double>>;
+
+template <class V>
 V value_at(const std::byte* values, Index i) {
   return reinterpret_cast<const Loose<V>*>(values)[i];
 }
@@ -69,15 +75,28 @@ template <class V, class C>
 Index accumulate(const std::byte* values, const C* columns, Index n, ColumnTotals* totals) {
   double check = 0;  // x - x is 0 for finite x, NaN otherwise
   for (Index i = 0; i < n; ++i) {
-    const auto x = static_cast<double>(value_at<V>(values, i));
     ColumnTotals& column = totals[columns[i]];
-    column.sum += x;
-    column.squares += x * x;
-    if constexpr (std::is_floating_point_v<V>) check += x - x;
+    if constexpr (is_pair<V>) {
+      const std::complex<double> z = value_at<V>(values, i);
+      column.sum += z.real();
+      column.squares += std::norm(z);
+      check += (z.real() - z.real()) + (z.imag() - z.imag());
+    } else {
+      const auto x = static_cast<double>(value_at<V>(values, i));
+      column.sum += x;
+      column.squares += x * x;
+      if constexpr (std::is_floating_point_v<V>) check += x - x;
+    }
   }
   if (check == 0) return -1;
-  for (Index i = 0; i < n; ++i)
-    if (const auto x = static_cast<double>(value_at<V>(values, i)); x - x != 0) return i;
+  for (Index i = 0; i < n; ++i) {
+    const V value = value_at<V>(values, i);
+    if constexpr (is_pair<V>) {
+      if (!std::isfinite(value.real()) || !std::isfinite(value.imag())) return i;
+    } else if (!std::isfinite(static_cast<double>(value))) {
+      return i;
+    }
+  }
   return -1;
 }
 
@@ -95,7 +114,7 @@ bool add_value(V& sum, V value, bool boolean) {
 
 }  // namespace
 
-bool is_csr_value(Dtype dtype) { return !is_complex(dtype) && dtype != Dtype::float16; }
+bool is_csr_value(Dtype dtype) { return dtype != Dtype::float16; }
 
 Index canonical_until(const Index* pointers, ColumnsView columns, Index row, Index rows) {
   return visit_columns(columns, [&](const auto* from) {
@@ -131,7 +150,12 @@ bool narrow_loop(const std::byte* __restrict values, Index n, std::byte* __restr
 }
 
 bool narrow_values(const std::byte* values, Dtype dtype, Index n, std::byte* to) {
-  return visit_value(dtype, [&](auto kind) { return narrow_loop<decltype(kind)>(values, n, to); });
+  return visit_value(dtype, [&](auto kind) {
+    if constexpr (is_pair<decltype(kind)>)
+      return false;
+    else
+      return narrow_loop<decltype(kind)>(values, n, to);
+  });
 }
 
 void widen_values(const Index* narrow, Index n, Dtype dtype, std::byte* to) {
@@ -161,7 +185,7 @@ bool make_canonical(ColumnsView columns, const std::byte* values, Dtype dtype, I
     std::vector<V> sums;
     for (Index i : order) {
       V value = value_at<V>(values, i);
-      if (dtype == Dtype::boolean) value = value != V{};
+      if (dtype == Dtype::boolean) value = V(value != V{} ? 1 : 0);
       if (row.columns.empty() || row.columns.back() != columns[i]) {
         row.columns.push_back(columns[i]);
         sums.push_back(value);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/codec/bitpacked.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
 #include "flagstone/storage/codec/decode.hpp"
 #include "flagstone/storage/codec/encode.hpp"
@@ -26,7 +26,11 @@
 namespace flagstone {
 
 ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bool may_stay_raw)
-    : directory_(std::move(directory)), chunk_elements_(chunk), item_(size_of(dtype)), may_stay_raw_(may_stay_raw) {
+    : directory_(std::move(directory)),
+      chunk_elements_(chunk),
+      item_(size_of(dtype)),
+      fill_(item_),
+      may_stay_raw_(may_stay_raw) {
   chunk_ = Buffer(chunk_bytes());
   metadata_.dtype = dtype;
   metadata_.chunks = {chunk};
@@ -36,8 +40,20 @@ ChunkAppender::ChunkAppender(std::string directory, Dtype dtype, Index chunk, bo
   if (error) throw StorageError("create: cannot make the directory", error.value(), directory_ + "/c");
 }
 
+void ChunkAppender::bitpack() {
+  metadata_.codec.steps = {{.codec = Codec::bitpacked, .item = item_}};
+  may_stay_raw_ = false;
+}
+
+void ChunkAppender::set_fill(const std::byte* element) { fill_.assign(element, element + item_); }
+
+std::size_t ChunkAppender::packed_bytes() const {
+  const bool bits = !metadata_.codec.steps.empty() && metadata_.codec.steps[0].codec == Codec::bitpacked;
+  return bits ? align_up(most_bitpacked(chunk_bytes(), item_)) : chunk_bytes() + page_bytes;
+}
+
 std::uint64_t ChunkAppender::slot_bytes() const {
-  return align_up(chunk_bytes() + (metadata_.codec.blosc_alone() ? page_bytes : 0));
+  return align_up(metadata_.codec.steps.empty() ? chunk_bytes() : packed_bytes());
 }
 
 /// The first chunk, padded, is in memory.
@@ -74,7 +90,7 @@ void ChunkAppender::close_shard(bool last) {
 }
 
 ChunkAppender::Filled ChunkAppender::leave(Buffer empty) {
-  std::memset(next(), 0, chunk_bytes() - static_cast<std::size_t>(filled_) * item_);
+  for (std::byte* at = next(); at < chunk_.data() + chunk_bytes(); at += item_) std::memcpy(at, fill_.data(), item_);
   if (left_ == 0) decide();
   if (left_ % per_shard_ == 0 || !shard_) {
     close_shard(false);
@@ -90,11 +106,12 @@ ChunkAppender::Filled ChunkAppender::leave(Buffer empty) {
 void ChunkAppender::store(const Filled& filled, Buffer& packed) {
   const std::byte* from = filled.memory.data();
   std::size_t bytes = chunk_bytes();
-  constexpr std::array<std::byte, 16> zero{};
-  if (is_filled({from, bytes}, {zero.data(), item_})) return;  // absent: nothing is stored of it
-  if (metadata_.codec.blosc_alone()) {
+  if (is_filled({from, bytes}, {fill_.data(), item_})) return;  // absent: nothing is stored of it
+  if (!metadata_.codec.steps.empty()) {
     if (packed.size() < packed_bytes()) packed = Buffer(packed_bytes());
-    bytes = encode_blosc({from, bytes}, item_, {packed.data(), packed.size()});
+    const std::span<std::byte> to{packed.data(), packed.size()};
+    bytes =
+        metadata_.codec.blosc_alone() ? encode_blosc({from, bytes}, item_, to) : pack_bits({from, bytes}, item_, to);
     from = packed.data();
     std::memset(packed.data() + bytes, 0, align_up(bytes) - bytes);
   }
@@ -159,7 +176,7 @@ void ChunkAppender::finish(const std::string& attributes) {
   close_shard(true);
   metadata_.shape = {total_};
   metadata_.shards = {chunk_elements_ * std::max<Index>(1, per_shard_)};
-  metadata_.fill.assign(item_, std::byte{});
+  metadata_.fill = fill_;
   metadata_.attributes = attributes;
   save_sums();
   const std::string file = directory_ + "/zarr.json", text = to_json(metadata_);

@@ -20,6 +20,11 @@ class ChunkAppender {
   /// mantissas, 16-bit columns) is stored as it is, because unpacking costs a core more than reading costs the disk.
   ChunkAppender(std::string directory, Dtype dtype, Index chunk, bool may_stay_raw);
 
+  /// Before the first chunk leaves: integers as differences in few bits.
+  void bitpack();
+  /// The same: what chunks are that are not stored, and what follows the last element; zeros otherwise.
+  void set_fill(const std::byte* element);
+
   /// A chunk that is full (the last one: zero-padded), and where it goes.
   struct Filled {
     Buffer memory;
@@ -54,7 +59,7 @@ class ChunkAppender {
 
   Index total() const { return total_; }
   std::size_t chunk_bytes() const { return static_cast<std::size_t>(chunk_elements_) * item_; }
-  std::size_t packed_bytes() const { return chunk_bytes() + page_bytes; }
+  std::size_t packed_bytes() const;
 
  private:
   std::uint64_t slot_bytes() const;
@@ -67,6 +72,7 @@ class ChunkAppender {
   ArrayMetadata metadata_;
   Index chunk_elements_;
   std::size_t item_;
+  std::vector<std::byte> fill_;  // one element
   bool may_stay_raw_;
   Index filled_ = 0, total_ = 0, left_ = 0;  // elements in memory, elements in all, chunks that left
   Index per_shard_ = 1;

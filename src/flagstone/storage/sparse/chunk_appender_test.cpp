@@ -126,7 +126,7 @@ TEST(Csr, EveryValueTypeIsKept) {
   round_trip<float>(Dtype::float32, Dtype::float32);
   round_trip<double>(Dtype::float64, Dtype::float64);
   TemporaryDirectory directory;
-  EXPECT_THROW(CsrWriter(directory / "c", 3, Dtype::complex64), FormatError);
+  EXPECT_THROW(CsrWriter(directory / "c", 3, Dtype::float16), FormatError);
   // A pattern: repeated ones stay one.
   CsrWriter writer(directory / "g", 4, Dtype::boolean);
   const Index pointers[] = {0, 3};

@@ -58,10 +58,12 @@ Array member(const std::string& directory, const char* name, const char* other) 
   return open_zarr_array(directory + "/" + (is_zarr_array(directory + "/" + name) ? name : other));
 }
 
-/// What one pass reads: whole pages of every stored chunk; flat files have as many bytes as elements.
+/// What one pass reads: whole pages of every stored chunk (of a pattern's values none); flat files have as many bytes as
+/// elements.
 std::uint64_t pass_bytes(const Array& array) {
   const std::uint64_t stored = array.store().pass_bytes();
-  return stored > 0 ? stored : align_up(array.nbytes());
+  const bool chunks = dynamic_cast<const ZarrStore*>(&array.store()) != nullptr;
+  return chunks || stored > 0 ? stored : align_up(array.nbytes());
 }
 
 /// Pointers of 8 bytes, by rows or by columns, fill the 47 bits of address that a process has.
@@ -84,8 +86,7 @@ void check(const std::string& directory, const CsrMatrix& matrix) {
            " rows need one more");
   if (!is_integer(matrix.indices.dtype()) || !is_integer(matrix.indptr.dtype()))
     refuse("indices and indptr must be integers");
-  if (is_complex(matrix.data.dtype()))
-    refuse("values are " + std::string(name_of(matrix.data.dtype())) + ", real ones are needed");
+  if (matrix.triangle && matrix.rows != matrix.cols) refuse(shape + ", and one triangle is stored of a square one");
   const Index first = read_integers(matrix.indptr, 0, 1)[0];
   if (first != 0) refuse("indptr begins at " + std::to_string(first) + ", 0 is needed");
   const Index last = read_integers(matrix.indptr, matrix.rows, 1)[0];
@@ -171,6 +172,11 @@ CsrMatrix open_csr(const std::string& directory) {
   matrix.indptr = member(directory, "indptr", "pointers_to_1");
   if (const std::string file = directory + "/zarr.json"; ::access(file.c_str(), F_OK) == 0)
     check_metadata(file, read_text(file), group_stamp(matrix.data.path()));
+  const std::string structure = text_in(descriptor_of(attributes), "structure");
+  matrix.triangle = structure == "symmetric_lower" || structure == "hermitian_lower";
+  if (!matrix.triangle && !structure.empty() && structure != "general")
+    throw FormatError("open: " + directory + ": the structure '" + structure +
+                      "' is not read; symmetric_lower, hermitian_lower or all elements are.");
   const std::string values = text_in(attributes, value_dtype_key);
   if (!values.empty()) {
     matrix.given = dtype_from_name(values);

@@ -24,9 +24,9 @@ inline constexpr const char* value_dtype_key = "flagstone-value-dtype";
 /// Collected at ingest, so that no pass is spent on them later.
 struct CsrStatistics {
   double sum_row_nnz_squared = 0;       // flops/2 of a Gram matrix
-  double sum_squares = 0;               // of all values
+  double sum_squares = 0;               // of all values' magnitudes
   Index bad_row = -1, bad_column = -1;  // first NaN or Inf, or -1
-  std::vector<double> column_sums;      // n
+  std::vector<double> column_sums;      // n; of complex values their real parts
   std::vector<double> column_squares;   // n
 };
 
@@ -43,6 +43,7 @@ struct CsrMatrix {
   std::string path;
   std::uint64_t stored_bytes = 0;  // what one pass over data + indices + indptr reads (chunks as stored)
   std::shared_ptr<CsrLearned> learned = {};
+  bool triangle = false;       // elements on and below the diagonal are stored of a symmetric (Hermitian) matrix
   std::optional<Dtype> given;  // what the values are, where data holds small integers in fewer bytes
 
   Dtype value_dtype() const { return given.value_or(data.dtype()); }
@@ -60,19 +61,26 @@ std::vector<CsrPanelRange> csr_panels(const CsrMatrix& matrix);
 /// Ours: read from the group, once as long as its files stay what they are; absent (foreign) otherwise.
 std::optional<CsrStatistics> csr_statistics(const CsrMatrix& matrix);
 
+/// How a group lies on disk; every reader of ours takes all of them. `pattern`: all values are 1, and none is stored
+/// (the fill value, which peers know too). `bitpacked`: indices as differences in few bits, which no peer reads.
+/// `triangle`: of a symmetric or Hermitian matrix the elements on and below the diagonal.
+struct CsrLayout {
+  bool bitpacked = false, pattern = false, triangle = false;
+};
 /// Writes a CSR group from row blocks in fixed memory: chunks of 2^19 values, blosc lz4 + shuffle on all three
 /// arrays (values and indices that shrink little stay raw), indices as narrow as `cols` allows. Rows are canonicalised
 /// (sorted, duplicates summed).
 class CsrWriter {
  public:
-  /// `directory`: where the group is built (an Output's directory()). value dtype float32, float64 or integer.
+  /// `directory`: where the group is built (an Output's directory()). value dtype float32, float64, complex or integer.
   /// `narrow`: data is uint8 as long as all values are integers from 0 to 255, whatever value_dtype: counts unpack
   /// three times faster from a byte than from a float (0.44 against 1.28 ns, and half the space). Peers would see
   /// another dtype, so this is for scratch.
-  CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow = false);
+  CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow = false, CsrLayout layout = {});
   /// Goes on where a dead writer's state() was saved; the other arguments are those that it had. The same bits come
   /// out, however rows are cut into blocks.
-  CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state);
+  CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state,
+            CsrLayout layout = {});
   ~CsrWriter();
   /// What one holds at most, beside sums and squares of the columns (16 bytes each, twice that while they grow).
   static std::uint64_t memory_bytes(Index cols, Dtype value_dtype);

@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/real_types.hpp"
 #include "flagstone/storage/box/thread_pool.hpp"
+#include "flagstone/storage/codec/fill_value.hpp"
 #include "flagstone/storage/file/directory.hpp"
 #include "flagstone/storage/file/text_file.hpp"
 #include "flagstone/storage/sparse/canonical_rows.hpp"
@@ -33,6 +35,17 @@ Dtype index_dtype(Index cols) {
   if (cols <= Index{1} << 8) return Dtype::uint8;
   if (cols <= Index{1} << 16) return Dtype::uint16;
   return cols <= Index{1} << 32 ? Dtype::uint32 : Dtype::int64;
+}
+
+/// The number 1.
+void one_of(Dtype dtype, std::byte* to) {
+  if (dtype == Dtype::complex64 || dtype == Dtype::complex128) dtype = real_part_of(dtype);  // and no imaginary part
+  visit_real_type(dtype, [&](auto sample) {
+    if constexpr (std::is_arithmetic_v<decltype(sample)>) {
+      const decltype(sample) one{1};
+      std::memcpy(to, &one, sizeof one);
+    }
+  });
 }
 
 void link(const std::string& directory, const char* target, const char* name) {
@@ -99,12 +112,13 @@ class Shelf {
 }  // namespace
 
 struct CsrWriter::Impl {
-  Impl(const std::string& where, Index n, Dtype value, bool try_bytes)
+  Impl(const std::string& where, Index n, Dtype value, bool try_bytes, CsrLayout how)
       : directory(where),
         cols(n),
         given(value),
         exact(value == Dtype::boolean ? Dtype::uint8 : value),
-        narrow(try_bytes && size_of(exact) > 1),
+        narrow(try_bytes && size_of(exact) > 1 && !is_complex(exact) && !how.pattern),
+        layout(how),
         index(index_dtype(n)),
         limit(n >= 0 ? n : Index{1} << 32),
         data(where + "/data", narrow ? Dtype::uint8 : exact, chunk_values, true),
@@ -112,7 +126,12 @@ struct CsrWriter::Impl {
         indptr(where + "/indptr", Dtype::int64, chunk_values, false),
         totals(n),
         packed(pack_threads()),
-        pool(pack_threads(), 1) {}
+        pool(pack_threads(), 1) {
+    if (layout.bitpacked) indices.bitpack();
+    if (!layout.pattern) return;
+    one_of(exact, one);
+    data.set_fill(one);
+  }
 
   void append(Index count, const Index* pointers, ColumnsView columns, const std::byte* values);
   void check_pointers(Index count, const Index* pointers) const;
@@ -134,6 +153,8 @@ struct CsrWriter::Impl {
   Index cols;
   Dtype given, exact;  // exact: as given, but bool as uint8
   bool narrow;         // data holds bytes so far
+  CsrLayout layout;
+  std::byte one[16] = {};  // of a pattern: its only value
   Dtype index;
   Index limit;  // columns are below it
   ChunkAppender data, indices, indptr;
@@ -213,6 +234,9 @@ void CsrWriter::Impl::hand_over() {
 
 /// At most data.room() values.
 void CsrWriter::Impl::put_values(const std::byte* values, Index n) {
+  if (layout.pattern && !is_filled({values, static_cast<std::size_t>(n) * size_of(exact)}, {one, size_of(exact)}))
+    throw FormatError("csr: a value of rows from " + std::to_string(rows) +
+                      " on is not 1, and a pattern stores none; take A.astype(bool), or another layout.");
   if (narrow && !narrow_values(values, exact, n, data.next())) widen();
   if (given == Dtype::boolean)
     std::transform(values, values + n, data.next(), [](std::byte b) { return std::byte{b != std::byte{}}; });
@@ -275,17 +299,20 @@ void CsrWriter::Impl::append(Index count, const Index* pointers, ColumnsView col
 void CsrWriter::Impl::write_attributes() {
   const Shape shape = {rows, cols};
   const auto descriptor = [&] {
-    return Json::object({{"version", "0.1.0"},
-                         {"format", "CSR"},
-                         {"shape", shape},
-                         {"number_of_stored_values", nnz},
-                         {"data_types", Json::object({{"pointers_to_1", "int64"},
-                                                      {"indices_1", name_of(index)},
-                                                      {"values", name_of(narrow ? Dtype::uint8 : exact)}})}});
+    Json made = Json::object({{"version", "0.1.0"},
+                              {"format", "CSR"},
+                              {"shape", shape},
+                              {"number_of_stored_values", nnz},
+                              {"data_types", Json::object({{"pointers_to_1", "int64"},
+                                                           {"indices_1", name_of(index)},
+                                                           {"values", name_of(narrow ? Dtype::uint8 : exact)}})}});
+    if (layout.triangle) made.set("structure", is_complex(exact) ? "hermitian_lower" : "symmetric_lower");
+    return made;
   };
   const Json outer = descriptor();
   outer.set("binsparse", descriptor());  // readers differ in how deep they look for it
-  const Json attributes = Json::object({{"encoding-type", "csr_matrix"},
+  // AnnData knows no structure, and would take a triangle for the whole: its type is one of ours.
+  const Json attributes = Json::object({{"encoding-type", layout.triangle ? "flagstone_triangle" : "csr_matrix"},
                                         {"encoding-version", "0.1.0"},
                                         {"shape", shape},
                                         {"binsparse", outer},
@@ -352,16 +379,17 @@ CsrMatrix CsrWriter::Impl::finish() {
   return matrix;
 }
 
-CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow) {
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, bool narrow, CsrLayout layout) {
   if (!is_csr_value(value_dtype))
     throw FormatError("csr: values of " + std::string(name_of(value_dtype)) +
-                      " are not supported; convert them to float32, float64 or an integer type.");
-  impl_ = std::make_unique<Impl>(directory, cols, value_dtype, narrow);
+                      " are not supported; convert them to float32, float64, complex or an integer type.");
+  impl_ = std::make_unique<Impl>(directory, cols, value_dtype, narrow, layout);
   impl_->put_pointer(0);
 }
 
-CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state)
-    : impl_(std::make_unique<Impl>(directory, cols, value_dtype, false)) {
+CsrWriter::CsrWriter(const std::string& directory, Index cols, Dtype value_dtype, std::span<const std::byte> state,
+                     CsrLayout layout)
+    : impl_(std::make_unique<Impl>(directory, cols, value_dtype, false, layout)) {
   impl_->restore(StateReader(state));
 }
 

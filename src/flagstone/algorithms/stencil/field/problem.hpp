@@ -22,6 +22,8 @@ struct Interval {
   Index length() const { return std::max<Index>(0, last - first); }
 };
 
+class FieldStage;
+
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
   Axes point{};
@@ -52,6 +54,7 @@ struct Problem {
   bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
   double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
   std::shared_ptr<Checkpoint> checkpoint;
+  bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
   bool fields() const { return !stages.empty(); }

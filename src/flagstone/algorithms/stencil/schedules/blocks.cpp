@@ -180,6 +180,8 @@ class Builder {
       for_each_core([&](const Range3& core) {
         graph_.add(task_of(s, step, core));
         observers_.added();
+        // As many blocks as there are workers, and what they made, before the next ones are read.
+        if (!problem_->overlap && ++added_ % graph_.workers() == 0) graph_.drain();
       });
       step += depths_[s];
       if (observers_.ends()) {
@@ -283,6 +285,7 @@ class Builder {
   BlockScheme scheme_;
   Axes cell_, grid_{};
   Supersteps depths_;
+  int added_ = 0;
   States states_;
   Observers observers_;
 };

@@ -69,6 +69,7 @@ class Builder {
         for (Index strip = 0; strip < levels_->strips(); ++strip) {
           graph_.add(task_of(s, step, batch, strip));
           observers_.added();
+          if (!problem_->overlap && strip + 1 == levels_->strips()) graph_.drain();
         }
       step += depths_[s];
       if (observers_.ends()) {

@@ -55,6 +55,7 @@ std::optional<Codec> step_named(const std::string& name) {
   if (name == "gzip") return Codec::gzip;
   if (name == "zlib" || name == "numcodecs.zlib") return Codec::zlib;
   if (name == "crc32c") return Codec::crc32c;
+  if (name == name_of(Codec::bitpacked)) return Codec::bitpacked;
   return std::nullopt;
 }
 
@@ -92,7 +93,7 @@ CodecChain parse_chain(const Json& codecs, std::size_t taken, const Order& order
       chain.big_endian =
           size_of(dtype) > 1 && settings.is_object() && settings.value("endian", std::string("little")) == "big";
     } else if (const auto step = step_named(name); bytes && step) {
-      add_step(chain, with_settings({*step}, codec), file);
+      add_step(chain, with_settings({*step, size_of(dtype)}, codec), file);
     } else {
       refuse(file, "codec '" + name + "' is not read " + (name == "sharding_indexed" ? "there" : "here") +
                        "; rewrite the array with sharding_indexed, bytes, transpose, blosc, zstd, gzip or crc32c "
@@ -142,6 +143,7 @@ ShardLevel parse_level(const Json& settings, const Order& order, ArrayMetadata& 
 
 Json settings_of(const CodecStep& step, Dtype dtype) {
   if (step.codec == Codec::crc32c) return Json::object({{"name", "crc32c"}});
+  if (step.codec == Codec::bitpacked) return Json::object({{"name", name_of(step.codec)}});
   Json settings = Json::object({{"level", step.level}});
   if (step.codec == Codec::zstd) settings.set("checksum", false);
   if (step.codec == Codec::blosc)

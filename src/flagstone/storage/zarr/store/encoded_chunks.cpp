@@ -73,6 +73,16 @@ Array encoded_chunks(const Array& zarr_array) {
                zarr_array.path());
 }
 
+std::vector<std::byte> element_of_absent_chunks(const Array& zarr_array) {
+  const ZarrStore* store = zarr_store(zarr_array);
+  return store ? store->metadata().fill : std::vector<std::byte>(size_of(zarr_array.dtype()));
+}
+
+bool is_bitpacked(const Array& array) {
+  const ZarrStore* store = zarr_store(array);
+  return store && !store->metadata().codec.steps.empty() && store->metadata().codec.steps[0].codec == Codec::bitpacked;
+}
+
 ChunkCoding chunk_coding(const Array& zarr_array) {
   const ZarrStore* store = zarr_store(zarr_array);
   if (!store) return ChunkCoding::other;

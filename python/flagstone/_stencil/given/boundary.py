@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _core
+from ... import _core
 from .arguments import check_field, shown, told_number
 
 __all__ = ["set_edges"]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .._array.array import Array, shape_text
-from .._array.handle import Operand
-from .._errors.classes import ShapeError
-from .._expression.expression import Expression, as_expression, cast
-from .._expression.operand import as_array, lazy_operand
-from .._lazy.places import broadcast_to
-from .._runtime.call import Call
+from ..._array.array import Array, shape_text
+from ..._array.handle import Operand
+from ..._errors.classes import ShapeError
+from ..._expression.expression import Expression, as_expression, cast
+from ..._expression.operand import as_array, lazy_operand
+from ..._lazy.places import broadcast_to
+from ..._runtime.call import Call
 from .arguments import check_field, shown
 
 __all__ = ["coefficient", "given_states", "operand", "several"]

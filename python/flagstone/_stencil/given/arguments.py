@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
-from .._expression.expression import Expression
-from .._expression.reductions import Reduced
+from ..._array.array import Array, shape_text
+from ..._errors.classes import ShapeError
+from ..._expression.expression import Expression
+from ..._expression.reductions import Reduced
 
 __all__ = [
     "check_field",
@@ -77,7 +77,7 @@ def number(who: str, name: str, given: Any) -> float:
     return found
 
 
-def told_number(value: np.generic) -> list[float]:
+def told_number(value: Any) -> list[float]:
     """Return a number as JSON."""
     return [float(value.real), float(value.imag)]
 
