@@ -113,7 +113,7 @@ sdist: .venv/.wheel-requirements
 	@ls -l dist/*.tar.gz
 
 examples: build .venv/.test-requirements
-	@for example in examples/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done
+	@for example in examples/*.py examples/stencils/*.py; do echo "== $$example"; $(BIN)/python "$$example"; done
 
 # The C++ package from the wheel's build directory, installed under build/package, and programs outside that use it.
 PREFIX ?= $(CURDIR)/build/package

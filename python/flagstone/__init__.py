@@ -108,9 +108,10 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._sparse.builder import from_blocks
     from ._sparse_algebra.sddmm import sddmm
     from ._stencil.choice import StencilScheme
+    from ._stencil.compare import StencilComparison
+    from ._stencil.given.weights import laplacian, points
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
-    from ._stencil.weights import laplacian, points
     from ._storage.chunk_shape import chunk_shape
     from ._storage.dask import dask_chunks, to_dask
     from ._storage.delete import delete
@@ -127,7 +128,8 @@ __all__ = [
     "Error", "Expression", "FormatError", "Graph", "IllConditionedWarning", "KMeansResult", "KnnResult",
     "LabelMetrics", "LabelModel", "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult",
     "Plan", "Predicted", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
-    "SparseArray", "Stats", "StencilResult", "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
+    "SparseArray", "Stats", "StencilComparison", "StencilResult", "StencilScheme", "StorageError",
+    "TopicsResult", "WaveResult",
     "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
     "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod",
     "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "dot", "empty", "empty_like", "epochs",
@@ -237,9 +239,10 @@ def _load_decompositions() -> dict[str, object]:
     from ._labels.predict import Predicted
     from ._labels.train import train_labels
     from ._stencil.choice import StencilScheme
+    from ._stencil.compare import StencilComparison
+    from ._stencil.given.weights import laplacian, points
     from ._stencil.stencil import StencilResult, stencil
     from ._stencil.wave import WaveResult, sponge, wave
-    from ._stencil.weights import laplacian, points
 
     return locals()
 

@@ -68,3 +68,34 @@ def test_what_is_refused(field, words, args):
     assert words in made.output + str(made.exception)
     np.testing.assert_array_equal(np.asarray(fl.open("x.zarr")), field)
     assert not Path("o.zarr").exists()
+
+
+def test_a_movie_snapshots_and_a_comparison(field, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    args = ["stencil", "wave", "x.zarr", "--steps", 24, "--source", "5,6", "--frequency", 0.1]
+    told = run(*args, "-o", "w.zarr", "--snapshots", "row=8@4,::2", "--movie", "m.gif", "--section", "4@:,:")
+    assert "m.gif" in told
+    made = fl.wave(field, 24, spacing=1.0, sources=[(5, 6)], frequency=0.1,
+                   snapshots={"row": (8, np.s_[4, ::2])})  # fmt: skip
+    kept = np.asarray(fl.open("w.zarr/snapshots/row/row"))
+    np.testing.assert_array_equal(kept, np.asarray(made.snapshots["row"]))
+    with image.open("m.gif") as movie:
+        assert movie.n_frames == 6
+        assert movie.size[0] % 30 == 0
+    assert Path("m-frames.png").stat().st_size > 1000
+    refused = CliRunner().invoke(cli, [str(a) for a in (*args, "-o", "v.zarr", "--movie", "m.gif")])
+    assert "add --overwrite" in refused.output + str(refused.exception)
+    compared = run("stencil", "heat", "x.zarr", "--steps", 5, "--compare")
+    assert [line.split()[0] for line in compared.splitlines()[1:]] == ["al4", "al3", "al2", "al1", "sweep"]
+    told = json.loads(run("stencil", "heat", "x.zarr", "--steps", 5, "--compare", "--json"))
+    assert told["best"] in told["plans"]
+    assert not told["refused"]
+
+
+def test_a_comparison_of_what_does_not_exist():
+    found = fl.stencil.compare(fl.laplacian(3), fl.planned((256, 256, 256), "f4"), 12, memory="300MiB")
+    assert found.best in found.plans
+    assert all(plan.method == name for name, plan in found.plans.items())
+    assert found.plans["sweep"].bytes_read > found.plans[found.best].bytes_read
+    refused = fl.stencil.compare(fl.laplacian(1), fl.planned(99), 2, memory="1MiB").refused
+    assert set(refused) == {"al4", "al3", "al2", "al1", "sweep"}

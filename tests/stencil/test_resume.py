@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from flagstone import _core
 from tests.stencil.test_stencil import field, heat
 from tests.support.killed_calls import left_at
 
@@ -16,12 +17,14 @@ a, b = fl.open("a.zarr"), fl.open("b.zarr")
 series = np.linspace(-1, 1, 24).astype("f4")
 with fl.Runtime(workers=workers):
     done = fl.stencil(
-        heat, (a, b) if order == 2 else a, 24, method=method, depth=depth, memory=limit, boundary=["mirror", "periodic", ("fixed", "neumann")],
+        heat, (a, b) if order == 2 else a, 24, method=method, depth=depth, memory=limit,
+        boundary=["mirror", "periodic", ("fixed", "neumann")],
         coefficients=fl.open("k.zarr"), sources=[((3, 4, 5), series)], receivers=[(3, 4, 6), (0, 0, 0)],
-        snapshots={"cut": (5, np.s_[:, 7, ::2]), "end": ([1, 23, 24], np.s_[2])}, reductions=["sum", "change"],
+        snapshots={"cut": (5, np.s_[:, 7, ::2]), "end": ([1, 23, 24], np.s_[2])},
+        reductions=["sum", "change"],
         out="run.zarr",
     )
-result = told() | {"digest": digest("run.zarr"), "traces": done.traces.tolist(), "scheme": fl.stats().stencil.method,
+result = told() | {"digest": digest("run.zarr"), "traces": done.traces.tolist(),
                    "sum": done.reductions["sum"].tolist()}
 """
 
@@ -75,23 +78,29 @@ def test_a_function_as_the_kernel_goes_on_where_the_call_is_made_again(process, 
     code = """
 import flagstone as fl
 a = fl.open("a.zarr")
-done = fl.stencil(lambda u: 0.5 * u[0, 0, 0] + 0.25 * (u[0, 0, 1] + u[0, -1, 0]), a, 12, depth=3, out="f.zarr")
+kernel = lambda u: 0.5 * u[0, 0, 0] + 0.25 * (u[0, 0, 1] + u[0, -1, 0])
+done = fl.stencil(kernel, a, 12, depth=3, out="f.zarr")
 result = told() | {"digest": digest("f.zarr")}
 """
     whole = process(code)
     (operands / "f.zarr").rename(operands / "whole.zarr")
     process(code, 2)
-    with pytest.raises(fl.FlagstoneError if hasattr(fl, "FlagstoneError") else fl.Error, match="Python function"):
+    with pytest.raises(
+        fl.FlagstoneError if hasattr(fl, "FlagstoneError") else fl.Error, match="Python function"
+    ):
         fl.resume(operands / "f.zarr")
     again = process(code)
     assert (again["digest"], "resumed at 50%" in again["what"]) == (whole["digest"], True)
 
 
 def test_checkpoints_bound_a_superstep():
-    """By its own rates: a loop that takes an hour, saved every second, has supersteps of about a second."""
-    with fl.Runtime(checkpoint=2):
-        plan = fl.stencil.plan(heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB", out="long.zarr")
-    free = fl.stencil.plan(heat(3), fl.planned((512, 1024, 1024), "f4"), 256, memory="4GiB")
-    assert plan.stencil.depth < free.stencil.depth
+    """By the planner's rates; a loop this short is planned by constants, not by a probe of its kernel."""
+    given = heat(3), fl.planned((64, 128, 256), "f4"), 64
+    options = {"method": "al4", "memory": _core.resident_bytes() + (64 << 20), "out": "long.zarr"}
+    with fl.Runtime(checkpoint=1e6, workers=2):
+        free = fl.stencil.plan(*given, **options).stencil.depth
+    with fl.Runtime(checkpoint=1e-6, workers=2):
+        assert fl.stencil.plan(*given, **options).stencil.depth == 1 < free
+        assert fl.stencil.plan(*given, depth=4, **options).stencil.depth == 4
     with pytest.raises(ValueError, match="a number of seconds"):
         fl.Runtime(checkpoint="x")

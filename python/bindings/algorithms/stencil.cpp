@@ -1,5 +1,6 @@
 // Time loops over fields.
 #include "flagstone/algorithms/stencil/expression_kernel.hpp"
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 #include "flagstone/algorithms/stencil/scheme.hpp"
 #include "flagstone/kernel/stencil/compiled_rows.hpp"
 #include "flagstone/kernel/stencil/kernel_probe.hpp"
@@ -68,10 +69,17 @@ void init(Stencil* self, const Shape& shape, const std::string& dtype, Index ste
   problem.space.shape = self->axes(shape, 1);
 }
 
-void edge(Stencil& self, std::size_t dimension, bool high, const std::string& name, const nb::ndarray<nb::ro>& value) {
+/// `what`: "number", "series" (an element a step), or "face" (one a point of the side).
+void edge(Stencil& self, std::size_t dimension, bool high, const std::string& name, const nb::ndarray<nb::ro>& value,
+          const std::string& what) {
   kernel::EdgeRule rule{kernel::edge_from_name(name), {}};
-  const std::vector<std::byte> bytes = bytes_of(value);
-  std::copy_n(bytes.begin(), std::min<std::size_t>(16, bytes.size()), rule.value.begin());
+  std::vector<std::byte> bytes = bytes_of(value);
+  if (what == "series")
+    rule.series = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  else if (what == "face")
+    rule.face = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  else
+    std::copy_n(bytes.begin(), std::min<std::size_t>(16, bytes.size()), rule.value.begin());
   self.problem->space.edges[self.problem->axes[dimension]][high ? 1 : 0] = rule;
 }
 
@@ -87,11 +95,22 @@ void expression(Stencil& self, const kernel::Program& program, int value,
   kernel_of(self, stencil::expression_kernel(program, value, self.problem->dtype, std::move(given)));
 }
 
+/// One more stage of a step over several fields: which field takes which value of the program.
+void stage(Stencil& self, const kernel::Program& program, const std::vector<std::pair<std::size_t, int>>& replaced,
+           const std::vector<std::tuple<std::string, Shape, std::size_t>>& inputs) {
+  std::vector<stencil::FieldInput> given;
+  for (const auto& [kind, offset, number] : inputs)
+    given.push_back({kind == "coefficient", number, self.axes(offset, 0)});
+  stencil::Problem& problem = *self.problem;
+  problem.stages.push_back(std::make_shared<stencil::FieldStage>(program, replaced, problem.dtype, std::move(given)));
+  for (std::size_t d = 0; d < 3; ++d) problem.space.radius[d] += problem.stages.back()->radius()[d];
+}
+
 /// Every step of `steps`, of each dimension `number` points from `first` on, `stride` apart; `kept`: dimensions that
 /// the snapshot's array has.
 void snapshot(Stencil& self, const std::vector<Index>& steps, const Shape& first, const Shape& number,
-              const Shape& stride, const std::vector<std::size_t>& kept) {
-  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), {}, {}};
+              const Shape& stride, const std::vector<std::size_t>& kept, std::size_t field) {
+  stencil::Snapshot made{steps, self.axes(first, 0), self.axes(number, 1), self.axes(stride, 1), field, {}, {}};
   for (const std::size_t dimension : kept) made.kept.push_back(self.problem->axes[dimension]);
   self.problem->snapshots.push_back(std::move(made));
 }
@@ -145,7 +164,7 @@ void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const Row
 void bind_stencil(nb::module_& m) {
   nb::class_<Stencil>(m, "Stencil")
       .def("__init__", &init, nb::arg("shape"), nb::arg("dtype"), nb::arg("steps"))
-      .def("edge", &edge, nb::arg("dimension"), nb::arg("high"), nb::arg("rule"), nb::arg("value"))
+      .def("edge", &edge, nb::arg("dimension"), nb::arg("high"), nb::arg("rule"), nb::arg("value"), nb::arg("what"))
       .def(
           "weights",
           [](Stencil& self, const std::string& form, const std::vector<std::pair<Shape, std::complex<double>>>& given) {
@@ -169,19 +188,24 @@ void bind_stencil(nb::module_& m) {
              self.wishes.rates = {read, written, cached, streaming};
            })
       .def("source",
-           [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series) {
-             self.problem->sources.push_back({self.axes(point, 0), bytes_of(series)});
+           [](Stencil& self, const Shape& point, const nb::ndarray<nb::ro>& series, std::size_t field) {
+             self.problem->sources.push_back({self.axes(point, 0), bytes_of(series), field});
            })
       .def("receiver",
-           [](Stencil& self, const Shape& point) { self.problem->receivers.push_back(self.axes(point, 0)); })
+           [](Stencil& self, const Shape& point, std::size_t field) {
+             self.problem->receivers.push_back(self.axes(point, 0));
+             self.problem->receiver_fields.push_back(field);
+           })
+      .def("stage", &stage, nb::arg("program"), nb::arg("replaced"), nb::arg("inputs"))
       .def("snapshot", &snapshot, nb::arg("steps"), nb::arg("first"), nb::arg("number"), nb::arg("stride"),
-           nb::arg("kept"))
+           nb::arg("kept"), nb::arg("field"))
       .def("reduce", &reduce, nb::arg("kinds"), nb::arg("until"), nb::arg("check"))
       .def("reduced", &reduced, nb::arg("kind"))
       .def_prop_ro("steps", [](const Stencil& self) { return self.scheme->steps; })
       .def("wish",
            [](Stencil& self, const std::string& method, const Shape& block, Index depth, const Shape& cache_block,
-              const std::vector<double>& rates) {
+              const std::vector<double>& rates, bool overlap) {
+             self.problem->overlap = overlap;
              self.wishes.method = method, self.wishes.depth = depth;
              if (!block.empty()) self.wishes.block = self.axes(block, 1);
              if (!cache_block.empty())
@@ -195,30 +219,31 @@ void bind_stencil(nb::module_& m) {
             self.problem->scratch = {directory, who, quota};
           },
           nb::arg("directory"), nb::arg("who"), nb::arg("quota").none())
-      .def("job",
-           [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
-              const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
-              std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
-             auto problem = std::make_shared<stencil::Problem>(*self.problem);
-             problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
-             problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
-             problem->checkpoint = checkpoint;
-             for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
-             return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
-                         only_choose = self.only_choose](Graph& graph) {
-               if (only_choose) {
-                 *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
-                 return;
-               }
-               if (!asked.empty())
-                 problem->reductions = std::make_shared<stencil::StepReductions>(
-                     problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
-               *reduced = problem->reductions;
-               *scheme = stencil::run(graph, problem, wishes);
-             }};
-           },
-           nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
-           nb::arg("longest").none(), nb::arg("checkpoint").none())
+      .def(
+          "job",
+          [](const Stencil& self, const std::vector<Array>& from, const std::vector<Array>& to,
+             const std::vector<Array>& coefficients, const Array& traces, const std::vector<Array>& snapshots,
+             std::optional<double> longest, const std::shared_ptr<Checkpoint>& checkpoint) {
+            auto problem = std::make_shared<stencil::Problem>(*self.problem);
+            problem->from = from, problem->to = to, problem->coefficients = coefficients, problem->traces = traces;
+            problem->saved = longest.has_value(), problem->longest_superstep = longest.value_or(0);
+            problem->checkpoint = checkpoint;
+            for (std::size_t i = 0; i < snapshots.size(); ++i) problem->snapshots[i].to = snapshots[i];
+            return Job{[=, wishes = self.wishes, scheme = self.scheme, asked = self.reductions, reduced = self.reduced,
+                        only_choose = self.only_choose](Graph& graph) {
+              if (only_choose) {
+                *scheme = stencil::choose(*problem, wishes, graph.budget(), graph.workers());
+                return;
+              }
+              if (!asked.empty())
+                problem->reductions = std::make_shared<stencil::StepReductions>(
+                    problem->dtype, problem->steps, problem->space.whole().count(), problem->space.shape, asked);
+              *reduced = problem->reductions;
+              *scheme = stencil::run(graph, problem, wishes);
+            }};
+          },
+          nb::arg("states"), nb::arg("results"), nb::arg("coefficients"), nb::arg("traces"), nb::arg("snapshots"),
+          nb::arg("longest").none(), nb::arg("checkpoint").none())
       .def_prop_ro("method", [](const Stencil& self) { return std::string(stencil::name_of(self.scheme->method)); })
       .def_prop_ro("depth", [](const Stencil& self) { return self.scheme->depth; })
       .def_prop_ro("supersteps", [](const Stencil& self) { return self.scheme->supersteps; })
@@ -243,13 +268,14 @@ void bind_stencil(nb::module_& m) {
                             : scheme.method == stencil::Method::al3 ? scheme.skewed.held
                                                                     : scheme.blocks.held;
                    })
-      .def_prop_ro("flops", [](const Stencil& self) { return self.problem->kernel->flops(); })
+      .def_prop_ro("flops", [](const Stencil& self) { return self.problem->flops(); })
       .def_prop_ro("radius",
                    [](const Stencil& self) {
                      Shape radius;
                      for (const std::size_t d : self.problem->axes) radius.push_back(self.problem->space.radius[d]);
                      return radius;
                    })
+      .def_prop_ro("face_elements", [](const Stencil& self) { return self.scheme->face_elements; })
       .def_prop_ro("elements_read", [](const Stencil& self) { return self.scheme->read; })
       .def_prop_ro("elements_written", [](const Stencil& self) { return self.scheme->written; })
       .def_prop_ro("updates", [](const Stencil& self) { return self.scheme->updates; })

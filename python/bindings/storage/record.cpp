@@ -1,8 +1,8 @@
 // Records of long calls, and what killed ones left.
 #include "flagstone/storage/output/record.hpp"
 
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>

@@ -14,9 +14,9 @@ import numpy as np
 from .._runtime.plan import Plan, comparison
 from .._runtime.runtime import stats
 from .._stencil.compare import METHODS
+from .._stencil.given.weights import laplacian
 from .._stencil.stencil import stencil as run_stencil
 from .._stencil.wave import wave as run_wave
-from .._stencil.weights import laplacian
 from .._terminal.movie import Section, write_frames, write_movie
 from .options import bar, command_runtime, common_options, dense_matrix, print_json
 from .routines import check_new

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .. import _core
+from .._runtime.plan import Stats
 
-__all__ = ["StencilScheme", "scheme_of"]
+__all__ = ["StencilScheme", "components_of", "scheme_of"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ class StencilScheme:
         Of states and coefficients, all supersteps together; halos that are read twice count twice.
     updates, useful_updates : float
         Points that are computed, and points x steps: halos are what lies between.
+    face_elements, sleeve_elements : float
+        Rows that strips of al4 hand on, in memory, each written once and read once; what ranks exchange.
     updates_per_second : float
         Useful ones.
+    components : dict
+        Seconds, of what was done: "compute" and "waiting" of all workers together, "disk" (a request under
+        way), "exchange" and "barrier" of ranks. They overlap, so their sum exceeds the time.
     """
 
     __module__ = "flagstone"
@@ -53,7 +59,18 @@ class StencilScheme:
     elements_written: float
     updates: float
     useful_updates: float
+    face_elements: float = 0.0
+    sleeve_elements: float = 0.0
     updates_per_second: float = 0.0
+    components: dict[str, float] = field(default_factory=dict)
+
+
+def components_of(done: Stats) -> dict[str, float]:
+    """Return what each part of a loop took, seconds; one process exchanges nothing."""
+    return {
+        "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
+        "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
+    }  # fmt: skip
 
 
 def scheme_of(
@@ -68,5 +85,5 @@ def scheme_of(
         () if streams else tuple(core.block), tuple(core.cache_block) if streams else (),
         core.held, min(2, core.supersteps - 1) * order * away * item,
         "compute" if core.compute_bound else "disk",
-        core.elements_read, core.elements_written, core.updates, float(points) * steps,
+        core.elements_read, core.elements_written, core.updates, float(points) * steps, core.face_elements,
     )  # fmt: skip

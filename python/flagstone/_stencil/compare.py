@@ -10,13 +10,13 @@ from .._errors.classes import BudgetError
 from .._runtime.plan import Plan, format_seconds
 from .._runtime.routine import P, R, RoutineFunction
 
-__all__ = ["METHODS", "Comparison", "StencilFunction"]
+__all__ = ["METHODS", "StencilComparison", "StencilFunction"]
 
 METHODS = ("al4", "al3", "al2", "al1", "sweep")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StencilComparison:
     """Plans of one time loop by every method.
 
     Attributes
@@ -67,7 +67,7 @@ class Comparison:
 class StencilFunction(RoutineFunction[P, R]):
     """A time loop: ``f(...)`` runs, ``f.plan(...)`` counts, ``f.compare(...)`` counts by every method."""
 
-    def compare(self, *args: Any, **kwargs: Any) -> Comparison:
+    def compare(self, *args: Any, **kwargs: Any) -> StencilComparison:
         """Return the plan of each method; takes the same arguments.
 
         Work is updates ÷ points times steps: halos are computed more than once. The state may be
@@ -75,7 +75,7 @@ class StencilFunction(RoutineFunction[P, R]):
 
         Returns
         -------
-        Comparison
+        StencilComparison
             `plans`, `refused`, `best`; prints as a table.
         """
         kwargs.pop("method", None)
@@ -90,4 +90,4 @@ class StencilFunction(RoutineFunction[P, R]):
                     plans[method] = plan
             except BudgetError as error:
                 refused[method] = str(error)
-        return Comparison(plans, refused)
+        return StencilComparison(plans, refused)

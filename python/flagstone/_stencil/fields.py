@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._expression.expression import Expression, as_expression
-from .arguments import shown
+from .given.arguments import shown
 from .trace import StandIn, branched, lowered_all, told_expression
 
 __all__ = ["set_stages"]
@@ -45,7 +45,15 @@ def _traced(
     made: dict[Any, Any] = {}
     fields = {name: StandIn(who, "neighbour", i, ndim, dtype, made) for i, name in enumerate(names)}
     others = [StandIn(who, "coefficient", i, ndim, dtype, made) for i in range(coefficients)]
-    parameters = list(inspect.signature(stage).parameters.values())
+    try:
+        parameters = list(inspect.signature(stage).parameters.values())
+    except (TypeError, ValueError):  # of some functions in C nobody knows
+        parameters = []
+    if not parameters or any(p.kind in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY) for p in parameters):
+        raise TypeError(
+            f"{who}: the kernel is {shown(stage)}, whose parameters have no names; a function of fields "
+            f"({', '.join(names)}) is needed."
+        )
     arguments: dict[str, Any] = {}
     rest = iter(others)
     for parameter in parameters:

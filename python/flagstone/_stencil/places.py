@@ -15,7 +15,7 @@ from .._output.parts import Part, PartsPlace
 from .._output.place import Place
 from .._runtime.call import Call
 from .._runtime.routine import At
-from .rows import result_chunks
+from .given.rows import result_chunks
 from .snapshots import AXES, Snapshot
 
 __all__ = ["Places"]
@@ -24,28 +24,35 @@ __all__ = ["Places"]
 class Places:
     """The fields' places, and the group (a path, or scratch) in which they or snapshots lie.
 
-    A path is a group where there is more than one array: two states, or snapshots beside one.
+    A path is a group where there may be more than one array: two states, named fields, snapshots beside one.
     """
 
     def __init__(
-        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], order: int, out: Any,
-        snapshots: Sequence[Snapshot],
+        self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], names: list[str],
+        fields: bool, out: Any, snapshots: Sequence[Snapshot],
     ) -> None:  # fmt: skip
-        self._call, self.snapshots, self._dtype = call, list(snapshots), dtype
+        self.snapshots = list(snapshots)
         chunks = result_chunks(shape, dtype.itemsize)
         parts = [snapshot.part(dtype) for snapshot in snapshots]
         named = out is None or isinstance(out, (str, os.PathLike))
-        self._names = ["now", "before"] if order == 2 else ["state"]
+        self._names = names
         self._single: list[Place] = []
-        if named and (order == 2 or parts):
+        if named and (fields or len(names) > 1 or parts):
             states = [Part(name, shape, chunks, AXES[-len(shape) :]) for name in self._names]
             self.group: PartsPlace | None = PartsPlace(call, out, [*states, *parts], dtype, {})
         else:
             outs = [out]
-            if order == 2:
+            if not fields and len(names) == 2:
                 if not isinstance(out, tuple) or len(out) != 2:
                     raise TypeError(f"{call.who}: out is {type(out).__name__}; a path, or a pair, is needed.")
                 outs = [out[1], out[0]]
+            elif fields:
+                if not isinstance(out, dict) or set(out) != set(names):
+                    raise TypeError(
+                        f"{call.who}: out is {type(out).__name__}; a path, or a dict of the fields "
+                        f"{', '.join(names)}, is needed."
+                    )
+                outs = [out[name] for name in names]
             self._single = [Place(call, shape, dtype, one, chunks) for one in outs]
             self.group = PartsPlace(call, None, parts, dtype, {}) if parts else None
         self.all: list[Any] = [*self._single, *([self.group] if self.group else [])]

@@ -26,8 +26,8 @@ def told_call(
     return others | {
         "state": [one.identity | {"dtype": one.dtype.name} for one in states],
         "coefficients": [one.identity | {"dtype": one.dtype.name} for one in coefficients],
-        "snapshots": {s.name: [s.steps, s.first, s.number, s.stride, s.kept] for s in snapshots},
-        "sources": [[list(index), told_values(series)] for index, series in sources],
+        "snapshots": {s.name: [s.steps, s.field, s.first, s.number, s.stride, s.kept] for s in snapshots},
+        "sources": [[index, told_values(series), field] for index, series, field in sources],
     }
 
 
@@ -53,19 +53,26 @@ def _again(path: str, told: dict[str, Any]) -> Again:
     names = ("boundary", "receivers", "reductions", "until", "check", "spacing", "dt")
     options = {name: told[name] for name in names}
     options["boundary"] = [
-        tuple(rule if rule != "fixed" else {"fixed": _number(value)} for rule, value in axis)
+        tuple(rule if rule != "fixed" else {"fixed": _fixed(what, value)} for rule, what, value in axis)
         for axis in told["boundary"]
     ]
-    options["receivers"] = [tuple(index) for index in told["receivers"]]
+    options["receivers"] = [tuple(index) for index, _ in told["receivers"]]
     options["coefficients"] = [operand(f"coefficient {i}", one) for i, one in enumerate(told["coefficients"])]
     options["sources"] = [
-        (tuple(index), operand("the series of a source", series)) for index, series in told["sources"]
+        (tuple(index), operand("the series of a source", series)) for index, series, _ in told["sources"]
     ]
     options["snapshots"] = {
-        name: (steps, _key(*points)) for name, (steps, *points) in told["snapshots"].items()
+        name: (steps, _key(*points)) for name, (steps, _, *points) in told["snapshots"].items()
     }
     options["out"] = old_output(path, told) if "into" in told else path
     return stencil, (kernel, state, told["steps"]), options
+
+
+def _fixed(what: str, told: Any) -> Any:
+    if what == "number":
+        return _number(told)
+    values = operand("a fixed boundary", told)
+    return values if what == "face" else lambda step: values[step]
 
 
 def _number(told: list[float]) -> complex | float:

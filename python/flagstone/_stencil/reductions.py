@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .arguments import listed, number, shown
+from .._array.array import shape_text
+from .._errors.classes import ShapeError
+from .given.arguments import listed, number, shown
 
 __all__ = ["Reductions"]
 
@@ -34,6 +36,21 @@ class Reductions:
         if not isinstance(check, (bool, np.bool_)):
             raise TypeError(f"{who}: check is {shown(check)}; True or False is needed.")
         self.check = bool(check)
+
+    def check_state(self, who: str, fields: bool, shape: tuple[int, ...]) -> None:
+        """Refuse a state that nothing can be told of."""
+        if not self.names and not self.until and not self.check:
+            return
+        if fields:
+            raise ValueError(
+                f"{who}: reductions, until and check are of a field alone, and the state is a dict; give "
+                "snapshots or receivers instead."
+            )
+        if 0 in shape:
+            raise ShapeError(
+                f"{who}: the state is {shape_text(shape)} and has no point to tell of; ask for no "
+                "reductions, until or check."
+            )
 
     def tell(self, core: _core.Stencil) -> None:
         """Ask the core for them."""

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from .. import _core
 from .._errors.classes import ShapeError
 from .._output.parts import Part
-from .arguments import shown, whole_number
-from .rows import result_chunks
+from .given.arguments import field_number, shown, whole_number
+from .given.rows import result_chunks
 
 __all__ = ["AXES", "Snapshot", "given_snapshots"]
 
 AXES = ("z", "y", "x")  # of three dimensions; fewer are the last of these
 _CODEC = "blosc-lz4"  # as fast as a disk, and fields are smooth
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"(?!zarr\.json$)[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NEEDED = "(every, key), ([steps], key), or a number of steps alone"
 
 
@@ -34,6 +34,7 @@ class Snapshot:
     first: list[int]
     number: list[int]
     stride: list[int]
+    field: int  #: of several
     kept: list[int]  #: dimensions that it has, beside the one of steps
 
     @property
@@ -65,25 +66,33 @@ class Snapshot:
 
     def tell(self, core: _core.Stencil) -> None:
         """Ask the core for it."""
-        core.snapshot(self.steps, self.first, self.number, self.stride, self.kept)
+        core.snapshot(self.steps, self.first, self.number, self.stride, self.kept, self.field)
 
 
-def given_snapshots(who: str, given: Any, shape: tuple[int, ...], steps: int) -> list[Snapshot]:
+def given_snapshots(
+    who: str, given: Any, shape: tuple[int, ...], steps: int, fields: list[str]
+) -> list[Snapshot]:
     """Return what is asked for by name."""
     if given is None:
         return []
     if not isinstance(given, Mapping):
         raise TypeError(f"{who}: snapshots is {shown(given)}; a mapping of names to {_NEEDED} is needed.")
-    return [_snapshot(who, name, value, shape, steps) for name, value in given.items()]
+    return [_snapshot(who, name, value, shape, steps, fields) for name, value in given.items()]
 
 
-def _snapshot(who: str, name: Any, given: Any, shape: tuple[int, ...], steps: int) -> Snapshot:
+def _snapshot(
+    who: str, name: Any, given: Any, shape: tuple[int, ...], steps: int, fields: list[str]
+) -> Snapshot:
     axes = AXES[-len(shape) :]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in ("time", *axes):
         raise ValueError(
             f"{who}: a snapshot has the name {shown(name)}; letters, digits, '_', '-' and '.' are possible, "
             f"and no name of a coordinate ({', '.join(('time', *axes))})."
         )
+    field = 0
+    if fields and isinstance(given, tuple) and len(given) == 3:
+        field = field_number(who, f"snapshot '{name}'", given[1], fields)
+        given = (given[0], given[2])
     when, key = given if isinstance(given, tuple) and len(given) == 2 else (given, ...)
     if isinstance(when, (list, tuple, range, np.ndarray)):
         chosen = sorted({whole_number(who, f"a step of '{name}'", one, 1, max(1, steps)) for one in when})
@@ -97,7 +106,8 @@ def _snapshot(who: str, name: Any, given: Any, shape: tuple[int, ...], steps: in
             f"{who}: snapshot '{name}' has no step among the {steps} that are done; ask for one every "
             f"{max(1, steps)} steps at most."
         )
-    return Snapshot(name, chosen, *_points(who, name, key, shape))
+    first, number, stride, kept = _points(who, name, key, shape)
+    return Snapshot(name, chosen, first, number, stride, field, kept)
 
 
 def _points(
@@ -123,6 +133,8 @@ def _points(
             kept.append(d)
             continue
         try:
+            if isinstance(one, (bool, np.bool_)):  # a mask, in NumPy
+                raise TypeError
             index = operator.index(one)
         except TypeError:
             raise TypeError(

@@ -14,32 +14,30 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .arguments import check_field, extents, index_in, listed, number, series_of, shown, whole_number
-from .boundary import set_edges
-from .choice import StencilScheme, scheme_of
+from .choice import StencilScheme, components_of, scheme_of
 from .compare import METHODS, StencilFunction
-from .functions import set_function
-from .operands import coefficient, operand, several
+from .fields import set_stages
+from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
+from .given.boundary import set_edges
+from .given.operands import coefficient, given_states, several
+from .given.rows import Copies
+from .given.weights import given_weights, spacings
+from .kernel.rates import KernelRates, worth_measuring
 from .places import Places
-from .rates import KernelRates, worth_measuring
 from .record import told_call, told_weights
 from .reductions import Reductions
-from .rows import Copies
 from .snapshots import Snapshot, given_snapshots
-from .trace import traced
-from .weights import given_weights, spacings
+from .trace import set_function, traced
 
 __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", *METHODS)
-_KINDS = "iufc"
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
 
 
@@ -49,7 +47,7 @@ class StencilResult(NamedTuple):
     Attributes
     ----------
     state : Array or ndarray, or a pair of them
-        The field after the last step; of time order 2 (before, now).
+        The field after the last step; of time order 2 (before, now); of several fields a dict.
     steps : int
         Steps that were done.
     snapshots : dict of Array
@@ -74,35 +72,16 @@ class _Stencil(Routine[StencilResult]):
     """The checked arguments of one call."""
 
     operation = "stencil"
+    told_kernel: Any  #: as records have it
 
     def __init__(self, kernel: Any, state: Any, steps: Any, coefficients: Any, memory: Any) -> None:
         super().__init__(Call("stencil", memory))
         call = self.call
-        pair = isinstance(state, tuple)
-        if isinstance(state, (list, dict)) or (pair and len(state) != 2):
-            raise TypeError(
-                f"{call.who}: state is a {type(state).__name__}; an array, or a pair (before, now), is "
-                "needed."
-            )
-        given = [state[1], state[0]] if pair else [state]  # now, before
-        for one in given:
-            check_field(call.who, "the state", one)
-        self.states = [operand(call, one, "the state") for one in given]
+        self.names, self.states = given_states(call, state)
         now = self.states[0]
         self.shape, self.dtype = now.shape, now.dtype
-        if not 1 <= len(self.shape) <= 3:
-            raise ShapeError(f"{call.who}: the state has {len(self.shape)} dimensions; 1, 2 or 3 are needed.")
-        if self.dtype.kind not in _KINDS or self.dtype == np.float16:
-            raise TypeError(
-                f"{call.who}: the state is {self.dtype.name}; numbers of 32 bits or more, or integers."
-            )
-        if pair and (self.states[1].shape, self.states[1].dtype) != (self.shape, self.dtype):
-            raise ShapeError(
-                f"{call.who}: the state now is {shape_text(self.shape)} {self.dtype.name} and before "
-                f"{shape_text(self.states[1].shape)} {self.states[1].dtype.name}; both must be equal."
-            )
         self.steps = whole_number(call.who, "steps", steps, 0, _MOST_STEPS)
-        self.order = len(self.states)
+        self.order = 1 if self.names else len(self.states)
         self.coefficients = [
             coefficient(call, one, i, self.shape, self.dtype) for i, one in enumerate(several(coefficients))
         ]
@@ -116,7 +95,13 @@ class _Stencil(Routine[StencilResult]):
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
-        if isinstance(kernel, (Mapping, np.ndarray)):
+        self.told_kernel: Any
+        if self.names:
+            self.kernel, self.told_kernel = set_stages(
+                who, self.core, kernel, self.names, ndim, self.dtype, given
+            )
+            self.kernel_text = self.told_kernel
+        elif isinstance(kernel, (Mapping, np.ndarray)):
             weights = given_weights(who, kernel, ndim)
             form = {(1, 0): "sum", (1, 1): "grow", (1, 2): "grow_source", (2, 0): "swing", (2, 1): "wave",
                     (2, 2): "damped_wave"}.get((self.order, given))  # fmt: skip
@@ -129,7 +114,7 @@ class _Stencil(Routine[StencilResult]):
                     f"{who}: weights are complex; real ones are needed (or a function as the kernel)."
                 )
             self.core.weights(form, [(list(at), w) for at, w in sorted(weights.items())])
-            self.told_kernel: Any = told_weights(weights)
+            self.told_kernel = told_weights(weights)
             self.kernel, self.kernel_text = f"{len(weights)} weights", f"{form} {sorted(weights.items())}"
         elif callable(kernel):
             value = traced(who, kernel, ndim, self.dtype, self.order, given)
@@ -144,7 +129,9 @@ class _Stencil(Routine[StencilResult]):
 
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
-        self.boundary, self.sides = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+        self.boundary, self.sides, self.changing = set_edges(
+            self.call.who, self.core, boundary, self.shape, self.dtype, self.steps
+        )
 
     def outputs(
         self, out: Any, snapshots: Any, reductions: Any, until: Any, check: Any,
@@ -152,33 +139,36 @@ class _Stencil(Routine[StencilResult]):
     ) -> None:  # fmt: skip
         """Say what is left: fields, snapshots, reductions."""
         who = self.call.who
-        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps)
+        found: list[Snapshot] = given_snapshots(who, snapshots, self.shape, self.steps, self.names)
         for snapshot in found:
             snapshot.tell(self.core)
         self.reductions = Reductions(who, reductions, until, check, self.dtype)
+        self.reductions.check_state(who, bool(self.names), self.shape)
         self.reductions.tell(self.core)
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
-        self.fields = Places(self.call, self.shape, self.dtype, self.order, out, found)
+        names = self.names or (["now", "before"] if self.order == 2 else ["state"])
+        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found)
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
         """Say what is added, and what is listened to."""
         who = self.call.who
-        self.sources: list[tuple[list[int], NDArray[Any]]] = []
+        self.sources: list[tuple[list[int], NDArray[Any], int]] = []
         for one in listed(who, "sources", sources, "pairs (index, series)"):
             if not isinstance(one, (tuple, list)) or len(one) != 2:
                 raise TypeError(f"{who}: a source is {shown(one)}; a pair (index, series) is needed.")
             values = series_of(who, one[1], self.steps, self.dtype)
-            self.sources.append((index_in(who, "source", one[0], self.shape), values))
+            at, field = point_in(who, "source", one[0], self.shape, self.names)
+            self.sources.append((at, values, field))
             self.core.source(*self.sources[-1])
         found = listed(who, "receivers", receivers, "indices")
-        self.receivers = [index_in(who, "receiver", index, self.shape) for index in found]
-        for at in self.receivers:
-            self.core.receiver(at)
+        self.receivers = [point_in(who, "receiver", index, self.shape, self.names) for index in found]
+        for at, field in self.receivers:
+            self.core.receiver(at, field)
         self.traces = Place(self.call, (len(self.receivers), self.steps), self.dtype, IN_MEMORY, None)
 
-    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any) -> None:
+    def wishes(self, method: str, block: Any, depth: Any, cache_block: Any, overlap: Any) -> None:
         """Say what the tuner is not to choose."""
         who = self.call.who
         if method not in _METHODS:
@@ -196,14 +186,22 @@ class _Stencil(Routine[StencilResult]):
             )
         tile = "(planes, rows, levels), 1 or more of each,"
         cached = [] if cache_block is None else extents(who, "cache_block", cache_block, 3, tile)
+        if self.changing and method == "al3":
+            raise ValueError(
+                f"{who}: an edge is a function of the step, which al3 does not take; leave the method out."
+            )
+        if self.names and method not in ("auto", "al1", "sweep"):
+            raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
         if blocks and method == "auto":
             method = "al1"
-        self.core.wish(method, blocks, deep, cached, [])
+        if not isinstance(overlap, (bool, np.bool_)):
+            raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
+        self.core.wish(method, blocks, deep, cached, [], bool(overlap))
 
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
         self.rates: KernelRates | None = None
-        if worth_measuring(float(math.prod(self.shape)) * self.steps):
+        if not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps):
             text, given = self.kernel_text, len(self.coefficients)
             self.rates = KernelRates(self.call, self.core, text, self.dtype, self.order, given)
 
@@ -237,7 +235,7 @@ class _Stencil(Routine[StencilResult]):
         """Return what decides the bits."""
         return told_call(
             *self.given, self.fields.snapshots, self.sources, kernel=self.told_kernel, steps=self.steps,
-            boundary=self.sides, receivers=self.receivers, spacing=self.spacing, dt=self.dt,
+            boundary=self.sides, receivers=self.receivers, names=self.names, spacing=self.spacing, dt=self.dt,
             reductions=self.reductions.names, until=dict(self.reductions.until) or None,
             check=self.reductions.check,
         )  # fmt: skip
@@ -245,7 +243,7 @@ class _Stencil(Routine[StencilResult]):
     def effort(self) -> tuple[float, float]:
         """Return flops and bytes, roughly: a pass over the field for every 32 steps."""
         points = float(math.prod(self.shape))
-        passes = -(-self.steps // 32) * (2 * self.order + len(self.coefficients))
+        passes = -(-self.steps // 32) * (2 * len(self.states) + len(self.coefficients))
         return self.core.flops * points * self.steps, points * self.dtype.itemsize * passes
 
     def least(self, beside: int = 0) -> int:
@@ -289,7 +287,8 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        remember(self.call.runtime, replace(done, stencil=self._rated(done.seconds)))
+        told = replace(self._rated(done.seconds), components=components_of(done))
+        remember(self.call.runtime, replace(done, stencil=told))
         return job
 
     def _rated(self, seconds: float) -> StencilScheme:
@@ -300,7 +299,9 @@ class _Stencil(Routine[StencilResult]):
 
     def how(self, job: Any) -> How:
         """Say which method, how deep, and which of disk and processors binds."""
-        self.scheme = scheme = scheme_of(self.core, self.shape, self.dtype.itemsize, self.order, self.steps)
+        self.scheme = scheme = scheme_of(
+            self.core, self.shape, self.dtype.itemsize, len(self.states), self.steps
+        )
         if scheme.method == "al4":
             planes, strip, levels = scheme.cache_block
             cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
@@ -318,7 +319,9 @@ class _Stencil(Routine[StencilResult]):
         if traces.shape[1]:
             vectors["traces"] = traces
         states, snapshots = self.fields.close(steps, self.spacing, self.dt, vectors)
-        state = states[0] if self.order == 1 else (states[1], states[0])
+        state: Any = states[0] if self.order == 1 else (states[1], states[0])
+        if self.names:
+            state = dict(zip(self.names, states, strict=True))
         return StencilResult(state, steps, snapshots, traces, reductions)
 
 
@@ -344,6 +347,7 @@ def stencil(
     block: Sequence[int] | None = None,
     depth: int | None = None,
     cache_block: Sequence[int] | None = None,
+    overlap: bool = True,
     memory: int | str | None = None,
 ) -> Prepared[StencilResult]:
     """Step a field on in time, bigger than memory: many steps for one read and one write of it.
@@ -354,26 +358,31 @@ def stencil(
         What a step makes of a point's neighbours: weights (a mapping of offsets, or an array of odd extents
         whose middle is the point), or a function ``f(u, ...)`` in which ``u[0, 0, -1]`` is a neighbour. A
         function is called once, with stand-ins; it chooses with `where`, not with ``if``. Its arguments are
-        the field, the step before (time order 2 only), then the coefficients.
+        the field, the step before (time order 2 only), then the coefficients. Of several fields: one or a
+        list of functions (stages) whose parameters are names of fields, then the coefficients, and which
+        return a dict of the fields that they replace, all at once.
     state : Array or ndarray, or a pair of them
-        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2. float32, float64, complex or
-        integer.
+        The field, of 1 to 3 dimensions; ``(before, now)`` for time order 2; a dict of named fields of one
+        shape and dtype. float32, float64, complex or integer.
     steps : int
         How many.
     coefficients : Array, ndarray, Expression or a sequence of them
         Of the field's shape, or such as broadcast to it: a step reads them at the point itself.
     boundary : str, dict or sequence
-        "fixed" (0, or ``{"fixed": value}``), "periodic", "neumann" (no flux through the cell's face:
+        "fixed" (0, or ``{"fixed": value}``: a number, an array of that face, or a function of the number of
+        steps that are done, which returns a number), "periodic", "neumann" (no flux through the cell's face:
         NumPy's symmetric), "mirror" (no slope at the node: NumPy's reflect); for all axes, or one for each,
         or a pair (low, high) for an axis.
     sources : sequence of (index, series)
         ``series[t]`` is added to the point's value at step t + 1.
     receivers : sequence of index
-        Points whose values after each step are returned.
+        Points whose values after each step are returned. Of several fields an index, here and of a source,
+        begins with a name (``("u", 3, 4)``), else it is of the first field.
     snapshots : dict, optional
         What to keep of the field on the way, by name: ``(16, np.s_[:, 512, :])`` for these points after
         every 16 steps, ``([1, 10, 100], np.s_[::4, ::4, ::4])`` for chosen steps; a number of steps alone:
-        the whole field. Compressed, each written once, while its points are made: nothing is read for it.
+        the whole field; of several fields ``(16, "u", np.s_[...])``. Compressed, each written once, while
+        its points are made: nothing is read for it.
     reductions : sequence of {"max", "min", "sum", "l2", "change"}
         What to tell of the field after each step: extremes, the sum, the root of the sum of squares, the
         largest change of a point. Sums are exact and rounded once, integers' are modulo 2^64: no choice
@@ -388,11 +397,14 @@ def stencil(
     out : path, Array or ndarray, or a pair of them, optional
         Where the result goes. A path is an array of one state; of time order 2, or with snapshots, a group
         (Notes). Default: scratch.
-    method : {"auto", "al4", "al1", "sweep"}
+    method : {"auto", "al4", "al3", "al2", "al1", "sweep"}
         How the field travels (Notes). No choice changes a bit of the result.
     block, depth, cache_block : optional
-        What is chosen else: extents of a block (`al1`, `sweep`), steps of a superstep, (planes, rows,
-        levels) of one task of `al4`.
+        What is chosen else: extents of a block (all but `al4`), steps of a superstep, (planes, rows, steps)
+        of what stays in the cache: of `al3` planes of a band, of `al1` and `sweep` rows of a strip count.
+    overlap : bool
+        False: blocks are read, computed and written in turn, as the paper does; slower, and what each takes
+        can be told apart.
     memory : int or str, optional
         Most resident memory of the whole process during the call.
 
@@ -427,8 +439,10 @@ def stencil(
 
     A superstep of t steps moves p + c reads and p writes of the field (p: time order, c: coefficients) and
     updates each point t times: "al4", planes that stream, every step following the one before it in strips
-    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "sweep"
-    is one step deep. Operands whose rows lie scattered in their file (Fortran's order) are copied into
+    that stay in the cache; "al1" reads blocks with halos of radius x t and computes the halos too; "al2"
+    cuts these again for the cache; "al3" reads and writes two arrays of its own in scratch, in tiles that
+    lean back by the radius a step, and computes nothing twice; "sweep" is one step deep. Operands whose
+    rows lie scattered in their file (Fortran's order) are copied into
     scratch first: one read and one write of each. Flops: 8 a point for 7 weights of which 6 are equal.
     Source: Midorikawa and Tan (blocks with halos); Wellein et al. 2009 (wavefronts).
     """
@@ -436,6 +450,6 @@ def stencil(
     given.edges(boundary)
     given.points(sources, receivers)
     given.outputs(out, snapshots, reductions, until, check, spacing, dt)
-    given.wishes(method, block, depth, cache_block)
+    given.wishes(method, block, depth, cache_block, overlap)
     given.measure()
     return given

@@ -21,10 +21,10 @@ from .._runtime.call import Call
 from .._runtime.plan import Plan, together
 from .._runtime.routine import Prepared, least_of, routine
 from .._runtime.runtime import stats
-from .arguments import check_field, listed, number, shown, whole_number
 from .compare import StencilFunction
+from .given.arguments import check_field, listed, number, shown, whole_number
+from .given.weights import laplacian, spacings
 from .stencil import stencil
-from .weights import laplacian, spacings
 
 __all__ = ["WaveResult", "sponge", "wave"]
 

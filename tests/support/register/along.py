@@ -202,7 +202,10 @@ def edges(ids):
     "time loops",
     "stencil",
     "stencil.plan",
-    variants=tuple(f"{method} {stored}" for method in ("al4", "al1", "sweep") for stored in STORED),
+    "stencil.compare",
+    variants=tuple(
+        f"{method} {stored}" for method in ("al4", "al3", "al2", "al1", "sweep") for stored in STORED
+    ),
 )
 def loops(case):
     method, stored = case.split()
@@ -216,7 +219,7 @@ def functions(stored):
     return lambda: fl.stencil(lambda u: 0.5 * u[0, 0] + 0.25 * (u[1, 0] + u[0, -1]), a, 3, out="stepped.zarr")
 
 
-@entry("the wave equation", "wave", "wave.plan", "sponge", "laplacian", "points")
+@entry("the wave equation", "wave", "wave.plan", "wave.compare", "sponge", "laplacian", "points")
 def waves():
     v = fl.open("a.zarr")
     return lambda: fl.wave(abs(v) + 1, 3, spacing=1.0, sources=[(1000, 1000)], frequency=0.01)

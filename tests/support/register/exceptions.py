@@ -38,6 +38,7 @@ EXCEPTIONS = {
                 "RepairReport",
                 "SingleCell",
                 "Stats",
+                "StencilComparison",
                 "StencilResult",
                 "StencilScheme",
                 "WaveResult",

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <optional>
 
+#include "flagstone/algorithms/stencil/field/cells.hpp"
+#include "flagstone/algorithms/stencil/processor_cache.hpp"
 #include "flagstone/algorithms/stencil/schedules/block_step.hpp"
-#include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
 namespace {
@@ -32,23 +32,14 @@ std::vector<Index> depths(Index steps, Index most) {
   return found;
 }
 
-/// What blocks of results are whole ones of: chunks of those that are written chunk by chunk.
-Axes units(const Problem& problem) {
-  Axes unit{1, 1, 1};
-  for (const Array& array : problem.to) {
-    if (array.in_memory() || takes_any_box(array)) continue;
-    const Axes chunk = problem.extents(array.chunks());
-    for (std::size_t d = 0; d < 3; ++d) unit[d] = std::min(problem.space.shape[d], std::lcm(unit[d], chunk[d]));
-  }
-  return unit;
-}
-
 /// What the caller fixed, no longer than the field and no deeper than there are steps.
 Wishes clamped(const Problem& problem, Wishes wishes) {
   const Axes& n = problem.space.shape;
   const Index steps = std::max<Index>(1, problem.left());
+  if (problem.fields() && wishes.method == "auto") wishes.method = "al1";  // others step one field
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
-  wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
+  if (wishes.depth > 0) wishes.depth = Supersteps(steps, wishes.depth)[0];  // of balanced supersteps
+  wishes.levels = std::min(wishes.levels, steps);
   wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
   return wishes;
 }
@@ -60,17 +51,26 @@ class Chooser {
         wishes_(clamped(problem, wishes)),
         budget_(budget),
         workers_(std::max(1, workers)),
-        units_(units(problem)) {}
+        units_(result_units(problem)) {
+    if (wishes_.cache == 0) wishes_.cache = worker_cache();
+  }
 
   Scheme chosen() {
     const std::string& method = wishes_.method;
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved))) blocks(Method::al3, most_depth);
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved && !problem_.edges_change())))
+      blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
-    if (best_) return *best_;
-    return smallest();
+    Scheme scheme = best_ ? *best_ : smallest();
+    scheme.fits = best_.has_value(), scheme.seconds = seconds(scheme);
+    const Supersteps each(problem_.left(), scheme.depth);
+    if (scheme.method == Method::al4)
+      scheme.face_elements = static_cast<double>(each.longer()) * wavefront_faces(problem_, scheme.wavefront, each[0]) +
+                             static_cast<double>(each.number() - each.longer()) *
+                                 wavefront_faces(problem_, scheme.wavefront, each[each.number() - 1]);
+    return scheme;
   }
 
  private:
@@ -94,12 +94,11 @@ class Chooser {
     if (problem_.left() == 0 || problem_.axes.size() == 1) return;
     for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.left())}
                                                : depths(problem_.left(), most_depth))
-      for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
+      for (Index planes = most_planes(); planes >= units_[0]; planes -= std::max(units_[0], planes / 8)) {
         WavefrontScheme scheme = wavefront(depth, planes);
         const std::uint64_t bytes = wavefront_bytes(problem_, scheme, workers_);
         scheme.held = held(bytes, depth, wavefront_cell(problem_, scheme));
         consider(Method::al4, {}, scheme, bytes);
-        if (planes == 1) break;
       }
   }
 
@@ -133,6 +132,9 @@ class Chooser {
   /// Slabs of whole planes first, then rows are cut; of each the most planes that fit.
   void blocks(Method method, Index most) {
     const Axes& n = problem_.space.shape;
+    // None of them is faster than its updates, none of which are saved.
+    const auto points = static_cast<double>(problem_.space.whole().count()) * static_cast<double>(problem_.left());
+    if (best_ && method != Method::al2 && points / wishes_.rates.streaming > seconds(*best_)) return;
     for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
                              : wishes_.depth > 0
                                  ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.left()))}
@@ -372,7 +374,8 @@ class Chooser {
   /// Both at once, and a little for the disk that is hidden; filling and draining a wavefront takes planes of their
   /// own, and small batches their tasks.
   double seconds(const Scheme& scheme) const {
-    const double longer = std::max(scheme.disk_seconds, scheme.compute_seconds);
+    if (!problem_.overlap) return scheme.disk_seconds + scheme.compute_seconds;
+    const double longer = std::max({scheme.disk_seconds, scheme.compute_seconds, 1e-12});
     double filling = 0;
     if (scheme.method == Method::al4) {
       const auto lag = static_cast<double>(problem_.space.radius[0] * scheme.depth);
@@ -421,7 +424,7 @@ class Chooser {
   }
 
   const Problem& problem_;
-  const Wishes wishes_;
+  Wishes wishes_;
   std::uint64_t budget_;
   int workers_;
   Axes units_;
@@ -437,33 +440,6 @@ std::string_view name_of(Method method) {
 
 Scheme choose(const Problem& problem, const Wishes& wishes, std::uint64_t budget, int workers) {
   return Chooser(problem, wishes, budget, workers).chosen();
-}
-
-Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
-  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
-  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
-    auto anew = std::make_shared<Problem>(*problem);
-    anew->saved = false;
-    problem = std::move(anew);
-  }
-  if (!graph.planning() && problem->saved) {
-    auto begun = std::make_shared<Problem>(*problem);
-    begun->first = load_epoch(*problem).step;
-    problem = std::move(begun);
-  }
-  Charge charge;
-  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
-  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
-  if (scheme.method == Method::al3) {
-    const Axes unit = units(*problem);
-    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
-    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
-    scheme.updates = done.moved.updates, scheme.steps = done.steps;
-    return scheme;
-  }
-  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
-                                              : run_blocks(graph, std::move(problem), scheme.blocks);
-  return scheme;
 }
 
 }  // namespace flagstone::stencil

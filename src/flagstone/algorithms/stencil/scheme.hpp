@@ -24,7 +24,7 @@ struct Wishes {
   Index depth = 0;
   Index strip = 0, levels = 0, planes = 0;  // of the cache tier; likewise
   Rates rates;
-  std::uint64_t cache = 6 * MiB;  // what a worker's steps find in the cache; measured: 4 to 8 MiB are alike
+  std::uint64_t cache = 0;  // bytes that a worker's steps find in the cache; 0: what the system says
 };
 
 struct Scheme {
@@ -36,7 +36,10 @@ struct Scheme {
   Index steps = 0;                            // that were done; all that were planned
   double read = 0, written = 0, updates = 0;  // elements of the whole run
   double disk_seconds = 0, compute_seconds = 0;
-  std::uint64_t bytes = 0;  // of memory
+  double seconds = 0;        // what the choice went by: both, and what they cost each other
+  bool fits = false;         // into the budget; else it is the smallest one of its kind
+  double face_elements = 0;  // of al4: rows that strips hand on, written once and read once, in memory
+  std::uint64_t bytes = 0;   // of memory
 };
 
 /// The scheme that takes the least time by these counts and rates, and fits; the smallest one where the budget is 0 (or

@@ -1,10 +1,22 @@
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "flagstone/base/grid.hpp"
+#include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::stencil {
+
+Axes result_units(const Problem& problem) {
+  Axes unit{1, 1, 1};
+  for (const Array& array : problem.to) {
+    if (array.in_memory() || takes_any_box(array)) continue;
+    const Axes chunk = problem.extents(array.chunks());
+    for (std::size_t d = 0; d < 3; ++d) unit[d] = std::min(problem.space.shape[d], std::lcm(unit[d], chunk[d]));
+  }
+  return unit;
+}
 
 Axes cell_of(const Problem& problem, const Array& array, const Axes& cell) {
   if (array.in_memory() || array.store().unpack_bytes() == 0) return cell;

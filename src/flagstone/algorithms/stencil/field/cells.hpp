@@ -42,6 +42,9 @@ class Cells {
 void for_each_image(const Problem& problem, const Range3& range,
                     const std::function<void(const Range3& part, const Axes& shift)>& f);
 
+/// What boxes of results are whole ones of: chunks of those that are written chunk by chunk.
+Axes result_units(const Problem& problem);
+
 /// Extents of the boxes by which an operand is read: stored chunks where a part of one costs all of it.
 Axes cell_of(const Problem& problem, const Array& array, const Axes& cell);
 

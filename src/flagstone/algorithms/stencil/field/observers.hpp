@@ -9,6 +9,13 @@ struct Observed {
   std::shared_ptr<const Problem> problem;
   std::vector<SnapshotPiece> pieces;
 
+  /// Of several fields: all of them after `step`.
+  void see_fields(Index step, std::span<const kernel::Points> to, const Range3& range,
+                  std::span<const Tile> tiles) const {
+    for (const SnapshotPiece& piece : pieces)
+      if (piece.step == step) piece.copy(to[piece.snapshot->field], range, tiles[piece.access], problem->space.item);
+  }
+
   /// `to` holds a range of the field after `step`, `from` the one before; each point of a step is shown once, by the
   /// task that Observers::task was told of.
   void see(Index step, const kernel::Points& from, const kernel::Points& to, const Range3& range,

@@ -4,6 +4,8 @@
 #include <complex>
 #include <cstring>
 
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
+#include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/real_types.hpp"
@@ -95,8 +97,33 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
   return written ? array.store().write_staging(box) : array.store().read(box).staging_bytes;
 }
 
-void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range) {
+bool Problem::edges_change() const {
+  return std::ranges::any_of(space.edges, [](const auto& sides) { return sides[0].series || sides[1].series; });
+}
+
+std::uint64_t Problem::edge_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& sides : space.edges)
+    for (const kernel::EdgeRule& rule : sides)
+      for (const auto& values : {rule.series, rule.face}) bytes += values ? values->size() : 0;
+  return bytes;
+}
+
+double Problem::flops() const {
+  double flops = kernel ? kernel->flops() : 0;
+  for (const auto& stage : stages) flops += stage->flops();
+  return flops;
+}
+
+std::uint64_t Problem::kernel_scratch() const {
+  std::uint64_t bytes = kernel ? kernel->scratch_bytes() : 0;
+  for (const auto& stage : stages) bytes = std::max<std::uint64_t>(bytes, stage->scratch_bytes());
+  return align_up(bytes, 64);
+}
+
+void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range, std::size_t field) {
   for (const Source& source : problem.sources) {
+    if (source.field != field) continue;
     Axes first = source.point, each{1, 1, 1};
     bool meets = true;
     for (std::size_t d = 0; d < 3; ++d) {

@@ -14,16 +14,21 @@
 
 namespace flagstone::stencil {
 
+class FieldStage;
+
 struct Interval {
   Index first = 0, last = 0;
   bool empty() const { return last <= first; }
   Index length() const { return std::max<Index>(0, last - first); }
 };
 
+class FieldStage;
+
 /// series[t] is added to the point's value at step t + 1, wherever that is computed.
 struct Source {
   Axes point{};
   std::vector<std::byte> series;  // one element a step, in the field's dtype
+  std::size_t field = 0;
 };
 
 /// Arrays have one to three dimensions and one shape; `axes` says which of the three axes each dimension is: the last
@@ -33,6 +38,8 @@ struct Problem {
   std::vector<std::size_t> axes;
   Dtype dtype = Dtype::float32;
   std::shared_ptr<const kernel::PlaneKernel> kernel;
+  /// Of a step over several fields, one after the other: then there is no kernel, and each state is a field.
+  std::vector<std::shared_ptr<const FieldStage>> stages;
   Index steps = 0;
   Index first = 0;          // of these were done by a dead process
   std::vector<Array> from;  // the field now; the step before that where it counts (time order 2)
@@ -40,14 +47,26 @@ struct Problem {
   std::vector<Array> coefficients;
   std::vector<Source> sources;
   std::vector<Axes> receivers;
-  Array traces;  // receivers × steps, in memory
+  std::vector<std::size_t> receiver_fields;  // of each
+  Array traces;                              // receivers × steps, in memory
   std::vector<Snapshot> snapshots;
   std::shared_ptr<StepReductions> reductions;  // null: nobody asks
   bool saved = false;                          // an epoch may be saved after each superstep; of planned runs, too
   double longest_superstep = 0;                // seconds, where depth is chosen; 0: any
   std::shared_ptr<Checkpoint> checkpoint;
+  bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
+  /// Whether what lies beyond an edge is another thing at each step; bytes of such edges, and of faces.
+  bool edges_change() const;
+  std::uint64_t edge_bytes() const;
+  bool fields() const { return !stages.empty(); }
+  /// How many steps' halo what is not the field now needs, of so many steps: fields all of it, what is read at the
+  /// point itself (the step before, coefficients) one less.
+  Index behind(Index depth) const { return fields() ? depth : std::max<Index>(0, depth - 1); }
+  /// Of one point and step, and what a kernel needs beside it.
+  double flops() const;
+  std::uint64_t kernel_scratch() const;
   Index left() const { return steps - first; }
   std::size_t order() const { return from.size(); }
   Index item() const { return static_cast<Index>(space.item); }
@@ -86,8 +105,9 @@ kernel::Points points_of(const Problem& problem, const Tile& tile, const Range3&
 /// Bytes of staging that a tile of this range takes beside its own, of an array that is read (written).
 std::uint64_t staging_of(const Problem& problem, const Array& array, const Range3& range, bool written);
 
-/// Adds what sources add at step `step` (counted from 1) to the points of `range`, periodic images too.
-void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range);
+/// Adds what sources of a field add at step `step` (counted from 1) to the points of `range`, periodic images too.
+void inject(const Problem& problem, Index step, const kernel::Points& points, const Range3& range,
+            std::size_t field = 0);
 
 /// Bytes that each plane (of one dimension: element) of the places between supersteps takes in memory; 0 where all of
 /// it is to outlive the process.

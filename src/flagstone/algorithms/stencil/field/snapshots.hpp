@@ -15,7 +15,8 @@ using kernel::Range3;
 struct Snapshot {
   std::vector<Index> steps;          // ascending, from 1
   Axes first{}, number{}, stride{};  // along the three axes
-  std::vector<std::size_t> kept;     // axes that `to` has, after the one of steps
+  std::size_t field = 0;
+  std::vector<std::size_t> kept;  // axes that `to` has, after the one of steps
   Array to;
 
   /// The points of the snapshot that lie in a range of the field, counted as the snapshot counts them.

@@ -1,14 +1,16 @@
 #include "flagstone/algorithms/stencil/schedules/blocks.hpp"
+#include "flagstone/algorithms/stencil/field/field_stage.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
 #include "flagstone/algorithms/stencil/field/cells.hpp"
 #include "flagstone/algorithms/stencil/field/observers.hpp"
 #include "flagstone/algorithms/stencil/field/states.hpp"
 #include "flagstone/algorithms/stencil/field/work.hpp"
+#include "flagstone/algorithms/stencil/schedules/block_step.hpp"
+#include "flagstone/algorithms/stencil/schedules/staged.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
 
@@ -32,6 +34,7 @@ struct BlockWork final : StencilWork {
   struct Trace {
     std::uint32_t access = 0;
     Axes point{};
+    std::size_t field = 0;
   };
   std::vector<Trace> traces;
   Observed observed;
@@ -39,11 +42,16 @@ struct BlockWork final : StencilWork {
 
   /// What step t of the superstep computes; 0: what is loaded.
   Range3 range(Index t) const { return grown_core(depth - t); }
-  Range3 grown_core(Index by) const {
+  Range3 grown_core(Index steps) const {
+    Axes by = problem->space.radius;
+    for (Index& each : by) each *= steps;
+    return grown_by(by);
+  }
+  Range3 grown_by(const Axes& by) const {
     Range3 grown = core;
     for (std::size_t d = 0; d < 3; ++d) {
       if (core.extent(d) == problem->space.shape[d]) continue;
-      grown.first[d] -= by * problem->space.radius[d], grown.last[d] += by * problem->space.radius[d];
+      grown.first[d] -= by[d], grown.last[d] += by[d];
       if (open[d]) continue;
       grown.first[d] = std::max<Index>(0, grown.first[d]);
       grown.last[d] = std::min(problem->space.shape[d], grown.last[d]);
@@ -51,18 +59,33 @@ struct BlockWork final : StencilWork {
     return grown;
   }
   /// Buffers beside those of the states.
-  std::size_t others() const { return cache.depth > 0 ? problem->order() : 2 - problem->order(); }
+  std::size_t others() const { return cache.depth > 0 || problem->fields() ? problem->order() : 2 - problem->order(); }
   /// A field buffer holds the largest range with ghosts around; rows begin on cache lines.
   Range3 buffer_range() const { return kernel::grown(range(0), problem->space.radius); }
-  Range3 coefficient_range() const { return grown_core(std::max<Index>(0, depth - 1)); }
+  Range3 coefficient_range() const { return grown_core(problem->behind(depth)); }
 };
 
 std::uint64_t scratch_bytes(const BlockWork& work) {
   const Problem& problem = *work.problem;
-  const std::uint64_t own = work.cache.depth > 0 ? nested_bytes(problem, work.cache, work.open, work.range(0))
-                                                 : align_up(problem.kernel->scratch_bytes(), 64);
+  const std::uint64_t own =
+      work.cache.depth > 0 ? nested_bytes(problem, work.cache, work.open, work.range(0)) : problem.kernel_scratch();
   return (problem.order() + work.others()) * BlockBuffer{work.buffer_range(), problem.item()}.bytes() +
          work.given.size() * BlockBuffer{work.coefficient_range(), problem.item()}.bytes() + own;
+}
+
+void hear(const BlockWork& work, const BlockWork::Trace& trace, std::span<const Tile> tiles, Index step,
+          const kernel::Points& made) {
+  std::memcpy(tiles[trace.access].data + (step - 1) * tiles[trace.access].strides[1],
+              made.at(trace.point[0], trace.point[1], trace.point[2]), work.problem->space.item);
+}
+
+/// The same as after_step, of several fields.
+void after_step_of_fields(const BlockWork& work, std::span<const Tile> tiles, Index step,
+                          std::span<const kernel::Points> made, const Range3& computed) {
+  for (std::size_t field = 0; field < made.size(); ++field)
+    inject(*work.problem, work.first_step + step, made[field], computed, field);
+  work.observed.see_fields(work.first_step + step, made, work.core, tiles);
+  for (const BlockWork::Trace& trace : work.traces) hear(work, trace, tiles, step, made[trace.field]);
 }
 
 /// What a step leaves: sources, and what observers and receivers get of points that are this block's.
@@ -72,8 +95,7 @@ void after_step(const BlockWork& work, std::span<const Tile> tiles, Index step, 
   work.observed.see(work.first_step + step, before, made, kernel::intersect(own, work.core), tiles);
   for (const BlockWork::Trace& trace : work.traces) {
     if (kernel::intersect(own, point_range(trace.point)).empty()) continue;
-    std::memcpy(tiles[trace.access].data + (step - 1) * tiles[trace.access].strides[1],
-                made.at(trace.point[0], trace.point[1], trace.point[2]), work.problem->space.item);
+    hear(work, trace, tiles, step, made);
   }
 }
 
@@ -87,7 +109,8 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
   for (std::size_t i = 0; i < problem.order(); ++i) now.push_back(buffer.points(taken(buffer.bytes())));
   for (std::size_t i = 0; i < work.others(); ++i) then.push_back(buffer.points(taken(buffer.bytes())));
   gather(problem, work.states[0], tiles, now[0], work.range(0));
-  if (problem.order() == 2) gather(problem, work.states[1], tiles, now[1], work.coefficient_range());
+  for (std::size_t i = 1; i < problem.order(); ++i)
+    gather(problem, work.states[i], tiles, now[i], work.coefficient_range());
   std::vector<kernel::Points> coefficients;
   for (const std::vector<Piece>& pieces : work.given) {
     coefficients.push_back(other.points(taken(other.bytes())));
@@ -95,13 +118,22 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
   }
   const auto after = [&](Index t, const kernel::Points& before, const kernel::Points& made, const Range3& computed,
                          const Range3& own) { after_step(work, tiles, t, before, made, computed, own); };
-  if (work.cache.depth > 0 && work.depth > 0) {
+  if (problem.fields()) {
+    const auto shown = [&](Index t, std::span<const kernel::Points> fields, const Range3& computed) {
+      after_step_of_fields(work, tiles, t, fields, computed);
+    };
+    const auto grown = [&](const Axes& by) { return work.grown_by(by); };
+    run_stages({problem, work.first_step, work.depth, work.open, grown, shown, coefficients}, now, then, memory);
+  } else if (work.cache.depth > 0 && work.depth > 0) {
     const auto range = [&](Index t) { return work.range(t); };
-    run_nested({problem, work.cache, work.depth, work.open, range, after, coefficients}, now, then, memory);
+    run_nested({problem, work.cache, work.first_step, work.depth, work.open, range, after, coefficients}, now, then,
+               memory);
   } else {
     now.insert(now.end(), then.begin(), then.end());
+    kernel::Space space = problem.space;
     for (Index t = 1; t <= work.depth; ++t) {
-      kernel::fill_ghosts(problem.space, now[0], work.range(t - 1), work.open);
+      space.step = work.first_step + t - 1;
+      kernel::fill_ghosts(space, now[0], work.range(t - 1), work.open);
       step_on(problem, block_fields(now[0], now[1], now[1], coefficients), work.range(t), work.rows, memory);
       after(t, now[0], now[1], work.range(t), work.core);
       std::swap(now[0], now[1]);
@@ -151,6 +183,8 @@ class Builder {
       for_each_core([&](const Range3& core) {
         graph_.add(task_of(s, step, core));
         observers_.added();
+        // As many blocks as there are workers, and what they made, before the next ones are read.
+        if (!problem_->overlap && ++added_ % graph_.workers() == 0) graph_.drain();
       });
       step += depths_[s];
       if (observers_.ends()) {
@@ -188,7 +222,7 @@ class Builder {
     work->scratch = static_cast<std::uint32_t>(task.accesses.size());
     task.accesses.push_back(scratch(scratch_bytes(*work)));
     const double updates = count_updates(*work);
-    task.cost.flops = updates * problem_->kernel->flops();
+    task.cost.flops = updates * problem_->flops();
     task.cost.bytes_touched = updates * static_cast<double>(problem_->item()) * 3;
     task.cost.float64 = problem_->dtype == Dtype::float64 || problem_->dtype == Dtype::complex128;
     task.calls.push_back(call_of(*problem_, std::move(work), task.cost.flops));
@@ -244,7 +278,7 @@ class Builder {
     for (std::size_t r = 0; r < problem_->receivers.size(); ++r) {
       const Axes& point = problem_->receivers[r];
       if (kernel::intersect(work.core, point_range(point)).empty()) continue;
-      work.traces.push_back({static_cast<std::uint32_t>(task.accesses.size()), point});
+      work.traces.push_back({static_cast<std::uint32_t>(task.accesses.size()), point, problem_->receiver_fields[r]});
       task.accesses.push_back(write({problem_->traces, {{static_cast<Index>(r), work.first_step}, {1, work.depth}}}));
     }
   }
@@ -254,6 +288,7 @@ class Builder {
   BlockScheme scheme_;
   Axes cell_, grid_{};
   Supersteps depths_;
+  int added_ = 0;
   States states_;
   Observers observers_;
 };
@@ -302,16 +337,17 @@ std::uint64_t block_bytes(const Problem& problem, const BlockScheme& scheme) {
   }
   for (std::size_t state = 0; state < problem.order(); ++state) {
     const Array& from = problem.from[state];
-    bytes += read(from, cell_of(problem, from, cell), std::max<Index>(0, scheme.depth - static_cast<Index>(state)));
+    bytes += read(from, cell_of(problem, from, cell), state == 0 ? scheme.depth : problem.behind(scheme.depth));
   }
   for (const Array& array : problem.coefficients)
-    bytes += read(array, cell_of(problem, array, cell), std::max<Index>(0, scheme.depth - 1));
+    bytes += read(array, cell_of(problem, array, cell), problem.behind(scheme.depth));
   for (const Array& array : problem.to)
     bytes += static_cast<double>(staging_of(problem, array, {{0, 0, 0}, scheme.block}, true));
   bytes += static_cast<double>(snapshot_bytes(problem.snapshots, problem.space.item));
   const auto states = static_cast<double>(problem.order());
   const bool nested = scheme.cache.depth > 0;
-  const auto buffers = static_cast<double>((nested ? 2 * problem.order() : 2) + problem.coefficients.size());
+  const auto buffers =
+      static_cast<double>((nested || problem.fields() ? 2 * problem.order() : 2) + problem.coefficients.size());
   Range3 loaded{{0, 0, 0}, scheme.block};
   std::array<bool, 3> open{};
   for (std::size_t d = 0; d < 3; ++d) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "flagstone/algorithms/stencil/schedules/levels.hpp"
+
 namespace flagstone::stencil {
 namespace {
 
@@ -48,7 +50,7 @@ Counts block_counts(const Problem& problem, const Axes& block, Index depth) {
            grown_along(problem, block, 2, steps);
   };
   Counts counts;
-  const double behind = grown(std::max<Index>(0, depth - 1));  // what is read at the point itself
+  const double behind = grown(problem.behind(depth));
   counts.read = grown(depth) + static_cast<double>(problem.order() - 1) * behind;
   counts.given = static_cast<double>(problem.coefficients.size()) * behind;
   counts.written = static_cast<double>(problem.order()) * grown(0);
@@ -82,6 +84,17 @@ Counts wavefront_counts(const Problem& problem, const WavefrontScheme&, Index de
   counts.written = static_cast<double>(problem.order()) * plane * static_cast<double>(n[0]);
   for (Index t = 1; t <= depth; ++t) counts.updates += planes(t);
   return counts;
+}
+
+double wavefront_faces(const Problem& problem, const WavefrontScheme& scheme, Index depth) {
+  const Levels levels(problem, scheme, depth);
+  double elements = 0;
+  for (Index strip = 1; strip < levels.strips(); ++strip)
+    for (Index level = 1; level < depth; ++level) {
+      const Interval planes = levels.planes(level);
+      elements += static_cast<double>(levels.range(0, levels.face(level, strip)).count() * planes.length());
+    }
+  return elements;
 }
 
 }  // namespace flagstone::stencil

@@ -118,7 +118,7 @@ Bands::Extents extents_of(const Problem& problem, const SkewedScheme& scheme) {
     const Index wide = problem.space.periodic(d) ? n + 2 * problem.space.radius[d] * scheme.depth : n;
     longest[d] = scheme.block[d] >= n ? n : std::min(wide, scheme.block[d] + reach);
   }
-  Bands::Extents extents{.rows = longest[1], .columns = longest[2]};
+  Bands::Extents extents{.sets = problem.overlap ? 2 : 1, .rows = longest[1], .columns = longest[2]};
   extents.planes = std::min(scheme.planes, longest[0]);
   extents.bands = ceil_div(longest[0], extents.planes);
   const Index block = scheme.block[0], reach = problem.space.radius[0];
@@ -240,8 +240,7 @@ class Builder {
       for (Index z = 0; z < n[0]; z += planes) {
         Range3 range = problem_->space.whole();
         range.first[0] = z, range.last[0] = std::min(n[0], z + planes);
-        copy_cells(array(state), range, {0, range, {}},
-                   once(write({problem_->to[state], problem_->box(range)})));
+        copy_cells(array(state), range, {0, range, {}}, once(write({problem_->to[state], problem_->box(range)})));
         counts_.written += static_cast<double>(range.count());
       }
   }
@@ -276,12 +275,15 @@ class Builder {
       tile->bands.push_back(band);
     bands_.place(*tile);
     for (std::size_t band = 0; band < tile->bands.size(); ++band) load(at, tile, band);
+    if (!problem_->overlap) graph_.barrier();
     for (Index t = 1; t <= depth_; ++t) {
       counts_.updates += static_cast<double>(tile->at_step(t).count());
       for (std::size_t band = 0; band < tile->bands.size(); ++band) bands_.step(tile, band, t);
     }
+    if (!problem_->overlap) graph_.barrier();
     keep(at, tile);
     if (last_) give(tile);
+    if (!problem_->overlap) graph_.drain();
   }
 
   /// Cells of the pair that hold what is needed; of the operands what no tile has written yet.

@@ -1,7 +1,7 @@
 #pragma once
 // The task of a wavefront: one strip, one batch of planes, all levels.
-#include "flagstone/algorithms/stencil/schedules/levels.hpp"
 #include "flagstone/algorithms/stencil/field/observers.hpp"
+#include "flagstone/algorithms/stencil/schedules/levels.hpp"
 
 namespace flagstone::stencil {
 

@@ -45,6 +45,8 @@ class Builder {
         observers_(graph, problem_) {
     const auto deepest = std::make_shared<Levels>(*problem_, scheme_, depths_[0]);
     const auto strips = deepest->strips();
+    // A task names all its planes, 30 KiB of them with a radius of 4: so no more than the next batches are in sight.
+    graph.look_ahead(static_cast<std::size_t>(4 * strips + 8 * graph.workers()), true);
     rings_ = graph.allocate({strips, static_cast<Index>(deepest->ring_bytes())}, Dtype::uint8);
     turns_ = graph.workers() + 1;
     if (strips > 1 && deepest->face_bytes() > 0)
@@ -67,6 +69,7 @@ class Builder {
         for (Index strip = 0; strip < levels_->strips(); ++strip) {
           graph_.add(task_of(s, step, batch, strip));
           observers_.added();
+          if (!problem_->overlap && strip + 1 == levels_->strips()) graph_.drain();
         }
       step += depths_[s];
       if (observers_.ends()) {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core
-from .._array.handle import Operand
-from .._runtime.plan import Plan, Stats
-from .._runtime.routine import least_of
-from .._runtime.runtime import stats
-from .._storage.rechunk import rechunk
+from ... import _core
+from ..._array.handle import Operand
+from ..._runtime.plan import Plan, Stats
+from ..._runtime.routine import least_of
+from ..._runtime.runtime import stats
+from ..._storage.rechunk import rechunk
 
 __all__ = ["Copies", "result_chunks"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors.classes import NumericalError, ShapeError
+from ..._errors.classes import NumericalError, ShapeError
 from .arguments import listed, shown
 from .arguments import number as number_of
 

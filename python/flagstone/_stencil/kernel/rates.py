@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import hashlib
 import os
 from typing import Any
 
 import numpy as np
 
-from .. import _core
-from .._errors.classes import BudgetError
-from .._machine.lookup import keep_kernel, kept_kernel
-from .._runtime.call import Call
+from ... import _core
+from ..._errors.classes import BudgetError
+from ..._machine.lookup import keep_kernel, kept_kernel
+from ..._runtime.call import Call
 
 __all__ = ["KernelRates", "worth_measuring"]
 

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array.array import Array, shape_text
-from .._errors.classes import ShapeError
-from .._expression.expression import Expression
-from .._expression.reductions import Reduced
+from ..._array.array import Array, shape_text
+from ..._errors.classes import ShapeError
+from ..._expression.expression import Expression
+from ..._expression.reductions import Reduced
 
 __all__ = [
     "check_field",
     "extents",
-    "index_in",
+    "field_number",
     "listed",
     "number",
+    "point_in",
     "series_of",
     "shown",
     "told_number",
@@ -76,7 +77,7 @@ def number(who: str, name: str, given: Any) -> float:
     return found
 
 
-def told_number(value: np.generic) -> list[float]:
+def told_number(value: Any) -> list[float]:
     """Return a number as JSON."""
     return [float(value.real), float(value.imag)]
 
@@ -112,9 +113,14 @@ def series_of(who: str, given: Any, steps: int, dtype: np.dtype[Any]) -> NDArray
     return np.ascontiguousarray(values.astype(dtype))
 
 
-def index_in(who: str, what: str, index: Any, shape: tuple[int, ...]) -> list[int]:
-    """Return the place of a point inside a field."""
+def point_in(
+    who: str, what: str, index: Any, shape: tuple[int, ...], fields: list[str]
+) -> tuple[list[int], int]:
+    """Return the place of a point inside a field, and the number of the field: a name before its index."""
     at = index if isinstance(index, (tuple, list, np.ndarray)) else (index,)
+    field = 0
+    if fields and len(at) > 0 and isinstance(at[0], str):
+        field, at = field_number(who, f"a {what}", at[0], fields), at[1:]
     try:
         given = tuple(operator.index(i) for i in at)
     except TypeError:
@@ -126,7 +132,14 @@ def index_in(who: str, what: str, index: Any, shape: tuple[int, ...]) -> list[in
             f"{who}: a {what} is at {shown(given)} and the field is {shape_text(shape)}; an index inside is "
             "needed."
         )
-    return list(given)
+    return list(given), field
+
+
+def field_number(who: str, what: str, name: Any, fields: list[str]) -> int:
+    """Return the number of a field by its name."""
+    if name not in fields:
+        raise ValueError(f"{who}: {what} is of the field {shown(name)}; choose among {', '.join(fields)}.")
+    return fields.index(name)
 
 
 def check_field(who: str, name: str, given: Any) -> None:

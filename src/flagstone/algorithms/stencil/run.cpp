@@ -1,0 +1,36 @@
+// The loop itself: what a dead process did first, then the scheme's schedule.
+#include "flagstone/algorithms/stencil/field/cells.hpp"
+#include "flagstone/algorithms/stencil/field/states.hpp"
+#include "flagstone/algorithms/stencil/scheme.hpp"
+
+namespace flagstone::stencil {
+
+Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& wishes) {
+  if (problem->space.whole().count() == 0) return {.steps = problem->steps};
+  if (wishes.method == "al3" && problem->saved) {  // it changes both arrays in place: nothing to go on with
+    auto anew = std::make_shared<Problem>(*problem);
+    anew->saved = false;
+    problem = std::move(anew);
+  }
+  if (!graph.planning() && problem->saved) {
+    auto begun = std::make_shared<Problem>(*problem);
+    begun->first = load_epoch(*problem).step;
+    problem = std::move(begun);
+  }
+  Charge charge, edges;
+  if (const std::uint64_t bytes = problem->edge_bytes()) edges = graph.charge(bytes);
+  if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
+  Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
+  if (scheme.method == Method::al3) {
+    const Axes unit = result_units(*problem);
+    const Skewed done = run_skewed(graph, std::move(problem), scheme.skewed, unit);
+    scheme.read = done.moved.read + done.moved.given, scheme.written = done.moved.written;
+    scheme.updates = done.moved.updates, scheme.steps = done.steps;
+    return scheme;
+  }
+  scheme.steps = scheme.method == Method::al4 ? run_wavefront(graph, std::move(problem), scheme.wavefront)
+                                              : run_blocks(graph, std::move(problem), scheme.blocks);
+  return scheme;
+}
+
+}  // namespace flagstone::stencil

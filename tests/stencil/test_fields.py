@@ -1,0 +1,146 @@
+"""Several named fields, stages that replace some of them: bits of NumPy's sweeps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+from tests.stencil.oracle import as_edges, padded
+from tests.stencil.test_stencil import field
+
+FEED, KILL = np.float32(0.04), np.float32(0.06)
+
+
+def react(u, v):
+    """Gray and Scott: two substances that react and spread."""
+    around_u = u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1] - 4 * u[0, 0]
+    around_v = v[-1, 0] + v[1, 0] + v[0, -1] + v[0, 1] - 4 * v[0, 0]
+    made = u[0, 0] * v[0, 0] * v[0, 0]
+    return {
+        "u": u[0, 0] + 0.16 * around_u - made + 0.04 * (1 - u[0, 0]),
+        "v": v[0, 0] + 0.08 * around_v + made - 0.1 * v[0, 0],
+    }
+
+
+def push(p, q, c):
+    return {"q": q[0, 0] - c * (p[0, 1] - p[0, 0])}
+
+
+def squeeze(q, p):
+    return {"p": p[0, 0] - 0.5 * (q[0, 0] - q[0, -1]) + 0.0625 * (q[2, 0] - q[-1, 1])}
+
+
+class Padded:
+    """A field with ghosts that NumPy's twin of a kernel indexes as the kernel does."""
+
+    def __init__(self, values, edges):
+        self.reach, self.shape = 2, values.shape
+        self.wide = padded(values, (2, 2), edges)
+
+    def __getitem__(self, at):
+        return self.wide[tuple(slice(2 + o, 2 + o + n) for o, n in zip(at, self.shape, strict=True))]
+
+
+def stepped(stages, state, steps, boundary, coefficients=(), add=None):
+    state = dict(state)
+    history = []
+    for t in range(steps):
+        for stage, names in stages:
+            seen = {name: Padded(values, as_edges(boundary, 2)) for name, values in state.items()}
+            found = stage(
+                *(seen[name] for name in names), *coefficients[: len(coefficients) * (stage is push)]
+            )
+            state.update({name: np.asarray(values, state[name].dtype) for name, values in found.items()})
+        if add is not None:
+            name, index, series = add
+            state[name] = state[name].copy()
+            state[name][index] += series[t]
+        history.append(dict(state))
+    return history
+
+
+SCHEMES = [
+    {"method": "sweep"},
+    {"method": "al1", "depth": 3},
+    {"method": "al1", "block": (7, 9), "depth": 4},
+    {"method": "auto"},
+]
+
+
+@pytest.mark.parametrize("boundary", ["periodic", [("mirror", {"fixed": 0.5}), "neumann"]], ids=str)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_gray_scott(scheme, boundary, tmp_path):
+    state = {"u": field((23, 31)) * 0.1 + 1, "v": np.abs(field((23, 31), seed=2)) * np.float32(0.2)}
+    with np.errstate(all="ignore"):
+        history = stepped([(react, "uv")], state, 9, boundary)
+    done = fl.stencil(
+        react, state, 9, boundary=boundary, receivers=[("v", 3, 4), (5, 6)],
+        snapshots={"v": (4, "v", np.s_[::3, 2:]), "first": 9}, out=tmp_path / "run.zarr", **scheme,
+    )  # fmt: skip
+    assert list(done.state) == ["u", "v"]
+    for name in state:
+        np.testing.assert_array_equal(np.asarray(done.state[name]), history[-1][name])
+    np.testing.assert_array_equal(done.snapshots["v"], np.stack([h["v"][::3, 2:] for h in history[3::4]]))
+    np.testing.assert_array_equal(done.snapshots["first"][0], history[-1]["u"])
+    np.testing.assert_array_equal(done.traces[:, 0], [h["v"][3, 4] for h in history])
+    np.testing.assert_array_equal(done.traces[:, 1], [h["u"][5, 6] for h in history])
+    inside = {path.name for path in (tmp_path / "run.zarr").iterdir() if path.is_dir()}
+    assert {"snapshots", "traces", "u", "v"} <= inside
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "boundary", ["fixed", "periodic", [("neumann", "mirror"), ({"fixed": 1.5}, "mirror")]], ids=str
+)
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_two_stages_of_different_radius(scheme, boundary, dtype):
+    """A stage sees what the one before it made, and none of its own results."""
+    state = {"p": field((19, 27), dtype), "q": field((19, 27), dtype, 4)}
+    c = np.abs(field((27,), dtype, 5))
+    series = np.linspace(-1, 1, 8).astype(dtype)
+    wanted = stepped([(push, "pq"), (squeeze, "qp")], state, 8, boundary, [c], ("q", (4, 20), series))[-1]
+    out = {name: np.full_like(values, 77) for name, values in state.items()}
+    stages = [push, lambda p, q: squeeze(q, p)]
+    with fl.Runtime(workers=3):
+        done = fl.stencil(
+            stages, state, 8, boundary=boundary, coefficients=c, sources=[(("q", 4, 20), series)],
+            out=out, **scheme,
+        )  # fmt: skip
+    for name in state:
+        assert done.state[name] is out[name]
+        np.testing.assert_array_equal(out[name], wanted[name])
+
+
+def test_one_named_field(tmp_path):
+    x = field((8, 9))
+    for out in (None, {"state": np.empty_like(x)}, tmp_path / "one.zarr"):
+        done = fl.stencil(lambda state, by=2: {"state": by * state[0, 1]}, {"state": x}, 1, out=out)
+        np.testing.assert_array_equal(done.state["state"], np.pad(2 * x[:, 1:], ((0, 0), (0, 1))))
+    assert fl.open(tmp_path / "one.zarr" / "state").shape == x.shape
+
+
+def test_what_fields_refuse():
+    state = {"u": field((8, 9)), "v": field((8, 9))}
+    for given, sentence in [
+        (({"u": 1}, state), "a function of these"),
+        ((lambda u, w: {"u": u[0, 0]}, state), "a parameter 'w', which is no field"),
+        ((lambda u: u[0, 0], state), "a dict of the fields"),
+        ((lambda u: {"x": u[0, 0]}, state), "a dict of the fields"),
+        ((react, {"u": state["u"], "v": field((8, 8))}), "all must be equal"),
+        ((react, {"a b": state["u"]}), "names that a function"),
+        ((react, {}), "names that a function"),
+        ((react, {"u": state["u"], "traces": state["v"]}), "none of 'snapshots'"),
+        ((lambda *u: {"u": u[0]}, state), "whose parameters have no names"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=sentence):
+            fl.stencil(*given, 3)
+    for options, sentence in [
+        ({"method": "al4"}, "al1 or sweep"),
+        ({"reductions": "max"}, "of a field alone"),
+        ({"receivers": [("w", 1, 1)]}, "choose among u, v"),
+        ({"snapshots": {"a": (1, "w", ...)}}, "choose among u, v"),
+        ({"out": {"u": state["u"]}}, "a dict of the fields u, v"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=sentence):
+            fl.stencil(react, state, 3, **options)
