@@ -1538,7 +1538,14 @@ class Stencil:
     @property
     def steps(self) -> int: ...
     def wish(
-        self, arg0: str, arg1: Sequence[int], arg2: int, arg3: Sequence[int], arg4: Sequence[float], /
+        self,
+        arg0: str,
+        arg1: Sequence[int],
+        arg2: int,
+        arg3: Sequence[int],
+        arg4: Sequence[float],
+        arg5: bool,
+        /,
     ) -> None: ...
     def scratch(self, directory: str, who: str, quota: int | None) -> None: ...
     def job(
@@ -1571,6 +1578,8 @@ class Stencil:
     def elements_read(self) -> float: ...
     @property
     def elements_written(self) -> float: ...
+    @property
+    def face_elements(self) -> float: ...
     @property
     def updates(self) -> float: ...
     @property
