@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, shape_text
+from .._array.array import shape_text
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
@@ -32,6 +32,7 @@ from .kernel.rates import KernelRates, worth_measuring
 from .places import Places
 from .record import told_call, told_weights
 from .reductions import Reductions
+from .result import StencilResult
 from .snapshots import Snapshot, given_snapshots
 from .trace import set_function, traced
 
@@ -39,33 +40,6 @@ __all__ = ["StencilResult", "stencil"]
 
 _METHODS = ("auto", *METHODS)
 _MOST_STEPS = (1 << 31) - 1  # of one call: more are never done
-
-
-class StencilResult(NamedTuple):
-    """What a time loop leaves.
-
-    Attributes
-    ----------
-    state : Array or ndarray, or a pair of them
-        The field after the last step; of time order 2 (before, now); of several fields a dict.
-    steps : int
-        Steps that were done.
-    snapshots : dict of Array
-        What was kept of the field on the way, by name: times x what was asked for.
-    traces : ndarray, steps x receivers
-        The field's values at the receivers after each step.
-    reductions : dict of ndarray
-        One value a step, by name.
-    """
-
-    state: Any
-    steps: int
-    snapshots: dict[str, Array]
-    traces: NDArray[Any]
-    reductions: dict[str, NDArray[Any]]
-
-
-StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
 
 
 class _Stencil(Routine[StencilResult]):
