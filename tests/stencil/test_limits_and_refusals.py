@@ -71,6 +71,7 @@ def test_the_plan_is_what_is_done(method, order, tmp_path):
         grown = [_grown(x.shape, did.block, 2 * (did.depth - t)) for t in range(did.depth + 1)]
         assert did.updates == sum(grown[1:]) * did.supersteps
     assert done.as_dict()["stencil"]["updates"] == did.updates
+    assert did.components["compute"] == done.worker_busy_seconds
 
 
 def _grown(shape, block, by):
@@ -79,6 +80,20 @@ def _grown(shape, block, by):
         cuts = [(first, min(n, first + b)) for first in range(0, n, b)]
         each *= n if b >= n else sum(min(n, last + by) - max(0, first - by) for first, last in cuts)
     return each
+
+
+@pytest.mark.parametrize("method", ["al4", "al3", "al1"])
+def test_in_turn_nothing_else_changes(method, tmp_path):
+    x = np.random.default_rng(0).standard_normal((30, 64, 96)).astype("f4")
+    a = fl.from_numpy(x, tmp_path / "x.zarr")
+    options = {"method": method, "depth": 3}
+    wanted = np.asarray(fl.stencil(STAR, a, 6, **options).state)
+    plan = fl.stencil.plan(STAR, a, 6, overlap=False, **options)
+    made = fl.stencil(STAR, a, 6, overlap=False, out=tmp_path / "o.zarr", **options)
+    np.testing.assert_array_equal(np.asarray(made.state), wanted)
+    assert fl.stats().bytes_written == plan.bytes_written
+    with fails(TypeError, "stencil", "overlap is 2"):
+        fl.stencil(STAR, a, 6, overlap=2)
 
 
 def test_al1_needs_what_its_plan_says_at_run(tmp_path):

@@ -16,11 +16,11 @@ from .. import _core
 from .._array.array import Array, shape_text
 from .._output.place import IN_MEMORY, Place
 from .._runtime.call import Call
-from .._runtime.plan import Plan, Stats, together
+from .._runtime.plan import Plan, together
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._runtime.runtime import remember, stats
 from .._scratch.scratch import prepare
-from .choice import StencilScheme, scheme_of
+from .choice import StencilScheme, components_of, scheme_of
 from .compare import METHODS, StencilFunction
 from .fields import set_stages
 from .given.arguments import extents, listed, number, point_in, series_of, shown, whole_number
@@ -281,19 +281,12 @@ class _Stencil(Routine[StencilResult]):
         """Run the loop, and tell how it was done."""
         job = super().execute(stack)
         done = stats()
-        told = replace(self._rated(done.seconds), components=self._components(done))
+        told = replace(self._rated(done.seconds), components=components_of(done))
         remember(self.call.runtime, replace(done, stencil=told))
         return job
 
     def _rated(self, seconds: float) -> StencilScheme:
         return replace(self.scheme, updates_per_second=self.scheme.useful_updates / max(seconds, 1e-9))
-
-    @staticmethod
-    def _components(done: Stats) -> dict[str, float]:
-        return {
-            "compute": done.worker_busy_seconds, "waiting": done.worker_idle_seconds,
-            "disk": done.ring_busy_seconds, "exchange": 0.0, "barrier": 0.0,
-        }  # fmt: skip
 
     def _with_copies(self, note: str) -> str:
         return f"{note}; operands whose rows lie scattered are copied first"

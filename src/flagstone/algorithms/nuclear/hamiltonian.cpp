@@ -81,7 +81,8 @@ const BlockMaker::Lists& BlockMaker::prepare(bool neutron, std::int32_t from, st
   const Basis& basis = h_->basis();
   const Species& species = neutron ? basis.space().neutrons() : basis.space().protons();
   Kept& kept = kept_[neutron];
-  const std::size_t place = (static_cast<std::size_t>(from) * 0x9E3779B1u + static_cast<std::size_t>(to)) % Kept::places;
+  const std::size_t place =
+      (static_cast<std::size_t>(from) * 0x9E3779B1u + static_cast<std::size_t>(to)) % Kept::places;
   if (kept.bytes > kept_list_bytes) {
     for (auto& lists : kept.lists) lists.reset();
     kept.bytes = 0;

@@ -38,7 +38,8 @@ Wishes clamped(const Problem& problem, Wishes wishes) {
   const Index steps = std::max<Index>(1, problem.left());
   if (problem.fields() && wishes.method == "auto") wishes.method = "al1";  // others step one field
   for (std::size_t d = 0; d < 3; ++d) wishes.block[d] = std::min(wishes.block[d], n[d]);
-  wishes.depth = std::min(wishes.depth, steps), wishes.levels = std::min(wishes.levels, steps);
+  if (wishes.depth > 0) wishes.depth = Supersteps(steps, wishes.depth)[0];  // of balanced supersteps
+  wishes.levels = std::min(wishes.levels, steps);
   wishes.planes = std::min(wishes.planes, n[0]), wishes.strip = std::min(wishes.strip, n[strip_axis(problem)]);
   return wishes;
 }
@@ -93,12 +94,11 @@ class Chooser {
     if (problem_.left() == 0 || problem_.axes.size() == 1) return;
     for (const Index depth : wishes_.depth > 0 ? std::vector<Index>{std::min(wishes_.depth, problem_.left())}
                                                : depths(problem_.left(), most_depth))
-      for (Index planes = most_planes(); planes >= units_[0]; planes /= 2) {
+      for (Index planes = most_planes(); planes >= units_[0]; planes -= std::max(units_[0], planes / 8)) {
         WavefrontScheme scheme = wavefront(depth, planes);
         const std::uint64_t bytes = wavefront_bytes(problem_, scheme, workers_);
         scheme.held = held(bytes, depth, wavefront_cell(problem_, scheme));
         consider(Method::al4, {}, scheme, bytes);
-        if (planes == 1) break;
       }
   }
 
@@ -132,6 +132,9 @@ class Chooser {
   /// Slabs of whole planes first, then rows are cut; of each the most planes that fit.
   void blocks(Method method, Index most) {
     const Axes& n = problem_.space.shape;
+    // None of them is faster than its updates, none of which are saved.
+    const auto points = static_cast<double>(problem_.space.whole().count()) * static_cast<double>(problem_.left());
+    if (best_ && method != Method::al2 && points / wishes_.rates.streaming > seconds(*best_)) return;
     for (const Index depth : method == Method::sweep ? std::vector<Index>{1}
                              : wishes_.depth > 0
                                  ? std::vector<Index>{std::min(wishes_.depth, std::max<Index>(1, problem_.left()))}

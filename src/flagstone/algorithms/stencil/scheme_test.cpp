@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -42,11 +42,11 @@ class StencilScheme : public testing::Test {
 };
 
 /// The least time of all blocks of whole rows, batches and depths.
-double least_of_all(const Problem& problem, const Wishes& wishes, std::uint64_t budget) {
-  double least = 0;
+Scheme least_of_all(const Problem& problem, const Wishes& wishes, std::uint64_t budget) {
+  Scheme least;
   const auto consider = [&](const Wishes& fixed) {
     const Scheme scheme = choose(problem, fixed, budget, 2);
-    if (scheme.fits && (least == 0 || scheme.seconds < least)) least = scheme.seconds;
+    if (scheme.fits && (!least.fits || scheme.seconds < least.seconds)) least = scheme;
   };
   const Axes& n = problem.space.shape;
   for (Index depth = 1; depth <= std::min<Index>(64, problem.steps); ++depth) {
@@ -74,22 +74,23 @@ TEST_F(StencilScheme, TheSearchFindsWhatEnumerationFinds) {
     Wishes wishes;
     wishes.rates = {static_cast<double>(draw(1, 40)) * 1e8, static_cast<double>(draw(1, 40)) * 1e8,
                     static_cast<double>(draw(20, 60)) * 1e8, static_cast<double>(draw(5, 20)) * 1e8};
-    const double least = least_of_all(problem, wishes, budget);
-    if (least == 0) continue;
+    const Scheme least = least_of_all(problem, wishes, budget);
+    if (!least.fits) continue;
     const Scheme found = choose(problem, wishes, budget, 2);
     EXPECT_TRUE(found.fits) << trial;
-    EXPECT_LE(found.seconds, 1.01 * least) << trial << " " << name_of(found.method) << " " << found.depth;
+    EXPECT_LE(found.seconds, 1.01 * least.seconds)
+        << trial << " " << name_of(found.method) << " " << found.depth << "; " << name_of(least.method) << " "
+        << least.depth << " " << least.blocks.block[0] << " " << least.blocks.block[1];
   }
 }
 
 TEST_F(StencilScheme, ALargeProblemIsChosenForInMilliseconds) {
   const Problem problem = problem_of({2048, 1024, 1024}, 1, 1, 1000);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const Scheme scheme = choose(problem, {}, 900 * MiB, 2);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double milliseconds = 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_TRUE(scheme.fits);
-  RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1000));
-  std::printf("chosen in %.1f ms: %s\n", seconds.count() * 1000, std::string(name_of(scheme.method)).c_str());
+  EXPECT_LE(milliseconds, 50) << "of processor time";
 }
 
 TEST(ProcessorCache, IsReadOfTheSystemsFolder) {

@@ -58,8 +58,8 @@ Array member(const std::string& directory, const char* name, const char* other) 
   return open_zarr_array(directory + "/" + (is_zarr_array(directory + "/" + name) ? name : other));
 }
 
-/// What one pass reads: whole pages of every stored chunk (of a pattern's values none); flat files have as many bytes as
-/// elements.
+/// What one pass reads: whole pages of every stored chunk (of a pattern's values none); flat files have as many bytes
+/// as elements.
 std::uint64_t pass_bytes(const Array& array) {
   const std::uint64_t stored = array.store().pass_bytes();
   const bool chunks = dynamic_cast<const ZarrStore*>(&array.store()) != nullptr;
