@@ -26,6 +26,17 @@ def source_of(at, n, low, high):
     raise AssertionError
 
 
+def beyond(value, layer, axis, radius, edges):
+    """What a fixed side has: a number, or a face that goes on along the axes before it by their rules."""
+    face = np.asarray(value, layer.dtype)
+    for d in range(axis if face.ndim else 0):
+        n = face.shape[d]
+        sources = [source_of(at, n, *edges[d])[0] for at in range(-radius[d], n + radius[d])]
+        nearest = [min(max(i - radius[d], 0), n - 1) if at is None else at for i, at in enumerate(sources)]
+        face = np.take(face, nearest, axis=d)
+    return np.broadcast_to(face, layer.shape)
+
+
 def padded(u, radius, edges):
     """Ghosts axis by axis, axis 0 first."""
     for d, (h, (low, high)) in enumerate(zip(radius, edges, strict=True)):
@@ -34,7 +45,7 @@ def padded(u, radius, edges):
         for at in range(-h, n + h):
             index, value = source_of(at, n, low, high)
             layer = np.take(u, 0 if index is None else index, axis=d)
-            layers.append(layer if index is not None else np.full_like(layer, value))
+            layers.append(layer if index is not None else beyond(value, layer, d, radius, edges))
         u = np.stack(layers, axis=d)
     return u
 

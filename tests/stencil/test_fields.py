@@ -130,6 +130,7 @@ def test_what_fields_refuse():
         ((react, {"u": state["u"], "v": field((8, 8))}), "all must be equal"),
         ((react, {"a b": state["u"]}), "names that a function"),
         ((react, {}), "names that a function"),
+        ((react, {"u": state["u"], "traces": state["v"]}), "none of 'snapshots'"),
         ((lambda *u: {"u": u[0]}, state), "whose parameters have no names"),
     ]:
         with pytest.raises((TypeError, ValueError), match=sentence):

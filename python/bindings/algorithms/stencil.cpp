@@ -69,10 +69,17 @@ void init(Stencil* self, const Shape& shape, const std::string& dtype, Index ste
   problem.space.shape = self->axes(shape, 1);
 }
 
-void edge(Stencil& self, std::size_t dimension, bool high, const std::string& name, const nb::ndarray<nb::ro>& value) {
+/// `what`: "number", "series" (an element a step), or "face" (one a point of the side).
+void edge(Stencil& self, std::size_t dimension, bool high, const std::string& name, const nb::ndarray<nb::ro>& value,
+          const std::string& what) {
   kernel::EdgeRule rule{kernel::edge_from_name(name), {}};
-  const std::vector<std::byte> bytes = bytes_of(value);
-  std::copy_n(bytes.begin(), std::min<std::size_t>(16, bytes.size()), rule.value.begin());
+  std::vector<std::byte> bytes = bytes_of(value);
+  if (what == "series")
+    rule.series = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  else if (what == "face")
+    rule.face = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  else
+    std::copy_n(bytes.begin(), std::min<std::size_t>(16, bytes.size()), rule.value.begin());
   self.problem->space.edges[self.problem->axes[dimension]][high ? 1 : 0] = rule;
 }
 
@@ -157,7 +164,7 @@ void compiled(Stencil& self, const nb::bytes& code, std::size_t entry, const Row
 void bind_stencil(nb::module_& m) {
   nb::class_<Stencil>(m, "Stencil")
       .def("__init__", &init, nb::arg("shape"), nb::arg("dtype"), nb::arg("steps"))
-      .def("edge", &edge, nb::arg("dimension"), nb::arg("high"), nb::arg("rule"), nb::arg("value"))
+      .def("edge", &edge, nb::arg("dimension"), nb::arg("high"), nb::arg("rule"), nb::arg("value"), nb::arg("what"))
       .def(
           "weights",
           [](Stencil& self, const std::string& form, const std::vector<std::pair<Shape, std::complex<double>>>& given) {

@@ -29,10 +29,9 @@ class Places:
 
     def __init__(
         self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], names: list[str],
-        fields: bool, out: Any,
-        snapshots: Sequence[Snapshot],
+        fields: bool, out: Any, snapshots: Sequence[Snapshot],
     ) -> None:  # fmt: skip
-        self._call, self.snapshots, self._dtype = call, list(snapshots), dtype
+        self.snapshots = list(snapshots)
         chunks = result_chunks(shape, dtype.itemsize)
         parts = [snapshot.part(dtype) for snapshot in snapshots]
         named = out is None or isinstance(out, (str, os.PathLike))

@@ -53,7 +53,7 @@ def _again(path: str, told: dict[str, Any]) -> Again:
     names = ("boundary", "receivers", "reductions", "until", "check", "spacing", "dt")
     options = {name: told[name] for name in names}
     options["boundary"] = [
-        tuple(rule if rule != "fixed" else {"fixed": _number(value)} for rule, value in axis)
+        tuple(rule if rule != "fixed" else {"fixed": _fixed(what, value)} for rule, what, value in axis)
         for axis in told["boundary"]
     ]
     options["receivers"] = [tuple(index) for index, _ in told["receivers"]]
@@ -66,6 +66,13 @@ def _again(path: str, told: dict[str, Any]) -> Again:
     }
     options["out"] = old_output(path, told) if "into" in told else path
     return stencil, (kernel, state, told["steps"]), options
+
+
+def _fixed(what: str, told: Any) -> Any:
+    if what == "number":
+        return _number(told)
+    values = operand("a fixed boundary", told)
+    return values if what == "face" else lambda step: values[step]
 
 
 def _number(told: list[float]) -> complex | float:

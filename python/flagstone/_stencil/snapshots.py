@@ -21,7 +21,7 @@ __all__ = ["AXES", "Snapshot", "given_snapshots"]
 
 AXES = ("z", "y", "x")  # of three dimensions; fewer are the last of these
 _CODEC = "blosc-lz4"  # as fast as a disk, and fields are smooth
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NAME = re.compile(r"(?!zarr\.json$)[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NEEDED = "(every, key), ([steps], key), or a number of steps alone"
 
 
@@ -133,7 +133,9 @@ def _points(
             kept.append(d)
             continue
         try:
-            index = operator.index(None if isinstance(one, (bool, np.bool_)) else one)
+            if isinstance(one, (bool, np.bool_)):  # a mask, in NumPy
+                raise TypeError
+            index = operator.index(one)
         except TypeError:
             raise TypeError(
                 f"{who}: snapshot '{name}' has the index {shown(one)}; whole numbers and slices are possible."

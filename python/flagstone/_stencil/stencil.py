@@ -129,7 +129,9 @@ class _Stencil(Routine[StencilResult]):
 
     def edges(self, boundary: Any) -> None:
         """Say what lies beyond the edges."""
-        self.boundary, self.sides = set_edges(self.call.who, self.core, boundary, len(self.shape), self.dtype)
+        self.boundary, self.sides, self.changing = set_edges(
+            self.call.who, self.core, boundary, self.shape, self.dtype, self.steps
+        )
 
     def outputs(
         self, out: Any, snapshots: Any, reductions: Any, until: Any, check: Any,
@@ -184,6 +186,10 @@ class _Stencil(Routine[StencilResult]):
             )
         tile = "(planes, rows, levels), 1 or more of each,"
         cached = [] if cache_block is None else extents(who, "cache_block", cache_block, 3, tile)
+        if self.changing and method == "al3":
+            raise ValueError(
+                f"{who}: an edge is a function of the step, which al3 does not take; leave the method out."
+            )
         if self.names and method not in ("auto", "al1", "sweep"):
             raise ValueError(f"{who}: several fields are stepped by al1 or sweep; {method} takes one field.")
         if blocks and method == "auto":
@@ -363,7 +369,8 @@ def stencil(
     coefficients : Array, ndarray, Expression or a sequence of them
         Of the field's shape, or such as broadcast to it: a step reads them at the point itself.
     boundary : str, dict or sequence
-        "fixed" (0, or ``{"fixed": value}``), "periodic", "neumann" (no flux through the cell's face:
+        "fixed" (0, or ``{"fixed": value}``: a number, an array of that face, or a function of the number of
+        steps that are done, which returns a number), "periodic", "neumann" (no flux through the cell's face:
         NumPy's symmetric), "mirror" (no slope at the node: NumPy's reflect); for all axes, or one for each,
         or a pair (low, high) for an axis.
     sources : sequence of (index, series)

@@ -20,7 +20,7 @@ from .arguments import check_field, shown
 __all__ = ["coefficient", "given_states", "operand", "several"]
 
 _KINDS = "iufc"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NAME = re.compile(r"(?!(snapshots|traces|reductions)$)[A-Za-z][A-Za-z0-9_]*")  # beside these in a group
 
 
 def given_states(call: Call, state: Any) -> tuple[list[str], list[Operand]]:
@@ -37,7 +37,7 @@ def given_states(call: Call, state: Any) -> tuple[list[str], list[Operand]]:
         if not names or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
             raise TypeError(
                 f"{call.who}: the state's fields are {shown(names)}; names that a function's parameters can "
-                "have are needed."
+                "have are needed, and none of 'snapshots', 'traces', 'reductions'."
             )
     for one in given:
         check_field(call.who, "the state", one)

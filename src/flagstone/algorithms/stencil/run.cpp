@@ -17,7 +17,8 @@ Scheme run(Graph& graph, std::shared_ptr<const Problem> problem, const Wishes& w
     begun->first = load_epoch(*problem).step;
     problem = std::move(begun);
   }
-  Charge charge;
+  Charge charge, edges;
+  if (const std::uint64_t bytes = problem->edge_bytes()) edges = graph.charge(bytes);
   if (problem->reductions) charge = graph.charge(StepReductions::bytes(problem->steps, problem->reductions->wish()));
   Scheme scheme = choose(*problem, wishes, graph.budget(), graph.workers());
   if (scheme.method == Method::al3) {

@@ -60,7 +60,7 @@ class Chooser {
     if (method == "auto" || method == "al4") wavefronts();
     if (method == "auto" || method == "al1") blocks(Method::al1, most_depth);
     if (method == "al2") blocks(Method::al2, most_depth);
-    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved)))
+    if (problem_.left() > 0 && (method == "al3" || (method == "auto" && !problem_.saved && !problem_.edges_change())))
       blocks(Method::al3, most_depth);
     if (method == "sweep") blocks(Method::sweep, 1);
     Scheme scheme = best_ ? *best_ : smallest();

@@ -1,5 +1,6 @@
 #include "flagstone/kernel/stencil/edges.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -40,6 +41,35 @@ void fill_elements(std::byte* to, Index n, const std::array<std::byte, 16>& valu
   for (Index i = 0; i < n; ++i, to += item) std::memcpy(to, value.data(), item);
 }
 
+void fill_side(const Space& space, std::size_t axis, bool high, const Points& points, const Range3& range) {
+  const EdgeRule& rule = space.edges[axis][high ? 1 : 0];
+  const auto item = static_cast<Index>(space.item);
+  if (!rule.face) {
+    std::array<std::byte, 16> value = rule.value;
+    if (rule.series) {
+      const Index last = static_cast<Index>(rule.series->size()) / item - 1;
+      std::memcpy(value.data(), rule.series->data() + std::min(space.step, last) * item, space.item);
+    }
+    for (Index z = range.first[0]; z < range.last[0]; ++z)
+      for (Index y = range.first[1]; y < range.last[1]; ++y)
+        fill_elements(points.at(z, y, range.first[2]), range.extent(2), value, space.item);
+    return;
+  }
+  const auto inside = [&](std::size_t d, Index at) {
+    const Index n = space.shape[d];
+    if (d == axis) return Index{0};
+    const GhostSource source = ghost_source(space, d, at);
+    return source.kind == GhostSource::inside ? source.at : std::clamp<Index>(at, 0, n - 1);
+  };
+  const Index rows = axis == 1 ? 1 : space.shape[1], columns = axis == 2 ? 1 : space.shape[2];
+  for (Index z = range.first[0]; z < range.last[0]; ++z)
+    for (Index y = range.first[1]; y < range.last[1]; ++y)
+      for (Index x = range.first[2]; x < range.last[2]; ++x) {
+        const Index at = (inside(0, z) * rows + inside(1, y)) * columns + inside(2, x);
+        std::memcpy(points.at(z, y, x), rule.face->data() + at * item, space.item);
+      }
+}
+
 namespace {
 
 /// One layer of ghosts: index `at` of `axis`, over `others` along the two other axes.
@@ -51,10 +81,7 @@ void fill_layer(const Space& space, const Points& points, std::size_t axis, Inde
     from.first[axis] += at - source.at;  // seen from the ghost its source lies where it does itself
     return copy_points(from, points, others, space.item);
   }
-  const auto& value = space.edges[axis][source.kind == GhostSource::low ? 0 : 1].value;
-  for (Index z = others.first[0]; z < others.last[0]; ++z)
-    for (Index y = others.first[1]; y < others.last[1]; ++y)
-      fill_elements(points.at(z, y, others.first[2]), others.extent(2), value, space.item);
+  fill_side(space, axis, source.kind == GhostSource::high, points, others);
 }
 
 }  // namespace

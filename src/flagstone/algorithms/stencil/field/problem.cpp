@@ -97,6 +97,18 @@ std::uint64_t staging_of(const Problem& problem, const Array& array, const Range
   return written ? array.store().write_staging(box) : array.store().read(box).staging_bytes;
 }
 
+bool Problem::edges_change() const {
+  return std::ranges::any_of(space.edges, [](const auto& sides) { return sides[0].series || sides[1].series; });
+}
+
+std::uint64_t Problem::edge_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& sides : space.edges)
+    for (const kernel::EdgeRule& rule : sides)
+      for (const auto& values : {rule.series, rule.face}) bytes += values ? values->size() : 0;
+  return bytes;
+}
+
 double Problem::flops() const {
   double flops = kernel ? kernel->flops() : 0;
   for (const auto& stage : stages) flops += stage->flops();

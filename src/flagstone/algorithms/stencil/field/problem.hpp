@@ -57,6 +57,9 @@ struct Problem {
   bool overlap = true;   // disk and processors work at once; else blocks are read, computed and written in turn
   ScratchSpace scratch;  // for what lies between supersteps and has no room in memory
 
+  /// Whether what lies beyond an edge is another thing at each step; bytes of such edges, and of faces.
+  bool edges_change() const;
+  std::uint64_t edge_bytes() const;
   bool fields() const { return !stages.empty(); }
   /// How many steps' halo what is not the field now needs, of so many steps: fields all of it, what is read at the
   /// point itself (the step before, coefficients) one less.

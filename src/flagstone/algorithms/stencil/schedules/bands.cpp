@@ -114,9 +114,7 @@ struct StepWork final : StencilWork {
       if (!std::exchange(made[high], true)) {
         Range3 all = tile->held;
         all.first[0] = plane, all.last[0] = plane + 1;
-        for (Index row = all.first[1]; row < all.last[1]; ++row)
-          kernel::fill_elements(points.at(plane, row, all.first[2]), all.extent(2),
-                                problem.space.edges[0][static_cast<std::size_t>(high)].value, problem.space.item);
+        kernel::fill_side(problem.space, 0, high == 1, points, all);
         kernel::fill_ghosts(space, points, all, tile->open);
       }
       return points.at(plane, y, x);

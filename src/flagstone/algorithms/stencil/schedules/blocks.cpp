@@ -123,14 +123,17 @@ void run_block(const BlockWork& work, std::span<const Tile> tiles) {
       after_step_of_fields(work, tiles, t, fields, computed);
     };
     const auto grown = [&](const Axes& by) { return work.grown_by(by); };
-    run_stages({problem, work.depth, work.open, grown, shown, coefficients}, now, then, memory);
+    run_stages({problem, work.first_step, work.depth, work.open, grown, shown, coefficients}, now, then, memory);
   } else if (work.cache.depth > 0 && work.depth > 0) {
     const auto range = [&](Index t) { return work.range(t); };
-    run_nested({problem, work.cache, work.depth, work.open, range, after, coefficients}, now, then, memory);
+    run_nested({problem, work.cache, work.first_step, work.depth, work.open, range, after, coefficients}, now, then,
+               memory);
   } else {
     now.insert(now.end(), then.begin(), then.end());
+    kernel::Space space = problem.space;
     for (Index t = 1; t <= work.depth; ++t) {
-      kernel::fill_ghosts(problem.space, now[0], work.range(t - 1), work.open);
+      space.step = work.first_step + t - 1;
+      kernel::fill_ghosts(space, now[0], work.range(t - 1), work.open);
       step_on(problem, block_fields(now[0], now[1], now[1], coefficients), work.range(t), work.rows, memory);
       after(t, now[0], now[1], work.range(t), work.core);
       std::swap(now[0], now[1]);

@@ -28,8 +28,10 @@ void run_cache_block(const Nest& nest, const Range3& own, Index done, Index step
   kernel::Points here = buffer.points(memory), next = buffer.points(memory + buffer.bytes());
   kernel::copy_points(now[0], here, range(0), problem.space.item);
   if (problem.order() == 2) kernel::copy_points(now[1], next, range(1), problem.space.item);
+  kernel::Space space = problem.space;
   for (Index t = 1; t <= steps; ++t) {
-    kernel::fill_ghosts(problem.space, here, range(t - 1), nest.open);
+    space.step = nest.first_step + done + t - 1;
+    kernel::fill_ghosts(space, here, range(t - 1), nest.open);
     step_on(problem, block_fields(here, next, next, nest.coefficients), range(t), 0, memory + 2 * buffer.bytes());
     nest.after(done + t, here, next, range(t), own);
     std::swap(here, next);

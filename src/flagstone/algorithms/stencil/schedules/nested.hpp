@@ -18,7 +18,7 @@ struct CacheBlocks {
 struct Nest {
   const Problem& problem;
   CacheBlocks cache;
-  Index depth = 0;
+  Index first_step = 0, depth = 0;
   std::array<bool, 3> open{};               // periodic axes that are cut: ghosts are the field itself
   std::function<Range3(Index step)> range;  // what each step computes; of step 0 what is loaded
   /// After a step: the points before it and after it.

@@ -15,7 +15,7 @@ void run_stages(const StagedBlock& block, std::vector<kernel::Points>& now, std:
   for (Index t = 1; t <= block.depth; ++t) {
     for (const auto& stage : problem.stages) {
       kernel::Space space = problem.space;
-      space.radius = stage->radius();
+      space.radius = stage->radius(), space.step = block.first_step + t - 1;
       for (const kernel::Points& field : now) kernel::fill_ghosts(space, field, valid, block.open);
       for (std::size_t d = 0; d < 3; ++d) left[d] -= stage->radius()[d];
       valid = block.grown(left);

@@ -11,7 +11,7 @@ namespace flagstone::stencil {
 /// A block of all fields, and how its superstep goes.
 struct StagedBlock {
   const Problem& problem;
-  Index depth = 0;
+  Index first_step = 0, depth = 0;
   std::array<bool, 3> open{};  // periodic axes that are cut
   /// The block's core grown by so many points along each axis, clipped where the field ends.
   std::function<Range3(const Axes& by)> grown;

@@ -63,6 +63,7 @@ class Strip {
   /// Around what the ring holds of a plane, where the next level uses it.
   void ghosts(Index level, Index plane) {
     if (levels_.computed(level + 1, strip()).empty()) return;
+    flat_.step = work_.first_step + level;
     kernel::fill_ghosts(flat_, ring(level, plane), levels_.range(plane, levels_.held(level, strip())), {});
   }
 
@@ -115,9 +116,8 @@ class Strip {
     const kernel::Points made =
         levels_.like_ring(tiles_[work_.scratch].data + (low ? 0 : levels_.plane_bytes()), level, strip(), plane);
     const Range3 held = levels_.range(plane, levels_.held(level, strip()));
-    for (Index row = held.first[1]; row < held.last[1]; ++row)
-      kernel::fill_elements(made.at(plane, row, held.first[2]), held.extent(2),
-                            problem_.space.edges[0][low ? 0 : 1].value, problem_.space.item);
+    flat_.step = work_.first_step + level;
+    kernel::fill_side(flat_, 0, !low, made, held);
     kernel::fill_ghosts(flat_, made, held, {});
     return made.at(plane, y, x);
   }
