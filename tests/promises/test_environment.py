@@ -31,7 +31,7 @@ def test_what_the_caller_gives_goes_first(isolated):
         ("FLAGSTONE_WORKERS", "0"), ("FLAGSTONE_WORKERS", "two"), ("FLAGSTONE_WORKERS", "1.5"),
         ("FLAGSTONE_WORKERS", "9999"), ("FLAGSTONE_MEMORY", "much"), ("FLAGSTONE_SCRATCH_QUOTA", "-1"),
         ("FLAGSTONE_CHECKPOINT_SECONDS", "x"), ("FLAGSTONE_CHECKPOINT_SECONDS", "-1"),
-        ("FLAGSTONE_CHECKPOINT_SECONDS", "nan"),
+        ("FLAGSTONE_CHECKPOINT_SECONDS", "nan"), ("FLAGSTONE_COMPILE", "x"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(isolated, name, given):

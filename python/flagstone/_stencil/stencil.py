@@ -69,7 +69,6 @@ class _Stencil(Routine[StencilResult]):
 
     def _set_kernel(self, kernel: Any) -> None:
         who, ndim, given = self.call.who, len(self.shape), len(self.coefficients)
-        self.told_kernel: Any
         if self.names:
             self.kernel, self.told_kernel = set_stages(
                 who, self.core, kernel, self.names, ndim, self.dtype, given
@@ -174,10 +173,9 @@ class _Stencil(Routine[StencilResult]):
 
     def measure(self) -> None:
         """Give the choice the rates of disk and kernel, where the loop is long enough."""
-        self.rates: KernelRates | None = None
-        if not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps):
-            text, given = self.kernel_text, len(self.coefficients)
-            self.rates = KernelRates(self.call, self.core, text, self.dtype, self.order, given)
+        long = not self.names and worth_measuring(float(math.prod(self.shape)) * self.steps)
+        told = self.kernel_text, self.dtype, self.order, len(self.coefficients)
+        self.rates = KernelRates(self.call, self.core, *told) if long else None
 
     @property
     def what(self) -> str:
@@ -231,11 +229,8 @@ class _Stencil(Routine[StencilResult]):
 
     def plan(self) -> Plan:
         """Count the loop, and the copies before it."""
-        if self.rates is not None:
-            self.core.only_choose = True
-            self.call.plan(self.planned())  # what is chosen says how fast it goes
-            self.core.only_choose = False
-            self.rates.use()
+        if self.rates:
+            self.rates.use(self.planned)
         loop = super().plan()
         loop = replace(loop, stencil=self._rated(loop.seconds))
         if not len(self.copies):

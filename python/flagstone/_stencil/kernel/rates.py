@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,13 @@ class KernelRates:
         keep_kernel(self.profile, self.call.places, key, rates)
         return rates
 
-    def use(self) -> None:
-        """Let the planner's clock run as the scheme says that was counted last."""
+    def use(self, planned: Callable[[], _core.Job]) -> None:
+        """Let the planner's clock run as the scheme says that it would choose."""
+        self.core.only_choose = True
+        try:
+            self.call.plan(planned())
+        finally:
+            self.core.only_choose = False
         seconds = self.core.compute_seconds
         if not self.measured or seconds <= 0:
             return
