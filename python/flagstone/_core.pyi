@@ -1538,7 +1538,14 @@ class Stencil:
     @property
     def steps(self) -> int: ...
     def wish(
-        self, arg0: str, arg1: Sequence[int], arg2: int, arg3: Sequence[int], arg4: Sequence[float], arg5: bool, /
+        self,
+        arg0: str,
+        arg1: Sequence[int],
+        arg2: int,
+        arg3: Sequence[int],
+        arg4: Sequence[float],
+        arg5: bool,
+        /,
     ) -> None: ...
     def scratch(self, directory: str, who: str, quota: int | None) -> None: ...
     def job(
