@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import _core
 from .._array.array import shape_text
 from .._array.elementwise import Elementwise
+from .._array.requests import empty
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import array_of
@@ -338,8 +339,9 @@ class SemiringProduct(Routine[Any]):
             made = self._merged(made)
         if self.out is not None:
             return self.out
-        if self.over.dtype is not None:
-            made = made.astype(self.over.dtype, copy=False)
+        if self.over.dtype not in (None, made.dtype):  # into pages, which go back whole
+            wide, made = made, empty(made.shape, self.over.dtype)
+            np.copyto(made, wide, casting="unsafe")
         return made[:, 0] if self.vector else made.T if self.left else made
 
     def _wanted(self) -> NDArray[np.bool_]:
