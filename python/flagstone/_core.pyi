@@ -1506,9 +1506,7 @@ def generate_job(arg0: Draw, arg1: Array, /) -> Job: ...
 
 class Stencil:
     def __init__(self, shape: Sequence[int], dtype: str, steps: int) -> None: ...
-    def edge(
-        self, dimension: int, high: bool, rule: str, value: NDArray[Any], what: str
-    ) -> None: ...
+    def edge(self, dimension: int, high: bool, rule: str, value: NDArray[Any], what: str) -> None: ...
     def weights(self, arg0: str, arg1: Sequence[tuple[Sequence[int], complex]], /) -> None: ...
     def expression(
         self, arg0: Program, arg1: int, arg2: Sequence[tuple[str, Sequence[int], int]], /
@@ -1540,8 +1538,14 @@ class Stencil:
     @property
     def steps(self) -> int: ...
     def wish(
-        self, arg0: str, arg1: Sequence[int], arg2: int, arg3: Sequence[int], arg4: Sequence[float],
-        arg5: bool, /
+        self,
+        arg0: str,
+        arg1: Sequence[int],
+        arg2: int,
+        arg3: Sequence[int],
+        arg4: Sequence[float],
+        arg5: bool,
+        /,
     ) -> None: ...
     def scratch(self, directory: str, who: str, quota: int | None) -> None: ...
     def job(
