@@ -117,10 +117,12 @@ class _Take(_Blocks):
     @property
     def row(self) -> int:
         """Return the bytes of a row of a block: of the operand's, where that is longer than the result's."""
-        long, item = math.prod(self.flat[1:]), self.place.dtype.itemsize
+        long, item = math.prod(self.flat[1:]), int(self.place.dtype.itemsize)
+        whole: int = math.prod(self.given.shape[1:])
         if self.axis > 0:
-            return max(long, math.prod(self.given.shape[1:])) * item
-        return math.prod(self.indices.shape[1:]) * long * item
+            return max(long, whole) * item
+        each: int = math.prod(self.indices.shape[1:])
+        return each * long * item
 
     def least(self) -> int:
         """Return the least limit that the run needs, where the process grows by some MiB until then."""

@@ -15,6 +15,7 @@ from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import by_rows
+from .._topics.known import planned_weights
 from .._topics.result import TopicsResult, read_group
 from .._topics.topics import topics
 from .base import Transformer
@@ -186,7 +187,7 @@ class TopicModel(Transformer):
         counts = self._checked(X)
         with self._runtime():
             if isinstance(X, (SparseArray, Array, Expression)):
-                first, weights = self.result_._planned_transform(counts)
+                first, weights = planned_weights(counts, np.asarray(self.components_), "em")
                 columns = np.arange(self._outputs)
                 # A chain: refused once, before the first.
                 Call("transform").check_least(max(first, take_least(weights, columns, 1)))

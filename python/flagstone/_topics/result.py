@@ -130,10 +130,6 @@ class TopicsResult:
         """
         return known.weights(Y, self._known(), method, out, memory)
 
-    def _planned_transform(self, Y: Any) -> tuple[int, Array]:
-        """Return the least limit of `transform`, and a result that only planners use."""
-        return known.planned_weights(Y, self._known(), "em")
-
     def perplexity(self, Y: Any, *, memory: int | str | None = None) -> float:
         """Return how surprised the topics are by second halves of documents.
 
