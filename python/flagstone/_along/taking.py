@@ -117,7 +117,8 @@ class _Take(_Blocks):
     @property
     def row(self) -> int:
         """Return the bytes of a row of a block: of the operand's, where that is longer than the result's."""
-        long, item = math.prod(self.flat[1:]), int(self.place.dtype.itemsize)
+        item: int = self.place.dtype.itemsize
+        long: int = math.prod(self.flat[1:])
         whole: int = math.prod(self.given.shape[1:])
         if self.axis > 0:
             return max(long, whole) * item
