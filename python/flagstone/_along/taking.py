@@ -69,13 +69,16 @@ class _Blocks(Streaming[Any]):
         """Give out where each block of the result lies, and its elements."""
         raise NotImplementedError
 
+    @property
+    def beside(self) -> int:
+        """Return the bytes that are held beside a block."""
+        packed = self.given._core.unpack_bytes if isinstance(self.given, Array) else 0
+        return 2 * PIECE + STAGING + self.place.beside + packed
+
     def rows(self, extent: int, row: int) -> int:
         """Return how many of `extent` rows of so many bytes are held at a time."""
         most = max(1, min(extent, _BLOCK // max(1, row)))
-        held = 2 * PIECE + STAGING + self.place.beside
-        if isinstance(self.given, Array):
-            held += self.given._core.unpack_bytes
-        step = self.call.share("a block of rows", 3 * row, most, fixed=held)
+        step = self.call.share("a block of rows", 3 * row, most, fixed=self.beside)
         chunk = 1 if self.place.in_memory or not self.place.chunks else self.place.chunks[0]
         return step // chunk * chunk if chunk < step else step
 
@@ -111,13 +114,26 @@ class _Take(_Blocks):
         self.flat = (*given.shape[:axis], indices.size, *given.shape[axis + 1 :])
         super().__init__(call, given, shape, out)
 
+    @property
+    def row(self) -> int:
+        """Return the bytes of a row of a block: of the operand's, where that is longer than the result's."""
+        item: int = self.place.dtype.itemsize
+        long: int = math.prod(self.flat[1:])
+        whole: int = math.prod(self.given.shape[1:])
+        if self.axis > 0:
+            return max(long, whole) * item
+        each: int = math.prod(self.indices.shape[1:])
+        return each * long * item
+
+    def least(self) -> int:
+        """Return the least limit that the run needs, where the process grows by some MiB until then."""
+        return _core.resident_bytes() + self.beside + 3 * self.row + _core.allowed_drift
+
     def blocks(self) -> Iterator[tuple[tuple[Any, ...], NDArray[Any]]]:
         """Rows of the result, or stretches of indices where these come first."""
         flat = self.indices.ravel()
-        item = self.place.dtype.itemsize
         if self.axis > 0:
-            row = math.prod(self.flat[1:]) * item
-            step = self.rows(self.flat[0], max(row, math.prod(self.given.shape[1:]) * item))
+            step = self.rows(self.flat[0], self.row)
             for i in range(0, self.flat[0], step):
                 rows = slice(i, min(i + step, self.flat[0]))
                 values = _part(self.call, self.given, (rows, *(slice(None),) * (self.axis - 1), flat))
@@ -125,8 +141,7 @@ class _Take(_Blocks):
             return
         inner = self.indices.shape[1:]  # whole ones of the result's first dimension
         each = math.prod(inner)
-        row = each * math.prod(self.flat[1:]) * item
-        step = self.rows(self.shape[0] if self.indices.ndim else 1, row)
+        step = self.rows(self.shape[0] if self.indices.ndim else 1, self.row)
         for i in range(0, self.shape[0] if self.indices.ndim else 1, step):
             last = min(i + step, self.shape[0]) if self.indices.ndim else 1
             values = _part(self.call, self.given, (flat[i * each : last * each],))
@@ -173,9 +188,18 @@ def take(
     No flops. Blocks of 32 MiB of the result, one after the other: of each the chunks that it touches are read
     once; writes the result.
     """
-    call = Call("take", memory)
     if mode != "raise":
         raise ValueError(f"take: mode is {mode!r}; 'raise' is possible here.")
+    return _taken(A, indices, axis, out, memory).run()
+
+
+def take_least(A: Any, indices: Any, axis: int) -> int:
+    """Return the least limit that `take` needs: of a chain of calls, which refuses once."""
+    return _taken(A, indices, axis, None, None).least()
+
+
+def _taken(A: Any, indices: Any, axis: int | None, out: Any, memory: Any) -> _Take:
+    call = Call("take", memory)
     given = _stored(call, A, "take")
     if axis is None:
         if given.ndim != 1:
@@ -184,7 +208,7 @@ def take(
     along = one_axis("take", axis, given.ndim)
     chosen = _integers("take", indices)
     _inside("take", chosen, given.shape[along])
-    return _Take(call, given, chosen, along, out).run()
+    return _Take(call, given, chosen, along, out)
 
 
 def _integers(who: str, indices: Any) -> NDArray[Any]:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._along.taking import take
+from .._along.taking import take, take_least
 from .._array.array import Array
 from .._expression.compute import compute
 from .._expression.expression import Expression
+from .._runtime.call import Call
 from .._runtime.routine import planned_by
 from .._sparse.array import SparseArray
 from .._sparse.builder import from_blocks
 from .._sparse.to_csr import by_rows
+from .._topics.known import planned_weights
 from .._topics.result import TopicsResult, read_group
 from .._topics.topics import topics
 from .base import Transformer
@@ -184,9 +186,13 @@ class TopicModel(Transformer):
         """
         counts = self._checked(X)
         with self._runtime():
-            found = self.result_.transform(counts)
             if isinstance(X, (SparseArray, Array, Expression)):
-                return take(found, np.arange(self._outputs), axis=1)
+                first, weights = planned_weights(counts, np.asarray(self.components_), "em")
+                columns = np.arange(self._outputs)
+                # A chain: refused once, before the first.
+                Call("transform").check_least(max(first, take_least(weights, columns, 1)))
+                return take(self.result_.transform(counts), columns, axis=1)
+            found = self.result_.transform(counts)
             return self._shown(np.ascontiguousarray(found[:, : self._outputs]), X)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:

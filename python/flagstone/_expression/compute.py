@@ -67,7 +67,7 @@ class Pass(Routine[None]):
                     fold,
                     finish,
                     reduction.ddof,
-                    reduction.reduced_of(i),
+                    reduction._reduced_of(i),
                     at(place),
                     reduction.keepdims,
                 )
@@ -169,7 +169,7 @@ class _Compute:
         check_out(self.call.who, out, item.shape, item.dtype)
         wanted = groups.get(shape) or self._new(groups, shape)
         places = [
-            Place(self.call, item.shape_of(i), part[3], IN_MEMORY, None) for i, part in enumerate(item.parts)
+            Place(self.call, item._shape_of(i), part[3], IN_MEMORY, None) for i, part in enumerate(item.parts)
         ]
         wanted.reduce(item, places)
         self.answers.append(lambda: deliver(item.combine([p.result for p in places]), out))

@@ -131,11 +131,11 @@ class _LargestMirroredSum(_Norm):
         )  # fmt: skip
         self.smallest, self.shape = smallest, (1, 1) if keepdims else ()
 
-    def reduced_of(self, part: int) -> list[bool]:
+    def _reduced_of(self, part: int) -> list[bool]:
         """Return which dimensions a part is folded along: of rows, and of columns without the diagonal."""
         return [False, True] if part == 0 else [True, False]
 
-    def shape_of(self, part: int) -> tuple[int, ...]:
+    def _shape_of(self, part: int) -> tuple[int, ...]:
         """Return the shape of what a part gives."""
         return (self.source.shape[0],)
 

@@ -100,11 +100,11 @@ class Reduced(Elementwise):
             value = getattr(np, self.name)(np.empty(self.source.shape, self.source.dtype), **options)
         return value.astype(self.dtype)  # the dtype that was asked for
 
-    def reduced_of(self, part: int) -> list[bool]:
+    def _reduced_of(self, part: int) -> list[bool]:
         """Return which dimensions a part is folded along."""
         return self.reduced
 
-    def shape_of(self, part: int) -> tuple[int, ...]:
+    def _shape_of(self, part: int) -> tuple[int, ...]:
         """Return the shape of what a part gives."""
         return self.part_shape
 

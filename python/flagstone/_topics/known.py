@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import shape_text
+from .._array.array import Array, shape_text
 from .._errors.classes import ShapeError
 from .._output.place import IN_MEMORY, Place
 from .._runtime.arguments import one_of
@@ -17,7 +17,7 @@ from .._runtime.routine import At, How, Routine
 from .._sparse.array import SparseArray
 from .counts import counts_of
 
-__all__ = ["coherence", "perplexity", "weights"]
+__all__ = ["coherence", "perplexity", "planned_weights", "weights"]
 
 
 class _Known(Routine[Any]):
@@ -81,6 +81,12 @@ class _Pairs(_Known):
 def weights(Y: Any, topics: NDArray[np.float32], method: str, out: Any, memory: Any) -> Any:
     """Return the weights of topics in each document, and the certificates."""
     return _Weights(Y, topics, method, out, memory).run()
+
+
+def planned_weights(Y: Any, topics: NDArray[np.float32], method: str) -> tuple[int, Array]:
+    """Return the least limit of `weights`, and a result that only planners use: of a chain of calls."""
+    routine = _Weights(Y, topics, method, None, None)
+    return routine.least(), Array(routine.places[0].planned())
 
 
 def perplexity(Y: Any, topics: NDArray[np.float32], memory: Any) -> float:

@@ -264,7 +264,9 @@ def neighbours(name):
 def topic_model(name):
     x = fl.open("s.zarr")
     made = estimators.TopicModel(3, passes=1)
-    return lambda: getattr(made if name == "fit" else made.fit(x), name)(x)
+    if name != "fit":
+        made.fit(x)
+    return lambda: getattr(made, name)(x)
 
 
 @entry("a model of labels", "estimators.{}",
