@@ -163,8 +163,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """Refuse a stored triangle: who asks needs all elements in their rows."""
         if self.triangle:
             raise ShapeError(
-                f"{who}: '{self.path}' stores one triangle, which products with dense vectors and eigsh take; "
-                "fl.convert(A, path, layout='csr') writes all elements."
+                f"{who}: '{self.path}' stores one triangle, which products with dense matrices and "
+                "eigsh take; fl.convert(A, path, layout='csr') writes all elements."
             )
 
     @property
