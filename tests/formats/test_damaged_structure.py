@@ -84,7 +84,8 @@ def test_many_rows_without_entries_take_no_memory(tmp_path, isolated, field):
             m = fl.open("tall.mtx")
             held = fl.stats().peak_memory
             if isinstance(m, fl.SparseArray):
-                ends = [float(np.real(x)) for x in (m @ np.ones(2))[[0, -1]]]
+                seen = m.real if m.dtype.kind == "c" else m  # a complex result is beyond the limit by itself
+                ends = [float(x) for x in (seen @ np.ones(2))[[0, -1]]]
             else:
                 ends = [float(m[0, 0].real), float(m[-1, 1].real)]
         result = list(m.shape), ends, held - limit

@@ -145,3 +145,20 @@ result = told() | {"digest": digest("out.zarr")}
     assert "resumed" in again["what"]
     assert again["digest"] == whole["digest"]
     assert abs(fl.open(tmp_path / "out.zarr").to_scipy() - matrix.T).max() < 1e-12
+
+
+def test_another_layout_goes_on(process, tmp_path, matrix):
+    _write("zarr", matrix, tmp_path)
+    run = """
+fl.convert(fl.open("s.zarr"), "out.zarr", layout="bitpacked", memory="700MiB")
+result = told() | {"digest": digest("out.zarr")}
+"""
+    whole = process(run)
+    (tmp_path / "out.zarr").rename(tmp_path / "whole.zarr")
+    process(run, kill=1)
+    assert json.loads(leftovers(str(tmp_path / "out.zarr"))[0].record)["operation"] == "sparse layout"
+    again = process("fl.resume('out.zarr')\nresult = told() | {'digest': digest('out.zarr')}")
+    assert "resumed" in again["what"]
+    assert again["digest"] == whole["digest"]
+    assert fl.open(tmp_path / "out.zarr").layout == "bitpacked"
+    assert abs(fl.open(tmp_path / "out.zarr").to_scipy() - matrix).max() < 1e-12

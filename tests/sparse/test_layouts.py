@@ -115,7 +115,7 @@ def test_what_a_form_cannot_hold_is_refused(tmp_path, rng):
     fl.convert(fl.from_blocks([(S + S.T).tocsr()]), target, layout="triangle")
     T = fl.open(target)
     asked = (
-        T.to_scipy, T.sum, lambda: T[3:7], lambda: fl.transpose(T), lambda: T.gram(np.ones(50)),
+        T.to_scipy, T.sum, T.getnnz, lambda: T[3:7], lambda: fl.transpose(T), lambda: T.gram(np.ones(50)),
         lambda: T.scale(rows=np.arange(50.0)), lambda: fl.convert(T, tmp_path / "b.npz"),
     )  # fmt: skip
     for ask in asked:

@@ -132,3 +132,21 @@ def test_numbers_of_nineteen_digits(tmp_path):
     path.write_text("0 9223372036854775808\n")
     with pytest.raises(fl.FormatError, match="column 2 is '9223372036854775808'"):
         fl.open_edges(path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_tables_of_edges(ending, tmp_path, rng):
+    pyarrow = pytest.importorskip("pyarrow")
+    edges, weights = rng.integers(0, 50, (2, 400)), rng.random(400)
+    table = pyarrow.table({"from": edges[0], "to": edges[1], "weight": weights})
+    path = tmp_path / f"edges.{ending}"
+    if ending == "parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(table, path, row_group_size=150)
+    else:
+        with pyarrow.ipc.new_file(str(path), table.schema) as file:
+            file.write_table(table, max_chunksize=150)
+    found = fl.open_edges(path, memory="1GiB")
+    wanted = sp.coo_matrix((weights, tuple(edges)), (50, 50)).toarray()
+    np.testing.assert_allclose(found.to_scipy().toarray(), wanted, rtol=1e-12)

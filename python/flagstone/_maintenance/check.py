@@ -221,7 +221,7 @@ def _check_sparse(call: Call, place: str, report: CheckReport) -> None:
         assert isinstance(opened, SparseArray)
         opened = opened.T if is_transposed(opened) else opened
         opened.product_operand()  # looks at all row pointers
-        report.nbytes += _read_part(call, Array(matrix_of(opened).indices), opened)
+        report.nbytes += _read_part(call, Array(matrix_of(opened, half=True).indices), opened)
     except MemoryError:
         raise
     except (Error, OSError) as error:
@@ -253,7 +253,7 @@ def read_all(call: Call, opened: Array | SparseArray) -> int:
     if not isinstance(opened, SparseArray):
         return _read_part(call, opened)
     opened.product_operand()  # looks at all row pointers
-    matrix = matrix_of(opened)
+    matrix = matrix_of(opened, half=True)
     read = sum(_read_part(call, Array(part)) for part in (matrix.data, matrix.indptr))
     return read + _read_part(call, Array(matrix.indices), opened)
 
@@ -268,7 +268,7 @@ def _read_part(call: Call, part: Array, indices_of: SparseArray | None = None) -
     for first in range(0, part.shape[0] if part.shape else 1, rows):
         piece = take(part, call, np.s_[first : first + rows] if part.shape else ...)
         if indices_of is not None:
-            check_columns(piece, matrix_of(indices_of).cols, first, indices_of.path)
+            check_columns(piece, matrix_of(indices_of, half=True).cols, first, indices_of.path)
         read += piece.nbytes
     return read
 

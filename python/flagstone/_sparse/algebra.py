@@ -124,7 +124,7 @@ class SparseAlgebra:
         Raises
         ------
         ShapeError
-            `axis` is another one.
+            `axis` is another one; one triangle is stored (`nnz` is of that).
 
         Notes
         -----
@@ -132,6 +132,7 @@ class SparseAlgebra:
         of stored columns, and of views that leave columns out, take one read of the matrix.
         """
         seen: Any = self
+        seen._all_elements("getnnz")
         if axis is None:
             return seen.nnz
         if axis not in (0, 1, -1, -2):
@@ -141,7 +142,7 @@ class SparseAlgebra:
         if along_rows and seen._columns is None:
             with call.measured(f"getnnz {self.shape[0]} x {self.shape[1]} sparse", "pointers"):
                 return lengths_of_rows(call, seen)
-        return stored_numbers(seen, along_rows, memory)
+        return stored_numbers(abs(seen) if self.dtype.kind == "c" else seen, along_rows, memory)
 
     def norm(self, ord: str | float | None = None, *, memory: int | str | None = None) -> float:
         """Return a norm, as SciPy's `scipy.sparse.linalg.norm` does.

@@ -78,7 +78,6 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
                 "sparse: this is a view with pending scaling, maps or a choice of rows or columns, and the "
                 "matrix as it is stored is needed; fl.convert(view, 'x.zarr') stores the view."
             )
-        self._all_elements("sparse")
         return self._stored
 
     @property
@@ -112,7 +111,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
 
     @property
     def nnz(self) -> int:
-        """Number of stored values.
+        """Number of stored values; of a stored triangle of those alone.
 
         Of a choice of rows counted in their pointers, of one of columns with one read of the matrix; once.
         """
@@ -164,8 +163,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """Refuse a stored triangle: who asks needs all elements in their rows."""
         if self.triangle:
             raise ShapeError(
-                f"{who}: '{self.path}' stores one triangle, which products and eigsh take; "
-                "fl.convert(A, path, layout='csr') writes all elements."
+                f"{who}: '{self.path}' stores one triangle, which products with dense matrices and "
+                "eigsh take; fl.convert(A, path, layout='csr') writes all elements."
             )
 
     @property
@@ -188,6 +187,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
     def __repr__(self) -> str:
         view = ".T" if self._transposed else ""
         view += " view" if self.lazy else ""
+        half = ", one triangle" if self.triangle else ""
         if self._rows is not None:  # how many values they hold takes a look at pointers or values
             chosen = f"{self._seen_rows:,} of {self._stored.rows:,} rows"
             more = (
@@ -199,7 +199,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
             )
         if self._columns is None:
             density = self.stored_values / max(1, self.shape[0] * self.shape[1])
-            values = f"{self.stored_values:,} stored values ({density:.2%})"
+            values = f"{self.stored_values:,} stored values ({density:.2%}{half})"
         else:  # how many of them takes a read
             stored = f"{self.stored_values:,} stored values in all of them"
             values = f"chosen columns of {self._stored.cols:,}, {stored}"
@@ -386,8 +386,13 @@ def _(operand: SparseArray) -> dict[str, Any]:
     return told
 
 
-def matrix_of(matrix: SparseArray) -> _core.CsrMatrix:
-    """Return the matrix as it is stored, for those that copy it; refuse a view with pending steps."""
+def matrix_of(matrix: SparseArray, *, half: bool = False) -> _core.CsrMatrix:
+    """Return the matrix as it is stored, for those that copy it; refuse a view with pending steps.
+
+    `half`: of a stored triangle what is stored; it is refused otherwise.
+    """
+    if not half:
+        matrix._all_elements("sparse")
     return matrix._matrix
 
 

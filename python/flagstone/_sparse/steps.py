@@ -44,8 +44,8 @@ def check_step(path: str, kind: str, what: Any, both: dict[str, Any]) -> None:
     """
     equal = len(both) == 2 and np.array_equal(both["rows"], both["columns"])
     if (kind in ("rows", "columns") and not equal) or (kind, what) == ("part", "imag") or kind == "turn":
+        who = "imag" if kind == "part" else "scale"
         raise ShapeError(
-            f"scale: '{path}' stores one triangle, and the result would not be symmetric; give equal "
-            "factors of "
-            "rows and columns, or write all elements with fl.convert(A, path, layout='csr')."
+            f"{who}: '{path}' stores one triangle, and the result would not be symmetric; give equal "
+            "factors of rows and columns, or write all elements with fl.convert(A, path, layout='csr')."
         )

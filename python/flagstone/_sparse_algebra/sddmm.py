@@ -43,8 +43,10 @@ class _Sampled(SparseResult):
                 f"{shape_text(tuple(self.y.shape))}; a row of X for each row of S, one of Y for each column, "
                 "of one length, are needed."
             )
-        narrow = all(one.dtype == np.float32 for one in (matrix, self.x, self.y))
-        dtype = np.dtype(np.float32 if narrow else np.float64)
+        narrow = matrix.dtype in (np.float32, np.complex64)
+        narrow = narrow and all(one.dtype == np.float32 for one in (self.x, self.y))
+        self.real = np.dtype(np.float32 if narrow else np.float64)  # of the products of rows
+        dtype = np.result_type(self.real, np.complex64) if matrix.dtype.kind == "c" else self.real
         super().__init__(call, [matrix], wanted, dtype, matrix.stored_values, out)
         self.matrix = matrix
 
@@ -104,7 +106,7 @@ class _Sampled(SparseResult):
                 high = min(low + tall, len(block[0]) - 1)
                 pointers, columns, values = part_of((block[0], block[1], block[2]), low, high)
                 x = self._part(self.x, row + low, row + high)
-                made = np.empty(len(values), self.dtype)
+                made = np.empty(len(values), self.real)
                 at = np.repeat(np.arange(high - low), np.diff(pointers))
                 for start in range(0, n, max(1, height)):
                     y = held if held is not None else self._part(self.y, start, min(n, start + height))
@@ -118,13 +120,13 @@ class _Sampled(SparseResult):
 
     def _part(self, dense: Any, low: int, high: int) -> NDArray[Any]:
         part = take(dense, self.call, np.s_[low:high]) if isinstance(dense, Array) else dense[low:high]
-        return np.ascontiguousarray(part, self.dtype)
+        return np.ascontiguousarray(part, self.real)
 
     def _products(
         self, x: NDArray[Any], rows: NDArray[Any], y: NDArray[Any], columns: NDArray[Any]
     ) -> NDArray[Any]:
         """Return x[rows] · y[columns], a sum along each pair of rows: who stands beside it matters not."""
-        found = np.empty(len(rows), self.dtype)
+        found = np.empty(len(rows), self.real)
         step = max(1, _PIECE // self._row())
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
@@ -157,7 +159,8 @@ def sddmm(
     Returns
     -------
     SparseArray
-        With the pattern of S; float32 where all three are, else float64.
+        With the pattern of S; in float32 where all three are of single precision, else float64; complex where
+        S is.
 
     Raises
     ------

@@ -265,7 +265,7 @@ def listing(place: str) -> dict[str, Any]:
 def about(opened: Array | SparseArray) -> dict[str, Any]:
     """Return version, codecs and shards of a Zarr array, or of the parts of a sparse matrix."""
     if isinstance(opened, SparseArray):
-        matrix = matrix_of(opened)
+        matrix = matrix_of(opened, half=True)
         parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
         facts = {name: _codecs(part.path) for name, part in parts.items()}
         return {
