@@ -121,7 +121,9 @@ class _Stencil(Routine[StencilResult]):
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
         names = self.names or (["now", "before"] if self.order == 2 else ["state"])
-        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found, self.block)
+        self.fields = Places(
+            self.call, self.shape, self.dtype, names, bool(self.names), out, found, self.block
+        )
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
@@ -278,7 +280,9 @@ class _Stencil(Routine[StencilResult]):
         else:
             cut = f"blocks of {shape_text(scheme.block)}"
             if self.block and self.block != scheme.block:
-                cut += f" (given: {shape_text(self.block)}; whole chunks of the result, and no less than halos)"
+                cut += (
+                    f" (given: {shape_text(self.block)}; whole chunks of the result, and no less than halos)"
+                )
         note = f"{scheme.depth} steps a superstep, {cut}; {self.kernel}; {scheme.bound} bound"
         return How(scheme.method, scheme.supersteps, note)
 

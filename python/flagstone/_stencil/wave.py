@@ -218,7 +218,9 @@ class _Wave:
     def run(self) -> WaveResult:
         """Do it."""
         self.call.check_least(self.least())  # before the first pass
-        planned = self._prepared(1.0, 0.5).rates  # the first pass corrects the disk's rates: no other choice for it
+        planned = self._prepared(
+            1.0, 0.5
+        ).rates  # the first pass corrects the disk's rates: no other choice for it
         fastest = _fastest(self.velocity, self.memory)
         first = stats()
         longest = _longest_step(self.weights, fastest)
