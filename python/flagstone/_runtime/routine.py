@@ -263,7 +263,12 @@ _PREPARED: dict[Any, Callable[..., Any]] = {}
 
 def least_of(function: Any, *args: Any, **kwargs: Any) -> int:
     """Return the least limit that a call needs: of a chain of calls, which refuses once."""
-    return int(_PREPARED[function](*args, **kwargs).least())
+    return int(prepared(function, *args, **kwargs).least())
+
+
+def prepared(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return the checked arguments of a call that has not begun."""
+    return _PREPARED[function](*args, **kwargs)
 
 
 def routine(

@@ -29,10 +29,10 @@ class Places:
 
     def __init__(
         self, call: Call, shape: tuple[int, ...], dtype: np.dtype[Any], names: list[str],
-        fields: bool, out: Any, snapshots: Sequence[Snapshot],
+        fields: bool, out: Any, snapshots: Sequence[Snapshot], block: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.snapshots = list(snapshots)
-        chunks = result_chunks(shape, dtype.itemsize)
+        chunks = result_chunks(shape, dtype.itemsize, block)
         parts = [snapshot.part(dtype) for snapshot in snapshots]
         named = out is None or isinstance(out, (str, os.PathLike))
         self._names = names

@@ -6,9 +6,21 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from .._array.array import Array
+from .._array.array import Array, shape_text
 
-__all__ = ["StencilResult"]
+__all__ = ["StencilResult", "told_result"]
+
+
+def told_result(kind: str, state: Any, steps: str, snapshots: Any, traces: Any, more: str = "") -> str:
+    """Return a line that says what a result holds, and shows no element."""
+    if isinstance(state, dict):
+        one, what = next(iter(state.values())), f"fields {', '.join(state)}, each "
+    else:
+        one, what = (state[1], "before and now, each ") if isinstance(state, tuple) else (state, "")
+    heard = f"{traces.shape[1]} receivers" if traces.shape[1] else ""
+    kept = f"snapshots {', '.join(snapshots)}" if snapshots else ""
+    rest = ", ".join(part for part in (steps, heard, kept, more) if part)
+    return f"<flagstone.{kind}: {what}{shape_text(one.shape)} {one.dtype.name}, {rest}>"
 
 
 class StencilResult(NamedTuple):
@@ -33,6 +45,11 @@ class StencilResult(NamedTuple):
     snapshots: dict[str, Array]
     traces: NDArray[Any]
     reductions: dict[str, NDArray[Any]]
+
+    def __repr__(self) -> str:
+        more = f"reductions {', '.join(self.reductions)}" if self.reductions else ""
+        steps = f"{self.steps} steps"
+        return told_result("StencilResult", self.state, steps, self.snapshots, self.traces, more)
 
 
 StencilResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body

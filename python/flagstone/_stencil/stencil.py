@@ -121,7 +121,9 @@ class _Stencil(Routine[StencilResult]):
         self.spacing = None if spacing is None else spacings(who, len(self.shape), spacing)
         self.dt = None if dt is None else number(who, "dt", dt)
         names = self.names or (["now", "before"] if self.order == 2 else ["state"])
-        self.fields = Places(self.call, self.shape, self.dtype, names, bool(self.names), out, found)
+        self.fields = Places(
+            self.call, self.shape, self.dtype, names, bool(self.names), out, found, self.block
+        )
         self.places = [*self.fields.all, self.traces]
 
     def points(self, sources: Sequence[Any], receivers: Sequence[Any]) -> None:
@@ -169,6 +171,7 @@ class _Stencil(Routine[StencilResult]):
             method = "al1"
         if not isinstance(overlap, (bool, np.bool_)):
             raise TypeError(f"{who}: overlap is {shown(overlap)}; True or False is needed.")
+        self.block = tuple(min(b, max(1, n)) for b, n in zip(blocks, self.shape, strict=bool(blocks)))
         self.core.wish(method, blocks, deep, cached, [], bool(overlap))
 
     def measure(self) -> None:
@@ -276,6 +279,10 @@ class _Stencil(Routine[StencilResult]):
             cut = f"batches of {planes} planes, strips of {strip}, {levels} levels in the cache"
         else:
             cut = f"blocks of {shape_text(scheme.block)}"
+            if self.block and self.block != scheme.block:
+                cut += (
+                    f" (given: {shape_text(self.block)}; whole chunks of the result, and no less than halos)"
+                )
         note = f"{scheme.depth} steps a superstep, {cut}; {self.kernel}; {scheme.bound} bound"
         return How(scheme.method, scheme.supersteps, note)
 
@@ -418,7 +425,7 @@ def stencil(
     given = _Stencil(kernel, state, steps, coefficients, memory)
     given.edges(boundary)
     given.points(sources, receivers)
-    given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.wishes(method, block, depth, cache_block, overlap)
+    given.outputs(out, snapshots, reductions, until, check, spacing, dt)
     given.measure()
     return given

@@ -19,11 +19,12 @@ from .._lazy.creation import zeros
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 from .._runtime.plan import Plan, together
-from .._runtime.routine import Prepared, least_of, routine
+from .._runtime.routine import Prepared, least_of, prepared, routine
 from .._runtime.runtime import stats
 from .compare import StencilFunction
 from .given.arguments import check_field, listed, number, shown, whole_number
 from .given.weights import laplacian, spacings
+from .result import told_result
 from .stencil import stencil
 
 __all__ = ["WaveResult", "sponge", "wave"]
@@ -51,6 +52,10 @@ class WaveResult(NamedTuple):
     traces: NDArray[Any]
     dt: float
     snapshots: dict[str, Array]
+
+    def __repr__(self) -> str:
+        steps = f"{len(self.traces)} steps of {self.dt:.6g}"
+        return told_result("WaveResult", self.state, steps, self.snapshots, self.traces)
 
 
 WaveResult.__module__ = "flagstone"  # a NamedTuple takes no such line in its body
@@ -193,16 +198,18 @@ class _Wave:
             "out": self.out, "method": self.method, "memory": self.memory,
         }  # fmt: skip
 
+    def _prepared(self, step: float, courant: float) -> Any:
+        args, options = self._loop(step, courant)
+        return prepared(stencil, *args, **options)
+
     def least(self, beside: int = 0) -> int:
         """Return the least limit that both passes work in."""
-        args, options = self._loop(1.0, 0.5)
         fastest = least_of(compute, np.max(self.velocity), memory=self.memory)
-        return beside + max(least_of(stencil, *args, **options), fastest)
+        return beside + max(self._prepared(1.0, 0.5).least(), fastest)
 
     def plan(self) -> Plan:
         """Count both passes."""
-        args, options = self._loop(1.0, 0.5)
-        loop = stencil.plan(*args, **options)
+        loop = self._prepared(1.0, 0.5).plan()
         fastest = compute.plan(np.max(self.velocity), memory=self.memory)
         return replace(
             together(self._what(loop.what), [fastest, loop]), method=loop.method, passes=loop.passes
@@ -211,14 +218,19 @@ class _Wave:
     def run(self) -> WaveResult:
         """Do it."""
         self.call.check_least(self.least())  # before the first pass
+        planned = self._prepared(
+            1.0, 0.5
+        ).rates  # the first pass corrects the disk's rates: no other choice for it
         fastest = _fastest(self.velocity, self.memory)
         first = stats()
         longest = _longest_step(self.weights, fastest)
         step = 0.9 * longest if self.dt is None else self.dt
         if not 0 < step <= longest:
             raise ValueError(f"wave: dt is {self.dt} and the longest step that is stable is {longest:.6g}.")
-        args, options = self._loop(step, fastest * step / min(self.spacing))
-        done = stencil(*args, **options)
+        call = self._prepared(step, fastest * step / min(self.spacing))
+        if planned:
+            call.core.rates(*planned.told)
+        done = call.run()
         loop = stats()
         self.call.keep(replace(
             together(self._what(loop.what), [first, loop]), method=loop.method, passes=loop.passes,

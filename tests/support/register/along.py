@@ -219,6 +219,26 @@ def functions(stored):
     return lambda: fl.stencil(lambda u: 0.5 * u[0, 0] + 0.25 * (u[1, 0] + u[0, -1]), a, 3, out="stepped.zarr")
 
 
+@entry("what time loops keep on the way", variants=("al4", "al3", "al1"))
+def kept(method):
+    a = fl.open("a.zarr")
+    snapshots = {"cut": (2, np.s_[::3, 7]), "whole": ([5], ...)}
+    return lambda: fl.stencil(
+        HEAT, a, 5, method=method, snapshots=snapshots, reductions=["sum", "change"], until={"change": -1.0},
+        check=True, receivers=[(3, 4)],
+    )  # fmt: skip
+
+
+@entry("time loops of fields", variants=("al1", "sweep"))
+def fields(method):
+    a, b = fl.open("a.zarr"), fl.open("small.zarr")
+    stages = [
+        lambda u, v: {"u": u[0, 0] + 0.1 * (v[0, 1] - v[0, 0])},
+        lambda u, v: {"v": v[0, 0] + 0.1 * (u[0, 0] - u[-1, 0])},
+    ]
+    return lambda: fl.stencil(stages, {"u": a, "v": b}, 3, method=method)
+
+
 @entry("the wave equation", "wave", "wave.plan", "wave.compare", "sponge", "laplacian", "points")
 def waves():
     v = fl.open("a.zarr")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ... import _core
@@ -17,15 +18,21 @@ _CHUNK = 1 << 20  # bytes of a result's chunk, at most: whole rows, whole planes
 _SHORT = 4096  # bytes: a request for less costs a disk as much
 
 
-def result_chunks(shape: tuple[int, ...], item: int) -> list[int]:
-    """Return chunks of whole rows, of whole planes where they are short: what a superstep writes at once."""
+def result_chunks(shape: tuple[int, ...], item: int, block: Sequence[int] = ()) -> list[int]:
+    """Return chunks of whole rows, of whole planes where they are short: what a superstep writes at once.
+
+    A block that the caller gave is a whole number of them: else it would have to grow.
+    """
+    edges = [min(n, b) for n, b in zip(shape, block, strict=True)] if block else shape
     chunks = [1] * len(shape)
     left = max(1, _CHUNK // item)
     for d in range(len(shape) - 1, -1, -1):
-        chunks[d] = max(1, min(max(1, shape[d]), left))
-        if chunks[d] < shape[d]:
+        chunks[d] = max(1, min(max(1, edges[d]), left))
+        while block and edges[d] < shape[d] and edges[d] % chunks[d]:
+            chunks[d] -= 1
+        if chunks[d] < edges[d]:
             break
-        left //= max(1, chunks[d])
+        left = max(1, left // max(1, chunks[d]))
     return chunks
 
 

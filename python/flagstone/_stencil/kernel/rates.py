@@ -46,7 +46,8 @@ class KernelRates:
         else:
             cached = streaming = self._by_flops()
         rates = self.profile.rates
-        core.rates(rates["read_bytes_per_second"], rates["write_bytes_per_second"], cached, streaming)
+        self.told = rates["read_bytes_per_second"], rates["write_bytes_per_second"], cached, streaming
+        core.rates(*self.told)
 
     @property
     def _flops(self) -> str:
