@@ -110,6 +110,10 @@ def test_what_a_form_cannot_hold_is_refused(tmp_path, rng):
         with pytest.raises((fl.ShapeError, fl.FormatError), match=told):
             fl.convert(A, target, layout=layout)
         assert not target.exists()
+    tiny = sp.diags_array(np.full(50, 1e12)).tolil()
+    tiny[3, 9] = 1e-3  # far below rounding of a product with a vector
+    with pytest.raises(fl.ShapeError, match="not symmetric"):
+        fl.convert(fl.from_blocks([tiny.tocsr()]), target, layout="triangle")
     with pytest.raises(fl.ShapeError, match="layout is of Zarr"):
         fl.convert(A, tmp_path / "a.npz", layout="bitpacked")
     fl.convert(fl.from_blocks([(S + S.T).tocsr()]), target, layout="triangle")

@@ -205,11 +205,11 @@ class _Wave:
     def least(self, beside: int = 0) -> int:
         """Return the least limit that both passes work in."""
         fastest = least_of(compute, np.max(self.velocity), memory=self.memory)
-        return beside + max(self._prepared(1.0, 0.5).least(), fastest)
+        return beside + max(int(self._prepared(1.0, 0.5).least()), fastest)
 
     def plan(self) -> Plan:
         """Count both passes."""
-        loop = self._prepared(1.0, 0.5).plan()
+        loop: Plan = self._prepared(1.0, 0.5).plan()
         fastest = compute.plan(np.max(self.velocity), memory=self.memory)
         return replace(
             together(self._what(loop.what), [fastest, loop]), method=loop.method, passes=loop.passes

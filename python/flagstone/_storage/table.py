@@ -21,6 +21,7 @@ _ROWS = 1 << 16
 
 
 def arrow(who: str) -> Any:
+    """Return pyarrow, which reads Parquet and Arrow files; Error: it is not installed."""
     try:
         import pyarrow
         import pyarrow.ipc
