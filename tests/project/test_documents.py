@@ -107,6 +107,7 @@ V, U = rng.random((150, 3)), rng.random((500, 3))
 fl.from_blocks([counts_of(300, 300)], "graph.zarr")
 X, x, unseen = rng.random((300, 7)), rng.random(300), np.arange(300) > 5
 frontier = sp.csr_matrix(([1.0], ([3], [0])), (300, 1))
+rows, columns = rng.integers(0, 300, (2, 900))
 """),
     "docs/guide/lazy.md": Page("""
 import os
