@@ -151,7 +151,11 @@ def _of_dtype(A: Any, B: Any, dtype: Any) -> tuple[Any, Any, np.dtype[Any] | Non
     """Return the operands of a product of this dtype, and the dtype where sums are of whole numbers."""
     if dtype is None:
         return A, B, None
-    wanted, sparse = np.dtype(dtype), [isinstance(one, SparseArray) for one in (A, B)]
+    try:
+        wanted = np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise ShapeError(f"matmul: dtype is a {type(dtype).__name__}; a NumPy dtype is needed.") from None
+    sparse = [isinstance(one, SparseArray) for one in (A, B)]
     if not any(sparse):
         raise ShapeError("matmul: dtype is of a product with a SparseArray; convert the operands (A.astype).")
     if wanted.kind not in "iufc" or wanted in (np.float16, np.uint64):

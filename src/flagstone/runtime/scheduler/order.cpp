@@ -97,9 +97,8 @@ TaskState* Scheduler::best_startable() const {
   return best;
 }
 
-/// Admits tasks behind one that waits for room: those that can run at once and bring nothing into memory but scratch
-/// that is free. (In a factorization a panel waits for its column while updates of tiles that lie in memory could run;
-/// a chain of them, admitted whole, would hold all that it touches, and nothing could leave for the column.)
+/// Admits tasks behind one that waits for room: those that bring nothing into memory but scratch that is free. (In a
+/// factorization a panel waits for its column while updates of tiles that lie in memory could run.)
 void Scheduler::overtake(TaskState& waiting) {
   std::vector<TaskState*> ready;
   std::uint64_t seen = 0;
@@ -108,7 +107,7 @@ void Scheduler::overtake(TaskState& waiting) {
     const auto& held = (*it)->held;
     const bool in_memory =
         std::none_of(held.begin(), held.end(), [](const auto& h) { return h.tile->where == Where::absent; });
-    if (in_memory && (*it)->unmet == 0 && *it != &waiting) ready.push_back(*it);
+    if (in_memory && *it != &waiting) ready.push_back(*it);
   }
   for (TaskState* task : ready)
     if (task->scratch_bytes <= cache_.free() && admit(*task)) ++overtaking_;

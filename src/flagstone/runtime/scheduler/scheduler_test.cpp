@@ -151,21 +151,6 @@ TEST_F(SchedulerTest, WhatLiesInMemoryGoesPastATaskThatWaitsForRoom) {
   run(scheduler, large);
 }
 
-/// A chain that were admitted whole would hold what it touches until its end.
-TEST_F(SchedulerTest, OnlyWhatCanRunAtOnceGoesPast) {
-  Scheduler scheduler(3 * tile_bytes + 4096, machine_, 1);
-  const TaskState& made = add(scheduler, {update(tile(0))});
-  add(scheduler, {read(tile(1)), read(tile(2)), write(tile(3))});
-  const TaskState& next = add(scheduler, {update(tile(0))});
-  const TaskState& end = add(scheduler, {update(tile(0))});
-  pump(scheduler);
-  EXPECT_EQ(next.phase, TaskState::Phase::waiting);
-  run(scheduler, made);
-  pump(scheduler);
-  EXPECT_NE(next.phase, TaskState::Phase::waiting);
-  EXPECT_EQ(end.phase, TaskState::Phase::waiting);
-}
-
 TEST_F(SchedulerTest, AWaitingTaskIsNotOvertakenForEver) {
   Scheduler scheduler(3 * tile_bytes, machine_, 1);
   add(scheduler, {read(tile(0))});
