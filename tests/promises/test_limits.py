@@ -24,8 +24,8 @@ FACTORS = {1: 2.0, 2: 1.4, None: 1.1}
 #: The least allows for 5 MiB by which a process may grow, for rounding, and for what a plan that reads no
 #: indices cannot know of sparse rows: a run may need so much less.
 VISIBLY_LESS = 12 << 20
-#: Each limit and each number of workers, both of their extremes together.
-PAIRS = [(1, 1), (1, 4), (2, 2), (None, 4)]
+#: Each limit and each number of workers once, the least limit with most of them.
+PAIRS = [(1, 4), (2, 1), (None, 2)]
 
 
 def least_limit(work, workers: int | None = None) -> int:
