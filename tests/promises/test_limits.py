@@ -95,6 +95,7 @@ def matmul_bytes(name: str, budget: int) -> float:
     return s * (2 * m * n * k / side + m * k + k * n + m * n)
 
 
+@pytest.mark.slow  # the register holds every entry to the first half at smaller sizes
 @pytest.mark.parametrize("name", PLANNED)
 def test_exactly_the_least_works(operands, name):
     """The refusal's number works; visibly less is refused again, before anything is written."""

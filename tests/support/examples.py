@@ -6,8 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-#: `make test` draws half of what a test names; `make test-all` all of it (FLAGSTONE_TEST_EXAMPLES=1).
-FACTOR = float(os.environ.get("FLAGSTONE_TEST_EXAMPLES", "0.5"))
+#: `make test` draws a quarter of what a test names; `make test-all` all of it (FLAGSTONE_TEST_EXAMPLES=1).
+FACTOR = float(os.environ.get("FLAGSTONE_TEST_EXAMPLES", "0.25"))
 
 
 def examples(full: int, *suppressed: HealthCheck) -> settings:
