@@ -93,7 +93,7 @@ def test_a_movie_snapshots_and_a_comparison(field, tmp_path):
 
 
 def test_a_comparison_of_what_does_not_exist():
-    limit = fl._core.resident_bytes() + (220 << 20)  # of a process that holds what other tests left
+    limit = fl._core.resident_bytes() + (150 << 20)  # of a process that holds what other tests left
     found = fl.stencil.compare(fl.laplacian(3), fl.planned((256, 256, 256), "f4"), 12, memory=limit)
     assert found.best in found.plans
     assert all(plan.method == name for name, plan in found.plans.items())
