@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-
-
-def limit(room: int) -> int:
-    return fl._core.resident_bytes() + (room << 20)
+from tests.support.processes import beside
 
 
 def wave(i, j):
@@ -63,7 +60,7 @@ def test_every_routine_takes_it(tmp_path):
     wanted = None
     for room, workers in ((70, 1), (2048, 3)):
         with fl.Runtime(workers=workers):
-            product = np.asarray(fl.matmul(a, b, memory=limit(room)))
+            product = np.asarray(fl.matmul(a, b, memory=beside(room)))
         assert wanted is None or product.tobytes() == wanted.tobytes()
         wanted = product
     np.testing.assert_allclose(wanted, values @ b, rtol=1e-11)

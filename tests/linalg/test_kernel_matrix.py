@@ -10,10 +10,7 @@ from sklearn.metrics import pairwise
 
 import flagstone as fl
 from tests.support.killed_calls import left_at
-
-
-def limit(room: int) -> int:
-    return fl._core.resident_bytes() + (room << 20)
+from tests.support.processes import beside
 
 
 def points(n: int, d: int, seed: int = 0, dtype: str = "float64"):
@@ -119,10 +116,10 @@ def test_products_have_the_bits_of_what_is_stored_and_keep_nothing(tmp_path):
     wanted = np.asarray(fl.matmul(kept, b))
     for room, workers in ((80, 1), (120, 3), (2048, 2)):
         with fl.Runtime(workers=workers):
-            assert np.asarray(fl.matmul(k, b, memory=limit(room))).tobytes() == wanted.tobytes()
-            plan = fl.matmul.plan(k, b, memory=limit(room))
+            assert np.asarray(fl.matmul(k, b, memory=beside(room))).tobytes() == wanted.tobytes()
+            plan = fl.matmul.plan(k, b, memory=beside(room))
     assert plan.flops >= 2 * 1600 * 1600 * 900 + 1600 * 1600 * 9
-    low = fl.matmul.plan(k, b, memory=limit(80))
+    low = fl.matmul.plan(k, b, memory=beside(80))
     assert "scratch" not in low.note
     assert low.scratch_bytes <= b.nbytes + (4 << 20)
     v = points(1600, 1, 6)[:, 0]

@@ -15,25 +15,22 @@ from hypothesis import strategies as st
 import flagstone as fl
 from tests.support.examples import examples
 from tests.support.killed_calls import left_at
+from tests.support.processes import beside
 from tests.support.strategies import stored_as, values
 
 ROOM = (100, 160, 2048)  # MiB beside what is resident
-
-
-def limit(room: int) -> int:
-    return fl._core.resident_bytes() + (room << 20)
 
 
 def bits(a) -> bytes:
     return np.asarray(a).tobytes()
 
 
-def at_every_limit(call) -> bytes:
+def at_every_beside(call) -> bytes:
     """The bits of a result, which neither the limit nor the number of workers changes."""
     found = set()
     for room, workers in zip(ROOM, (1, 3, 2), strict=True):
         with fl.Runtime(workers=workers):
-            found.add(bits(call(limit(room))))
+            found.add(bits(call(beside(room))))
     (one,) = found
     return one
 
@@ -67,7 +64,7 @@ def test_products_have_the_bits_of_stored_operands(kind, stored, tmp_path):
         kept = fl.compute(lazy, out=tmp_path / "kept.npy")
     else:
         kept = fl.rechunk(lazy, A.chunks, out=tmp_path / "kept.zarr")
-    assert at_every_limit(lambda memory: fl.matmul(lazy, B, memory=memory)) == bits(fl.matmul(kept, B))
+    assert at_every_beside(lambda memory: fl.matmul(lazy, B, memory=memory)) == bits(fl.matmul(kept, B))
     assert bits(fl.matmul(lazy.T, lazy)) == bits(fl.matmul(kept.T, kept))
     v = values((700,), "float32", 3)
     assert bits(lazy @ v) == bits(kept @ v)
@@ -79,7 +76,7 @@ def test_components_of_what_is_not_stored(method, stored, tmp_path):
     lazy = (A - A.mean(0)) / A.std(0)
     kept = fl.compute(lazy, out=tmp_path / "kept.zarr")
     wanted = fl.pca(kept, 5, method=method)
-    found = at_every_limit(lambda memory: fl.pca(lazy, 5, method=method, memory=memory).scores)
+    found = at_every_beside(lambda memory: fl.pca(lazy, 5, method=method, memory=memory).scores)
     assert found == bits(wanted.scores)
 
 
@@ -154,7 +151,7 @@ def test_plans_count_what_runs_move_and_compute(stored):
             (fl.matmul, (lazy, B)), (fl.rechunk, (lazy, (100, -1))), (fl.pca, (lazy, 4)),
         ]:  # fmt: skip
             options = {"method": "gram"} if routine is fl.pca else {}
-            memory = limit(150)
+            memory = beside(150)
             plan = routine.plan(*operands, memory=memory, **options)
             routine(*operands, memory=memory, **options)
             done = fl.stats()
@@ -175,7 +172,7 @@ def test_what_is_read_often_is_kept_where_that_costs_less(tmp_path):
     for operand in (a * b + c, abs(a)):
         least = fl.matmul.plan(operand, d).least_memory
         for memory in (least + (4 << 20), least + (256 << 20)):
-            memory = max(memory, limit(70))
+            memory = max(memory, beside(70))
             plan = fl.matmul.plan(operand, d, memory=memory)
             product = fl.matmul(operand, d, memory=memory)
             done = fl.stats()

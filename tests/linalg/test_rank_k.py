@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from flagstone import _core
 from flagstone.linalg import rank_2k_update, rank_k_update
+from tests.support.processes import beside
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 SMALL = [(1, 1), (1, 300), (300, 1), (257, 130), (2100, 90)]
@@ -31,11 +31,6 @@ def stored(x, kind, folder, name="x"):
         np.save(folder / f"{name}.npy", x.T.copy())
         return fl.open(folder / f"{name}.npy").T
     return fl.from_numpy(x)
-
-
-def beyond_resident(mebibytes: int) -> int:
-    """A limit by what the run itself may take."""
-    return _core.resident_bytes() + (mebibytes << 20)
 
 
 def wide(x):
@@ -247,7 +242,7 @@ def test_long_sums_are_dealt_out_to_groups(tmp_path, shape, dtype):
     for workers in (1, 2, 4):
         for room in (110, 2000):
             with fl.Runtime(workers=workers):
-                memory = beyond_resident(room)
+                memory = beside(room)
                 found = np.asarray(rank_k_update(X.T, memory=memory, out=tmp_path / "c.zarr"))
                 seen.add(found.tobytes())
     assert len(seen) == 1
@@ -264,7 +259,7 @@ def test_same_bits_for_every_limit_and_number_of_workers(tmp_path, uplo, dtype):
     for workers in (1, 2, 4):
         with fl.Runtime(workers=workers):
             for room in (130, 240, 3000):
-                found = rank_k_update(X, uplo=uplo, memory=beyond_resident(room), out=tmp_path / "c.zarr")
+                found = rank_k_update(X, uplo=uplo, memory=beside(room), out=tmp_path / "c.zarr")
                 seen.add(np.asarray(found).tobytes())
                 written.add(fl.stats().bytes_written)
     assert len(seen) == 1
@@ -275,7 +270,7 @@ def test_bytes_read_are_those_of_the_schedule(tmp_path):
     """√2 x the bound of Beaumont et al., and what ragged superblocks add; each tile written once."""
     n, k, s = 16384, 2048, 4
     X = fl.create(tmp_path / "x.zarr", (n, k), "float32")
-    plan = rank_k_update.plan(X, memory=_core.resident_bytes() + 300 * 2**20)
+    plan = rank_k_update.plan(X, memory=beside(300))
     budget = 240 * 2**20
     bound = s**1.5 * n * n * k / math.sqrt(2 * budget) + s * n * k
     assert plan.bytes_written == s * n * n

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import flagstone as fl
 from tests.sparse.test_from_coo import of_scipy, same
+from tests.support.processes import beside
 
 
 def of_lines(path):
@@ -147,6 +148,6 @@ def test_tables_of_edges(ending, tmp_path, rng):
     else:
         with pyarrow.ipc.new_file(str(path), table.schema) as file:
             file.write_table(table, max_chunksize=150)
-    found = fl.open_edges(path, memory="1GiB")
+    found = fl.open_edges(path, memory=beside(900))
     wanted = sp.coo_matrix((weights, tuple(edges)), (50, 50)).toarray()
     np.testing.assert_allclose(found.to_scipy().toarray(), wanted, rtol=1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
+from tests.support.processes import beside
 
 KEYS = {
     "all": np.s_[...],
@@ -30,7 +31,7 @@ def written(path, values, chunk, codec):
 def test_any_number_of_workers_reads_and_writes_the_same(tmp_path, codec):
     values = poisson((1024, 1000))
     for workers in (1, 2, 5):
-        with fl.Runtime(memory="2GiB", workers=workers):
+        with fl.Runtime(memory=beside(2048), workers=workers):
             path = tmp_path / f"{workers}.zarr"
             made = fl.create(path, values.shape, "f8", chunks=(128, 128), codec=codec)
             made[...] = values
@@ -96,7 +97,7 @@ def test_a_damaged_chunk_is_named_whichever_worker_unpacks_it(tmp_path):
     with open(shard, "r+b") as file:
         file.seek(slot * (3 * 8 + 5) + 40)
         file.write(b"\x77" * 8)
-    with fl.Runtime(memory="1GiB", workers=4):
+    with fl.Runtime(memory=beside(900), workers=4):
         damaged = fl.open(tmp_path / "a.zarr")
         for _ in range(2):
             with pytest.raises(fl.FormatError, match=r"chunk \(3, 5\) does not match its checksum"):
@@ -115,7 +116,7 @@ def test_other_threads_run_while_chunks_are_unpacked(tmp_path):
             counted[0] += 1
 
     counter = threading.Thread(target=count)
-    with fl.Runtime(memory="2GiB", workers=2):
+    with fl.Runtime(memory=beside(2048), workers=2):
         packed[...]
         counter.start()
         before = counted[0]
@@ -130,7 +131,7 @@ def test_two_threads_share_a_runtime(tmp_path):
     values = poisson((1024, 1024))
     packed = written(tmp_path / "a.zarr", values, 128, "blosc-lz4")
     wrong = []
-    with fl.Runtime(memory="1GiB", workers=3) as runtime:
+    with fl.Runtime(memory=beside(900), workers=3) as runtime:
         engine = runtime.engine()
 
         def read():

@@ -115,6 +115,11 @@ def output_of(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
+def beside(mebibytes: int) -> int:
+    """Return a limit of so many MiB beside what this process holds: modules and results of other tests."""
+    return fl._core.resident_bytes() + (mebibytes << 20)
+
+
 def reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 

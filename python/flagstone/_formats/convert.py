@@ -198,15 +198,15 @@ class _Conversion(Streaming[None]):
         """Stream a file through that is not read in place; where that is worth it, it can be resumed."""
         module = _folder(src) if os.path.isdir(src) else of_file(src, head_of(src)).module()
         options: dict[str, Any] = self.reading | ({} if self.key is None else {"key": self.key})
-        record = UNRECORDED
+        record, files = UNRECORDED, self.parts or ([src] if os.path.isfile(src) else _files(src))
         if getattr(module, "RECORDED", False):
+            folder = src if os.path.isdir(src) else ""
             record = options["record"] = conversion(
-                self.call, self.parts or [src], self.key, self.overwrite, self.reading
+                self.call, files, self.key, self.overwrite, self.reading, folder
             )
         given = self.parts if len(self.parts) > 1 else src
         built = module.import_to(self.call, given, self.place, self.overwrite, **options)
-        read = self.parts or ([src] if os.path.isfile(src) else _files(src))
-        moved.bytes_read = sum(map(os.path.getsize, read))
+        moved.bytes_read = sum(map(os.path.getsize, files))
         moved.bytes_written = _stored(built)
         moved.where = record.where
 
@@ -389,4 +389,5 @@ def _again(path: str, told: dict[str, Any]) -> Again:
         check_unchanged("src", one)
     options = {"overwrite": told["overwrite"], "key": told["key"]} | told.get("reading", {})
     paths = [one["path"] for one in files]
-    return convert, (paths if len(paths) > 1 else paths[0], path), options
+    given = told.get("folder") or (paths if len(paths) > 1 else paths[0])
+    return convert, (given, path), options

@@ -156,12 +156,17 @@ class TableFolder:
         needed = max(Table(file).needed(stored, len(names)) for file in self._files)
         call.room("the largest row group", needed)
 
-    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """Yield rows of the columns, file by file."""
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any], first: int = 0) -> Iterator[NDArray[Any]]:
+        """Yield rows of the columns from row `first` on, file by file."""
         stored = [name for name in names if name not in self._values]
         from_file = [j for j, name in enumerate(names) if name not in self._values]
         for number, file in enumerate(self._files):
-            for part in Table(file).blocks(stored, dtype) if stored else [np.empty((self._rows[number], 0))]:
+            begin = min(first, self._rows[number])
+            first -= begin
+            if begin == self._rows[number]:
+                continue
+            rows = self._rows[number] - begin
+            for part in Table(file).blocks(stored, dtype, begin) if stored else [np.empty((rows, 0))]:
                 block = np.empty((len(part), len(names)), dtype)
                 block[:, from_file] = part
                 for j, name in enumerate(names):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._array.array import Array, shape_text
 from .._array.handle import built_aside
@@ -16,6 +18,7 @@ from .._array.requests import assign
 from .._errors.classes import FormatError
 from .._output.column_names import about_left_out, columns_of, warn_left_out
 from .._output.destination import Destination
+from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
 from .._runtime.streaming import Reported
 from .._scratch.builds import whole_or_nothing
@@ -25,15 +28,16 @@ from .._storage.table import Table, arrow, judged
 
 __all__ = ["about", "import_to", "open_file", "write"]
 
-_ROWS = 1 << 16
+RECORDED = True  #: `import_to` takes a record
 _GROUP = 8 << 20  # bytes of a row group that is written
 _FOOTER = 500  # bytes that the footer of Parquet holds of one column of one row group, until it is written
 _COLUMN = 4000  # bytes of one column's writer
 
 
 def import_to(
-    call: Call, path: str | Sequence[str], target: str, replace: bool = False, key: str | None = None
-) -> Array:
+    call: Call, path: str | Sequence[str], target: str, replace: bool = False, key: str | None = None,
+    record: Record = UNRECORDED,
+) -> Array:  # fmt: skip
     """Write numeric columns to `target` as a dense array, rows x columns; those of several files as one."""
     from .table_folders import TableFolder, table_files  # which stands above
 
@@ -47,12 +51,14 @@ def import_to(
         else:
             table = Table(path)
         try:
-            return _import(call, table, first, target, replace, key)
+            return _import(call, table, first, target, replace, key, record)
         finally:
             arrow("open").default_memory_pool().release_unused()  # it keeps a third of a row group otherwise
 
 
-def _import(call: Call, table: Any, path: str, target: str, replace: bool, key: str | None) -> Array:
+def _import(
+    call: Call, table: Any, path: str, target: str, replace: bool, key: str | None, record: Record
+) -> Array:
     names = table.chosen(key)
     dtype = table.dtype(names)
     table.room(call, names)
@@ -60,15 +66,23 @@ def _import(call: Call, table: Any, path: str, target: str, replace: bool, key: 
     others = table.left_out() if key is None else []
     destination = Destination(
         "open", target, (table.rows, len(names)), dtype.name, None, replace, about=about_left_out(others),
-        columns=names,
+        columns=names, record=record,
     )  # fmt: skip
-    out, at = built_aside(destination.core), 0
-    with whole_or_nothing(destination):
-        for block in table.blocks(names, dtype):
+    out, at, checkpoint = built_aside(destination.core), 0, record.checkpoint
+    if checkpoint is not None and checkpoint.has("rows"):
+        at = int(json.loads(checkpoint.load("rows")))
+    with whole_or_nothing(destination), record.kept(destination):
+        for block in table.blocks(names, dtype, at):
             if at + len(block) > table.rows:
                 raise FormatError(f"open: '{path}' has more rows than it says ({table.rows}); it is damaged.")
-            assign(out, call, np.s_[at : at + len(block)], block)
-            at += len(block)
+            due = checkpoint is not None and checkpoint.due()
+            for part in _cut(block, at, out.chunks[0]) if due else [block]:
+                assign(out, call, np.s_[at : at + len(part)], part)
+                at += len(part)
+                if due and at % out.chunks[0] == 0:
+                    assert checkpoint is not None
+                    destination.core.checkpoint()
+                    checkpoint.save(at / table.rows, [("rows", json.dumps(at).encode())])
             report.at(at * len(names) * dtype.itemsize)
         if at != table.rows:
             raise FormatError(
@@ -77,6 +91,12 @@ def _import(call: Call, table: Any, path: str, target: str, replace: bool, key: 
         built = destination.publish()
     warn_left_out(path, built)
     return built
+
+
+def _cut(block: NDArray[Any], at: int, chunk: int) -> list[NDArray[Any]]:
+    """Cut rows that begin at `at` where their last chunk ends: of chunks in parts a save must not speak."""
+    end = (at + len(block)) // chunk * chunk - at
+    return [block[:end], block[end:]] if 0 < end < len(block) else [block]
 
 
 def open_file(place: str, key: str | None, mode: str) -> Array:

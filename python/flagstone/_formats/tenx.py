@@ -11,6 +11,7 @@ import numpy as np
 from .._array.array import Array
 from .._errors.classes import FormatError
 from .._output.axis_names import Names, note_names
+from .._resume.record import UNRECORDED, Record
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
 from .._storage.import_cache import cached
@@ -19,6 +20,7 @@ from .text.lines import Lines
 
 __all__ = ["about", "import_to", "is_10x_folder", "matrix_file", "open_folder"]
 
+RECORDED = True  #: `import_to` takes a record
 _MATRIX, _CELLS = "matrix.mtx", "barcodes.tsv"
 _GENES = ("features.tsv", "genes.tsv")  # of CellRanger from 3 on, and before
 _PART = "cells"  # of the cache: the matrix turned round
@@ -55,10 +57,11 @@ def _coordinates(place: str) -> str:
 
 
 def import_to(
-    call: Call, path: str, target: str, replace: bool = False, key: str | None = None
-) -> Array | SparseArray:
+    call: Call, path: str, target: str, replace: bool = False, key: str | None = None,
+    record: Record = UNRECORDED,
+) -> Array | SparseArray:  # fmt: skip
     """Write the matrix of a folder to `target`, cells x genes."""
-    return matrixmarket.import_to(call, _coordinates(path), target, replace, turned=True)
+    return matrixmarket.import_to(call, _coordinates(path), target, replace, record=record, turned=True)
 
 
 def open_folder(place: str, key: str | None) -> SparseArray:

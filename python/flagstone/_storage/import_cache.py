@@ -114,15 +114,22 @@ def remove(target: Path) -> None:
 
 
 def conversion(
-    call: Call, paths: Sequence[str], key: str | None, replace: bool, reading: dict[str, Any]
-) -> Record:
-    """Return the record of a conversion of streamed files; `reading`: the options of opening them."""
+    call: Call, paths: Sequence[str], key: str | None, replace: bool, reading: dict[str, Any],
+    folder: str = "",
+) -> Record:  # fmt: skip
+    """Return the record of a conversion of streamed files.
+
+    `reading`: the options of opening them; `folder`: what was named, where they are what is read of a folder.
+    """
 
     def arguments() -> dict[str, Any]:
         first, *others = map(file_identity, paths)
         told: dict[str, Any] = {"file": first, "key": key, "overwrite": replace}
         if others:
             told["files"] = others
+        if folder:
+            told["folder"] = os.path.abspath(folder)
         return told | ({"reading": reading} if reading else {})
 
-    return Record("convert", arguments, seconds_of(0, 8 * sum(map(os.path.getsize, paths))), call.runtime)
+    there = [path for path in paths if os.path.exists(path)]  # whoever opens the others says so
+    return Record("convert", arguments, seconds_of(0, 8 * sum(map(os.path.getsize, there))), call.runtime)

@@ -79,11 +79,14 @@ class Table:
         if self._parquet:
             # No buffers read ahead: a row group would lie in memory twice.
             self._file: Any = pa.parquet.ParquetFile(path, pre_buffer=False, memory_map=False)
-            self.schema, self.rows = self._file.schema_arrow, self._file.metadata.num_rows
+            metadata = self._file.metadata
+            self.schema, self.rows = self._file.schema_arrow, metadata.num_rows
+            self._heights = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         else:
             self._file = pa.ipc.open_file(pa.OSFile(path))
             self.schema = self._file.schema
-            self.rows = sum(self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches))
+            self._heights = [self._file.get_batch(i).num_rows for i in range(self._file.num_record_batches)]
+            self.rows = sum(self._heights)
 
     def left_out(self) -> list[str]:
         """Names of the columns that hold something else: text, dates, lists."""
@@ -169,20 +172,32 @@ class Table:
         block = 3 * min(_ROWS, self.rows) * columns * 8
         return int(2 * largest + block + min(48 << 20, (16 << 20) + 4 * largest))
 
-    def blocks(self, names: list[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """Yield rows of the columns."""
-        for batch in self.batches(names):
+    def blocks(self, names: list[str], dtype: np.dtype[Any], first: int = 0) -> Iterator[NDArray[Any]]:
+        """Yield rows of the columns, from row `first` on."""
+        for batch in self.batches(names, first):
             block = np.empty((batch.num_rows, len(names)), dtype)
             for j in range(len(names)):
                 block[:, j] = self.column(batch, j, dtype)
             yield block
 
-    def batches(self, names: list[str]) -> Iterator[Any]:
-        """Yield record batches of the columns."""
-        if self._parquet:
-            yield from self._file.iter_batches(_ROWS, columns=names, use_threads=False)
-            return
-        for i in range(self._file.num_record_batches):
+    def batches(self, names: list[str], first: int = 0) -> Iterator[Any]:
+        """Yield record batches of the columns; row groups that end before row `first` are not read."""
+        group, heights = 0, self._heights
+        while group < len(heights) and heights[group] <= first:
+            first -= heights[group]
+            group += 1
+        for batch in self._of_groups(names, range(group, len(heights))):
+            over = min(batch.num_rows, first)
+            first -= over
+            if over < batch.num_rows:
+                yield batch.slice(over)
+
+    def _of_groups(self, names: list[str], groups: range) -> Iterator[Any]:
+        if self._parquet and groups:
+            yield from self._file.iter_batches(
+                _ROWS, row_groups=list(groups), columns=names, use_threads=False
+            )
+        for i in groups if not self._parquet else ():
             batch = self._file.get_batch(i).select(names)
             for first in range(0, batch.num_rows, _ROWS):
                 yield batch.slice(first, _ROWS)

@@ -269,6 +269,15 @@ def topic_model(name):
     return lambda: getattr(made, name)(x)
 
 
+@entry("topics of an array", "estimators.TopicModel.{}", variants=("transform", "perplexity"),
+       refused_late="how many counts a panel has, the copy by rows tells first")  # fmt: skip
+def topics_of_an_array(name):
+    x = fl.open("s.zarr")
+    made = estimators.TopicModel(3, passes=1).fit(x)
+    counts = fl.from_numpy(x[:2000].to_scipy().toarray())
+    return lambda: getattr(made, name)(counts)
+
+
 @entry("a model of labels", "estimators.{}",
        *(f"estimators.{{}}.{name}" for name in ("fit", "predict", "predict_top", "score")),
        variants=("Parabel", "PfastreXML"), headers=POINTERS)  # fmt: skip

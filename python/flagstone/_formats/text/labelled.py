@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,17 +13,18 @@ from ... import _core
 from ..._errors.classes import FormatError
 from ..._errors.messages import storage_error
 from ..._runtime.call import Call
-from ..._runtime.streaming import STEP, Reported
+from ..._runtime.streaming import Reported
 from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray
 from ..._sparse.builder import CsrBuilder, writer_bytes
 from ..._storage.import_cache import cached
-from .lines import Lines
+from .lines import Lines, most_values
 
 __all__ = ["import_to", "looks_like", "open_file"]
 
 LABELS = "labels"
 _ROWS = 1 << 16
+_TEXT = 2  # bytes of a label, at least
 _HEADER = re.compile(rb"\s*(\d+)\s+(\d+)\s+(\d+)\s*")
 _BEGIN = re.compile(rb"(\d+(,\d+)*)?\s+(\d+:\S+\s*)*")  # of a row
 
@@ -34,17 +34,17 @@ class _Rows:
 
     def __init__(self, call: Call, path: str) -> None:
         self._call, self.consumed = call, 0
-        self._make(STEP, min(STEP, os.path.getsize(path) // 2 + 1024))
+        self._make(most_values(path, _TEXT))
 
-    def _make(self, values: int, touched: int) -> None:
-        self._call.room("rows of text", 48 * touched)
+    def _make(self, values: int) -> None:
+        self._call.room("rows of text", 48 * values)
         self.label_pointers, self.pointers = (np.empty(_ROWS + 1, np.int64) for _ in range(2))
         self.labels, self.columns = (np.empty(values, np.int64) for _ in range(2))
         self.values = np.empty(values)
 
     def grow(self) -> None:
         """Make room for a longer row."""
-        self._make(2 * len(self.values), 2 * len(self.values))
+        self._make(2 * len(self.values))
 
     def parse(self, text: NDArray[Any]) -> _core.ParsedText:
         """Parse a block of text."""
@@ -104,7 +104,7 @@ def import_to(
     with Lines(path, call) as lines:
         _, features, labels = _header(lines)
     wanted, columns = key == LABELS, labels if key == LABELS else features
-    dtype, most = np.dtype(np.uint8 if wanted else np.float64), min(STEP, os.path.getsize(path) // 2 + 1024)
+    dtype, most = np.dtype(np.uint8 if wanted else np.float64), most_values(path, _TEXT)
     call.room("the writer", writer_bytes(columns, dtype, most) + 48 * most)
     builder = CsrBuilder(call, target, columns, dtype, replace, beside=48 * most, entries=most, narrow=narrow)
     with whole_or_nothing(builder):

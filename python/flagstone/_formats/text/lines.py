@@ -16,15 +16,26 @@ from ..._errors.classes import FormatError
 from ..._errors.messages import storage_error
 from ..._errors.regular import open_regular
 from ..._runtime.call import Call
-from ..._runtime.streaming import Reported
+from ..._runtime.streaming import STEP, Reported
 
-__all__ = ["Lines"]
+__all__ = ["Lines", "most_values"]
 
 _BLOCK = 4 << 20  # of text
 _PADDING = 256 << 20  # zeros behind a gzip file; a file with a hole has 2^42 of them
 _ZEROS = bytes(_BLOCK)
 _HEAD = 64 << 10  # of text, where single lines are asked for: a header may be all that is read
 _LONGEST = 256 << 20  # one line; beyond that it is no text
+_UNPACKED = 1032  # bytes of text to one of gzip, at most
+
+
+def most_values(path: str, each: int) -> int:
+    """Return how many values of `each` bytes of text or more are held at a time: no more than a file has.
+
+    Buffers as long as that: of one that is longer than what comes in a huge page is touched, 2 MiB.
+    """
+    with open(path, "rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return min(STEP, (_UNPACKED if packed else 1) * os.path.getsize(path) // each + 1024)
 
 
 class _Padded:

@@ -108,12 +108,13 @@ def _mirrored(block: Block, symmetry: str) -> Iterator[Block]:
 
 def _entries(lines: Lines, header: _Header, report: Reported, got: int = 0) -> Iterator[Block]:
     """Yield what follows the first `got` entries."""
-    rows, columns = np.empty(STEP, np.int64), np.empty(STEP, np.int64)
-    values = np.ones(STEP, "float64" if header.kind == "pattern" else header.dtype)
+    held = min(STEP, max(1, header.entries - got))  # of longer buffers a huge page is touched each
+    rows, columns = np.empty(held, np.int64), np.empty(held, np.int64)
+    values = np.ones(held, "float64" if header.kind == "pattern" else header.dtype)
     extents = header.rows, header.cols
 
     def parse(text: NDArray[Any]) -> _core.ParsedText:
-        most = min(STEP, header.entries - got)
+        most = min(held, header.entries - got)
         return _core.parse_coordinates(text, header.kind, rows[:most], columns[:most], values, *extents)
 
     for done in lines.parsed(parse, report=report):
@@ -239,7 +240,7 @@ def _import_array(
 
 
 def _write_columns(lines: Lines, header: _Header, path: str, report: Reported) -> None:
-    values, got, column = np.empty(STEP, header.dtype), 0, 0
+    values, got, column = np.empty(min(STEP, max(1, header.entries)), header.dtype), 0, 0
     n, first = header.rows, {"general": 0, "skew-symmetric": 1}.get(header.symmetry, 0)
     triangle = header.symmetry != "general"
 

@@ -21,14 +21,14 @@ from ..._errors.messages import storage_error
 from ..._output.destination import Destination
 from ..._resume.record import UNRECORDED, Record, sync_folder
 from ..._runtime.call import Call
-from ..._runtime.streaming import STEP, Reported
+from ..._runtime.streaming import Reported
 from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray
 from ..._sparse.builder import CsrBuilder, writer_bytes
 from ..._sparse.row_blocks import row_blocks
 from ..._sparse.to_csr import to_csr
 from ..._storage.import_cache import cached
-from .lines import Lines
+from .lines import Lines, most_values
 
 __all__ = ["import_to", "looks_like", "may_be", "open_file", "write"]
 
@@ -36,13 +36,7 @@ LABELS = "labels"
 RECORDED = True  # conversions can be resumed
 OPTIONS = ("labels", "zero_based")  #: of `write`
 _ROWS = 1 << 16
-
-
-def _most_values(path: str) -> int:
-    """Return how many values at a time, at most: one takes four bytes of text, packed ones who knows."""
-    with open(path, "rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return STEP if packed else min(STEP, os.path.getsize(path) // 4 + 1024)
+_TEXT = 4  # bytes of a value, at least
 
 
 class _Rows:
@@ -50,16 +44,16 @@ class _Rows:
 
     def __init__(self, call: Call, path: str) -> None:
         self._call = call
-        self._make(STEP, _most_values(path))
+        self._make(most_values(path, _TEXT))
 
-    def _make(self, values: int, touched: int) -> None:
-        self._call.room("rows of text", 32 * touched + min(24 << 20, 64 * touched))
+    def _make(self, values: int) -> None:
+        self._call.room("rows of text", 32 * values + min(24 << 20, 64 * values))
         self.labels, self.pointers = np.empty(_ROWS), np.empty(_ROWS + 1, np.int64)
         self.columns, self.values = np.empty(values, np.int64), np.empty(values)
 
     def grow(self) -> None:
         """Make room for a longer row."""
-        self._make(2 * len(self.values), 2 * len(self.values))
+        self._make(2 * len(self.values))
 
     def parse(self, text: NDArray[Any]) -> _core.ParsedText:
         """Parse a block of text."""
@@ -121,7 +115,7 @@ def import_to(
     """Write the matrix of an SVMlight file to `target` as a CSR group (float64), or its labels."""
     if key == LABELS:
         return _labels(call, path, target, replace)
-    most, dtype = _most_values(path), np.dtype(np.float64)
+    most, dtype = most_values(path, _TEXT), np.dtype(np.float64)
     # What the second pass needs but for its columns, which the first one counts: one limit is named, not two.
     call.room("the writer", writer_bytes(0, dtype, most) * (2 if record.text else 1) + 64 * most)
     output: _core.Output | None = record.output(target, replace, 0)
