@@ -261,29 +261,46 @@ def test_vectors_on_disk_give_what_those_in_memory_give(matrix, rng, tmp_path, n
     s, _ = matrix
     for op in (s, s.T):
         x = rng.integers(-9, 9, (op.shape[1], 3)).astype("f4")
-        mask = rng.random((op.shape[0], 3)) < 0.5
-        rows = np.ascontiguousarray(mask[:, 0])
         stored = fl.from_numpy(x, tmp_path / "x.zarr", chunks=(64, 2), overwrite=True)
-        column = fl.from_numpy(x[:, 0], tmp_path / "v.zarr", overwrite=True)
-        masks = fl.from_numpy(mask, tmp_path / "m.zarr", chunks=(100, 3), overwrite=True)
-        kept = fl.from_numpy(rows, tmp_path / "rows.zarr", overwrite=True)
         wanted = fl.matmul(op, x, semiring=name)
         made = fl.matmul(op, stored, semiring=name, out=tmp_path / "y.zarr")
         assert made.dtype == wanted.dtype
         np.testing.assert_array_equal(made[...], wanted)
-        np.testing.assert_array_equal(fl.matmul(op, x, semiring=name, out=tmp_path / "y.npy")[...], wanted)
-        np.testing.assert_array_equal(fl.matmul(op, stored * 1, semiring=name)[...], wanted)  # lazy
-        found = fl.matmul(op, column, semiring=name, out=tmp_path / "w.zarr")
-        assert found.shape == (op.shape[0],)
+        turned = fl.matmul(stored.T, op.T, semiring=SWAPPED.get(name, name))
+        np.testing.assert_array_equal(turned[...].T, wanted)
+
+
+def test_vectors_and_masks_on_disk(matrix, rng, tmp_path):
+    s, _ = matrix
+    x = rng.integers(-9, 9, (150, 3)).astype("f4")
+    mask = rng.random((400, 3)) < 0.5
+    rows = np.ascontiguousarray(mask[:, 0])
+    stored = fl.from_numpy(x, tmp_path / "x.zarr", chunks=(64, 2))
+    masks = fl.from_numpy(mask, tmp_path / "m.zarr", chunks=(100, 3))
+    kept = fl.from_numpy(rows, tmp_path / "rows.zarr")
+    how = {"semiring": "min_plus"}
+    wanted = fl.matmul(s, x, **how)
+    np.testing.assert_array_equal(fl.matmul(s, x, out=tmp_path / "y.npy", **how)[...], wanted)
+    np.testing.assert_array_equal(fl.matmul(s, stored * 1, **how)[...], wanted)  # lazy
+    column = fl.from_numpy(x[:, 0], tmp_path / "v.zarr")
+    for out in (None, tmp_path / "w.zarr"):
+        found = fl.matmul(s, column, out=out, **how)
+        assert isinstance(found, fl.Array)
+        assert found.shape == (400,)
         np.testing.assert_array_equal(found[...], wanted[:, 0])
-        for complement in (False, True):
-            for here, there in ((mask, masks), (rows, kept), (sp.csr_matrix(mask), sp.csr_matrix(mask))):
-                more = {"semiring": name, "complement": complement}
-                np.testing.assert_array_equal(
-                    fl.matmul(op, stored, mask=there, **more)[...], fl.matmul(op, x, mask=here, **more)
-                )
-        turned = fl.matmul(stored.T, op.T, semiring=SWAPPED.get(name, name), mask=masks.T)
-        np.testing.assert_array_equal(turned[...].T, fl.matmul(op, x, semiring=name, mask=mask))
+    for complement in (False, True):
+        for here, there in ((mask, masks), (rows, kept), (sp.csr_matrix(mask), sp.csr_matrix(mask))):
+            np.testing.assert_array_equal(
+                fl.matmul(s, stored, mask=there, complement=complement, **how)[...],
+                fl.matmul(s, x, mask=here, complement=complement, **how),
+            )
+    turned = fl.matmul(stored.T, s.T, mask=masks.T, **how)
+    np.testing.assert_array_equal(turned[...].T, fl.matmul(s, x, mask=mask, **how))
+    bound = 40 * np.finfo("f4").eps * 90
+    plain = fl.matmul(s, column, out=tmp_path / "p.zarr")  # of the usual product: a vector on disk
+    np.testing.assert_allclose(plain[...], s @ x[:, 0], rtol=0, atol=bound)
+    np.testing.assert_array_equal(s @ column, s @ x[:, 0])
+    np.testing.assert_array_equal(fl.matmul(fl.open(tmp_path / "w.zarr") * 0 + 1, s), np.ones(400) @ s)
 
 
 def test_products_on_disk_are_added_to_what_is_there(matrix, rng, tmp_path):
@@ -305,29 +322,31 @@ def test_products_on_disk_are_added_to_what_is_there(matrix, rng, tmp_path):
 
 
 def test_vectors_that_do_not_fit_are_cut_at_the_same_bits(long, tmp_path):
-    """X and Y are 96 and 128 MB; the limit leaves room for neither."""
+    """X and Y are 48 and 64 MB; the limit leaves room for neither."""
     s, a = long
     rng = np.random.default_rng(6)
-    x, z = rng.standard_normal((a.shape[1], 40)), rng.standard_normal((a.shape[0], 40))
+    x, z = rng.standard_normal((a.shape[1], 20)), rng.standard_normal((a.shape[0], 20))
     fl.from_numpy(x, tmp_path / "x.zarr", chunks=(10_000, 8))
     fl.from_numpy(z, tmp_path / "z.zarr", chunks=(10_000, 8))
+    del x, z
     rows = np.ones(a.shape[0], bool)
     rows[40_000:300_000] = False
     for op, given, mask in ((s, "x.zarr", rows), (s.T, "z.zarr", None)):
         how = {"semiring": "plus_times" if mask is not None else "max_plus", "mask": mask}
         vectors = fl.open(tmp_path / given)
+        wanted = fl.matmul(op, vectors[...], **how)
         plan = fl.matmul.plan(op, vectors, out=tmp_path / "y.zarr", memory="4GiB", **how)
         assert plan.passes == 1
-        least = plan.least_memory
-        wanted = fl.matmul(op, vectors[...], **how)
-        with fl.Runtime(memory=least + (8 << 20), workers=2):
+        limit = plan.least_memory + (16 << 20)
+        with fl.Runtime(memory=limit, workers=2):
             plan = fl.matmul.plan(op, vectors, out=tmp_path / "y.zarr", **how)
             made = fl.matmul(op, vectors, out=tmp_path / "y.zarr", **how)
             assert plan.passes > 1 or "stretches" in str(plan)
-            assert fl.stats().peak_memory <= least + (8 << 20)
-            assert plan.bytes_read == pytest.approx(fl.stats().bytes_read, rel=0.02)
+            assert fl.stats().peak_memory <= limit
+            assert fl.stats().bytes_read <= 1.02 * plan.bytes_read  # some of it is still in the cache
         same = (made[i : i + 50_000] == wanted[i : i + 50_000] for i in range(0, len(wanted), 50_000))
         assert all(part.all() for part in same)
+        del wanted
 
 
 _STREAMED = """

@@ -335,7 +335,7 @@ void run(Graph& graph, const std::vector<Job>& jobs, const Scheme& scheme,
   graph.look_ahead(2 * static_cast<std::size_t>(graph.workers()) + 2, true);
   const std::vector<Index> told = scheme.numbers();
   // Runs of another scheme have other blocks.
-  if (checkpoint && Stages::begun_before<std::vector<Index>>(checkpoint.get(), "scheme") != told)
+  if (checkpoint && !graph.planning() && Stages::begun_before<std::vector<Index>>(checkpoint.get(), "scheme") != told)
     checkpoint->forget_all("runs of job ");
   Stages stages(graph, checkpoint);
   stages.begun_with("scheme", told);
