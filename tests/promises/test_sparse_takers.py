@@ -105,6 +105,7 @@ CASES = {
     "PCA": (lambda a: PCA(2).fit(a).explained_variance_, None),
     "TruncatedSVD": (lambda a: TruncatedSVD(2, random_state=0).fit(a).singular_values_, None),
     "svds": (lambda a: np.sort(fl.linalg.svds(a, 3).s), lambda s: np.linalg.svd(s)[1][2::-1]),
+    "map of a graph": (lambda a: fl.spectral_embedding(a, 2).w, None),
     "kmeans": (lambda a: fl.kmeans(a, 3, seed=1).inertia, None),
     "kmeans predict": (lambda a: dense(fl.kmeans(other(), 3, seed=1).predict(a)), None),
     "topics": (lambda a: dense(fl.topics(a, 2, seed=1).topics), None),

@@ -391,10 +391,10 @@ def _(operand: SparseArray) -> dict[str, Any]:
 def matrix_of(matrix: SparseArray, *, half: bool = False) -> _core.CsrMatrix:
     """Return the matrix as it is stored, for those that copy it; refuse a view with pending steps.
 
-    `half`: of a stored triangle what is stored; it is refused otherwise.
+    `half`: of a stored triangle what is stored; otherwise all elements.
     """
     if not half:
-        matrix._all_elements("sparse")
+        matrix = matrix._whole("sparse")
     return matrix._matrix
 
 
