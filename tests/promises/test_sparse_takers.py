@@ -145,9 +145,7 @@ def test_layouts_are_one_matrix(kind, tmp_path, monkeypatch):
             continue
         wanted = call(whole) if twin is None else twin(same)
         for layout, given in laid.items():
-            np.testing.assert_allclose(
-                call(given), wanted, rtol=1e-6, atol=1e-9, err_msg=f"{name}, {layout}"
-            )
+            np.testing.assert_allclose(call(given), wanted, rtol=1e-6, atol=1e-9, err_msg=f"{name}, {layout}")
 
 
 def test_complex_matrices_are_right_or_refused(tmp_path, monkeypatch):

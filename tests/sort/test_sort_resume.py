@@ -32,7 +32,7 @@ def killed(process, tmp_path, code, share, first, then):
 
 @pytest.mark.parametrize(("share", "then"), [(0.3, "150MiB"), (0.8, "1GiB")])
 def test_sorts(process, tmp_path, rng, share, then):
-    """Killed while runs are formed and while they are merged; by more memory too, whose scheme is another one."""
+    """Killed while runs are formed and while they are merged; by more memory too."""
     x = rng.integers(-(1 << 40), 1 << 40, ROWS)
     np.save(tmp_path / "x.npy", x)
     whole, again = killed(process, tmp_path, _SORT.format(call="sort", more=""), share, "150MiB", then)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -116,8 +119,6 @@ def test_what_a_form_cannot_hold_is_refused(tmp_path, rng):
         fl.convert(fl.from_blocks([tiny.tocsr()]), target, layout="triangle")
     with pytest.raises(fl.ShapeError, match="layout is of Zarr"):
         fl.convert(A, tmp_path / "a.npz", layout="bitpacked")
-    fl.convert(fl.from_blocks([(S + S.T).tocsr()]), target, layout="triangle")
-    T = fl.open(target)
 
 
 def test_a_triangle_gets_its_other_elements_once(tmp_path, rng):
@@ -127,7 +128,7 @@ def test_a_triangle_gets_its_other_elements_once(tmp_path, rng):
     T = fl.open(tmp_path / "t.zarr")
     assert abs(T[5:90].to_scipy() - S[5:90]).max() == 0
     whole = T._whole("test")
-    assert whole is T._whole("test") or whole.path == (T * 2)._whole("test").path
+    assert whole.path == (T * 2)._whole("test").path
     assert not whole.triangle
     assert whole.nnz == S.nnz
     factors = rng.random(400)
@@ -138,10 +139,6 @@ def test_a_triangle_gets_its_other_elements_once(tmp_path, rng):
         assert abs(view.to_scipy() - wanted).max() <= 1e-15 * abs(S).max()
     place = whole.path
     del whole, view
-    T.close() if hasattr(T, "close") else None
     del T
-    import gc
-    from pathlib import Path
-
     gc.collect()
     assert not Path(place).exists()  # it went with its handles

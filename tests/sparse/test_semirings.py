@@ -239,7 +239,9 @@ def test_refusals_say_who_and_what(matrix):
     ):
         with fails(fl.ShapeError, sentence):
             fl.matmul(s, x, **asked)
-    with fails(FileNotFoundError, r"matmul: accumulate needs the old content of out, and 'none.zarr' does not"):
+    with fails(
+        FileNotFoundError, r"matmul: accumulate needs the old content of out, and 'none.zarr' does not"
+    ):
         fl.matmul(s, x, semiring="max_plus", out="none.zarr", accumulate=True)
     with fails(ValueError, r"matmul: semiring is 'times_plus'; choose 'plus_times', 'min_plus'"):
         fl.matmul(s, x, semiring="times_plus")

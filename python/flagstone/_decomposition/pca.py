@@ -45,9 +45,7 @@ class Pca(Routine[PcaResult]):
     ) -> None:  # fmt: skip
         """`members` appear with the result, in its group."""
         if method not in ("auto", "gram", "krylov", "krylov-schur"):
-            raise ShapeError(
-                f"pca: method is {method!r}; choose 'auto', 'gram', 'krylov' or 'krylov-schur'."
-            )
+            raise ShapeError(f"pca: method is {method!r}; choose 'auto', 'gram', 'krylov' or 'krylov-schur'.")
         if not 0 < tol < 1:
             raise ShapeError(f"pca: tol is {tol}; a number between 0 and 1 is needed.")
         if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
@@ -213,9 +211,9 @@ def pca(
 
     Notes
     -----
-    krylov-schur: each σ is within tol σ (the residual of XᵀX is at most tol σ²). gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz
-    flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
-    counts.
+    gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz
+    flops for block b, dense 4 b m n); krylov-schur the same, and each σ is within tol σ (the residual of XᵀX
+    is at most tol σ²). All write m k scores. ``pca.plan(...)`` takes the same arguments and counts.
     """
     return Pca(X, k, center, method, tol, seed, out, memory)
 

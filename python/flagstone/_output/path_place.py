@@ -137,7 +137,7 @@ class GroupPlace(PathPlace):
     def member(
         self, name: str, dims: Sequence[str], shape: tuple[int, ...], chunks: Sequence[int]
     ) -> GroupMember:
-        """Return another array of the group that the job writes, of the same dtype; opened after the group."""
+        """Return another array of the group that the job writes, of one dtype; opened after the group."""
         return GroupMember(self, name, dims, shape, chunks)
 
     def close(self, attributes: dict[str, Any] | None = None) -> Array:

@@ -150,8 +150,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
     def triangle(self) -> bool:
         """Whether one triangle of a symmetric or Hermitian matrix is stored.
 
-        Products with dense matrices and `eigsh` read it as it is; for everything else all elements are written
-        into scratch first, once for all handles of the matrix.
+        Products with dense matrices and `eigsh` read it as it is; for everything else all elements are
+        written into scratch first, once for all handles of the matrix.
         """
         return bool(self._stored.triangle)
 
@@ -162,7 +162,7 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return layout_of(_core.csr_bitpacked(stored), _core.csr_is_pattern(stored), self.triangle)
 
     def _whole(self, who: str, memory: int | str | None = None) -> SparseArray:
-        """Return the matrix with all elements in their rows: itself, or of a stored triangle a copy in scratch."""
+        """Return the matrix with all elements in its rows: itself, or of a triangle a copy in scratch."""
         if not self.triangle:
             return self
         from .to_csr import all_elements  # which needs this module

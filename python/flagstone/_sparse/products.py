@@ -1,4 +1,4 @@
-"""Products of a streamed sparse matrix with dense ones, each on disk or in memory; Aᴴ (A X) with vectors in memory."""
+"""Products of a streamed sparse matrix with dense ones, each on disk or in memory; Aᴴ (A X) in memory."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class Csrmm(Routine[Any]):
         x = _core.Operand(self.x.core, turned, self.x.conjugated)
         return _core.csrmm_job(
             self.operand, self.turned, x, self.old,
-            _core.Operand(place, self.left and not self._flat, False), self.alpha, self.beta, self.place.checkpoint, self.notes,
+            _core.Operand(place, self.left and not self._flat, False), self.alpha, self.beta,
+            self.place.checkpoint, self.notes,
         )  # fmt: skip
 
     def arguments(self) -> dict[str, Any]:
@@ -223,7 +224,9 @@ class GramProduct(Routine[Floats]):
     def job(self, at: At) -> _core.Job:
         """Return the job that adds up the product."""
         (place,) = self.places
-        return _core.csr_gram_job(self.a.operand(self.call.memory), _core.memory_array(self.x), None, at(place))
+        return _core.csr_gram_job(
+            self.a.operand(self.call.memory), _core.memory_array(self.x), None, at(place)
+        )
 
     def run(self) -> Floats:
         """Stream the matrix and return the product."""

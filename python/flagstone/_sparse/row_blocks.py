@@ -1,7 +1,7 @@
 """Taking sparse matrices apart by rows in fixed memory, for whoever writes or loads them.
 
-Whether their parts agree is looked at before they are believed: the kernels look for themselves; SciPy, and what
-is exported, would take the numbers as they are.
+Whether their parts agree is looked at before they are believed: the kernels look for themselves; SciPy, and
+what is exported, would take the numbers as they are.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .array import SparseArray
 
 __all__ = [
-    "LAYOUTS", "check_columns", "check_extents", "check_pointers", "layout_of", "lengths_of_rows", "row_blocks",
-    "rows_bytes", "values_of_rows", "words_of",
+    "LAYOUTS", "check_columns", "check_extents", "check_pointers", "layout_of", "lengths_of_rows",
+    "row_blocks", "rows_bytes", "values_of_rows", "words_of",
 ]  # fmt: skip
 
 
@@ -91,10 +91,11 @@ def _before(seen: Chosen, row: int) -> int:
 
 
 def _check_whole(call: Call, matrix: SparseArray) -> None:
-    """Refuse a stored triangle, whose rows are not all there: who takes matrices apart asks for `all_elements` first."""
+    """Refuse a stored triangle: who takes rows apart asks for `all_elements` first."""
     if matrix.triangle:
         raise ShapeError(
-            f"{call.who}: '{matrix.path}' stores one triangle; fl.convert(A, path, layout='csr') writes all elements."
+            f"{call.who}: '{matrix.path}' stores one triangle; fl.convert(A, path, layout='csr') "
+            "writes all elements."
         )
 
 

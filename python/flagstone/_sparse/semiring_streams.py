@@ -1,4 +1,4 @@
-"""Products over semirings whose vectors need not fit: X, the product, what it adds to and its mask on disk."""
+"""Products over semirings whose vectors need not fit: X, the product, its mask and what it adds to."""
 
 from __future__ import annotations
 
@@ -156,8 +156,8 @@ class StreamedSemiring(Routine[Any]):
         there[entries.row, entries.col] = True
         return there
 
-    def _wanted(self, call: Call, rows: Any) -> _core.CsrOperand:
-        """Return A's operand: where a mask by rows leaves some out, that of the stored chunks that hold the others."""
+    def _wanted(self, call: Call, rows: Any) -> Any:
+        """Return A's operand: where a mask leaves rows out, that of the chunks that hold the others."""
         mask = None if self.mask is None else self.mask.values
         if self.turned or mask is None or mask.shape != (self.outer,):
             return rows.operand()

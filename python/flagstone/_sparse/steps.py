@@ -37,7 +37,7 @@ def part_of(values: NDArray[Any], part: str) -> NDArray[Any]:
 
 
 def keep_symmetry(steps: Sequence[tuple[str, Any]]) -> bool:
-    """Say whether a symmetric (Hermitian) matrix is one after these steps, so that one triangle stands for it."""
+    """Say whether a symmetric (Hermitian) matrix is one after these steps: a triangle stands for it."""
     both = {kind: what for kind, what in steps if kind in ("rows", "columns")}
     equal = not both or (len(both) == 2 and np.array_equal(both["rows"], both["columns"]))
     return equal and all(kind != "turn" and not (kind == "part" and what == "imag") for kind, what in steps)

@@ -23,7 +23,8 @@ from .index import as_slice
 from .row_blocks import check_columns, row_blocks
 
 __all__ = [
-    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "sparse_by_rows", "to_csr",
+    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
+    "sparse_by_rows", "to_csr",
     "unfolded",
 ]  # fmt: skip
 
@@ -152,8 +153,8 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
 def unfolded(call: Call, a: SparseArray, target: str, overwrite: bool) -> SparseArray:
     """Write all elements of a matrix of which one triangle is stored, sorted through bucket files.
 
-    Cost: one read of the triangle; its elements and their mirror images, 12 to 24 bytes each, written and read once
-    in bucket files; the matrix written.
+    Cost: one read of the triangle; its elements and their mirror images, 12 to 24 bytes each, written and
+    read once in bucket files; the matrix written.
     """
 
     def blocks(work: Work) -> Iterator[Block]:
@@ -169,7 +170,7 @@ def unfolded(call: Call, a: SparseArray, target: str, overwrite: bool) -> Sparse
 
 
 def all_elements(who: str, X: SparseArray, memory: int | str | None) -> SparseArray:
-    """Return a matrix with all elements in its rows: itself, or of a stored triangle what `unfolded` makes in scratch.
+    """Return a matrix with all elements in its rows: itself, or of a triangle what `unfolded` makes.
 
     Made once for all handles and views, which it goes with; what a view computes is asked of that one.
     """
@@ -193,8 +194,9 @@ def sparse_by_rows(
 ) -> SparseArray:
     """Return a sparse operand stored by rows: itself, or what `by_rows` makes of what it is stored as.
 
-    A stored triangle gets all its elements, unless `halves` are taken. Of a view of a matrix that is stored by columns (CSC, or a transpose) the matrix is turned round as it is
-    stored, once for all its views, and what the view chooses and computes is asked of that one.
+    A stored triangle gets all its elements, unless `halves` are taken. Of a view of a matrix that is stored
+    by columns (CSC, or a transpose) the matrix is turned round as it is stored, once for all its views, and
+    what the view chooses and computes is asked of that one.
     """
     if not X._transposed:
         return X if halves else all_elements(who, X, memory)

@@ -301,7 +301,9 @@ def over_semirings(how):
     if how.endswith("on disk"):
         a, given = (s, x) if how == "on disk" else (s.T, z)
         vectors = fl.from_numpy(np.tile(given, 10), "semiring-x.zarr", overwrite=True)
-        mask = fl.from_numpy(np.arange(40 * a.shape[0]).reshape(-1, 40) % 3 > 0, "semiring-m.zarr", overwrite=True)
+        mask = fl.from_numpy(
+            np.arange(40 * a.shape[0]).reshape(-1, 40) % 3 > 0, "semiring-m.zarr", overwrite=True
+        )
         return lambda: fl.matmul(a, vectors, semiring="min_plus", mask=mask, out="semiring.zarr")
     few = np.arange(COUNTS[0]) % 500 < 20
     frontier = sp.csr_matrix(few[:, None].astype("f8"))

@@ -34,10 +34,10 @@ using SvdsResult = EigshResult;
 /// σ below this share of σ_1 are not told from 0: AᵀA has their squares, and eps of σ_1's.
 inline constexpr double least_sigma = 1e-7;
 
-/// found (side x k of a.dtype(), in vectors_chunks): V where right(), else U; other (the longer side x k): the other ones.
-/// values: σ, descending; residuals: ‖Aᴴu - σ v‖ (or ‖A v - σ u‖) as measured by the pass that writes `other`, at most
-/// tol σ. Where σ is not told from 0 the vectors of the other side are zeros. Holds, beside the solver's and after it,
-/// twice side x width(k) float64, of A Aᴴ the longer side's too; reads A once (twice) for so many triplets.
+/// found (side x k of a.dtype(), in vectors_chunks): V where right(), else U; other (the longer side x k): the other
+/// ones. values: σ, descending; residuals: ‖Aᴴu - σ v‖ (or ‖A v - σ u‖) as measured by the pass that writes `other`, at
+/// most tol σ. Where σ is not told from 0 the vectors of the other side are zeros. Holds, beside the solver's and after
+/// it, twice side x width(k) float64, of A Aᴴ the longer side's too; reads A once (twice) for so many triplets.
 void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const Array& found, const Array& other,
           SvdsResult& result);
 

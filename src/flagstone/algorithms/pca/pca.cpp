@@ -130,9 +130,8 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   result = {.passes = choice.passes, .method = choice.method};
   if (graph.planning()) return;
   if (!gram)
-    result.passes += pairs.applications -
-                     (schur ? schur_steps(schur_of(options, source->side), source->side)
-                            : krylov_steps(options.k, choice.block, source->side, options.tol));
+    result.passes += pairs.applications - (schur ? schur_steps(schur_of(options, source->side), source->side)
+                                                 : krylov_steps(options.k, choice.block, source->side, options.tol));
   fill_result(*source, pass, result);
 }
 

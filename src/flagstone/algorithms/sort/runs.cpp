@@ -15,8 +15,7 @@ Runs::Runs(Graph& graph, Stages& stages, const std::string& name, Index blocks, 
       block_(block) {
   const Index bytes = block * static_cast<Index>(width), others = blocks - kept_;
   if (kept_ > 0) here_ = stages.temporary(name + " here", {kept_ * bytes}, Dtype::uint8, {bytes});
-  if (others > 0)
-    away_ = stages.temporary(name + " away", {others * bytes}, Dtype::uint8, {bytes}, Written::streamed);
+  if (others > 0) away_ = stages.temporary(name + " away", {others * bytes}, Dtype::uint8, {bytes}, Written::streamed);
   if (!saved_) return;
   if (here_) here_done_.emplace(stages, here_, Shape{bytes}, name + " here");
   if (away_) away_done_.emplace(stages, away_, Shape{bytes}, name + " away");

@@ -44,7 +44,7 @@ class Runs {
  private:
   Index kept_;
   bool saved_;
-  Array here_, away_, lasts_;  // here_ may leave too, where room is needed that nobody foresaw
+  Array here_, away_, lasts_;                           // here_ may leave too, where room is needed that nobody foresaw
   std::optional<FinishedTiles> here_done_, away_done_;  // where something is saved
   std::unique_ptr<Stages::Kept> lasts_kept_;
   std::size_t width_;

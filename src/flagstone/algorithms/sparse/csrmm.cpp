@@ -222,14 +222,13 @@ void check_csrmm(const CsrOperand& a, bool transposed, const linalg::Operand& x,
   const Index m = transposed ? a.matrix.cols : a.matrix.rows, k = transposed ? a.matrix.rows : a.matrix.cols;
   const Dtype real = y.array.dtype();
   const Index columns = width_of(x);
-  if (columns < 0 || height_of(x) != k ||
-      (is_complex(real) ? x.array.dtype() != real : is_complex(x.array.dtype())))
+  if (columns < 0 || height_of(x) != k || (is_complex(real) ? x.array.dtype() != real : is_complex(x.array.dtype())))
     throw ShapeError("matmul: A is " + text_of(m, k) + " and X is " + to_string(x.array.shape()) + " " +
                      std::string(name_of(x.array.dtype())) + "; " + std::to_string(k) + " rows of " +
                      (is_complex(real) ? std::string(name_of(real)) : "real numbers") + " are needed.");
   if (height_of(y) != m || width_of(y) != columns || real < Dtype::float32)
-    throw ShapeError("matmul: the product is " + text_of(m, columns) + " and Y is " + to_string(y.array.shape()) +
-                     " " + std::string(name_of(real)) + "; floats or complex numbers of its shape are needed.");
+    throw ShapeError("matmul: the product is " + text_of(m, columns) + " and Y is " + to_string(y.array.shape()) + " " +
+                     std::string(name_of(real)) + "; floats or complex numbers of its shape are needed.");
 }
 
 void csrmm(Graph& graph, const CsrOperand& a, const linalg::Operand& x, const Array* y_in, const linalg::Operand& y,

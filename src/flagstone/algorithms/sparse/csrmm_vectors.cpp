@@ -221,8 +221,7 @@ void FinishedVectors::add_piece(const Region& t, const Piece& piece) {
   task.body = [=, this_piece = piece, turn = y_.transpose, how = how_](std::span<const Tile> tiles) {
     const Tile t_rows = subtile(tiles[0], {{this_piece.from, 0}, {this_piece.rows, this_piece.cols}});
     const Index rows = this_piece.high - this_piece.low;
-    const Tile part =
-        subtile(seen(tiles[1], turn), {{this_piece.low - this_piece.stripe, 0}, {rows, this_piece.cols}});
+    const Tile part = subtile(seen(tiles[1], turn), {{this_piece.low - this_piece.stripe, 0}, {rows, this_piece.cols}});
     const Tile before = how.old ? seen(tiles[old], turn) : Tile{};
     if (how.semiring && !(how.plain() && t_rows.dtype == part.dtype)) {
       const Tile allowed = how.mask.array ? seen(tiles[mask], how.mask.transpose) : Tile{};

@@ -17,11 +17,11 @@ struct SemiringProduct {
   std::shared_ptr<CsrmmNotes> notes = nullptr;
 };
 
-/// Traffic: the chunks of A's panels, X and Y, once, where X (of Aᵀ X: Y) has room; else blocks of columns, or stretches
-/// of rows, as csrmm cuts them. Memory: the vectors or their parts, a panel as stored and a decoded step for every
-/// running task; of Aᵀ X up to eight accumulators like Y, fewer where Y is large (64 MiB in all, two at least): panel i
-/// adds to the (i modulo their number)th, and they join in order. An element of A X is one sum in the order of A's
-/// columns. So bits depend on neither workers nor limits nor cuts. nnz b steps of two operations.
+/// Traffic: the chunks of A's panels, X and Y, once, where X (of Aᵀ X: Y) has room; else blocks of columns, or
+/// stretches of rows, as csrmm cuts them. Memory: the vectors or their parts, a panel as stored and a decoded step for
+/// every running task; of Aᵀ X up to eight accumulators like Y, fewer where Y is large (64 MiB in all, two at least):
+/// panel i adds to the (i modulo their number)th, and they join in order. An element of A X is one sum in the order of
+/// A's columns. So bits depend on neither workers nor limits nor cuts. nnz b steps of two operations.
 void semiring_product(Graph& graph, const CsrOperand& a, const SemiringProduct& product);
 
 }  // namespace flagstone::sparse

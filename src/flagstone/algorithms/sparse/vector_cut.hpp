@@ -1,7 +1,7 @@
 #pragma once
 // How X and Y of a product with a streamed matrix are cut, so that what is held of them has room.
-#include "flagstone/algorithms/sparse/csrmm_vectors.hpp"
 #include "flagstone/algorithms/sparse/csr_ops.hpp"
+#include "flagstone/algorithms/sparse/csrmm_vectors.hpp"
 
 namespace flagstone::sparse {
 

@@ -26,8 +26,7 @@ Dtype semiring_block(Semiring semiring, Dtype real);
 /// to := what adds nothing: 0, +Inf or the largest number, -Inf or the least, false; nothing is there.
 void semiring_start(Semiring semiring, const SemiringBlock& to);
 /// T := A X, or T := T + A X (`on`). A row of or_and stops at its first true.
-void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t,
-                  bool on = false);
+void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t, bool on = false);
 /// Y := Y + Aᵀ T.
 void csr_semiring_transposed(Semiring semiring, const CsrRows& a, const SemiringBlock& t, const SemiringBlock& y);
 /// to := to + from, element by element.
