@@ -119,7 +119,7 @@ void bind_eigsh(nb::module_& m) {
           nb::arg("dense").none(), nb::arg("transpose"), nb::arg("sparse").none())
       .def_prop_ro("right", &SvdsInput::right)
       .def_prop_ro("side", &SvdsInput::side)
-      .def("chunks", &SvdsInput::chunks);
+      .def("chunks", &SvdsInput::chunks, nb::arg("k"), nb::arg("block"));
   bind_result(nb::class_<SvdsJob, Job>(m, "SvdsJob"));
   m.def("svds_job", &svds_job, nb::arg("a"), nb::arg("options"), nb::arg("found"), nb::arg("other"),
         nb::arg("checkpoint") = nb::none());

@@ -71,7 +71,7 @@ class Svds(Routine[Any]):
         longer = self.shape[1] if right == self.turned else self.shape[0]
         self.place = GroupPlace(
             call, out, "u" if right != self.turned else "v", ["row", "triplet"], (longer, k), self.dtype,
-            self.input.chunks(k), self.dtype.itemsize * k * (longer + side + 2),
+            self.input.chunks(k, self.options.block), self.dtype.itemsize * k * (longer + side + 2),
         )  # fmt: skip
         self.shorter = self.place.member(
             "v" if self.place.name == "u" else "u", ["row", "triplet"], (side, k),
@@ -224,7 +224,7 @@ def svds(
     An application reads A once and takes 4 b nnz flops (dense: 4 b m n); a sparse A with fewer rows than a
     quarter of its columns is read twice. All vectors go to disk; after the solver, which holds what `eigsh`
     does, the last pass holds two blocks of the shorter side's (where A is read twice one of the longer side's
-    too), 256 MiB each at most, and reads A once for each. AᵀA has the squares of σ: values below 1e-7 σ₁ are
+    too), as wide as the solver's or 64 MiB, and reads A once for each. AᵀA has the squares of σ: values below 1e-7 σ₁ are
     not told from 0, and their vectors on the longer side are zeros.
     """
     return Svds(

@@ -12,7 +12,7 @@
 namespace flagstone::spectral {
 namespace {
 
-constexpr std::uint64_t chunk_bytes_wanted = 4 * MiB, held_bytes = 256 * MiB;
+constexpr std::uint64_t chunk_bytes_wanted = 4 * MiB, held_bytes = 64 * MiB;
 
 Operator operator_of(const SvdsInput& a) {
   if (a.sparse) return a.right() ? gram_operator(*a.sparse) : outer_operator(*a.sparse);
@@ -103,19 +103,19 @@ bool SvdsInput::right() const {
   return cols() <= 4 * rows();
 }
 
-Index SvdsInput::width(Index k) const {
+Index SvdsInput::width(Index k, Index block) const {
   if (!sparse || sparse->rows) return k;
   const auto held = static_cast<Index>(size_of(dtype())) * std::max<Index>(1, cols());
   const Index fit = static_cast<Index>(held_bytes) / held;
-  return std::min(k, std::max<Index>(16, fit / 16 * 16));
+  return std::min(k, std::max<Index>(std::max<Index>(16, block), fit / 16 * 16));
 }
 
-Shape SvdsInput::chunks(Index k) const {
+Shape SvdsInput::chunks(Index k, Index block) const {
   if (!sparse) {
     const DensePanels panels(*dense, transpose);
     return {std::min(panels.extent, panels.step), k};
   }
-  const Index wide = width(k);
+  const Index wide = width(k, block);
   if (right()) return {std::min(rows(), sparse->panel_rows()), wide};
   const auto fit = static_cast<Index>(chunk_bytes_wanted / (size_of(dtype()) * static_cast<std::uint64_t>(wide)));
   return {std::clamp<Index>(fit, 1, cols()), wide};
@@ -125,7 +125,7 @@ void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const A
           SvdsResult& result) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());  // the bits depend on it
   const Operator op = operator_of(a);
-  const Index side = op.n, k = options.solver.k, width = a.width(k);
+  const Index side = op.n, k = options.solver.k, width = a.width(k, options.solver.block);
   SchurPairs pairs;
   {
     Stages stages(graph, options.checkpoint);
