@@ -224,8 +224,8 @@ def svds(
     An application reads A once and takes 4 b nnz flops (dense: 4 b m n); a sparse A with fewer rows than a
     quarter of its columns is read twice. All vectors go to disk; after the solver, which holds what `eigsh`
     does, the last pass holds two blocks of the shorter side's (where A is read twice one of the longer side's
-    too), as wide as the solver's or 64 MiB, and reads A once for each. AᵀA has the squares of σ: values below 1e-7 σ₁ are
-    not told from 0, and their vectors on the longer side are zeros.
+    too), as wide as the solver's or 64 MiB, and reads A once for each. AᵀA has the squares of σ: values below
+    1e-7 σ₁ are not told from 0, and their vectors on the longer side are zeros.
     """
     return Svds(
         Call("svds", memory), A, k, return_singular_vectors, v0, out, memory, tol=tol, method=method,
