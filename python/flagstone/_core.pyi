@@ -962,8 +962,9 @@ def csrmm_job(
 ) -> Job: ...  # fmt: skip
 def touched_csr(arg: CsrOperand, /) -> CsrOperand: ...
 def csr_semiring_job(
-    a: CsrOperand, semiring: str, transposed: bool, x: Array, there: Array | None, y: Array,
-    found: Array | None,
+    a: CsrOperand, semiring: str, transposed: bool, x: Operand, there: Array | None, y: Operand,
+    found: Array | None, old: Array | None = None, mask: Operand | None = None, complement: bool = False,
+    compact: bool = False, checkpoint: Checkpoint | None = None, notes: CsrmmNotes | None = None,
 ) -> Job: ...  # fmt: skip
 def csr_multiply_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
 def csr_gram_job(a: CsrOperand, x: Array, shift: Array | None, y: Array) -> Job: ...
@@ -1391,14 +1392,12 @@ class SvdsInput:
     def right(self) -> bool: ...
     @property
     def side(self) -> int: ...
-    def chunks(self, arg: int, /) -> list[int]: ...
+    def chunks(self, k: int, block: int) -> list[int]: ...
 
-class SvdsJob(EigshJob):
-    @property
-    def vectors(self) -> NDArray[Any]: ...
+class SvdsJob(EigshJob): ...
 
 def svds_job(
-    a: SvdsInput, options: EigshOptions, other: Array, checkpoint: Checkpoint | None = None
+    a: SvdsInput, options: EigshOptions, found: Array, other: Array, checkpoint: Checkpoint | None = None
 ) -> SvdsJob: ...
 def vectors_chunks(arg0: EigshOptions, arg1: int, /) -> list[int]: ...
 def eigsh_job(
@@ -1430,10 +1429,13 @@ class SortJob(Job):
     @property
     def why(self) -> str: ...
 
-def sort_job(source: Array, axis: int, descending: bool, places: bool, to: Array) -> SortJob: ...
-def sort_by_job(
-    sources: Sequence[Array], keys: int, descending: bool, to: Sequence[Array | None]
+def sort_job(
+    source: Array, axis: int, descending: bool, places: bool, to: Array, checkpoint: Checkpoint | None
 ) -> SortJob: ...
+def sort_by_job(
+    sources: Sequence[Array], keys: int, descending: bool, to: Sequence[Array | None],
+    checkpoint: Checkpoint | None,
+) -> SortJob: ...  # fmt: skip
 def keep_largest(
     arg0: NDArray[np.int64], arg1: NDArray[Any], arg2: NDArray[np.float64], arg3: int,
     arg4: NDArray[np.int64], arg5: NDArray[np.uint8], /,
@@ -1463,7 +1465,9 @@ def sort_entries(
     values: NDArray[np.uint8],
     /,
 ) -> bool: ...
-def sort_lines_job(source: Array, axis: int, descending: bool, places: bool, to: Array) -> Job: ...
+def sort_lines_job(
+    source: Array, axis: int, descending: bool, places: bool, to: Array, checkpoint: Checkpoint | None
+) -> Job: ...
 
 class RankJob(Job):
     @property

@@ -107,7 +107,7 @@ def test_dense_spectra(tmp_path, rng, name, method):
     check(fl.pca(fl.from_numpy(x, str(tmp_path / "x.zarr")), k, method=method), x, k)
 
 
-@pytest.mark.parametrize("method", [*METHODS, "auto"])
+@pytest.mark.parametrize("method", [*METHODS, "krylov-schur", "auto"])
 @pytest.mark.parametrize("name", SYNTHETIC)
 def test_sparse_spectra(tmp_path, rng, name, method):
     x, k = SYNTHETIC[name](rng)
@@ -125,7 +125,7 @@ def test_dtypes(tmp_path, rng, method, dtype):
     check(fl.pca(sparse, 6, method=method), x, 6, dtype="float32")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "krylov-schur"])
 @pytest.mark.parametrize("source", ["dense", "sparse"])
 def test_without_centring(tmp_path, rng, method, source):
     x = cells(rng, 500, 60).astype(float)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -140,8 +141,10 @@ result = told() | {"digest": digest("p.zarr"), "method": fl.stats().method}
 """
 
 
-@pytest.mark.parametrize("kind", ["tall", "wide", "sparse"])
-@pytest.mark.parametrize("method", ["gram", "krylov"])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [*itertools.product(["tall", "wide", "sparse"], ["gram", "krylov"]), ("sparse", "krylov-schur")],
+)
 def test_pca(process, tmp_path, rng, kind, method):
     if kind == "sparse":
         fl.from_blocks([sp.random(6000, 900, 0.02, "csr", random_state=1)], tmp_path / "x.zarr")

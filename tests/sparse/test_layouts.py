@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -115,12 +118,26 @@ def test_what_a_form_cannot_hold_is_refused(tmp_path, rng):
         fl.convert(fl.from_blocks([tiny.tocsr()]), target, layout="triangle")
     with pytest.raises(fl.ShapeError, match="layout is of Zarr"):
         fl.convert(A, tmp_path / "a.npz", layout="bitpacked")
-    fl.convert(fl.from_blocks([(S + S.T).tocsr()]), target, layout="triangle")
-    T = fl.open(target)
-    asked = (
-        T.to_scipy, T.sum, T.getnnz, lambda: T[3:7], lambda: fl.transpose(T), lambda: T.gram(np.ones(50)),
-        lambda: T.scale(rows=np.arange(50.0)), lambda: fl.convert(T, tmp_path / "b.npz"),
-    )  # fmt: skip
-    for ask in asked:
-        with pytest.raises(fl.ShapeError, match="one triangle"):
-            np.asarray(ask())
+
+
+def test_a_triangle_gets_its_other_elements_once(tmp_path, rng):
+    """What needs all elements writes them into scratch, once for all handles and views."""
+    S = symmetric(400, 0.05, "D", rng)
+    fl.convert(fl.from_blocks([S]), tmp_path / "t.zarr", layout="triangle")
+    T = fl.open(tmp_path / "t.zarr")
+    assert abs(T[5:90].to_scipy() - S[5:90]).max() == 0
+    whole = T._whole("test")
+    assert whole.path == (T * 2)._whole("test").path
+    assert not whole.triangle
+    assert whole.nnz == S.nnz
+    factors = rng.random(400)
+    for view, wanted in (
+        (T * (1 + 2j), S * (1 + 2j)), (T.imag, S.imag), (T.conj(), S.conj()), (T.H, S.conj().T), (T.T, S.T),
+        (T.scale(rows=factors), sp.diags(factors) @ S), (T[:, 3:7], S[:, 3:7]),
+    ):  # fmt: skip
+        assert abs(view.to_scipy() - wanted).max() <= 1e-15 * abs(S).max()
+    place = whole.path
+    del whole, view
+    del T
+    gc.collect()
+    assert not Path(place).exists()  # it went with its handles

@@ -12,6 +12,7 @@ from scipy.sparse import csgraph
 
 import flagstone as fl
 from tests.support.error_sentences import fails
+from tests.support.killed_calls import left_at
 from tests.support.processes import random_csr
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -227,7 +228,6 @@ def test_refusals_say_who_and_what(matrix):
         ({"mask": np.ones(400)}, r"matmul: the mask is float64; bool is needed"),
         ({"accumulate": True}, r"matmul: accumulate needs an out= that holds Y"),
         ({"complement": True}, r"matmul: complement is of a mask, and none was given"),
-        ({"semiring": "max_plus", "out": "y.zarr"}, r"matmul: out is str; over a semiring, or with a mask"),
         (
             {"semiring": "max_plus", "out": np.ones(3)},
             r"matmul: out is 3 float64 and the product 400 float64",
@@ -239,6 +239,10 @@ def test_refusals_say_who_and_what(matrix):
     ):
         with fails(fl.ShapeError, sentence):
             fl.matmul(s, x, **asked)
+    with fails(
+        FileNotFoundError, r"matmul: accumulate needs the old content of out, and 'none.zarr' does not"
+    ):
+        fl.matmul(s, x, semiring="max_plus", out="none.zarr", accumulate=True)
     with fails(ValueError, r"matmul: semiring is 'times_plus'; choose 'plus_times', 'min_plus'"):
         fl.matmul(s, x, semiring="times_plus")
     with fails(fl.ShapeError, r"matmul: A's columns must equal X's rows and X is 4 x 1; 150 are needed"):
@@ -249,6 +253,128 @@ def test_refusals_say_who_and_what(matrix):
         fl.matmul(np.ones((3, 3)), np.ones((3, 3)), semiring="min_plus")
     with fails(fl.BudgetError, r"matmul"):
         fl.matmul(s, x, semiring="min_plus", memory="1MiB")
+
+
+# Vectors on disk ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_vectors_on_disk_give_what_those_in_memory_give(matrix, rng, tmp_path, name):
+    s, _ = matrix
+    for op in (s, s.T):
+        x = rng.integers(-9, 9, (op.shape[1], 3)).astype("f4")
+        stored = fl.from_numpy(x, tmp_path / "x.zarr", chunks=(64, 2), overwrite=True)
+        wanted = fl.matmul(op, x, semiring=name)
+        made = fl.matmul(op, stored, semiring=name, out=tmp_path / "y.zarr")
+        assert made.dtype == wanted.dtype
+        np.testing.assert_array_equal(made[...], wanted)
+        turned = fl.matmul(stored.T, op.T, semiring=SWAPPED.get(name, name))
+        np.testing.assert_array_equal(turned[...].T, wanted)
+
+
+def test_vectors_and_masks_on_disk(matrix, rng, tmp_path):
+    s, _ = matrix
+    x = rng.integers(-9, 9, (150, 3)).astype("f4")
+    mask = rng.random((400, 3)) < 0.5
+    rows = np.ascontiguousarray(mask[:, 0])
+    stored = fl.from_numpy(x, tmp_path / "x.zarr", chunks=(64, 2))
+    masks = fl.from_numpy(mask, tmp_path / "m.zarr", chunks=(100, 3))
+    kept = fl.from_numpy(rows, tmp_path / "rows.zarr")
+    how = {"semiring": "min_plus"}
+    wanted = fl.matmul(s, x, **how)
+    np.testing.assert_array_equal(fl.matmul(s, x, out=tmp_path / "y.npy", **how)[...], wanted)
+    np.testing.assert_array_equal(fl.matmul(s, stored * 1, **how)[...], wanted)  # lazy
+    column = fl.from_numpy(x[:, 0], tmp_path / "v.zarr")
+    for out in (None, tmp_path / "w.zarr"):
+        found = fl.matmul(s, column, out=out, **how)
+        assert isinstance(found, fl.Array)
+        assert found.shape == (400,)
+        np.testing.assert_array_equal(found[...], wanted[:, 0])
+    for complement in (False, True):
+        for here, there in ((mask, masks), (rows, kept), (sp.csr_matrix(mask), sp.csr_matrix(mask))):
+            np.testing.assert_array_equal(
+                fl.matmul(s, stored, mask=there, complement=complement, **how)[...],
+                fl.matmul(s, x, mask=here, complement=complement, **how),
+            )
+    turned = fl.matmul(stored.T, s.T, mask=masks.T, **how)
+    np.testing.assert_array_equal(turned[...].T, fl.matmul(s, x, mask=mask, **how))
+    bound = 40 * np.finfo("f4").eps * 90
+    plain = fl.matmul(s, column, out=tmp_path / "p.zarr")  # of the usual product: a vector on disk
+    np.testing.assert_allclose(plain[...], s @ x[:, 0], rtol=0, atol=bound)
+    np.testing.assert_array_equal(s @ column, s @ x[:, 0])
+    np.testing.assert_array_equal(fl.matmul(fl.open(tmp_path / "w.zarr") * 0 + 1, s), np.ones(400) @ s)
+
+
+def test_products_on_disk_are_added_to_what_is_there(matrix, rng, tmp_path):
+    s, _ = matrix
+    x, y = rng.integers(-9, 9, (150, 2)), rng.integers(-9, 9, (400, 2))
+    for mask in (None, rng.random(400) < 0.2, rng.random((400, 2)) < 0.5, np.zeros(400, bool)):
+        old = fl.from_numpy(y, tmp_path / "y.zarr", overwrite=True)
+        out = fl.open(tmp_path / "y.zarr", mode="r+")
+        wanted = fl.matmul(s, x, semiring="min_plus", mask=mask, out=y.copy(), accumulate=True)
+        made = fl.matmul(s, x, semiring="min_plus", mask=mask, out=out, accumulate=True)
+        assert made is out
+        np.testing.assert_array_equal(out[...], wanted)
+        del old
+        fl.matmul(s, x, semiring="min_plus", mask=mask, out=out)  # replaced
+        np.testing.assert_array_equal(out[...], fl.matmul(s, x, semiring="min_plus", mask=mask))
+    whole = fl.matmul(s, fl.from_numpy(x, tmp_path / "x.zarr"), dtype="int16", out=tmp_path / "z.zarr")
+    assert whole.dtype == np.int16
+    np.testing.assert_array_equal(whole[...], fl.matmul(s, x, dtype="int16"))
+
+
+def test_vectors_that_do_not_fit_are_cut_at_the_same_bits(long, tmp_path):
+    """X and Y are 48 and 64 MB; the limit leaves room for neither."""
+    s, a = long
+    rng = np.random.default_rng(6)
+    x, z = rng.standard_normal((a.shape[1], 20)), rng.standard_normal((a.shape[0], 20))
+    fl.from_numpy(x, tmp_path / "x.zarr", chunks=(10_000, 8))
+    fl.from_numpy(z, tmp_path / "z.zarr", chunks=(10_000, 8))
+    del x, z
+    rows = np.ones(a.shape[0], bool)
+    rows[40_000:300_000] = False
+    for op, given, mask in ((s, "x.zarr", rows), (s.T, "z.zarr", None)):
+        how = {"semiring": "plus_times" if mask is not None else "max_plus", "mask": mask}
+        vectors = fl.open(tmp_path / given)
+        wanted = fl.matmul(op, vectors[...], **how)
+        plan = fl.matmul.plan(op, vectors, out=tmp_path / "y.zarr", memory="4GiB", **how)
+        assert plan.passes == 1
+        limit = plan.least_memory + (16 << 20)
+        with fl.Runtime(memory=limit, workers=2):
+            plan = fl.matmul.plan(op, vectors, out=tmp_path / "y.zarr", **how)
+            made = fl.matmul(op, vectors, out=tmp_path / "y.zarr", **how)
+            assert plan.passes > 1 or "stretches" in str(plan)
+            assert fl.stats().peak_memory <= limit
+            assert fl.stats().bytes_read <= 1.02 * plan.bytes_read  # some of it is still in the cache
+        same = (made[i : i + 50_000] == wanted[i : i + 50_000] for i in range(0, len(wanted), 50_000))
+        assert all(part.all() for part in same)
+        del wanted
+
+
+_STREAMED = """
+s, x = fl.open("s.zarr"), fl.open("x.zarr")
+mask = fl.open("m.zarr")
+fl.matmul(s, x, semiring="min_plus", mask=mask, out="y.zarr", memory=memory)
+result = told() | {"digest": digest("y.zarr"), "saves": len(saves)}
+"""
+
+
+def test_a_killed_product_over_a_semiring_goes_on(process, tmp_path, rng):
+    a = random_csr(120_000, 3000, 0.003, 5)
+    fl.from_blocks([a], tmp_path / "s.zarr")
+    fl.from_numpy(rng.random((3000, 60)), tmp_path / "x.zarr")
+    fl.from_numpy(rng.random((120_000, 60)) < 0.5, tmp_path / "m.zarr")
+    whole = process(_STREAMED, memory="260MiB")
+    assert whole["saves"] > 1
+    fl.delete(tmp_path / "y.zarr")
+    process(_STREAMED, kill=whole["saves"] // 2, memory="240MiB")
+    (left,) = left_at(tmp_path / "y.zarr")
+    assert left.operation == "semiring product"
+    assert 0 < left.done < 1
+    again = process('fl.resume("y.zarr")\nresult = told() | {"digest": digest("y.zarr")}')
+    assert "resumed" in again["what"]
+    assert again["digest"] == whole["digest"]
+    assert again["read"] < 0.9 * whole["read"]
 
 
 # Graphs ---------------------------------------------------------------------------------------------------

@@ -76,6 +76,12 @@ def import_afresh(path: str):
     return fl.open(path)
 
 
+def laid(path: str):
+    """The matrix with its indices in few bits."""
+    fl.convert(path, "laid.zarr", layout="bitpacked", overwrite=True)
+    return fl.open("laid.zarr")
+
+
 @dataclass
 class Routine:
     """A call and how to take the bits of its result."""
@@ -173,6 +179,8 @@ NAMES = [
     "matmul kernel matrix",
     "matmul sparse",
     "matmul sparse left",
+    "matmul semiring",
+    "sparse layout",
     "cholesky kernel matrix",
     "compute",
     "reductions",
@@ -333,6 +341,11 @@ def routine(name: str) -> Routine:
         return Routine(fl.matmul, (fl.open("cells.zarr"), fl.open("x.npy")))
     if name == "matmul sparse left":
         return Routine(fl.matmul, (fl.open("y.npy").T, fl.open("cells.zarr")))
+    if name == "matmul semiring":  # sums over rows, the product on disk
+        how = {"semiring": "max_plus", "mask": np.arange(600) % 3 > 0}
+        return Routine(fl.matmul, (fl.open("y.npy").T, fl.open("cells.zarr")), how, of_array)
+    if name == "sparse layout":
+        return Routine(laid, ("cells.zarr",), bits=of_sparse)
     if name == "sparse A.T @ X":
         return Routine(lambda a, y: a.T @ y, (fl.open("cells.zarr"), np.load("y.npy")))
     if name == "import npz":

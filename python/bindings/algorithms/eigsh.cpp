@@ -31,11 +31,11 @@ struct SvdsJob : Job {
   std::shared_ptr<SvdsResult> result = std::make_shared<SvdsResult>();
 };
 
-SvdsJob svds_job(const SvdsInput& a, EigshOptions options, const Array& other,
+SvdsJob svds_job(const SvdsInput& a, EigshOptions options, const Array& found, const Array& other,
                  const std::shared_ptr<Checkpoint>& checkpoint) {
   options.checkpoint = checkpoint;
   SvdsJob job;
-  job.build = [=, result = job.result](Graph& graph) { svds(graph, a, options, other, *result); };
+  job.build = [=, result = job.result](Graph& graph) { svds(graph, a, options, found, other, *result); };
   return job;
 }
 
@@ -119,20 +119,10 @@ void bind_eigsh(nb::module_& m) {
           nb::arg("dense").none(), nb::arg("transpose"), nb::arg("sparse").none())
       .def_prop_ro("right", &SvdsInput::right)
       .def_prop_ro("side", &SvdsInput::side)
-      .def("chunks", &SvdsInput::chunks);
-  nb::class_<SvdsJob, Job> svds(m, "SvdsJob");
-  bind_result(svds);
-  svds.def_prop_ro(
-      "vectors",
-      [](const SvdsJob& job) {
-        auto* held = new std::shared_ptr<SvdsResult>(job.result);
-        nb::capsule owner(held,
-                          [](void* result) noexcept { delete static_cast<std::shared_ptr<SvdsResult>*>(result); });
-        std::vector<double>& values = job.result->vectors;
-        return nb::ndarray<nb::numpy, double, nb::ndim<1>>(values.data(), {values.size()}, owner);
-      },
-      nb::rv_policy::automatic);
-  m.def("svds_job", &svds_job, nb::arg("a"), nb::arg("options"), nb::arg("other"), nb::arg("checkpoint") = nb::none());
+      .def("chunks", &SvdsInput::chunks, nb::arg("k"), nb::arg("block"));
+  bind_result(nb::class_<SvdsJob, Job>(m, "SvdsJob"));
+  m.def("svds_job", &svds_job, nb::arg("a"), nb::arg("options"), nb::arg("found"), nb::arg("other"),
+        nb::arg("checkpoint") = nb::none());
   m.def("vectors_chunks", &vectors_chunks);
   m.def("eigsh_job", &eigsh_job, nb::arg("a"), nb::arg("options"), nb::arg("vectors"),
         nb::arg("checkpoint") = nb::none());

@@ -1,5 +1,6 @@
 // Sorting beyond memory: records of several arrays, lines of one.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -44,17 +45,17 @@ std::vector<Shape> lines_of(const Shape& shape, std::size_t axis) {
   return starts;
 }
 
-SortJob job_of(std::vector<sort::Job> jobs) {
+/// Of one length and kind.
+SortJob job_of(std::vector<sort::Job> jobs, std::shared_ptr<Checkpoint> checkpoint) {
   SortJob made;
-  made.build = [jobs = std::move(jobs), state = made.state](Graph& graph) {
-    for (const sort::Job& job : jobs) {
-      const sort::Scheme scheme = sort::choose(job, graph.budget(), graph.workers());
-      {
-        std::lock_guard lock(state->mutex);
-        state->scheme = scheme;
-      }
-      sort::run(graph, job, scheme);
+  made.build = [jobs = std::move(jobs), checkpoint = std::move(checkpoint), state = made.state](Graph& graph) {
+    if (jobs.empty()) return;
+    const sort::Scheme scheme = sort::choose(jobs.front(), graph.budget(), graph.workers(), checkpoint.get());
+    {
+      std::lock_guard lock(state->mutex);
+      state->scheme = scheme;
     }
+    sort::run(graph, jobs, scheme, checkpoint);
   };
   return made;
 }
@@ -65,7 +66,8 @@ std::shared_ptr<const kernel::RecordOrder> element_order(Dtype dtype, bool desce
 }
 
 /// `from` is one array and `places` goes to `to`, or its elements.
-SortJob sort_job(const Array& from, std::size_t axis, bool descending, bool places, const Array& to) {
+SortJob sort_job(const Array& from, std::size_t axis, bool descending, bool places, const Array& to,
+                 const std::shared_ptr<Checkpoint>& checkpoint) {
   std::vector<sort::Job> jobs;
   const Shape cell(from.ndim(), 1);
   for (const Shape& start : lines_of(from.shape(), axis)) {
@@ -77,12 +79,12 @@ SortJob sort_job(const Array& from, std::size_t axis, bool descending, bool plac
     job.to = {{to, axis, start, cell, places ? size_of(from.dtype()) : 0}};
     jobs.push_back(std::move(job));
   }
-  return job_of(std::move(jobs));
+  return job_of(std::move(jobs), checkpoint);
 }
 
 /// Records of all sources; `to`: where the elements of each go, and behind them the places, or nowhere.
 SortJob sort_by_job(const std::vector<Array>& from, std::size_t keys, bool descending,
-                    const std::vector<std::optional<Array>>& to) {
+                    const std::vector<std::optional<Array>>& to, const std::shared_ptr<Checkpoint>& checkpoint) {
   sort::Job job;
   job.records = from.at(0).shape()[0];
   std::vector<kernel::Key> by;
@@ -99,7 +101,7 @@ SortJob sort_by_job(const std::vector<Array>& from, std::size_t keys, bool desce
     offset += sizeof(std::int64_t);
   }
   job.order = std::make_shared<kernel::KeyOrder>(offset, std::move(by));
-  return job_of({std::move(job)});
+  return job_of({std::move(job)}, checkpoint);
 }
 
 using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;  // int32 or int64
@@ -149,15 +151,18 @@ void bind_sort(nb::module_& m) {
       .def_prop_ro("runs", [](const SortJob& job) { return job.last().runs; })
       .def_prop_ro("why", [](const SortJob& job) { return job.last().why(); });
   m.def("sort_job", &sort_job, nb::arg("source"), nb::arg("axis"), nb::arg("descending"), nb::arg("places"),
-        nb::arg("to"));
-  m.def("sort_by_job", &sort_by_job, nb::arg("sources"), nb::arg("keys"), nb::arg("descending"), nb::arg("to"));
+        nb::arg("to"), nb::arg("checkpoint").none());
+  m.def("sort_by_job", &sort_by_job, nb::arg("sources"), nb::arg("keys"), nb::arg("descending"), nb::arg("to"),
+        nb::arg("checkpoint").none());
   m.def(
       "sort_lines_job",
-      [](const Array& from, std::size_t axis, bool descending, bool places, const Array& to) {
-        return Job{[job = sort::LineJob{from, to, axis, element_order(from.dtype(), descending, places), places}](
-                       Graph& graph) { sort::run(graph, job); }};
+      [](const Array& from, std::size_t axis, bool descending, bool places, const Array& to,
+         const std::shared_ptr<Checkpoint>& checkpoint) {
+        const sort::LineJob job{from, to, axis, element_order(from.dtype(), descending, places), places, checkpoint};
+        return Job{[job](Graph& graph) { sort::run(graph, job); }};
       },
-      nb::arg("source"), nb::arg("axis"), nb::arg("descending"), nb::arg("places"), nb::arg("to"));
+      nb::arg("source"), nb::arg("axis"), nb::arg("descending"), nb::arg("places"), nb::arg("to"),
+      nb::arg("checkpoint").none());
 
   // The caller made arrays of the right lengths.
   using unlocked = nb::call_guard<nb::gil_scoped_release>;

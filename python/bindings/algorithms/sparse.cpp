@@ -59,6 +59,27 @@ Job csrmm_job(const CsrOperand& a, bool transposed, const linalg::Operand& x, co
   }};
 }
 
+Job semiring_job(const CsrOperand& a, const std::string& semiring, bool transposed, const linalg::Operand& x,
+                 const std::optional<Array>& there, const linalg::Operand& y, const std::optional<Array>& found,
+                 const std::optional<Array>& old, const std::optional<linalg::Operand>& mask, bool complement,
+                 bool compact, const std::shared_ptr<Checkpoint>& checkpoint,
+                 const std::shared_ptr<sparse::CsrmmNotes>& notes) {
+  sparse::SemiringProduct product{.semiring = semiring_from_name(semiring),
+                                  .transposed = transposed,
+                                  .x = x,
+                                  .there = there.value_or(Array{}),
+                                  .y = y,
+                                  .found = found.value_or(Array{})};
+  product.finish.old = old.value_or(Array{});
+  product.finish.mask = mask.value_or(linalg::Operand{});
+  product.finish.complement = complement, product.finish.compact = compact;
+  product.checkpoint = checkpoint, product.notes = notes;
+  return {[=](Graph& graph) {
+    sparse::semiring_product(graph, a, product);
+    graph.barrier();
+  }};
+}
+
 template <Product product>
 void bind_product(nb::module_& m, const char* name) {
   m.def(name, &job<product>, nb::arg("a"), nb::arg("x"), nb::arg("shift").none(), nb::arg("y"));
@@ -137,18 +158,10 @@ void bind_sparse(nb::module_& m) {
   m.def("csrmm_job", &csrmm_job, nb::arg("a"), nb::arg("transposed"), nb::arg("x"), nb::arg("y_in").none(),
         nb::arg("y"), nb::arg("alpha"), nb::arg("beta"), nb::arg("checkpoint").none(), nb::arg("notes").none());
   m.def("touched_csr", &sparse::touched, nb::call_guard<nb::gil_scoped_release>());
-  m.def(
-      "csr_semiring_job",
-      [](const CsrOperand& a, const std::string& semiring, bool transposed, const Array& x,
-         const std::optional<Array>& there, const Array& y, const std::optional<Array>& found) {
-        return Job{[=, a = sparse::read_once(a), over = semiring_from_name(semiring)](Graph& graph) {
-          const Array none;
-          sparse::semiring_product(graph, a, over, transposed, {x, there.value_or(none), y, found.value_or(none)});
-          graph.barrier();
-        }};
-      },
-      nb::arg("a"), nb::arg("semiring"), nb::arg("transposed"), nb::arg("x"), nb::arg("there").none(), nb::arg("y"),
-      nb::arg("found").none());
+  m.def("csr_semiring_job", &semiring_job, nb::arg("a"), nb::arg("semiring"), nb::arg("transposed"), nb::arg("x"),
+        nb::arg("there").none(), nb::arg("y"), nb::arg("found").none(), nb::arg("old").none() = nb::none(),
+        nb::arg("mask").none() = nb::none(), nb::arg("complement") = false, nb::arg("compact") = false,
+        nb::arg("checkpoint").none() = nb::none(), nb::arg("notes").none() = nb::none());
   bind_product<sparse::multiply>(m, "csr_multiply_job");
   bind_product<sparse::gram_multiply>(m, "csr_gram_job");
 }

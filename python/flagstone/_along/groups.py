@@ -19,6 +19,7 @@ from .._expression.expression import Expression, cast
 from .._runtime.call import Call
 from .._runtime.routine import At, Prepared, routine
 from .._sparse.array import SparseArray
+from .._sparse.to_csr import all_elements
 from .looks import Finished, Small, given_value
 from .sparse_groups import SparseGroups
 
@@ -128,7 +129,7 @@ def _by_group(
     if isinstance(a, SparseArray):
         checked = _labels(who, labels, a.shape[0])
         counts = _counts(checked, _number(who, checked, groups))
-        return SparseGroups(call, a, checked, counts, name, out, ddof)
+        return SparseGroups(call, all_elements(who, a, call.memory), checked, counts, name, out, ddof)
     given = given_value(who, off_the_map(call, a), "biuf")
     if given.ndim == 0:
         raise ShapeError(f"{who}: the array has no dimensions; rows are needed.")

@@ -44,8 +44,8 @@ class Pca(Routine[PcaResult]):
         members: dict[str, NDArray[Any]] | None = None,
     ) -> None:  # fmt: skip
         """`members` appear with the result, in its group."""
-        if method not in ("auto", "gram", "krylov"):
-            raise ShapeError(f"pca: method is {method!r}; choose 'auto', 'gram' or 'krylov'.")
+        if method not in ("auto", "gram", "krylov", "krylov-schur"):
+            raise ShapeError(f"pca: method is {method!r}; choose 'auto', 'gram', 'krylov' or 'krylov-schur'.")
         if not 0 < tol < 1:
             raise ShapeError(f"pca: tol is {tol}; a number between 0 and 1 is needed.")
         if not hasattr(seed, "__index__") or not 0 <= seed < 1 << 64:
@@ -178,10 +178,11 @@ def pca(
         Components, between 1 and min(m, n).
     center : bool
         Subtract the column means (False: a truncated SVD).
-    method : {"auto", "gram", "krylov"}
+    method : {"auto", "gram", "krylov", "krylov-schur"}
         "gram": a pass builds the Gram matrix of the smaller side, one writes the scores. "krylov": randomized
-        block Krylov with as few passes as `tol` needs. "auto" compares the two costs; the plan says which
-        and why.
+        block Krylov with as few passes as `tol` needs, its basis in memory. "krylov-schur": restarted, as
+        `flagstone.linalg.eigsh`, its basis in scratch where it does not fit. "auto" compares the costs of the
+        first two; the plan says which and why.
     tol : float
         Bound of the error of the singular values, relative to the largest.
     seed : int
@@ -211,8 +212,8 @@ def pca(
     Notes
     -----
     gram: 2 reads of X; n² m flops dense, Σ nnz(row)² sparse. krylov: one read of X per block step (4 b nnz
-    flops for block b, dense 4 b m n). Both write m k scores. ``pca.plan(...)`` takes the same arguments and
-    counts.
+    flops for block b, dense 4 b m n); krylov-schur the same, and each σ is within tol σ (the residual of XᵀX
+    is at most tol σ²). All write m k scores. ``pca.plan(...)`` takes the same arguments and counts.
     """
     return Pca(X, k, center, method, tol, seed, out, memory)
 

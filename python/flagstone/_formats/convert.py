@@ -33,10 +33,9 @@ from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result, prepare
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
-from .._sparse.row_blocks import row_blocks, rows_bytes
-from .._sparse.to_csr import csc_to_csr
-from .._sparse.validation import words_of
-from .._sparse_algebra.layout import Laid, whole
+from .._sparse.row_blocks import row_blocks, rows_bytes, words_of
+from .._sparse.to_csr import all_elements, csc_to_csr, unfolded
+from .._sparse_algebra.layout import Laid
 from .._storage.copy import copy
 from .._storage.import_cache import Built, conversion
 from . import tables, tenx
@@ -179,6 +178,8 @@ class _Conversion(Streaming[None]):
             assert isinstance(opened, SparseArray)
             self._to_zarr(opened, moved, stack)
         else:
+            if isinstance(opened, SparseArray):
+                opened = all_elements("convert", opened, self.call.memory)
             self._export(opened, self.format, moved, stack)
 
     def _export(
@@ -244,7 +245,7 @@ class _Conversion(Streaming[None]):
                     f"convert: src stores one triangle; write all elements first (layout='csr'), then "
                     f"{layout}."
                 )
-            moved.bytes_written = _stored(whole(call, opened, self.place, overwrite))
+            moved.bytes_written = _stored(unfolded(call, opened, self.place, overwrite))
             return
         if layout != "csr":
             laid = Laid(call, opened, layout, self.place)

@@ -23,8 +23,9 @@ from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
 from .._sparse.array import SparseArray
-from .._sparse.csrmm import Csrmm
+from .._sparse.products import Csrmm
 from .._sparse.semiring import SEMIRINGS, Over, SemiringProduct, is_frontier
+from .._sparse.semiring_streams import StreamedSemiring, streams
 from .._sparse_algebra.product import Kept, SparseProduct
 from .operands import Vectors, dimensions, promoted
 from .rank_k import RankK, with_its_adjoint
@@ -136,7 +137,7 @@ def _symmetric(call: Call, a: Any, b: Any, out: Any, alpha: complex) -> RankK | 
 
 def _with_vectors(
     call: Call, a: SparseArray, x: Any, over: Over, left: bool, out: Any, alpha: complex, beta: complex
-) -> Csrmm | SemiringProduct:
+) -> Csrmm | SemiringProduct | StreamedSemiring:
     """Prepare the product of a sparse matrix and vectors."""
     if over.plain and not over.complement and not is_frontier(x):
         return Csrmm(call, a, x, left=left, out=out, alpha=alpha, beta=beta)
@@ -144,7 +145,8 @@ def _with_vectors(
         raise ShapeError(
             "matmul: over a semiring, with a mask or accumulated, alpha=1 and beta=0 are taken; scale X."
         )
-    return SemiringProduct(call, a, x, over, left=left, out=out)
+    kind = StreamedSemiring if streams(x, out) else SemiringProduct
+    return kind(call, a, x, over, left=left, out=out)
 
 
 def _of_dtype(A: Any, B: Any, dtype: Any) -> tuple[Any, Any, np.dtype[Any] | None]:
@@ -312,6 +314,16 @@ def matmul(
 @resumable("matmul")
 def _again(path: str, told: dict[str, Any]) -> Again:
     options = {"out": old_output(path, told), "alpha": _number(told["alpha"]), "beta": _number(told["beta"])}
+    return matmul, (operand("A", told["a"]), operand("B", told["b"])), options
+
+
+@resumable("semiring product")
+def _semiring_again(path: str, told: dict[str, Any]) -> Again:
+    options = {name: told[name] for name in ("semiring", "complement", "accumulate")}
+    options["mask"] = None if told["mask"] is None else operand("mask", told["mask"])
+    options["out"] = old_output(path, told)
+    whole = np.dtype(told["dtype"]).kind in "iu" and told["semiring"] == "plus_times"
+    options["dtype"] = told["dtype"] if whole else None
     return matmul, (operand("A", told["a"]), operand("B", told["b"])), options
 
 

@@ -134,6 +134,12 @@ class GroupPlace(PathPlace):
         self.call.engine.write_boxes(core, [([0] * values.ndim, values)], 1 << 20)
         core.flush()
 
+    def member(
+        self, name: str, dims: Sequence[str], shape: tuple[int, ...], chunks: Sequence[int]
+    ) -> GroupMember:
+        """Return another array of the group that the job writes, of one dtype; opened after the group."""
+        return GroupMember(self, name, dims, shape, chunks)
+
     def close(self, attributes: dict[str, Any] | None = None) -> Array:
         """Make the group appear under its name; return the array that the job wrote."""
         self.core.flush()
@@ -143,3 +149,29 @@ class GroupPlace(PathPlace):
         if self.scratch is not None:
             self.scratch.tie(made)
         return made
+
+
+class GroupMember:
+    """A second array of a group that a job writes."""
+
+    def __init__(
+        self, group: GroupPlace, name: str, dims: Sequence[str], shape: tuple[int, ...], chunks: Sequence[int]
+    ) -> None:
+        self.group, self.name, self.dims, self.shape, self.chunks = group, name, list(dims), shape, chunks
+
+    def planned(self) -> _core.Array:
+        """Return an array that only the planner uses."""
+        return _core.planned_array(list(self.shape), self.group.dtype.name, list(self.chunks))
+
+    def open(self, stack: contextlib.ExitStack) -> _core.Array:
+        """Make the array beside the group's own."""
+        self.core = _core.create_zarr(
+            f"{self.group.directory}/{self.name}", list(self.shape), self.group.dtype.name, list(self.chunks),
+            dimension_names=self.dims,
+        )  # fmt: skip
+        self.core.reserve()
+        return self.core
+
+    def close(self) -> None:
+        """Let what was written be complete."""
+        self.core.flush()

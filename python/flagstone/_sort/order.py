@@ -17,6 +17,8 @@ from .._errors.classes import ShapeError
 from .._expression.compute import compute
 from .._expression.expression import as_expression
 from .._output.place import Place
+from .._resume.openers import old_output, operand
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags
 from .._runtime.call import Call
 from .._runtime.plan import Plan
@@ -49,6 +51,7 @@ class _Sort(Routine[Any]):
 
     def __init__(self, call: Call, given: Any, axis: int, descending: bool, places: bool, out: Any) -> None:
         super().__init__(call)
+        self.operation = call.who
         self.given, self.axis, self.descending, self.places_wanted = given, axis, descending, places
         self.source = Operand.of(given)
         self.shape, self.dtype = tuple(self.source.shape), np.dtype(self.source.dtype)
@@ -111,7 +114,19 @@ class _Sort(Routine[Any]):
         if self.anew is not None and tuple(source.chunks) != self.anew:
             source = _core.planned_array(list(self.shape), self.dtype.name, list(self.anew))
         make = _core.sort_lines_job if self.lines else _core.sort_job
-        return make(source, self.axis, self.descending, self.places_wanted, target)
+        return make(source, self.axis, self.descending, self.places_wanted, target, self.place.checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        return {
+            "x": Operand.of(self.given).identity, "axis": self.axis, "descending": self.descending,
+            "chunks": list(self.place.chunks),
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        size = math.prod(self.shape)
+        return 8.0 * size * max(1, self.shape[self.axis]).bit_length(), 2.0 * self.place.nbytes
 
     def plan(self) -> Plan:
         """Count it on a virtual clock, with the pass that makes chunks of lines."""
@@ -193,7 +208,9 @@ def sort(
     be merged at once, the last ones once more, and with twice as many all). Lines along an axis of several
     dimensions: one read and one write where they fit into 32 MiB each; where many lines cross a chunk,
     `rechunk` comes first. O(n log n) steps. Whatever the limit and the
-    workers: the same bits, since a stable sort has one result. Source: merges by rank, as in Rahn, Sanders
+    workers: the same bits, since a stable sort has one result. A call that was killed goes on
+    (`flagstone.resume`) where `out` is a path or an Array: sorted runs lie beside the result till it is done.
+    Source: merges by rank, as in Rahn, Sanders
     and Singler, "Scalable distributed-memory external sorting", ICDE 2010.
     """
     return _prepared("sort", x, axis, descending, stable, False, out, memory)
@@ -238,3 +255,17 @@ def argsort(
     As `sort`, with 8 bytes more an element between the passes; writes 8 bytes an element.
     """
     return _prepared("argsort", x, axis, descending, stable, True, out, memory)
+
+
+def _options(path: str, told: dict[str, Any]) -> dict[str, Any]:
+    return {"axis": told["axis"], "descending": told["descending"], "out": old_output(path, told)}
+
+
+@resumable("sort")
+def _sort_again(path: str, told: dict[str, Any]) -> Again:
+    return sort, (operand("x", told["x"]),), _options(path, told)
+
+
+@resumable("argsort")
+def _argsort_again(path: str, told: dict[str, Any]) -> Again:
+    return argsort, (operand("x", told["x"]),), _options(path, told)

@@ -63,7 +63,9 @@ class Records(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the sort as a job."""
         targets = [None if place is None else at(place) for place in self.targets]
-        return _core.sort_by_job([one.core for one in self.sources], self.keys, self.descending, targets)
+        return _core.sort_by_job(
+            [one.core for one in self.sources], self.keys, self.descending, targets, None
+        )
 
     def result(self, job: Any) -> list[Any]:
         """Publish what was wanted."""

@@ -96,16 +96,17 @@ class SparseAlgebra:
         seen: Any = self
         nbytes = length * self.dtype.itemsize
         call.room("the diagonal and rows of the matrix", nbytes + rows_bytes(seen, _ENTRY))
-        offset = -k if self._transposed else k  # in what is stored
+        half = seen.triangle  # what lies above its diagonal is mirrored
+        offset = -abs(k) if half else -k if self._transposed else k  # in what is stored
         with call.measured(f"diagonal {m} x {n} sparse", "row blocks") as moved:
             found = np.zeros(length, self.dtype)
-            for row, pointers, columns, values in row_blocks(call, seen, beside=_ENTRY):
+            for row, pointers, columns, values in row_blocks(call, seen, beside=_ENTRY, stored=half):
                 rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
                 on = columns.astype(np.int64) == rows + offset
                 found[np.minimum(rows[on], columns[on])] = values[on]
                 del rows, on, columns, values  # before the memory is given back
             moved.bytes_read = seen.stored_bytes
-        return found
+        return np.conj(found) if half and k > 0 else found
 
     def getnnz(self, axis: int | None = None, *, memory: int | str | None = None) -> Any:
         """Return how many values are stored: in all, or in each column (axis 0) or row (1), as SciPy does.
@@ -124,7 +125,7 @@ class SparseAlgebra:
         Raises
         ------
         ShapeError
-            `axis` is another one; one triangle is stored (`nnz` is of that).
+            `axis` is another one.
 
         Notes
         -----
@@ -132,7 +133,7 @@ class SparseAlgebra:
         of stored columns, and of views that leave columns out, take one read of the matrix.
         """
         seen: Any = self
-        seen._all_elements("getnnz")
+        seen = seen._whole("getnnz", memory)
         if axis is None:
             return seen.nnz
         if axis not in (0, 1, -1, -2):

@@ -24,12 +24,10 @@ from .._resume.identity import identity
 from .._resume.registers import OPENERS, opener
 from .._runtime.call import Call
 from .algebra import SparseAlgebra
-from .csrmm import Csrmm
-from .products import GramProduct
+from .products import Csrmm, GramProduct
 from .reductions import SparseReductions, stored_numbers
-from .row_blocks import row_blocks, rows_bytes, values_of_rows
+from .row_blocks import check_columns, check_pointers, layout_of, row_blocks, rows_bytes, values_of_rows
 from .steps import seen_dtype, streamed
-from .validation import check_columns, check_pointers, layout_of
 from .views import LazySparse
 
 __all__ = ["SparseArray", "matrix_of"]
@@ -150,7 +148,11 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
 
     @property
     def triangle(self) -> bool:
-        """Whether one triangle of a symmetric or Hermitian matrix is stored: for products and `eigsh`."""
+        """Whether one triangle of a symmetric or Hermitian matrix is stored.
+
+        Products with dense matrices and `eigsh` read it as it is; for everything else all elements are
+        written into scratch first, once for all handles of the matrix.
+        """
         return bool(self._stored.triangle)
 
     @property
@@ -159,13 +161,13 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         stored = self._stored
         return layout_of(_core.csr_bitpacked(stored), _core.csr_is_pattern(stored), self.triangle)
 
-    def _all_elements(self, who: str) -> None:
-        """Refuse a stored triangle: who asks needs all elements in their rows."""
-        if self.triangle:
-            raise ShapeError(
-                f"{who}: '{self.path}' stores one triangle, which products with dense matrices and "
-                "eigsh take; fl.convert(A, path, layout='csr') writes all elements."
-            )
+    def _whole(self, who: str, memory: int | str | None = None) -> SparseArray:
+        """Return the matrix with all elements in its rows: itself, or of a triangle a copy in scratch."""
+        if not self.triangle:
+            return self
+        from .to_csr import all_elements  # which needs this module
+
+        return all_elements(who, self, memory)
 
     @property
     def T(self) -> SparseArray:
@@ -227,13 +229,12 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
     def __len__(self) -> int:
         return self.shape[0]
 
-    def operand(self) -> _core.CsrOperand:
-        """Return the matrix prepared for streaming (made once); refuse a stored triangle."""
-        self._all_elements("sparse")
-        return self.product_operand()
+    def operand(self, memory: int | str | None = None) -> _core.CsrOperand:
+        """Return the matrix prepared for streaming (made once), with all elements."""
+        return self._whole("sparse", memory).product_operand()
 
     def product_operand(self) -> _core.CsrOperand:
-        """Return the same of products, which take a stored triangle."""
+        """Return the same of products, which take a stored triangle as it is."""
         owner = self._owner
         if owner._prepared is None:
             owner._prepared = _core.prepare_csr(owner._stored)
@@ -247,7 +248,8 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         """Return a SciPy CSR (of a transpose: CSC) matrix; refuses what would go beyond the memory limit."""
         from scipy import sparse
 
-        self._all_elements("to_scipy")
+        if self.triangle:
+            return self._whole("to_scipy").to_scipy()
         call = Call("to_scipy")
         if self._rows is not None:
             return self._rows_to_scipy(call)
@@ -389,10 +391,10 @@ def _(operand: SparseArray) -> dict[str, Any]:
 def matrix_of(matrix: SparseArray, *, half: bool = False) -> _core.CsrMatrix:
     """Return the matrix as it is stored, for those that copy it; refuse a view with pending steps.
 
-    `half`: of a stored triangle what is stored; it is refused otherwise.
+    `half`: of a stored triangle what is stored; otherwise all elements.
     """
     if not half:
-        matrix._all_elements("sparse")
+        matrix = matrix._whole("sparse")
     return matrix._matrix
 
 

@@ -75,7 +75,7 @@ class SparsePass(Routine[None]):
         """Return the job that writes the words; partial results may go to scratch."""
         prepare(self.call.runtime.scratch)
         folds = [_core.CsrFold(name, rows, at(place)) for (name, rows), place in self._folds.items()]
-        return _core.csr_folds_job(self.view.operand(), self.real, folds)
+        return _core.csr_folds_job(self.view.operand(self.call.memory), self.real, folds)
 
     def result(self, job: Any = None) -> None:
         """Let the words be taken."""

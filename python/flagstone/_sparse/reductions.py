@@ -62,7 +62,7 @@ class ColumnMoments(_Fold):
 
     def fold(self, out: _core.Array) -> _core.Job:
         """Return the job that writes `out`."""
-        return _core.csr_statistics_job(self.view.operand(), out)
+        return _core.csr_statistics_job(self.view.operand(self.call.memory), out)
 
 
 class RowCounts(_Fold):
@@ -75,7 +75,9 @@ class RowCounts(_Fold):
         """Return the job that writes `out`."""
         prepare(self.call.runtime.scratch)
         real = "float32" if self.view.dtype == np.float32 else "float64"
-        return _core.csr_folds_job(self.view.operand(), real, [_core.CsrFold("counts", True, out)])
+        return _core.csr_folds_job(
+            self.view.operand(self.call.memory), real, [_core.CsrFold("counts", True, out)]
+        )
 
 
 class SparseReductions:

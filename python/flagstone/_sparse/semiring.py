@@ -21,7 +21,7 @@ from .._runtime.routine import At, How, Routine
 from .index import Chosen, as_slice, chosen
 from .steps import streamed
 
-__all__ = ["SEMIRINGS", "Over", "SemiringProduct", "is_frontier"]
+__all__ = ["SEMIRINGS", "SWAPPED", "Over", "SemiringProduct", "dtypes_of", "is_frontier"]
 
 _SMALL = 1 << 20  # bytes that are no reason to refuse anything
 
@@ -34,7 +34,7 @@ SEMIRINGS = (
     "plus_times", "min_plus", "max_plus", "max_times", "or_and", "min_first", "min_second", "plus_pair",
 )  # fmt: skip
 
-_SWAPPED = {"min_first": "min_second", "min_second": "min_first"}  # where X is the first factor
+SWAPPED = {"min_first": "min_second", "min_second": "min_first"}  # where X is the first factor
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,38 @@ def _summed(who: str, name: str, given: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.int64)
 
 
+def dtypes_of(
+    who: str, semiring: str, a: Any, x: np.dtype[Any], asked: np.dtype[Any] | None
+) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Return in which dtype a product of A and X is added up, and as what X is read."""
+    truth = np.dtype(np.bool_)
+    if semiring == "or_and":
+        return truth, truth
+    if semiring == "plus_pair":
+        return np.dtype(np.int64), truth
+    changed = any(kind != "cast" or what.kind == "b" for kind, what in a._steps)
+    values = a.dtype if not changed else streamed(a.dtype)
+    if semiring == "min_first":
+        return _summed(who, "A", values), truth
+    whole = values.kind in "biu" and x.kind in "biu"
+    if asked is not None and not whole:
+        raise ShapeError(
+            f"{who}: dtype is {asked}, A is {values} and X is {x}; exact sums of whole numbers "
+            "need integers in both (A stored as integers, X.astype(int))."
+        )
+    whole = whole and (semiring != "plus_times" or asked is not None)
+    if semiring == "min_second" or whole:
+        _summed(who, "A", values)
+        made = _summed(who, "X", x)
+    else:
+        made = np.dtype(np.float32 if x == np.float32 else np.float64)
+    return made, made
+
+
+def _seen(array: _core.Array) -> _core.Operand:
+    return _core.Operand(array, False, False)
+
+
 def is_frontier(x: Any) -> bool:
     """Say whether it is a SciPy matrix."""
     return hasattr(x, "tocoo") and hasattr(x, "nnz")
@@ -121,14 +153,15 @@ class SemiringProduct(Routine[Any]):
     ) -> None:
         self.over, self.left, self.out = over, left, out
         over.check(call.who)
-        self.semiring = _SWAPPED.get(over.semiring, over.semiring) if left else over.semiring
+        self.semiring = SWAPPED.get(over.semiring, over.semiring) if left else over.semiring
         if over.accumulate and out is None:
             raise ShapeError(f"{call.who}: accumulate needs an out= that holds Y; give one or leave it out.")
+        a = a._whole(call.who, call.memory)
         call.on(a.path)
         matrix = a.T if left else a
         self.sparse = is_frontier(x)
         x = self._vectors(call, x, matrix.shape[1])
-        self.dtype, kept = self._dtypes(call.who, a, x.dtype)
+        self.dtype, kept = dtypes_of(call.who, self.semiring, a, x.dtype, over.dtype)
         self.outer, self.width = matrix.shape[0], x.shape[1]
         self.there = None if not self.sparse else self._stored_of(call, "where X has entries", x)
         self.x = self._dense(call, x, kept)
@@ -176,31 +209,6 @@ class SemiringProduct(Routine[Any]):
             name = "rows must equal X's columns" if self.left else "columns must equal X's rows"
             raise ShapeError(f"{call.who}: A's {name} and X is {shape_text(shape)}; {inner} are needed.")
         return x
-
-    def _dtypes(self, who: str, a: Any, x: np.dtype[Any]) -> tuple[np.dtype[Any], np.dtype[Any]]:
-        """Return the dtypes of the product and of X."""
-        truth = np.dtype(np.bool_)
-        if self.semiring == "or_and":
-            return truth, truth
-        if self.semiring == "plus_pair":
-            return np.dtype(np.int64), truth
-        changed = any(kind != "cast" or what.kind == "b" for kind, what in a._steps)
-        values = a.dtype if not changed else streamed(a.dtype)
-        if self.semiring == "min_first":
-            return _summed(who, "A", values), truth
-        whole = values.kind in "biu" and x.kind in "biu"
-        if self.over.dtype is not None and not whole:
-            raise ShapeError(
-                f"{who}: dtype is {self.over.dtype}, A is {values} and X is {x}; exact sums of whole numbers "
-                "need integers in both (A stored as integers, X.astype(int))."
-            )
-        whole = whole and (self.semiring != "plus_times" or self.over.dtype is not None)
-        if self.semiring == "min_second" or whole:
-            _summed(who, "A", values)
-            made = _summed(who, "X", x)
-        else:
-            made = np.dtype(np.float32 if x == np.float32 else np.float64)
-        return made, made
 
     @staticmethod
     def _stored_of(call: Call, what: str, x: Any) -> NDArray[np.bool_]:
@@ -313,8 +321,8 @@ class SemiringProduct(Routine[Any]):
         """Return the job."""
         there = None if self.there is None else _core.memory_array(self.there)
         return _core.csr_semiring_job(
-            self.operand, self.semiring, self.turned, _core.memory_array(self.x), there, at(self.place),
-            None if self.found is None else at(self.found),
+            self.operand, self.semiring, self.turned, _seen(_core.memory_array(self.x)), there,
+            _seen(at(self.place)), None if self.found is None else at(self.found),
         )  # fmt: skip
 
     def run(self) -> Any:

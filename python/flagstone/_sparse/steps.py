@@ -1,15 +1,14 @@
-"""What a step of a lazy view makes of values, and which steps a stored triangle takes."""
+"""What a step of a lazy view makes of values, and after which steps a triangle still stands for the whole."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors.classes import ShapeError
-
-__all__ = ["check_step", "part_of", "seen_dtype", "streamed"]
+__all__ = ["keep_symmetry", "part_of", "seen_dtype", "streamed"]
 
 
 def streamed(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -37,15 +36,8 @@ def part_of(values: NDArray[Any], part: str) -> NDArray[Any]:
     return np.ascontiguousarray(getattr(values, part))
 
 
-def check_step(path: str, kind: str, what: Any, both: dict[str, Any]) -> None:
-    """Refuse a step of a view after which a stored triangle would stand for another matrix.
-
-    `both`: the factors of rows and columns that come together.
-    """
-    equal = len(both) == 2 and np.array_equal(both["rows"], both["columns"])
-    if (kind in ("rows", "columns") and not equal) or (kind, what) == ("part", "imag") or kind == "turn":
-        who = "imag" if kind == "part" else "scale"
-        raise ShapeError(
-            f"{who}: '{path}' stores one triangle, and the result would not be symmetric; give equal "
-            "factors of rows and columns, or write all elements with fl.convert(A, path, layout='csr')."
-        )
+def keep_symmetry(steps: Sequence[tuple[str, Any]]) -> bool:
+    """Say whether a symmetric (Hermitian) matrix is one after these steps: a triangle stands for it."""
+    both = {kind: what for kind, what in steps if kind in ("rows", "columns")}
+    equal = not both or (len(both) == 2 and np.array_equal(both["rows"], both["columns"]))
+    return equal and all(kind != "turn" and not (kind == "part" and what == "imag") for kind, what in steps)

@@ -20,12 +20,16 @@ from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
 from .index import as_slice
-from .row_blocks import row_blocks
-from .validation import check_columns
+from .row_blocks import check_columns, row_blocks
 
-__all__ = ["by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes", "sparse_by_rows", "to_csr"]
+__all__ = [
+    "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",
+    "sparse_by_rows", "to_csr",
+    "unfolded",
+]  # fmt: skip
 
 _SMALL = 1 << 20  # bytes of dense rows that are looked through at a time
+_BESIDE = 64  # bytes of an element of a triangle: its row and its mirror image
 
 
 def csc_to_csr(
@@ -146,14 +150,56 @@ def by_rows(who: str, X: Any, memory: int | str | None) -> Any:
     return kept
 
 
-def sparse_by_rows(who: str, X: SparseArray, memory: int | str | None) -> SparseArray:
+def unfolded(call: Call, a: SparseArray, target: str, overwrite: bool) -> SparseArray:
+    """Write all elements of a matrix of which one triangle is stored, sorted through bucket files.
+
+    Cost: one read of the triangle; its elements and their mirror images, 12 to 24 bytes each, written and
+    read once in bucket files; the matrix written.
+    """
+
+    def blocks(work: Work) -> Iterator[Block]:
+        for row, pointers, columns, values in row_blocks(call, a, beside=_BESIDE, stored=True):
+            rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
+            columns = columns.astype(np.int64)
+            yield rows, columns, values
+            below = columns < rows
+            yield columns[below], rows[below], np.conj(values[below])
+
+    entries = Triplets(*a.shape, 2 * a.stored_values, a.dtype, blocks, checked=True)
+    return build_csr(call, a.path, entries, target, overwrite)
+
+
+def all_elements(who: str, X: SparseArray, memory: int | str | None) -> SparseArray:
+    """Return a matrix with all elements in its rows: itself, or of a triangle what `unfolded` makes.
+
+    Made once for all handles and views, which it goes with; what a view computes is asked of that one.
+    """
+    if not X.triangle:
+        return X
+    owner = X._owner
+    kept = derived(owner).get("all elements")
+    if kept is None:
+        call = Call(who, memory)
+        place = scratch.Result(scratch.prepare(call.runtime.scratch), "rows")
+        with whole_or_nothing(place):
+            kept = unfolded(call, owner, place.path, False)
+        place.tie(kept)
+        derived(owner)["all elements"] = kept
+    view: SparseArray = kept._seen(*X._steps)
+    return view
+
+
+def sparse_by_rows(
+    who: str, X: SparseArray, memory: int | str | None, *, halves: bool = False
+) -> SparseArray:
     """Return a sparse operand stored by rows: itself, or what `by_rows` makes of what it is stored as.
 
-    Of a view of a matrix that is stored by columns (CSC, or a transpose) the matrix is turned round as it is
-    stored, once for all its views, and what the view chooses and computes is asked of that one.
+    A stored triangle gets all its elements, unless `halves` are taken. Of a view of a matrix that is stored
+    by columns (CSC, or a transpose) the matrix is turned round as it is stored, once for all its views, and
+    what the view chooses and computes is asked of that one.
     """
     if not X._transposed:
-        return X
+        return X if halves else all_elements(who, X, memory)
     if not X.lazy:
         rows: SparseArray = by_rows(who, X, memory)
         return rows

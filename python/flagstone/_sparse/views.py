@@ -18,7 +18,7 @@ from .._array.dispatch import dispatch
 from .._errors.classes import ShapeError
 from .._runtime.arguments import unmasked
 from .index import Chosen, as_slice, chosen, keys_of, whole, within
-from .steps import check_step, part_of, seen_dtype, streamed
+from .steps import keep_symmetry, part_of, seen_dtype, streamed
 
 __all__ = ["LazySparse"]
 
@@ -52,7 +52,7 @@ class LazySparse:
         """NumPy's dtype of the values."""
         raise NotImplementedError
 
-    def _all_elements(self, who: str) -> None:
+    def _whole(self, who: str, memory: int | str | None = None) -> Any:
         raise NotImplementedError
 
     @property
@@ -61,13 +61,11 @@ class LazySparse:
         return bool(self._steps) or self._rows is not None or self._columns is not None
 
     def _seen(self, *steps: tuple[str, Any], columns: Any = None) -> Any:
+        if self._stored.triangle and not keep_symmetry(steps):
+            return self._whole("scale")._seen(*steps, columns=columns)
         view: Any = object.__new__(type(self))  # not copy(): that would pickle
         view.__dict__.update(self.__dict__)
         view._root, view._prepared, view._nnz = self._owner, None, None
-        if self._stored.triangle:
-            both = {kind: what for kind, what in steps if kind in ("rows", "columns")}
-            for kind, what in steps:
-                check_step(self._stored.path, kind, what if kind == "part" else None, both)
         view._steps = (*self._steps, *steps)
         if columns is not None:
             view._columns = columns
@@ -75,7 +73,8 @@ class LazySparse:
 
     def _of_rows(self, rows: Chosen) -> Any:
         """Return some of the stored rows that are seen; factors of rows are kept for these."""
-        self._all_elements("A[rows]")
+        if self._stored.triangle:
+            return self._whole("A[rows]")._of_rows(rows)
         view = self._seen()
         view._rows = within(self._rows, rows)
         view._steps = tuple(
@@ -90,7 +89,8 @@ class LazySparse:
                 f"select: columns must be a mask of {self.shape[int(not self._transposed)]}, or increasing "
                 "indices below it, at least one."
             )
-        self._all_elements("A[:, columns]")
+        if self._stored.triangle:
+            return self._whole("A[:, columns]")._of_columns(columns)
         seen = within(self._columns, columns)
         return self._seen(columns=np.asarray(seen, np.int64))
 

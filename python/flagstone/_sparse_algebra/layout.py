@@ -13,12 +13,11 @@ from .._errors.classes import ShapeError
 from .._resume.identity import identity
 from .._runtime.call import Call
 from .._sparse.array import SparseArray
-from .._sparse.external_sort import Triplets, Work, build_csr
 from .._sparse.row_blocks import row_blocks
 from .elementwise import Out
 from .written import BESIDE, Rows, SparseResult, in_rows
 
-__all__ = ["Laid", "whole"]
+__all__ = ["Laid"]
 
 _PART = 1 << 13  # elements whose marks are made at once
 
@@ -34,7 +33,7 @@ class Laid(SparseResult):
         self.lower = "triangle" in layout and not a.triangle  # what lies above the diagonal goes
         if self.lower:
             _check_symmetric(call, a)
-        matrix = in_rows(call, "A", a)
+        matrix = in_rows(call, "A", a, halves=True)
         super().__init__(call, [matrix], matrix.shape, matrix.dtype, matrix.stored_values, out)
 
     @property
@@ -107,18 +106,3 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def whole(call: Call, a: SparseArray, target: str, overwrite: bool) -> SparseArray:
-    """Write all elements of a matrix of which one triangle is stored, sorted through bucket files."""
-
-    def blocks(work: Work) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        for row, pointers, columns, values in row_blocks(call, a, beside=BESIDE, stored=True):
-            rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
-            columns = columns.astype(np.int64)
-            yield rows, columns, values
-            below = columns < rows
-            yield columns[below], rows[below], np.conj(values[below])
-
-    entries = Triplets(*a.shape, 2 * a.stored_values, a.dtype, blocks, checked=True)
-    return build_csr(call, a.path, entries, target, overwrite)

@@ -18,7 +18,7 @@ from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .._sparse.array import SparseArray
 from .._sparse.row_blocks import row_blocks
-from .._sparse.to_csr import csc_to_csr, entry_bytes, held_bytes
+from .._sparse.to_csr import all_elements, csc_to_csr, entry_bytes, held_bytes
 from .elementwise import Out
 from .written import Rows, SparseResult
 
@@ -32,6 +32,7 @@ class SparseTranspose(SparseResult):
     method = "buckets"
 
     def __init__(self, call: Call, a: SparseArray, out: Out) -> None:
+        a = all_elements(call.who, a, call.memory)
         self.seen = a.T  # what is written
         stored = a.stored_values
         super().__init__(call, [a], self.seen.shape, a.dtype, stored, out)

@@ -36,14 +36,14 @@ _NONE: Rows = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
 _LEAST = 1 << 15  # entries of a stretch at least, as row_blocks has them
 
 
-def in_rows(call: Call, name: str, matrix: Any) -> SparseArray:
-    """Return an operand stored by rows; refuse what is no SparseArray."""
+def in_rows(call: Call, name: str, matrix: Any, *, halves: bool = False) -> SparseArray:
+    """Return an operand stored by rows, its triangles too with `halves`; refuse what is no SparseArray."""
     if not isinstance(matrix, SparseArray):
         raise TypeError(
             f"{call.who}: {name} is {type(matrix).__name__}; a SparseArray is needed (fl.from_blocks makes "
             "one of rows in memory)."
         )
-    return sparse_by_rows(call.who, matrix, call.memory)
+    return sparse_by_rows(call.who, matrix, call.memory, halves=halves)
 
 
 class SparseResult(Streaming[SparseArray]):

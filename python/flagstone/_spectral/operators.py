@@ -55,7 +55,7 @@ class Hermitian:
     def _sparse(self, A: Any, memory: Any) -> None:
         self._square(A.shape)
         A = A if isinstance(A, SparseArray) else from_blocks([A])
-        self.matrix = self.given = sparse_by_rows(self.call.who, A, memory)
+        self.matrix = self.given = sparse_by_rows(self.call.who, A, memory, halves=True)
         self.dtype: np.dtype[Any] = np.dtype(np.complex128 if A.dtype.kind == "c" else np.float64)
         self.kind = f"sparse, {A.stored_values:,} stored values"
         self.call.on(self.matrix.path)

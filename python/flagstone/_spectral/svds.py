@@ -71,7 +71,11 @@ class Svds(Routine[Any]):
         longer = self.shape[1] if right == self.turned else self.shape[0]
         self.place = GroupPlace(
             call, out, "u" if right != self.turned else "v", ["row", "triplet"], (longer, k), self.dtype,
-            self.input.chunks(k), self.dtype.itemsize * k * (longer + side + 2),
+            self.input.chunks(k, self.options.block), self.dtype.itemsize * k * (longer + side + 2),
+        )  # fmt: skip
+        self.shorter = self.place.member(
+            "v" if self.place.name == "u" else "u", ["row", "triplet"], (side, k),
+            _core.vectors_chunks(self.options, side),
         )  # fmt: skip
         super().__init__(call, [self.place])
         call.outputs = 4
@@ -119,7 +123,7 @@ class Svds(Routine[Any]):
 
     def job(self, at: At) -> _core.SvdsJob:
         other = at(self.place)  # first: the place is open from here on, and has its checkpoint
-        return _core.svds_job(self.input, self.options, other, self.place.checkpoint)
+        return _core.svds_job(self.input, self.options, at(self.shorter), other, self.place.checkpoint)
 
     def arguments(self) -> dict[str, Any]:
         a = self.matrix
@@ -142,9 +146,8 @@ class Svds(Routine[Any]):
 
     def result(self, job: _core.SvdsJob) -> Any:
         s, residual = np.array(job.values), np.array(job.residuals)
-        found = job.vectors.view(self.dtype).reshape(self.input.side, self.k)
-        name = "v" if self.place.name == "u" else "u"
-        self.place.write(name, found, ["row", "triplet"])
+        name = self.shorter.name
+        self.shorter.close()
         self.place.write("s", s, ["triplet"])
         self.place.write("residual", residual, ["triplet"])
         about = {
@@ -219,9 +222,10 @@ def svds(
     Notes
     -----
     An application reads A once and takes 4 b nnz flops (dense: 4 b m n); a sparse A with fewer rows than a
-    quarter of its columns is read twice. Beside what `eigsh` holds: three times k vectors of the shorter
-    side. AᵀA has the squares of σ: values below 1e-7 σ₁ are not told from 0, and their vectors on the longer
-    side are zeros.
+    quarter of its columns is read twice. All vectors go to disk; after the solver, which holds what `eigsh`
+    does, the last pass holds two blocks of the shorter side's (where A is read twice one of the longer side's
+    too), as wide as the solver's or 64 MiB, and reads A once for each. AᵀA has the squares of σ: values below
+    1e-7 σ₁ are not told from 0, and their vectors on the longer side are zeros.
     """
     return Svds(
         Call("svds", memory), A, k, return_singular_vectors, v0, out, memory, tol=tol, method=method,

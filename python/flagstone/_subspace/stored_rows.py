@@ -15,6 +15,7 @@ from .._resume.identity import file_identity
 from .._runtime.call import Call
 from .._sparse.array import SparseArray, matrix_of
 from .._sparse.row_blocks import row_blocks
+from .._sparse.to_csr import all_elements
 from .keep import stored_groups
 from .stored import BlockBasis
 
@@ -29,6 +30,7 @@ class StoredRows:
     """A symmetric matrix by rows, as `project` takes it: looked through once, for its couplings."""
 
     def __init__(self, H: Any, basis: BlockBasis, call: Call) -> None:
+        H = all_elements("project", H, call.memory) if isinstance(H, SparseArray) else H
         stored = _stored(H) if isinstance(H, SparseArray) else None
         matrix = H if stored is not None else _in_memory(H)
         shape = tuple(matrix.shape)

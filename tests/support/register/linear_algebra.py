@@ -150,14 +150,15 @@ def of_the_standard(name):
 
 
 @entry("pca", "pca", "PcaResult.scores",
-       variants=("gram", "krylov", "sparse gram", "sparse krylov", "memory", "csc", "fortran"))  # fmt: skip
+       variants=("gram", "krylov", "sparse gram", "sparse krylov", "sparse krylov-schur", "memory", "csc",
+                 "fortran"))  # fmt: skip
 def pca(kind):
     x = fl.open("s.zarr" if "sparse" in kind else "csc.npz" if kind == "csc" else "tall.npy")
     if kind == "fortran":
         x = fl.open("f.npy")
     if kind == "memory":
         x = np.load("tall.npy")
-    method = kind.split()[-1] if kind.endswith(("gram", "krylov")) else "auto"
+    method = kind.split()[-1] if kind.endswith(("gram", "krylov", "schur")) else "auto"
     return lambda: fl.pca(x, 4, method=method, tol=0.1, out="components.zarr").scores
 
 

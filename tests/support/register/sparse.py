@@ -202,9 +202,14 @@ def operators(name):
     "complex sparse matrices",
     "SparseArray.imag",
     "SparseArray.real",
-    variants=("imag", "A.H"),
+    variants=("imag", "A.H", "empty rows"),
 )
 def complex_values(how):
+    if how == "empty rows":  # all but a few: the result alone is beyond the least limit
+        rows = np.arange(0, 600_000, 6_000)
+        few = fl.from_coo((rows, rows % COUNTS[1], np.ones(100, "F")), shape=(600_000, COUNTS[1]))
+        vectors = np.ones((COUNTS[1], 4), "F")
+        return lambda: few @ vectors
     c = matrix() * (1 + 2j)
     if how in ("real", "imag"):
         return lambda: np.asarray(getattr(c, how).sum(0))
@@ -224,7 +229,7 @@ ROW = np.arange(0, COUNTS[0], 2)
 
 
 @entry("layouts of sparse matrices", "SparseArray.layout", "SparseArray.triangle",
-       variants=("bitpacked", "triangle", "product"))  # fmt: skip
+       variants=("bitpacked", "triangle", "product", "rows of a triangle"))  # fmt: skip
 def layouts(how):
     if how == "bitpacked":
         s = matrix()
@@ -234,6 +239,8 @@ def layouts(how):
         return lambda: fl.convert(s, "laid-triangle.zarr", overwrite=True, layout="triangle")
     fl.convert(s, f"laid-half-{how}.zarr", overwrite=True, layout="triangle")
     half = fl.open(f"laid-half-{how}.zarr")
+    if how == "rows of a triangle":
+        return lambda: np.asarray(fl.open(half.path)[100:].sum(0))
     x = np.ones((COUNTS[0], 8), "f4")
     return lambda: half @ x
 
@@ -283,10 +290,21 @@ def transposed(how):
     return lambda: fl.transpose(s.T if how == "rows" else s, out="transposed.zarr")
 
 
-@entry("products over semirings", variants=("dense", "sums", "pulled", "pushed"), headers=POINTERS)
+@entry(
+    "products over semirings",
+    variants=("dense", "sums", "pulled", "pushed", "on disk", "sums on disk"),
+    headers=POINTERS,
+)
 def over_semirings(how):
     s = matrix()
     x, z = np.ones((COUNTS[1], 4)), np.ones((COUNTS[0], 4))
+    if how.endswith("on disk"):
+        a, given = (s, x) if how == "on disk" else (s.T, z)
+        vectors = fl.from_numpy(np.tile(given, 10), "semiring-x.zarr", overwrite=True)
+        mask = fl.from_numpy(
+            np.arange(40 * a.shape[0]).reshape(-1, 40) % 3 > 0, "semiring-m.zarr", overwrite=True
+        )
+        return lambda: fl.matmul(a, vectors, semiring="min_plus", mask=mask, out="semiring.zarr")
     few = np.arange(COUNTS[0]) % 500 < 20
     frontier = sp.csr_matrix(few[:, None].astype("f8"))
     return {

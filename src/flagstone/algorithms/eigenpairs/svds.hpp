@@ -22,20 +22,23 @@ struct SvdsInput {
   Index side() const { return right() ? cols() : rows(); }
   /// How an application reads A.
   int reads() const { return sparse && !right() ? 2 : 1; }
+  /// Triplets whose vectors the last pass holds at once: a block of the solver's, or 64 MiB of each where that is more.
+  /// All of them of dense matrices and of chosen rows.
+  Index width(Index k, Index block) const;
   /// Chunks of the other side's vectors.
-  Shape chunks(Index k) const;
+  Shape chunks(Index k, Index block) const;
 };
 
-struct SvdsResult : EigshResult {
-  std::vector<double> vectors;  // side x k, in C order, complex ones as pairs: V where right(), else U
-};
+using SvdsResult = EigshResult;
 
 /// σ below this share of σ_1 are not told from 0: AᵀA has their squares, and eps of σ_1's.
 inline constexpr double least_sigma = 1e-7;
 
-/// other (the longer side x k of a.dtype()): U where right(), else V. values: σ, descending; residuals: ‖Aᴴu - σ v‖ (or
-/// ‖A v - σ u‖) as measured by the pass that writes `other`, at most tol σ. Where σ is not told from 0 the vectors of
-/// the other side are zeros. Holds four times side x k float64.
-void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const Array& other, SvdsResult& result);
+/// found (side x k of a.dtype(), in vectors_chunks): V where right(), else U; other (the longer side x k): the other
+/// ones. values: σ, descending; residuals: ‖Aᴴu - σ v‖ (or ‖A v - σ u‖) as measured by the pass that writes `other`, at
+/// most tol σ. Where σ is not told from 0 the vectors of the other side are zeros. Holds, beside the solver's and after
+/// it, twice side x width() float64, of A Aᴴ the longer side's too; reads A once (twice) for so many triplets.
+void svds(Graph& graph, const SvdsInput& a, const EigshOptions& options, const Array& found, const Array& other,
+          SvdsResult& result);
 
 }  // namespace flagstone::spectral

@@ -109,6 +109,13 @@ Dtype product_dtype(const PcaInput& x, const PcaOptions& options) {
   return cancels ? Dtype::float64 : Dtype::float32;
 }
 
+SchurOptions schur_of(const PcaOptions& options, Index side) {
+  SchurOptions o{.who = "pca", .k = options.k, .which = Which::largest, .tol = options.tol};
+  o.seed = options.seed, o.symmetry = 1e-8, o.most = 1000;
+  o.block = schur_block(o.k, side), o.ncv = schur_ncv(o.k, o.block, side);
+  return o;
+}
+
 void check_pca(const PcaInput& x, const PcaOptions& options) {
   if (!x.sparse && (!x.dense || x.dense->ndim() != 2))
     throw ShapeError("pca: X has " + std::to_string(x.dense ? x.dense->ndim() : 0) +
@@ -122,8 +129,9 @@ void check_pca(const PcaInput& x, const PcaOptions& options) {
                      "; k must lie between 1 and " + std::to_string(most) + ".");
   if (!(options.tol > 0 && options.tol < 1))
     throw ShapeError("pca: tol is " + std::to_string(options.tol) + "; a number between 0 and 1 is needed.");
-  if (options.method != "auto" && options.method != "gram" && options.method != "krylov")
-    throw ShapeError("pca: method is '" + options.method + "'; choose 'auto', 'gram' or 'krylov'.");
+  if (options.method != "auto" && options.method != "gram" && options.method != "krylov" &&
+      options.method != "krylov-schur")
+    throw ShapeError("pca: method is '" + options.method + "'; choose 'auto', 'gram', 'krylov' or 'krylov-schur'.");
   if (!x.sparse || x.sparse->rows) return;
   if (const auto statistics = sparse::ingest_statistics(*x.sparse)) check_finite(*statistics);
 }
@@ -143,6 +151,15 @@ PcaChoice choose_pca(const PcaInput& x, const PcaOptions& options, std::uint64_t
   choice.method = Stages::begun_before<std::string>(options.checkpoint.get(), "method").value_or(options.method);
   if (choice.method == "auto") choice.method = fits && exact && costs.gram < costs.krylov ? "gram" : "krylov";
   const bool foreign = x.sparse && !sparse::known_statistics(*x.sparse);  // a pass finds them
+  if (choice.method == "krylov-schur") {
+    const SchurOptions schur = schur_of(options, side);
+    choice.block = schur.block;
+    choice.passes = schur_steps(schur, side) + 1 + (foreign ? 1 : 0);
+    choice.least_passes = std::min(choice.passes, 3 + (foreign ? 1 : 0));
+    choice.most_passes = schur.most + 1 + (foreign ? 1 : 0);
+    choice.note = "a basis of " + std::to_string(schur.ncv) + " columns, on disk where it has no room";
+    return choice;
+  }
   choice.block = choice.method == "krylov" ? block : 0;
   const bool krylov = choice.method == "krylov";
   const int at_most = krylov_steps_of_noise(options.k, block, side, options.tol);

@@ -52,6 +52,27 @@ KrylovResult by_krylov(Graph& graph, Source& source, const PcaOptions& options, 
   return block_krylov(graph, op, o);
 }
 
+/// The basis lies in scratch where it has no room, and restarts bound it: what block_krylov holds in memory.
+KrylovResult by_krylov_schur(Graph& graph, Source& source, const PcaOptions& options, Stages& stages) {
+  Operator op;
+  op.n = source.side;
+  op.apply = [&source](Graph& inner, const Array& v, const Array& y) { source.gram_multiply(inner, v, y); };
+  SchurOptions o = schur_of(options, source.side);
+  o.stages = &stages;
+  if (options.checkpoint) o.kept_in = options.checkpoint->directory();
+  KrylovResult found{.vectors = graph.allocate({op.n, o.k}, Dtype::float64)};
+  BlockKrylovSchur solver(graph, op, o);
+  const SchurPairs pairs = solver.solve();
+  solver.vectors(pairs, again_as(found.vectors));
+  graph.barrier();
+  if (!graph.planning() && !pairs.converged)
+    throw ConvergenceError("pca: " + std::to_string(pairs.applications) + " passes did not reach tol = " +
+                           std::to_string(options.tol) + "; give a larger one, or method='krylov'.");
+  found.applications = pairs.applications;
+  for (const double value : pairs.values) found.values.push_back(std::max(0.0, value));
+  return found;
+}
+
 /// Reads of X that are done when the eigenpairs are known; one is left. A Gram matrix took one, however often it was
 /// applied itself.
 double share_of_passes(const KrylovResult& pairs, bool gram) {
@@ -96,7 +117,9 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   Stages stages(graph, options.checkpoint);
   stages.begun_with("method", choice.method);
   const auto means = stages.keep("means", [&](StateParts& parts) { source->list_parts(graph, parts); });
+  const bool schur = choice.method == "krylov-schur";
   const auto eigenpairs = [&] {
+    if (schur) return by_krylov_schur(graph, *source, options, stages);
     return gram ? by_gram(graph, *source, options, stages)
                 : by_krylov(graph, *source, options, choice.block, stages, product);
   };
@@ -106,7 +129,9 @@ void pca(Graph& graph, const PcaInput& x, const PcaOptions& options, const PcaCh
   source->finish(graph, pass, scores);
   result = {.passes = choice.passes, .method = choice.method};
   if (graph.planning()) return;
-  if (!gram) result.passes += pairs.applications - krylov_steps(options.k, choice.block, source->side, options.tol);
+  if (!gram)
+    result.passes += pairs.applications - (schur ? schur_steps(schur_of(options, source->side), source->side)
+                                                 : krylov_steps(options.k, choice.block, source->side, options.tol));
   fill_result(*source, pass, result);
 }
 

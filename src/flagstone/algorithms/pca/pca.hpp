@@ -22,7 +22,7 @@ struct PcaInput {
 struct PcaOptions {
   Index k = 0;
   bool center = true;
-  std::string method = "auto";  // auto | gram | krylov
+  std::string method = "auto";  // auto | gram | krylov | krylov-schur
   double tol = 1e-5;            // error of sigma relative to sigma_1
   std::uint64_t seed = 0;
   /// Where the state is saved between two passes over X, and taken from.
@@ -31,9 +31,9 @@ struct PcaOptions {
 
 /// What choose() decided and why; a function of shape, dtype, stored statistics, options and the budget.
 struct PcaChoice {
-  std::string method;  // "gram" | "krylov"
+  std::string method;  // "gram" | "krylov" | "krylov-schur"
   Index block = 0;
-  int passes = 0;        // reads of X: for krylov what a spectrum that falls like a power needs
+  int passes = 0;        // reads of X: for both Krylov methods what a spectrum that falls like a power needs
   int least_passes = 0;  // what a matrix of low rank needs
   int most_passes = 0;   // what noise without any structure needs (all three equal where the count is certain)
   std::string note;      // the two costs that were compared

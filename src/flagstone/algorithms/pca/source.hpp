@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "flagstone/algorithms/pca/pca.hpp"
+#include "flagstone/algorithms/spectral/krylov_schur.hpp"
 #include "flagstone/runtime/resume/stages.hpp"
 
 namespace flagstone::spectral {
@@ -49,6 +50,8 @@ std::unique_ptr<Source> make_dense_source(const Array& x, bool transpose, bool c
 
 /// Precision of the products: float32 where it keeps every bit of the values and its sums are good to a third of tol.
 Dtype product_dtype(const PcaInput& x, const PcaOptions& options);
+/// Block Krylov-Schur on G of `side` columns: a residual of tol λ bounds the error of σ by tol σ.
+SchurOptions schur_of(const PcaOptions& options, Index side);
 /// Squares that centring takes away ÷ those that stay: eps times this is what XᵀX - m mean meanᵀ loses.
 double cancellation(Index rows, const std::vector<double>& means, double centred_squares);
 

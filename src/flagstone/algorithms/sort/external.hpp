@@ -34,11 +34,20 @@ struct Scheme {
   int passes = 1;  // reads and writes of everything
 
   std::string why() const;
+  /// Of these, for a save, and back.
+  std::vector<Index> numbers() const { return {unit, run, block, tile, fan, runs, kept, passes}; }
+  static Scheme of(const std::vector<Index>& numbers);
 };
-Scheme choose(const Job& job, std::uint64_t budget, int workers);
+/// The scheme that a dead process began with (`checkpoint`), where a task of it has room.
+Scheme choose(const Job& job, std::uint64_t budget, int workers, const Checkpoint* checkpoint = nullptr);
 
 /// Adds the tasks. Bytes: the elements read and written once, records of runs and of merges before the last one written
 /// and read once each. Merges: O(n log n) in memory; the places of k runs at each tile by multiway selection.
 void run(Graph& graph, const Job& job, const Scheme& scheme);
+/// The same of several, one after the other, of one scheme and with outputs in the same arrays. Where there is a
+/// checkpoint runs lie in files beside it; finished blocks of runs and units of the outputs are noted, and a successor
+/// adds no task for them. What it was begun with may be another budget: a stable sort has one result.
+void run(Graph& graph, const std::vector<Job>& jobs, const Scheme& scheme,
+         const std::shared_ptr<Checkpoint>& checkpoint);
 
 }  // namespace flagstone::sort

@@ -6,6 +6,7 @@
 #include "flagstone/algorithms/sort/external.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/grid.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::sort {
@@ -76,7 +77,11 @@ void run(Graph& graph, const LineJob& job) {
   std::vector<std::size_t> order(job.to.ndim());
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
   const auto shared = std::make_shared<const LineJob>(job);
+  Stages stages(graph, job.checkpoint);
+  std::optional<FinishedTiles> finished;
+  if (!job.to.in_memory()) finished.emplace(stages, job.to, box_of(job));
   for_each_box(whole(job.to.shape()), box_of(job), order, [&](const Box& box) {
+    if (finished && finished->holds(box)) return;
     TaskSpec task;
     task.name = "sort_lines";
     task.accesses = {read({job.from, box}), once(write({job.to, box})), scratch(memory)};
@@ -84,8 +89,10 @@ void run(Graph& graph, const LineJob& job) {
     task.cost.bytes_touched = sort_bytes * elements * static_cast<double>(job.order->width());
     task.body = [shared](std::span<const Tile> tiles) { sort_lines(*shared, tiles[0], tiles[1], tiles[2].data); };
     graph.add(std::move(task));
+    if (finished) finished->finish(box), finished->offer();
   });
   graph.trust_order(false);
+  graph.barrier();
 }
 
 }  // namespace flagstone::sort

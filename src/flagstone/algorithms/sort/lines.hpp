@@ -4,6 +4,7 @@
 
 #include "flagstone/kernel/sort/order.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
+#include "flagstone/storage/output/checkpoint.hpp"
 
 namespace flagstone::sort {
 
@@ -12,6 +13,7 @@ struct LineJob {
   std::size_t axis = 0;
   std::shared_ptr<const kernel::RecordOrder> order;  // of an element, or of one and its place behind it
   bool places = false;                               // `to` gets the places, int64
+  std::shared_ptr<Checkpoint> checkpoint = nullptr;  // where finished boxes are noted
 };
 
 /// Bytes of the least box that is sorted at once: the lines under one stored unit of `to`, read, sorted and written.

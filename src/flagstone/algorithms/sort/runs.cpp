@@ -6,14 +6,21 @@
 
 namespace flagstone::sort {
 
-Runs::Runs(Graph& graph, Index blocks, Index kept, std::size_t width, Index block)
+Runs::Runs(Graph& graph, Stages& stages, const std::string& name, Index blocks, Index kept, std::size_t width,
+           Index block)
     : kept_(std::min(blocks, kept)),
+      saved_(stages.saving()),
       lasts_(graph.allocate({blocks * static_cast<Index>(width)}, Dtype::uint8)),
       width_(width),
       block_(block) {
-  const Index bytes = block * static_cast<Index>(width);
-  if (kept_ > 0) here_ = graph.temporary({kept_ * bytes}, Dtype::uint8, {bytes});
-  if (blocks > kept_) away_ = graph.temporary({(blocks - kept_) * bytes}, Dtype::uint8, {bytes}, Written::streamed);
+  const Index bytes = block * static_cast<Index>(width), others = blocks - kept_;
+  if (kept_ > 0) here_ = stages.temporary(name + " here", {kept_ * bytes}, Dtype::uint8, {bytes});
+  if (others > 0) away_ = stages.temporary(name + " away", {others * bytes}, Dtype::uint8, {bytes}, Written::streamed);
+  if (!saved_) return;
+  if (here_) here_done_.emplace(stages, here_, Shape{bytes}, name + " here");
+  if (away_) away_done_.emplace(stages, away_, Shape{bytes}, name + " away");
+  const auto list = [lasts = lasts_](StateParts& parts) mutable { parts.array("", lasts); };
+  lasts_kept_.reset(new Stages::Kept(stages.keep(name + " lasts", list)));
 }
 
 const Runs::Run& Runs::begin(Index records) {
@@ -31,6 +38,25 @@ Region Runs::records(const Run& run, Index block) const {
 Access Runs::made(const Run& run, Index block) const {
   const Access access = write(records(run, block));
   return run.first_block + block < kept_ ? again(access) : access;
+}
+
+/// What a save speaks of must be in the file, so nothing of it is dropped.
+Access Runs::spent(const Run& run, Index block) const {
+  const bool waits = saved_ && run.first_block + block < kept_;
+  return waits ? read(records(run, block)) : last(read(records(run, block)));
+}
+
+bool Runs::holds(const Run& run, Index block, Index number) const {
+  for (Index b = block; b < block + number; ++b) {
+    const Region one = records(run, b);
+    if (!saved_ || !(run.first_block + b < kept_ ? *here_done_ : *away_done_).holds(one.box)) return false;
+  }
+  return true;
+}
+
+void Runs::finish(const Run& run, Index block, Index number) {
+  for (Index b = block; saved_ && b < block + number; ++b)
+    (run.first_block + b < kept_ ? *here_done_ : *away_done_).finish(records(run, b).box);
 }
 
 Region Runs::lasts(const Run& run, Index block, Index number) const {

@@ -7,6 +7,7 @@
 
 #include "flagstone/algorithms/sort/external.hpp"
 #include "flagstone/kernel/sort/select.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::sort {
 
@@ -14,7 +15,8 @@ namespace flagstone::sort {
 /// run begins with a block; of its last one a part may be unused.
 class Runs {
  public:
-  Runs(Graph& graph, Index blocks, Index kept, std::size_t width, Index block);
+  /// `name`: of this level of merges, in saves.
+  Runs(Graph& graph, Stages& stages, const std::string& name, Index blocks, Index kept, std::size_t width, Index block);
 
   /// The next run, of so many records: the number of its first block.
   struct Run {
@@ -27,15 +29,24 @@ class Runs {
   Index blocks(const Run& run) const { return ceil_div(run.records, block_); }
   Index records_of(const Run& run, Index block) const { return std::min(block_, run.records - block * block_); }
   Region records(const Run& run, Index block) const;
-  /// By a task that makes it.
+  /// By a task that makes it; by the last one that needs it.
   Access made(const Run& run, Index block) const;
+  Access spent(const Run& run, Index block) const;
   /// The last records of its blocks [block, block + number).
   Region lasts(const Run& run, Index block, Index number) const;
   std::size_t width() const { return width_; }
 
+  /// Whether a dead process made all of its blocks [block, block + number).
+  bool holds(const Run& run, Index block, Index number) const;
+  /// The task that makes them is added.
+  void finish(const Run& run, Index block, Index number);
+
  private:
   Index kept_;
-  Array here_, away_, lasts_;  // here_ may leave too, where room is needed that nobody foresaw
+  bool saved_;
+  Array here_, away_, lasts_;                           // here_ may leave too, where room is needed that nobody foresaw
+  std::optional<FinishedTiles> here_done_, away_done_;  // where something is saved
+  std::unique_ptr<Stages::Kept> lasts_kept_;
   std::size_t width_;
   Index block_, next_ = 0;
   std::vector<Run> runs_;

@@ -3,6 +3,7 @@
 
 #include "flagstone/algorithms/sort/external.hpp"
 #include "flagstone/base/bytes.hpp"
+#include "flagstone/runtime/resume/stages.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::sort {
@@ -45,9 +46,8 @@ struct Memory {
   Index in_run = 0, in_tile = 0;
 };
 
-/// Blocks that stay beside tasks of this scheme: one a worker, one on its way, and the search for the next places. The
-/// first ones made stay; which ones matters to nobody, as each is read once.
-Index kept_beside(const Job& job, const Scheme& scheme, std::uint64_t budget, int workers) {
+/// Bytes of so many tasks of this scheme, and of the search for the next places.
+Index bytes_of_tasks(const Job& job, const Scheme& scheme, int tasks) {
   const Memory memory(job);
   const auto width = static_cast<Index>(job.order->width());
   const Index block = scheme.block * width, group = std::min(scheme.runs, scheme.fan);
@@ -55,8 +55,25 @@ Index kept_beside(const Job& job, const Scheme& scheme, std::uint64_t budget, in
   for (const Lane& lane : job.from)
     if (lane.array) form += 2 * lane.unit() * static_cast<Index>(lane.item());  // stored units travel whole
   const Index merge = scheme.tile * memory.in_tile + (2 * group + 1) * block;
-  const Index tasks = (workers + 1) * std::max(form, merge) + (3 * group + 2) * block;
-  return std::max<Index>(0, static_cast<Index>(budget) - tasks) / block;
+  return tasks * std::max(form, merge) + (3 * group + 2) * block;
+}
+
+/// Blocks that stay beside tasks of this scheme: one a worker, one on its way. The first ones made stay; which ones
+/// matters to nobody, as each is read once.
+Index kept_beside(const Job& job, const Scheme& scheme, std::uint64_t budget, int workers) {
+  const Index left = static_cast<Index>(budget) - bytes_of_tasks(job, scheme, workers + 1);
+  return std::max<Index>(0, left) / (scheme.block * static_cast<Index>(job.order->width()));
+}
+
+/// What a dead process began with, where it is this job's and one task of it has room.
+std::optional<Scheme> begun(const Job& job, std::uint64_t budget, const Checkpoint* checkpoint) {
+  const auto told = Stages::begun_before<std::vector<Index>>(checkpoint, "scheme");
+  if (!told || told->size() != Scheme{}.numbers().size()) return std::nullopt;
+  const Scheme scheme = Scheme::of(*told);
+  const bool same = scheme.unit == std::min(unit_of(job), std::max<Index>(1, job.records)) && scheme.run > 0 &&
+                    scheme.runs == ceil_div(job.records, scheme.run);
+  if (!same || bytes_of_tasks(job, scheme, 1) > static_cast<Index>(budget)) return std::nullopt;
+  return scheme;
 }
 
 /// Tasks of `share` bytes.
@@ -91,7 +108,12 @@ Scheme within(const Job& job, Index share, int workers) {
 
 }  // namespace
 
-Scheme choose(const Job& job, std::uint64_t budget, int workers) {
+Scheme Scheme::of(const std::vector<Index>& n) {
+  return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], static_cast<int>(n[7])};
+}
+
+Scheme choose(const Job& job, std::uint64_t budget, int workers, const Checkpoint* checkpoint) {
+  if (const auto before = begun(job, budget, checkpoint)) return *before;
   // A task a worker, and half of one on its way.
   auto share = static_cast<Index>(static_cast<double>(budget) * 0.85 / (workers + 0.5));
   Scheme best = within(job, share, workers);

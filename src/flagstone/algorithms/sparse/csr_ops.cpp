@@ -10,6 +10,7 @@
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/storage/sparse/panels.hpp"
 #include "flagstone/storage/zarr/store/encoded_chunks.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
 
@@ -143,6 +144,51 @@ CsrOperand chosen(CsrOperand a, RowChoice rows) {
   const double share = static_cast<double>(read) / static_cast<double>(std::max<Index>(1, a.matrix.nnz));
   a.matrix.stored_bytes = static_cast<std::uint64_t>(share * static_cast<double>(a.matrix.stored_bytes));
   a.matrix.nnz = values;
+  return a;
+}
+
+namespace {
+
+/// Stored elements that are read together: a packed chunk, else some KiB of a plain range.
+Index read_together(const CsrOperand& a) {
+  constexpr Index plain = Index{1} << 15, longest = Index{1} << 21;  // longer ones are read by the range
+  const auto of = [&](const ElementStream& stream) {
+    const Index chunk = stream.array.chunks().empty() ? plain : std::max<Index>(1, stream.array.chunks()[0]);
+    return stream.encoded || (!stream.array.in_memory() && chunk <= longest) ? chunk : plain;
+  };
+  return std::max(of(a.values), of(a.columns));
+}
+
+/// A panel cut into those parts whose chunks hold values of chosen rows.
+void cut(const CsrOperand& a, const CsrPanelRange& panel, Index together, std::vector<CsrPanelRange>& parts) {
+  std::vector<Index> rows(static_cast<std::size_t>(a.rows->count_in(panel.row, panel.row_end)));
+  if (rows.empty()) return;
+  a.rows->list(panel.row, panel.row_end, rows.data());
+  const Index low = rows.front(), high = rows.back() + 1;
+  const std::vector<Index> pointers = read_integers(a.stored.indptr, panel.row + low, high - low + 1);
+  const std::size_t before = parts.size();
+  for (const Index row : rows) {
+    const Index first = pointers[static_cast<std::size_t>(row - low)];
+    const Index last = pointers[static_cast<std::size_t>(row - low + 1)];
+    if (first < panel.first || last < first || last > panel.last)
+      throw FormatError("csr: " + a.matrix.path + ": the row pointers around row " + std::to_string(panel.row + row) +
+                        " decrease or do not fit the stored values; the file is damaged, write or copy it again.");
+    const bool open = parts.size() > before;
+    if (!open || first / together > std::max(parts.back().first, parts.back().last - 1) / together + 1)
+      parts.push_back({panel.row + row, panel.row + row + 1, first, last});
+    else
+      parts.back().row_end = panel.row + row + 1, parts.back().last = last;
+  }
+}
+
+}  // namespace
+
+CsrOperand touched(CsrOperand a) {
+  if (!a.rows) return a;
+  const Index together = read_together(a);
+  std::vector<CsrPanelRange> parts;
+  for (const CsrPanelRange& panel : a.panels) cut(a, panel, together, parts);
+  a.panels = std::move(parts);
   return a;
 }
 

@@ -39,6 +39,9 @@ CsrOperand prepare(const CsrMatrix& matrix, std::vector<CsrPanelRange> panels);
 /// Some rows of a matrix that is seen as it is stored. Panels stay those of the stored matrix; those without a chosen
 /// row are not read. ShapeError where rows lie outside.
 CsrOperand chosen(CsrOperand a, RowChoice rows);
+/// The same operand, of whose panels only the stored chunks that hold values of chosen rows are read: panels end where
+/// a chunk without any lies between two rows. Cost: the pointers of panels with a chosen row, read on this thread.
+CsrOperand touched(CsrOperand a);
 /// Columns [first, last) of what is seen, from 0 again: every panel is read, and what lies beside them is dropped.
 CsrOperand columns_between(CsrOperand a, Index first, Index last);
 /// What ingest learned of the matrix on disk, for costs; nothing where columns are left out.

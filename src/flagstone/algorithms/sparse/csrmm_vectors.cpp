@@ -6,16 +6,32 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/kernel/sparse/semiring.hpp"
 #include "flagstone/storage/box/box_pieces.hpp"
 
 namespace flagstone::sparse {
 namespace {
 
-/// The same elements with rows and columns exchanged.
-Tile turned(Tile tile) {
-  std::swap(tile.shape[0], tile.shape[1]);
-  std::swap(tile.strides[0], tile.strides[1]);
+/// A tile by rows and columns: one of a vector is a column, one of a transposed array is turned.
+Tile seen(Tile tile, bool turn) {
+  if (tile.shape.size() == 1) {
+    tile.shape.push_back(1);
+    tile.strides.push_back(static_cast<Index>(size_of(tile.dtype)));
+  } else if (turn) {
+    std::swap(tile.shape[0], tile.shape[1]);
+    std::swap(tile.strides[0], tile.strides[1]);
+  }
   return tile;
+}
+
+Box box_of(const linalg::Operand& operand, Index row, Index rows, Index col, Index cols) {
+  if (operand.array.ndim() == 1) return {{row}, {rows}};
+  return operand.transpose ? Box{{col, row}, {cols, rows}} : Box{{row, col}, {rows, cols}};
+}
+
+/// The dimension that rows lie along.
+std::size_t row_dimension(const linalg::Operand& operand) {
+  return operand.transpose && operand.array.ndim() == 2 ? 1 : 0;
 }
 
 template <class From, class To, class Wide>
@@ -61,19 +77,27 @@ void conjugate(const Tile& tile) {
 
 }  // namespace
 
-PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real)
-    : graph_(graph), x_(std::move(x)), real_(real) {
+Index height_of(const linalg::Operand& operand) {
+  return operand.array.ndim() == 0 ? 0 : operand.array.shape()[row_dimension(operand)];
+}
+Index width_of(const linalg::Operand& operand) {
+  if (operand.array.ndim() == 1) return 1;
+  return operand.array.ndim() == 2 ? operand.array.shape()[1 - row_dimension(operand)] : -1;
+}
+
+PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real, bool pads)
+    : graph_(graph), x_(std::move(x)), real_(real), pads_(pads) {
   const auto item = static_cast<Index>(size_of(real));
   if (!is_complex(real)) x_.conjugate = false;
-  direct_ = x_.array.in_memory() && !x_.transpose && !x_.conjugate && x_.array.dtype() == real;
+  direct_ = x_.array.in_memory() && x_.array.ndim() == 2 && !x_.transpose && !x_.conjugate && x_.array.dtype() == real;
   if (!direct_) return;
   const Shape& strides = x_.array.store().memory_strides();
-  direct_ = (x_.cols() <= 1 || strides[1] == item) && strides[0] % item == 0 && strides[0] >= 0;
+  direct_ = (width_of(x_) <= 1 || strides[1] == item) && strides[0] % item == 0 && strides[0] >= 0;
 }
 
 Index PackedVectors::padded(Index cols) const {
   const Index lanes = 64 / static_cast<Index>(size_of(real_));
-  return direct_ || cols <= lanes / 4 ? cols : ceil_div(cols, lanes) * lanes;
+  return direct_ || !pads_ || cols <= lanes / 4 ? cols : ceil_div(cols, lanes) * lanes;
 }
 
 double PackedVectors::staging_bytes() const {
@@ -83,7 +107,7 @@ double PackedVectors::staging_bytes() const {
 
 /// Rows of X that are packed at a time: some MiB, by whole chunks.
 Index PackedVectors::step(Index cols) const {
-  const Index chunk = std::max<Index>(1, x_.array.in_memory() ? 1 : x_.array.chunks()[x_.transpose ? 1 : 0]);
+  const Index chunk = std::max<Index>(1, x_.array.in_memory() ? 1 : x_.array.chunks()[row_dimension(x_)]);
   const auto row = static_cast<Index>(size_of(x_.array.dtype())) * std::max<Index>(1, cols);
   const Index most = std::max<Index>(1, static_cast<Index>(8 * MiB) / row);
   return chunk >= most ? (chunk * row <= static_cast<Index>(32 * MiB) ? chunk : most) : most / chunk * chunk;
@@ -97,7 +121,7 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
   const Index height = step(cols), first_end = (row / height + 1) * height;  // steps begin where chunks do
   for (Index from = row; from < row + rows || from == row;) {
     const Index to = std::min(row + rows, from == row ? first_end : from + height);
-    Box box = x_.transpose ? Box{{col, from}, {cols, to - from}} : Box{{from, col}, {to - from, cols}};
+    Box box = box_of(x_, from, to - from, col, cols);
     TaskSpec task;
     task.name = "pack";
     task.accesses = {again(from == row ? write(region) : update(region))};
@@ -106,9 +130,9 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
                  conjugated = x_.conjugate](std::span<const flagstone::Tile> tiles) {
       if (at == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
       if (tiles.size() < 2) return;
-      const flagstone::Tile source = turn ? turned(tiles[1]) : tiles[1];
+      const flagstone::Tile source = seen(tiles[1], turn);
       const flagstone::Tile part = subtile(tiles[0], {{at, 0}, {source.shape[0], cols}});
-      if (!is_complex(part.dtype)) return kernel::convert(source, nullptr, part);
+      if (source.dtype != part.dtype) return kernel::convert(source, nullptr, part);
       copy(source, part);
       if (conjugated) conjugate(part);
     };
@@ -120,74 +144,93 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
   return {region, true};
 }
 
-FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in,
-                                 std::complex<double> alpha, std::complex<double> beta, Index rows)
-    : graph_(graph), y_(std::move(y)), alpha_(alpha), beta_(beta) {
-  if (y_in) y_in_ = *y_in;
-  const std::size_t row = y_.transpose ? 1 : 0, column = 1 - row;
+FinishedVectors::FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, Finish finish, Index rows)
+    : graph_(graph), y_(std::move(y)), how_(std::move(finish)), rows_(height_of(y_)), cols_(width_of(y_)) {
   if (y_.array.in_memory()) {
     stripe_ = std::max<Index>(1, rows);
     return;
   }
   const Shape& chunks = y_.array.chunks();
-  const bool flat = takes_any_box(y_.array);
+  const std::size_t row = row_dimension(y_);
+  const bool flat = takes_any_box(y_.array), vector = y_.array.ndim() == 1;
   const Index height = flat ? 1 : std::max<Index>(1, chunks[row]);
   stripe_ = height * std::max<Index>(1, rows / height);
-  const Index together = !flat ? chunks[column] : y_.transpose ? 1 : y_.cols();  // a part of a row is a run of its own
-  columns_ = std::max<Index>(1, std::min(together, y_.cols()));
-  finished_.emplace(stages, y_.array, y_.transpose ? Shape{columns_, stripe_} : Shape{stripe_, columns_});
+  // A part of a row is a run of its own.
+  const Index together = vector ? 1 : !flat ? chunks[1 - row] : y_.transpose ? 1 : cols_;
+  columns_ = std::max<Index>(1, std::min(together, cols_));
+  const Box tile = box_of(y_, 0, stripe_, 0, columns_);
+  finished_.emplace(stages, y_.array, tile.shape);
 }
 
 Box FinishedVectors::stored(Index row, Index rows, Index col, Index cols) const {
-  return y_.transpose ? Box{{col, row}, {cols, rows}} : Box{{row, col}, {rows, cols}};
+  return box_of(y_, row, rows, col, cols);
 }
 
 bool FinishedVectors::holds(Index row, Index rows, Index col, Index cols) const {
   if (!finished_ || rows == 0) return false;
-  const Index first = row / stripe_ * stripe_, last = std::min(y_.rows(), ceil_div(row + rows, stripe_) * stripe_);
+  const Index first = row / stripe_ * stripe_, last = std::min(rows_, ceil_div(row + rows, stripe_) * stripe_);
   return finished_->holds(stored(first, last - first, col, cols));
 }
 
 Access FinishedVectors::direct(Index row, Index rows, Index col, Index width, Index cols) const {
-  const bool ends = (row + rows) % stripe_ == 0 || row + rows == y_.rows();
+  const bool ends = (row + rows) % stripe_ == 0 || row + rows == rows_;
   const bool aligned = y_.array.in_memory() || (row % stripe_ == 0 && ends);
-  if (!plain() || y_.transpose || width != cols || !aligned) return {};
+  if (!how_.plain() || y_.transpose || y_.array.ndim() == 1 || width != cols || !aligned) return {};
   return write({y_.array, {{row, col}, {rows, cols}}});
+}
+
+Index FinishedVectors::wanted(Index low, Index high) const {
+  const Array& mask = how_.mask.array;
+  const std::byte* first = mask.store().memory() + low * mask.store().memory_strides()[0];
+  Index count = 0;
+  for (Index i = low; i < high; ++i, first += mask.store().memory_strides()[0])
+    count += (*first != std::byte{0}) != how_.complement;
+  return count;
 }
 
 void FinishedVectors::finish(const Region& t, Index origin, Index row, Index rows, Index col, Index cols) {
   const Index end = row + rows;
+  Index from = row - origin;
   for (Index low = row; low < end;) {
     // In memory each piece is a region of its own; on disk pieces of a stripe follow each other.
     const Index stripe = y_.array.in_memory() ? low : low / stripe_ * stripe_;
-    const Index stripe_end = std::min(stripe + stripe_, y_.rows()), high = std::min(end, stripe_end);
+    const Index stripe_end = std::min(stripe + stripe_, rows_), high = std::min(end, stripe_end);
+    const Index number = how_.compact ? wanted(low, high) : high - low;
     const Box box = stored(stripe, stripe_end - stripe, col, cols);
     if (t.array && !(finished_ && finished_->holds(box)))
-      add_piece(t, origin, stripe, low, high, col, cols, high == end);
+      add_piece(t, {stripe, low, high, col, cols, from, number, high == end});
+    from += number;
     open_ = finished_ && high < stripe_end;
     if (finished_ && !open_) finished_->finish(box);
     low = high;
   }
 }
 
-void FinishedVectors::add_piece(const Region& t, Index origin, Index stripe, Index low, Index high, Index col,
-                                Index cols, bool last_one) {
-  const Index stripe_end = y_.array.in_memory() ? high : std::min(stripe + stripe_, y_.rows());
+void FinishedVectors::add_piece(const Region& t, const Piece& piece) {
+  const auto& [stripe, low, high, col, cols, from, number, last_one] = piece;
+  const Index stripe_end = y_.array.in_memory() ? high : std::min(stripe + stripe_, rows_);
   const Region to{y_.array, stored(stripe, stripe_end - stripe, col, cols)};
   const Access into = low == stripe ? write(to) : update(to);
   TaskSpec task;
   task.name = "finish_rows";
   task.accesses = {last_one ? last(read(t)) : read(t), high < stripe_end ? again(into) : into};
-  if (y_in_) task.accesses.push_back(read({*y_in_, stored(low, high - low, col, cols)}));
-  task.body = [=, turn = y_.transpose, alpha = alpha_, beta = beta_](std::span<const Tile> tiles) {
-    const Tile from = subtile(tiles[0], {{low - origin, 0}, {high - low, cols}});
-    const Tile all = turn ? turned(tiles[1]) : tiles[1];
-    const Tile part = subtile(all, {{low - stripe, 0}, {high - low, cols}});
-    const Tile old = tiles.size() > 2 ? (turn ? turned(tiles[2]) : tiles[2]) : Tile{};
-    if (alpha == 1.0 && !old.data && from.dtype == part.dtype)
-      copy(from, part);
-    else
-      combine(alpha, from, beta, old.data ? &old : nullptr, part);
+  const std::size_t old = task.accesses.size();
+  if (how_.old) task.accesses.push_back(read({how_.old, stored(low, high - low, col, cols)}));
+  const std::size_t mask = task.accesses.size();
+  if (how_.mask.array) task.accesses.push_back(read({how_.mask.array, box_of(how_.mask, low, high - low, col, cols)}));
+  task.body = [=, this_piece = piece, turn = y_.transpose, how = how_](std::span<const Tile> tiles) {
+    const Tile t_rows = subtile(tiles[0], {{this_piece.from, 0}, {this_piece.rows, this_piece.cols}});
+    const Index rows = this_piece.high - this_piece.low;
+    const Tile part = subtile(seen(tiles[1], turn), {{this_piece.low - this_piece.stripe, 0}, {rows, this_piece.cols}});
+    const Tile before = how.old ? seen(tiles[old], turn) : Tile{};
+    if (how.semiring && !(how.plain() && t_rows.dtype == part.dtype)) {
+      const Tile allowed = how.mask.array ? seen(tiles[mask], how.mask.transpose) : Tile{};
+      kernel::semiring_merge(*how.semiring, {t_rows, before, allowed, how.complement, how.compact}, part);
+    } else if (how.plain() && t_rows.dtype == part.dtype) {
+      copy(t_rows, part);
+    } else {
+      combine(how.alpha, t_rows, how.beta, how.old ? &before : nullptr, part);
+    }
   };
   task.cost.bytes_touched =
       2.0 * static_cast<double>((high - low) * cols) * static_cast<double>(size_of(y_.array.dtype()));

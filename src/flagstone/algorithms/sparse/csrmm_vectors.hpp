@@ -1,17 +1,23 @@
 #pragma once
-// X and Y of csrmm, as its tasks take them: packed in rows, and cut into the chunks that are written.
+// X and Y of products, as their tasks take them: packed in rows, and cut into the chunks that are written.
 #include <complex>
+#include <optional>
 
 #include "flagstone/algorithms/tiled/operand.hpp"
+#include "flagstone/base/semiring.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::sparse {
 
-/// Boxes of op(X) as the kernels read them: in rows, of their dtype, as wide as whole vectors of a register.
+/// Of a matrix, or of an array with one dimension, which is a column; -1 columns: of an array of more dimensions.
+Index height_of(const linalg::Operand& operand);
+Index width_of(const linalg::Operand& operand);
+
+/// Boxes of op(X) as the kernels read them: in rows, of their dtype; `pads`: as wide as whole vectors of a register.
 class PackedVectors {
  public:
-  PackedVectors(Graph& graph, linalg::Operand x, Dtype real);
+  PackedVectors(Graph& graph, linalg::Operand x, Dtype real, bool pads = true);
 
   struct Tile {
     Region region;
@@ -27,27 +33,38 @@ class PackedVectors {
   double staging_bytes() const;
 
  private:
-  linalg::Operand part(Index row, Index rows, Index col, Index cols) const;
   Index step(Index cols) const;
 
   Graph& graph_;
   linalg::Operand x_;
   Dtype real_;
-  bool direct_;
+  bool pads_, direct_;
 };
 
-/// Y := alpha T + beta Y_in, piece by piece as rows of T are done, written by whole chunks.
+/// What Y becomes of T = A X: alpha T + beta old; over a semiring T + old where it is wanted, and old elsewhere.
+struct Finish {
+  std::complex<double> alpha = 1, beta = 0;  // 1 and 0 over a semiring
+  Array old = {};                            // of Y's shape and any array but it; empty: nothing was there
+  std::optional<Semiring> semiring = {};
+  linalg::Operand mask = {};  // boolean; of one dimension: by rows. Empty: all are wanted
+  bool complement = false;    // the others are wanted
+  bool compact = false;       // T's rows are those that a mask in memory wants, in their order
+
+  bool plain() const { return alpha == 1.0 && !old && !mask.array; }
+};
+
+/// Y, piece by piece as rows of T are done, written by whole chunks.
 class FinishedVectors {
  public:
   /// `rows`: about as many are done at a time.
-  FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, const Array* y_in, std::complex<double> alpha,
-                  std::complex<double> beta, Index rows);
+  FinishedVectors(Graph& graph, Stages& stages, linalg::Operand y, Finish finish, Index rows);
 
   /// Whether a dead process left all of them behind, finished.
   bool holds(Index row, Index rows, Index col, Index cols) const;
   /// Where a panel's task may write its rows itself; an empty access where it may not.
   Access direct(Index row, Index rows, Index col, Index width, Index cols) const;
-  /// Rows [row, row + rows) are done: they stand in `t` from its row `row - origin` on; an empty region: in Y already.
+  /// Rows [row, row + rows) are done: they stand in `t` from its row `row - origin` on (of a compact T from that of the
+  /// first wanted one on); an empty region: in Y already.
   void finish(const Region& t, Index origin, Index row, Index rows, Index col, Index cols);
   /// A checkpoint, where one is due and no chunk is half written.
   void offer();
@@ -57,14 +74,19 @@ class FinishedVectors {
 
  private:
   Box stored(Index row, Index rows, Index col, Index cols) const;
-  void add_piece(const Region& t, Index origin, Index stripe, Index low, Index high, Index col, Index cols,
-                 bool last_one);
-  bool plain() const { return alpha_ == 1.0 && !y_in_; }
+  struct Piece {
+    Index stripe, low, high, col, cols;
+    Index from, rows;  // of T
+    bool last_one;
+  };
+  void add_piece(const Region& t, const Piece& piece);
+  /// How many of Y's rows [low, high) stand in a compact T.
+  Index wanted(Index low, Index high) const;
 
   Graph& graph_;
   linalg::Operand y_;
-  std::optional<Array> y_in_;
-  std::complex<double> alpha_, beta_;
+  Finish how_;
+  Index rows_, cols_;
   Index stripe_ = 1, columns_ = 1;
   bool open_ = false;  // a stripe is half written
   std::optional<FinishedTiles> finished_;

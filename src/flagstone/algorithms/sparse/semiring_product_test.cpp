@@ -61,11 +61,15 @@ Result product(const CsrOperand& a, Semiring semiring, bool transposed, std::vec
   const Index from = transposed ? a.matrix.rows : a.matrix.cols, to = transposed ? a.matrix.cols : a.matrix.rows;
   Result made{std::vector<std::int64_t>(static_cast<std::size_t>(to * width)),
               std::vector<std::uint8_t>(static_cast<std::size_t>(to * width))};
-  const SemiringVectors vectors{array_of(x, {from, width}), array_of(there, {from, width}),
-                                array_of(made.y, {to, width}), array_of(made.found, {to, width})};
+  const SemiringProduct asked{.semiring = semiring,
+                              .transposed = transposed,
+                              .x = {array_of(x, {from, width})},
+                              .there = array_of(there, {from, width}),
+                              .y = {array_of(made.y, {to, width})},
+                              .found = array_of(made.found, {to, width})};
   Runtime runtime({.memory = 4 * GiB, .workers = workers});
   runtime.run([&](Graph& graph) {
-    semiring_product(graph, a, semiring, transposed, vectors);
+    semiring_product(graph, a, asked);
     graph.barrier();
   });
   return made;
@@ -118,12 +122,43 @@ TEST(SemiringProduct, ChosenRowsLeaveOutWhatLiesBetween) {
   EXPECT_EQ(some.panels[1].last, s.pointers[61]);
 }
 
+TEST(SemiringProduct, MasksSayWhatOfAnOldYStays) {
+  const Sample s;
+  std::vector<std::int64_t> x(s.cols, 3), old(s.rows), wanted(s.rows), y(s.rows), all(s.rows);
+  std::vector<std::uint8_t> mask(s.rows);
+  std::vector<Index> rows;
+  for (Index i = 0; i < s.rows; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    old[at] = i - 70, mask[at] = i % 9 == 4 || i > 140;
+    if (mask[at]) rows.push_back(i);
+    wanted[at] = old[at];
+    for (Index p = s.pointers[i]; mask[at] && p < s.pointers[i + 1]; ++p)
+      wanted[at] = std::min<std::int64_t>(wanted[at], s.values[p] + 3);
+  }
+  Finish finish{.old = array_of(old, {s.rows, 1})};
+  finish.mask = {memory_array(reinterpret_cast<std::byte*>(mask.data()), {s.rows}, Dtype::boolean, {1})};
+  Runtime runtime({.memory = 4 * GiB, .workers = 2});
+  for (const bool compact : {false, true}) {
+    finish.compact = compact;
+    runtime.run([&](Graph& graph) {
+      semiring_product(graph, compact ? touched(chosen(s.a, RowChoice(rows))) : s.a,
+                       {.semiring = Semiring::min_plus,
+                        .x = {array_of(x, {s.cols, 1})},
+                        .y = {array_of(y, {s.rows, 1})},
+                        .finish = finish});
+      graph.barrier();
+    });
+    EXPECT_EQ(y, wanted) << compact;
+  }
+}
+
 TEST(SemiringProduct, VectorsThatDoNotFitAreRefused) {
   Sample s;
   std::vector<double> x(40), y(149);
   Runtime runtime({.memory = 4 * GiB, .workers = 1});
   EXPECT_THROW(runtime.run([&](Graph& graph) {
-    semiring_product(graph, s.a, Semiring::min_plus, false, {array_of(x, {40, 1}), {}, array_of(y, {149, 1}), {}});
+    semiring_product(graph, s.a,
+                     {.semiring = Semiring::min_plus, .x = {array_of(x, {40, 1})}, .y = {array_of(y, {149, 1})}});
   }),
                ShapeError);
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/real_types.hpp"
 
 namespace flagstone::kernel {
 namespace {
@@ -207,15 +208,15 @@ void add_row(typename S::Value a, const typename S::Vector* x, const std::uint8_
 }
 
 template <class S, class Column>
-void gather(const CsrRows& a, const Rows<typename S::Vector>& x, const Rows<typename S::Block>& t) {
+void gather(const CsrRows& a, const Rows<typename S::Vector>& x, const Rows<typename S::Block>& t, bool on) {
   const auto* values = reinterpret_cast<const typename S::Value*>(a.values);
   const auto* columns = reinterpret_cast<const Column*>(a.columns);
   constexpr bool stops = std::is_same_v<S, OrAnd<void>>;
   for (Index i = 0; i < a.rows; ++i) {
     auto* row = t.row(i);
     std::uint8_t* found = t.there_row(i);
-    for (Index k = 0; k < t.width; ++k) row[k] = S::nothing;
-    if (found) std::memset(found, 0, static_cast<std::size_t>(t.width));
+    for (Index k = 0; !on && k < t.width; ++k) row[k] = S::nothing;
+    if (found && !on) std::memset(found, 0, static_cast<std::size_t>(t.width));
     for (Index p = a.pointers[i] - a.pointers[0]; p < a.pointers[i + 1] - a.pointers[0]; ++p) {
       const auto column = static_cast<Index>(columns[p]);
       add_row<S>(values[p], x.row(column), x.there_row(column), row, found, t.width);
@@ -226,15 +227,15 @@ void gather(const CsrRows& a, const Rows<typename S::Vector>& x, const Rows<type
 
 /// The same of one column that is all there: its sum stays in a register.
 template <class S, class Column>
-void gather_vector(const CsrRows& a, const Rows<typename S::Vector>& x, const Rows<typename S::Block>& t) {
+void gather_vector(const CsrRows& a, const Rows<typename S::Vector>& x, const Rows<typename S::Block>& t, bool on) {
   const auto* values = reinterpret_cast<const typename S::Value*>(a.values);
   const auto* columns = reinterpret_cast<const Column*>(a.columns);
   constexpr bool stops = std::is_same_v<S, OrAnd<void>>;
   for (Index i = 0; i < a.rows; ++i) {
-    typename S::Block sum = S::nothing;
+    typename S::Block sum = on ? *t.row(i) : S::nothing;
     for (Index p = a.pointers[i] - a.pointers[0]; p < a.pointers[i + 1] - a.pointers[0]; ++p) {
-      sum = S::plus(sum, S::times(values[p], *x.row(static_cast<Index>(columns[p]))));
       if (stops && sum) break;
+      sum = S::plus(sum, S::times(values[p], *x.row(static_cast<Index>(columns[p]))));
     }
     *t.row(i) = sum;
   }
@@ -295,16 +296,16 @@ void semiring_start(Semiring semiring, const SemiringBlock& to) {
   });
 }
 
-void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t) {
+void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t, bool on) {
   const Index width = x.elements.shape.at(1);
   with_semiring(semiring, t.elements.dtype, [&]<class S>(S) {
     const auto from = rows_of<typename S::Vector>(x, a.cols, width);
     const auto to = rows_of<typename S::Block>(t, a.rows, width);
     with_column(a.column_dtype, [&]<class Column>(Column) {
       if (width == 1 && !from.there && !to.there)
-        gather_vector<S, Column>(a, from, to);
+        gather_vector<S, Column>(a, from, to, on);
       else
-        gather<S, Column>(a, from, to);
+        gather<S, Column>(a, from, to, on);
     });
   });
 }
@@ -328,6 +329,64 @@ void semiring_join(Semiring semiring, const SemiringBlock& from, const SemiringB
         target.row(i)[k] = S::plus(target.row(i)[k], source.row(i)[k]);
         if (target.there && source.there && source.there_row(i)[k]) target.there_row(i)[k] = 1;
       }
+  });
+}
+
+namespace {
+
+/// Elements of a tile with any strides.
+template <class T>
+struct Strided {
+  explicit Strided(const Tile& tile)
+      : data(tile.data), row(tile.data ? tile.strides[0] : 0), column(tile.data ? tile.strides[1] : 0) {}
+  T at(Index i, Index j) const {
+    T value;
+    std::memcpy(&value, data + i * row + j * column, sizeof value);
+    return value;
+  }
+  void set(Index i, Index j, T value) const { std::memcpy(data + i * row + j * column, &value, sizeof value); }
+
+  std::byte* data;
+  Index row, column;
+};
+
+template <class S, class Stored>
+void merge_elements(const SemiringMerge& merge, const Tile& to) {
+  using Block = typename S::Block;
+  const Strided<Block> t(merge.t);
+  const Strided<Stored> old(merge.old), y(to);
+  const Strided<std::uint8_t> mask(merge.mask);
+  const bool by_rows = merge.mask.data && merge.mask.shape[1] == 1;
+  Index next = 0;  // row of T
+  for (Index i = 0; i < to.shape[0]; ++i) {
+    const bool row = !by_rows || (mask.at(i, 0) != 0) != merge.complement;
+    const Index from = merge.compact ? next : i;
+    if (row) ++next;
+    for (Index j = 0; j < to.shape[1]; ++j) {
+      const bool wanted = by_rows || !merge.mask.data ? row : (mask.at(i, j) != 0) != merge.complement;
+      const Block before = merge.old.data ? static_cast<Block>(old.at(i, j)) : S::nothing;
+      if (!wanted)
+        y.set(i, j, static_cast<Stored>(before));
+      else
+        y.set(i, j, static_cast<Stored>(merge.old.data ? S::plus(before, t.at(from, j)) : t.at(from, j)));
+    }
+  }
+}
+
+}  // namespace
+
+void semiring_merge(Semiring semiring, const SemiringMerge& merge, const Tile& y) {
+  with_semiring(semiring, merge.t.dtype, [&]<class S>(S) {
+    using Block = typename S::Block;
+    if (y.dtype == merge.t.dtype) return merge_elements<S, Block>(merge, y);
+    if constexpr (std::is_same_v<S, PlusTimes<std::int64_t>>) {
+      visit_real_type(y.dtype, [&](auto sample) {
+        if constexpr (std::is_integral_v<decltype(sample)>) merge_elements<S, decltype(sample)>(merge, y);
+      });
+    } else {
+      throw ShapeError("semiring: the product is " + std::string(name_of(merge.t.dtype)) + " and Y " +
+                       std::string(name_of(y.dtype)) + "; they must agree.");
+    }
   });
 }
 

@@ -25,11 +25,23 @@ Dtype semiring_block(Semiring semiring, Dtype real);
 
 /// to := what adds nothing: 0, +Inf or the largest number, -Inf or the least, false; nothing is there.
 void semiring_start(Semiring semiring, const SemiringBlock& to);
-/// T := A X. A row of or_and stops at its first true.
-void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t);
+/// T := A X, or T := T + A X (`on`). A row of or_and stops at its first true.
+void csr_semiring(Semiring semiring, const CsrRows& a, const SemiringBlock& x, const SemiringBlock& t, bool on = false);
 /// Y := Y + Aᵀ T.
 void csr_semiring_transposed(Semiring semiring, const CsrRows& a, const SemiringBlock& t, const SemiringBlock& y);
 /// to := to + from, element by element.
 void semiring_join(Semiring semiring, const SemiringBlock& from, const SemiringBlock& to);
+
+/// What becomes of a product T and of what Y had: T, added to it where there is an old Y, for the elements that are
+/// wanted; what Y had, or nothing, for the others. Tiles of any strides.
+struct SemiringMerge {
+  Tile t;
+  Tile old;                 // data null: nothing was there
+  Tile mask;                // boolean; data null: all are wanted; of Y's shape, or {rows, 1}: by rows
+  bool complement = false;  // those are wanted that the mask leaves out
+  bool compact = false;     // by rows: T holds those rows alone that are wanted, in their order
+};
+/// T of the semiring's block dtype, Y and what it had of it, or of integers that sums in int64 are converted to.
+void semiring_merge(Semiring semiring, const SemiringMerge& merge, const Tile& y);
 
 }  // namespace flagstone::kernel

@@ -66,9 +66,9 @@ Array Stages::array_between(const std::string& name, const Shape& shape, Dtype d
   return kept(name, shape, dtype, tile, Written::always);
 }
 
-Array Stages::temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile) {
-  if (!checkpoint_) return graph_.temporary(shape, dtype, tile);
-  return kept(name, shape, dtype, tile, Written::with_checkpoints);
+Array Stages::temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile, Written written) {
+  if (!checkpoint_) return graph_.temporary(shape, dtype, tile, written);
+  return kept(name, shape, dtype, tile, written == Written::for_room ? Written::with_checkpoints : written);
 }
 
 void Stages::offer(std::optional<double> done) {

@@ -123,14 +123,18 @@ class Stages {
                       const ScratchSpace& scratch, bool anew);
 
   /// Graph::temporary; where something is saved, in a file beside the checkpoint, with what a dead process wrote of it:
-  /// its tiles() have the same name, and it is written where room is needed or a save speaks of it.
-  Array temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile);
+  /// its tiles() have the same name, and it is written where room is needed or a save speaks of it (`streamed`: as soon
+  /// as it is made).
+  Array temporary(const std::string& name, const Shape& shape, Dtype dtype, const Shape& tile,
+                  Written written = Written::for_room);
 
   /// Where a checkpoint is due: waits until everything added so far is computed and written, syncs the outputs, saves.
   /// `done`: of all the work; as the tiles say where it is not given.
   void offer(std::optional<double> done = {});
   /// Whether anything is saved at all.
   bool saving() const { return checkpoint_ != nullptr; }
+  /// Whether a dead process saved a state of this name.
+  bool has(const std::string& name) const { return checkpoint_ && checkpoint_->has_state(name); }
 
  private:
   friend class FinishedTiles;
@@ -140,7 +144,6 @@ class Stages {
     std::string name;
     std::function<void(StateParts&)> list;
   };
-  bool has(const std::string& name) const { return checkpoint_ && checkpoint_->has_state(name); }
   void load(const State& state) const;
   std::shared_ptr<const State> add(State state);
   double done() const;

@@ -57,6 +57,10 @@ class Checkpoint {
   void forget(const std::string& name) {
     std::erase_if(entries_, [&](const Entry& entry) { return entry.name == name; });
   }
+  /// Nor with parts whose names begin so.
+  void forget_all(const std::string& prefix) {
+    std::erase_if(entries_, [&](const Entry& entry) { return entry.name.starts_with(prefix); });
+  }
   std::size_t bytes_of(const std::string& name) const;
   /// The part as it was saved; FormatError where it is absent or has not `bytes` bytes.
   void load(const std::string& name, void* to, std::size_t bytes) const;
