@@ -118,6 +118,7 @@ void bind_projection(nb::module_& m) {
   nb::class_<GroupRows>(m, "GroupRows")
       .def("__init__", [](GroupRows* self, const std::shared_ptr<BlockSource>& h) { new (self) GroupRows(h); })
       .def_prop_ro("bytes", &GroupRows::bytes)
+      .def_prop_ro("most_nonzeros", &GroupRows::most_nonzeros)
       .def("most_bytes", &GroupRows::most_bytes)
       .def("rows", [](GroupRows& h, Index group) {
         auto made = h.rows(group);

@@ -12,6 +12,7 @@ from .. import _core
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._resume.identity import file_identity
+from .._resume.openers import check_unchanged
 from .._runtime.arguments import seed_number
 
 __all__ = ["Interaction"]
@@ -79,6 +80,18 @@ class Interaction:
         """
         seed = seed_number("nuclear.Interaction", seed)
         return cls(_core.NuclearInteraction.random(seed), f"random:{seed}", {"random": seed})
+
+    @classmethod
+    def told_by(cls, told: dict[str, Any]) -> Interaction:
+        """Return the one that a record tells of; FormatError where its file was changed since."""
+        if "random" in told:
+            return cls.random(told["random"])
+        for file in (told.get("int", told), told.get("sps")):
+            if file is not None:
+                check_unchanged("the interaction", file)
+        if "int" not in told:
+            return cls.read(told["path"])
+        return cls.read(told["int"]["path"], orbits=told["sps"]["path"], scaling=told["scaling"])
 
     @property
     def orbits(self) -> list[tuple[int, int, int, int]]:

@@ -138,6 +138,7 @@ EXCEPTIONS = {
             "Space.c*",
             "Space.identity",
             "Space.n*",
+            "planned_basis",
         )
     },
     "subspace.Blocks*": "holds a function; what calls it has an entry",
