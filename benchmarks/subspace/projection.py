@@ -4,8 +4,8 @@
     projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
     projection.py run --nmax 8      one projection: bytes, seconds, peak; --compare: Z in memory too
     projection.py work              estimated against measured work of stripes
-    projection.py making            nonzeros of H a second on a core, by pairs of groups ÷ row by row through a hash
-    projection.py dropped           time ÷ what bounds it: all of Z in memory and H' dropped, or bytes ÷ the disk's rate
+    projection.py making            nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
+    projection.py dropped           time ÷ its bounds: Z in memory and H' dropped; bytes at the disk's rate
     projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
     projection.py basis             making Z with equal blocks once ÷ all
 
@@ -166,7 +166,7 @@ def making(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def dropped(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds with all of Z in memory and H' computed and dropped bound a run; so do its bytes at the disk's rates."""
+    """Seconds with Z in memory and H' dropped bound a run; so do its bytes at the disk's rates."""
     space = space_of(given)
     limited, free, floors = [], [], []
     for turn in range(given.rounds):
@@ -212,8 +212,9 @@ def disk_rates() -> tuple[float, float]:
     rates = []
     try:
         for words in (
-            (f"of={place}", "if=/dev/zero", "oflag=direct", "conv=fsync"), (f"if={place}", "of=/dev/null", "iflag=direct"),
-        ):  # fmt: skip
+            (f"of={place}", "if=/dev/zero", "oflag=direct", "conv=fsync"),
+            (f"if={place}", "of=/dev/null", "iflag=direct"),
+        ):
             start = time.perf_counter()
             subprocess.run(["dd", "bs=1M", "count=1024", *words], capture_output=True, check=True)
             rates.append((1 << 30) / (time.perf_counter() - start))

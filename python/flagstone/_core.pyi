@@ -1745,5 +1745,9 @@ class NuclearHamiltonian:
     def source(self) -> BlockSource: ...
 
 def basis_of_j_job(
-    basis: NuclearBasis, two_j: int, layout: BlockLayout, values: Sequence[Array], checkpoint: Checkpoint | None
+    basis: NuclearBasis,
+    two_j: int,
+    layout: BlockLayout,
+    values: Sequence[Array],
+    checkpoint: Checkpoint | None,
 ) -> Job: ...

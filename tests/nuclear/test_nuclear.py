@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone import _core, nuclear, subspace
-from flagstone._cli import main
+from flagstone._cli import cli
 from tests.nuclear.rows import RowByRow, clebsch
 
 
@@ -117,7 +117,7 @@ def test_commutes_with_j_squared():
 
 
 def test_commutator_of_a_stored_h(tmp_path):
-    """Of what a space makes nothing but rounding; of one element more what it adds, and the command says so."""
+    """Of what a space makes nothing but rounding; of one element more what it adds; the command says so."""
     space = nuclear.Space(2, 2, 2, nuclear.Interaction.random(3))
     H = space.hamiltonian(0).to_scipy()
     assert 0 < nuclear.commutator(space.hamiltonian(0, out=tmp_path / "h.zarr"), space, 0) < 1e-13
@@ -129,14 +129,28 @@ def test_commutator_of_a_stored_h(tmp_path):
     basis.j_squared(np.eye(n), j2)
     assert np.abs(j2 - j2.T).max() < 1e-12
     of_j = np.linalg.eigvalsh(j2)
-    assert np.abs(of_j - np.round(np.sqrt(of_j + 0.25) - 0.5) * np.round(np.sqrt(of_j + 0.25) + 0.5)).max() < 1e-9
+    whole = np.round(np.sqrt(of_j + 0.25) - 0.5)
+    assert np.abs(of_j - whole * (whole + 1)).max() < 1e-9
     dense = wrong.toarray()
     exact = np.linalg.norm(dense @ j2 - j2 @ dense) / np.linalg.norm(dense)
     assert nuclear.commutator(wrong, space, 0, probes=200) == pytest.approx(exact, rel=0.25)
     fl.from_blocks([wrong], tmp_path / "wrong.zarr")
-    options = ["--protons", "2", "--neutrons", "2", "--nmax", "2", "-J", "0", "--float64", "--energies", "1"]
+    options = [
+        "project",
+        "--protons",
+        "2",
+        "--neutrons",
+        "2",
+        "--nmax",
+        "2",
+        "-J",
+        "0",
+        "--float64",
+        "--energies",
+        "1",
+    ]
     done = {
-        name: CliRunner().invoke(main, ["project", *options, "--hamiltonian", str(tmp_path / f"{name}.zarr")])
+        name: CliRunner().invoke(cli, [*options, "--hamiltonian", str(tmp_path / f"{name}.zarr")])
         for name in ("h", "wrong")
     }
     assert done["h"].exit_code == 0, done["h"].output

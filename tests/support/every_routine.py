@@ -215,6 +215,7 @@ PLANNED = [
             "eigsh",
             "kmeans",
             "knn",
+            "projection",
             "rank_k",
             "cholesky",
             "solve",

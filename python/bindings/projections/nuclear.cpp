@@ -187,14 +187,15 @@ void bind_nuclear(nb::module_& m) {
              for (const Raising& e : raising(b, g)) made.emplace_back(e.to, e.from, e.value);
              return made;
            })
-      .def("j_squared",
-           [](const Basis& b, nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> x,
-              nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> y) {
-             if (static_cast<Index>(x.shape(0)) != b.dimension() || y.shape(0) != x.shape(0) || y.shape(1) != x.shape(1))
-               throw ShapeError("j_squared: vectors of " + std::to_string(b.dimension()) + " rows are needed.");
-             const nb::gil_scoped_release unlocked;
-             j_squared(b, static_cast<Index>(x.shape(1)), x.data(), y.data());
-           })
+      .def(
+          "j_squared",
+          [](const Basis& b, nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> x,
+             nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> y) {
+            if (static_cast<Index>(x.shape(0)) != b.dimension() || y.shape(0) != x.shape(0) || y.shape(1) != x.shape(1))
+              throw ShapeError("j_squared: vectors of " + std::to_string(b.dimension()) + " rows are needed.");
+            const nb::gil_scoped_release unlocked;
+            j_squared(b, static_cast<Index>(x.shape(1)), x.data(), y.data());
+          })
       .def("states", [](const Basis& b, Index g) {
         // Of each row the occupied states, as (neutron, orbit, number) for tests.
         std::vector<std::vector<std::tuple<bool, int, int>>> made;

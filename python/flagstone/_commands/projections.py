@@ -72,7 +72,8 @@ def _interaction(text: str | None) -> Interaction | None:
 @common_options
 def project(
     protons: int, neutrons: int, nmax: int | None, momenta: tuple[str, ...], M: str | None,
-    interaction: str | None, hamiltonian: str | None, out: str | None, energies: int, order: str, panel: str | None, files: int,
+    interaction: str | None, hamiltonian: str | None, out: str | None, energies: int, order: str,
+    panel: str | None, files: int,
     keep_h: str | None, no_dedup: bool, wide: bool, only_count: bool, table1: bool, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -176,8 +177,9 @@ def _source(space: Space, hamiltonian: str | None) -> Any:
 
 
 def _print_plan(
-    space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool, hamiltonian: str | None
-) -> None:
+    space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool,
+    hamiltonian: str | None,
+) -> None:  # fmt: skip
     """Nothing is made: the layout of Z decides the rest."""
     shapes, source = planned_basis(space, J, **basis), _source(space, hamiltonian)
     plans = {

@@ -45,8 +45,8 @@ def commutator(H: Any, space: Space, two_m: int, *, probes: int = 4) -> float:
 
     Notes
     -----
-    Reads H twice; 8 D · probes bytes for each of five blocks of vectors in memory, 4 nnz · probes flops. J² is
-    applied group by group, J₋J₊ + M(M + 1), and never stored.
+    Reads H twice; 8 D · probes bytes for each of five blocks of vectors in memory, 4 nnz · probes flops. J²
+    is applied group by group, J₋J₊ + M(M + 1), and never stored.
     """
     who = "nuclear.commutator"
     call = Call(who)
@@ -58,8 +58,8 @@ def commutator(H: Any, space: Space, two_m: int, *, probes: int = 4) -> float:
     shape = tuple(getattr(H, "shape", ()))
     if shape != (n, n) or not hasattr(H, "__matmul__"):
         raise ShapeError(
-            f"{who}: H is {shape_text(shape) if shape else type(H).__name__} and the rows of 2M = {two_m} are "
-            f"{n}; a sparse matrix of as many rows and columns is needed."
+            f"{who}: H is {shape_text(shape) if shape else type(H).__name__} and the rows of 2M = {two_m} "
+            f"are {n}; a sparse matrix of as many rows and columns is needed."
         )
     call.room("the vectors", 40 * n * probes)
     x = np.random.default_rng(_SEED).standard_normal((n, probes))
@@ -78,6 +78,6 @@ def check_scalar(who: str, H: Any, space: Space, two_m: int) -> None:
     most = _MOST if np.dtype(H.dtype).itemsize >= 8 else 1e-5
     if not off <= most:
         raise NumericalError(
-            f"{who}: H breaks J: ‖[H, J²]‖ is {off:.1e} of ‖H‖, where rounding leaves {most:.0e}; states of one J "
-            "are none of its own. Give one that was made of scalar elements."
+            f"{who}: H breaks J: ‖[H, J²]‖ is {off:.1e} of ‖H‖, where rounding leaves {most:.0e}; states of "
+            "one J are none of its own. Give one that was made of scalar elements."
         )

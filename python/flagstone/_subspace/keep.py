@@ -57,7 +57,8 @@ class _StoredRows(SparseResult):
     @property
     def working(self) -> int:
         """Of the group whose rows take most."""
-        return int(self.maker.bytes) + max((self.maker.most_bytes(g) for g in range(len(self.groups))), default=0)
+        each = (self.maker.most_bytes(group) for group in range(len(self.groups)))
+        return int(self.maker.bytes) + max(each, default=0)
 
     def arguments(self) -> dict[str, Any]:
         """Return what H is."""

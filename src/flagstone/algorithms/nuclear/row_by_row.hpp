@@ -22,7 +22,10 @@ class RowByRow {
   using Row = std::vector<std::pair<Index, double>>;  // columns, in no order
 
   RowByRow(const Basis& basis, const Interaction& interaction)
-      : space_(basis.space()), interaction_(interaction), tables_(space_), scale_(interaction.scale(space_.nucleons())) {
+      : space_(basis.space()),
+        interaction_(interaction),
+        tables_(space_),
+        scale_(interaction.scale(space_.nucleons())) {
     for (const bool neutron : {false, true}) {
       const Species& species = neutron ? space_.neutrons() : space_.protons();
       first_[neutron].push_back(static_cast<State>(states_.size()));
@@ -47,11 +50,18 @@ class RowByRow {
   void row(Index number, Row& to) {
     const Determinant& from = rows_[static_cast<std::size_t>(number)];
     const auto n = static_cast<std::size_t>(space_.nucleons());
+    int quanta = 0;
+    for (std::size_t x = 0; x < n; ++x) quanta += orbit(from[x]).quanta();
     to.clear();
     for (std::size_t x = 0; x < n; ++x) {
       for (const auto& [c, value] : singles(from[x])) put(from, n, x, x, c, c, value);
-      for (std::size_t y = x + 1; y < n; ++y)
-        for (const Target& t : targets(from[x], from[y])) put(from, n, x, y, t.c, t.d, t.value);
+      for (std::size_t y = x + 1; y < n; ++y) {
+        const int most = space_.most_quanta() - quanta + orbit(from[x]).quanta() + orbit(from[y]).quanta();
+        for (const Target& t : targets(from[x], from[y])) {
+          if (space_.nmax() && t.quanta > most) break;
+          put(from, n, x, y, t.c, t.d, t.value);
+        }
+      }
     }
     for (const Index column : touched_) {
       double& sum = sums_[static_cast<std::size_t>(column)];
@@ -77,6 +87,7 @@ class RowByRow {
   };
   struct Target {
     State c, d;
+    int quanta;
     double value;
   };
 
@@ -92,15 +103,18 @@ class RowByRow {
   void put(const Determinant& from, std::size_t n, std::size_t x, std::size_t y, State c, State d, double value) {
     Determinant after{};
     std::size_t kept = 0, passed = x + (x == y ? 0 : y - 1);
+    bool c_waits = true, d_waits = x != y;
     for (std::size_t k = 0; k < n; ++k) {
       if (k == x || k == y) continue;
-      if (from[k] == c || from[k] == d) return;
-      passed += (from[k] < c) + (x == y ? 0 : from[k] < d);
-      after[kept++] = from[k];
+      const State here = from[k];
+      if (here == c || here == d) return;
+      if (c_waits && c < here) after[kept++] = c, c_waits = false;
+      if (d_waits && d < here) after[kept++] = d, d_waits = false;
+      passed += c_waits + (x != y && d_waits);
+      after[kept++] = here;
     }
-    after[kept++] = c;
-    if (x != y) after[kept++] = d;
-    std::sort(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(kept));
+    if (c_waits) after[kept++] = c;
+    if (d_waits) after[kept++] = d;
     const auto found = place_.find(after);
     if (found == place_.end()) return;  // beyond the quanta that the space has
     const auto column = static_cast<std::size_t>(found->second);
@@ -123,18 +137,25 @@ class RowByRow {
 
   const std::vector<Target>& targets(State a, State b) {
     const auto [at, fresh] = targets_.try_emplace(static_cast<std::uint32_t>(a) << 16 | b);
-    if (fresh)
-      for (const auto& [c, d] : pairs_[kind_and_m(a, b)])
-        if (const double value = element(a, b, c, d); value != 0) at->second.push_back({c, d, value});
-    return at->second;
+    if (!fresh) return at->second;
+    std::vector<Target>& made = at->second;
+    for (const auto& [c, d] : pairs_[kind_and_m(a, b)]) {
+      const int quanta = orbit(c).quanta() + orbit(d).quanta();
+      if (space_.nmax() && quanta > space_.most_quanta()) continue;
+      if (const double value = element(a, b, c, d); value != 0) made.push_back({c, d, quanta, value});
+    }
+    std::stable_sort(made.begin(), made.end(), [](const Target& s, const Target& t) { return s.quanta < t.quanta; });
+    return made;
   }
 
   double element(State a, State b, State c, State d) const {
     const bool mixed = states_[a].neutron != states_[b].neutron;
     const Orbit &oa = orbit(a), &ob = orbit(b), &oc = orbit(c), &od = orbit(d);
     std::vector<double> coupled;
-    interaction_.two_body(mixed ? Kind::mixed : states_[a].neutron ? Kind::neutrons : Kind::protons, oa, ob, oc, od,
-                          coupled);
+    interaction_.two_body(mixed                ? Kind::mixed
+                          : states_[a].neutron ? Kind::neutrons
+                                               : Kind::protons,
+                          oa, ob, oc, od, coupled);
     const int first = momenta(oa, ob, oc, od).first;
     const double *bra = tables_.of(oa.two_j, ob.two_j).row(states_[a].state, states_[b].state, first),
                  *ket = tables_.of(oc.two_j, od.two_j).row(states_[c].state, states_[d].state, first);
@@ -161,8 +182,8 @@ class RowByRow {
   void fill(Determinant& row, std::size_t& filled, bool neutron, const Configuration& c, const Determinants& all,
             Index det) const {
     for (const Occupied& o : c.orbits)
-      for (int i = 0; i < (neutron ? space_.neutrons() : space_.protons()).orbits[static_cast<std::size_t>(o.orbit)].states();
-           ++i)
+      for (int i = 0;
+           i < (neutron ? space_.neutrons() : space_.protons()).orbits[static_cast<std::size_t>(o.orbit)].states(); ++i)
         if (o.slot < 0 || (all.mask(det, static_cast<std::size_t>(o.slot)) >> i & 1))
           row.at(filled++) = static_cast<State>(first_[neutron][static_cast<std::size_t>(o.orbit)] + i);
   }

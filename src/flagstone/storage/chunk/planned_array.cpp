@@ -30,9 +30,7 @@ class PlannedStore final : public ArrayStore {
 class DroppingStore final : public ArrayStore {
  public:
   explicit DroppingStore(ChunkLayout layout) : layout_(std::move(layout)) {}
-  Transfer read(const Box&) const override {
-    throw StorageError("an array that drops what is written cannot be read.");
-  }
+  Transfer read(const Box&) const override { throw Error("an array that drops what is written cannot be read."); }
   Transfer write(const Box& box) override {
     Transfer made = write_chunks(layout_, box);
     made.segments.clear();
