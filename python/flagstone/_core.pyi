@@ -1596,7 +1596,7 @@ def called_source(
 ) -> BlockSource: ...
 def csr_source(
     columns: Array, values: Array, starts: Any, group_rows: Sequence[int], pattern_starts: Any, js: Any,
-    nonzeros: Any, /,
+    nonzeros: Any, together: int, /,
 ) -> BlockSource: ...  # fmt: skip
 
 class GroupRows:

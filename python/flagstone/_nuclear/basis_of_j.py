@@ -24,7 +24,7 @@ __all__ = ["basis_of_j", "planned_basis"]
 class BasisOfJ(Routine[BlockBasis]):
     """The checked arguments of one call."""
 
-    operation = "nuclear.basis_of_j"
+    operation = "basis of j"
 
     def __init__(
         self, space: Space, J: Any, M: Any, dedup: bool, dtype: str, files: int, out: Any, memory: Any
@@ -136,7 +136,7 @@ def basis_of_j(
     return BasisOfJ(space, J, M, dedup, dtype, files, out, memory)
 
 
-@resumable(BasisOfJ.operation)
+@resumable("basis of j")
 def _again(path: str, told: dict[str, Any]) -> Again:
     options = {name: told[name] for name in ("dedup", "dtype", "files")}
     options |= {"M": f"{told['two_m']}/2", "out": path}

@@ -12,7 +12,7 @@ from .._resume.registers import opener
 from .._runtime.arguments import whole_number
 from .._sparse.array import SparseArray
 from .._subspace.keep import store_rows
-from .interaction import Interaction
+from .interaction import Interaction, interaction_of
 from .momentum import MOST_TWO_J, doubled, momentum_text
 
 _MOST = 1000  # nucleons: more than any nucleus has
@@ -173,7 +173,7 @@ class Space:
 def space_of(about: list[Any], interaction: dict[str, Any] | None) -> Space:
     """Return the space that a record tells of; its interaction is read again where there was one."""
     protons, neutrons, nmax, _ = about
-    return Space(protons, neutrons, nmax, None if interaction is None else Interaction.told_by(interaction))
+    return Space(protons, neutrons, nmax, None if interaction is None else interaction_of(interaction))
 
 
 def _reached(nucleons: int, nmax: int) -> list[tuple[int, int, int]]:

@@ -263,7 +263,7 @@ def project(
         Blocks are made where they are needed, on and below the diagonal, and never stored. A sparse matrix
         has both triangles and Z's rows; it is read once for its couplings, and once for each panel.
     Z : BlockBasis
-        On disk; its groups are H's.
+        On disk; its groups are H's. For a plan the shapes suffice: `nuclear.planned_basis`.
     out : path, optional
         A Zarr group for H', replaced at once and whole. Default: scratch; deleted when the last handle dies.
     order : {"panels", "columns"}
@@ -303,7 +303,7 @@ def project(
     return Project(H, Z, out, order, panel, files, keep_h, memory)
 
 
-@resumable(Project.operation)
+@resumable("project")
 def _again(path: str, told: dict[str, Any]) -> Again:
     h = told["h"]
     known = h["rows"] if "rows" in h else {"lazy": ["nuclear space", [h["space"], h["interaction"]]]}
