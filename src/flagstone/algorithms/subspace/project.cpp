@@ -110,8 +110,8 @@ void mirror_lower(const Tile& block) {
 /// Some blocks of a run that one task makes: all, those of one column, or those of some rows.
 struct Piece {
   Run run;
-  Index begin = 0, end = 0;            // blocks of the run
-  Index to = 0;                        // elements of the run before them
+  Index begin = 0, end = 0;               // blocks of the run
+  Index to = 0;                           // elements of the run before them
   Index first_group = 0, last_group = 0;  // rows: of these blocks those whose i lies between
   bool first = true, last = true;
 
