@@ -86,7 +86,7 @@ def reads(given: argparse.Namespace) -> dict[str, Any]:
     """Counted by plans but for order "columns", which runs: plans and runs move the same bytes."""
     space, found = space_of(given), {}
     with fl.Runtime(memory=given.memory):
-        Z = nuclear.basis_of_j(space, given.J, dedup=False)
+        Z: Any = nuclear.planned_basis(space, given.J, dedup=False)
         for share in (0.1, 0.25):
             panel = int(share * Z.nbytes)
             runs = Project(space, Z, None, "panels", panel, None, None, None).runs
@@ -95,6 +95,7 @@ def reads(given: argparse.Namespace) -> dict[str, Any]:
                 "read_of_z": plan.bytes_read / Z.nbytes, "formula": panels_formula(Z, runs, panel),
             }  # fmt: skip
         if given.nmax <= 6:
+            Z = nuclear.basis_of_j(space, given.J, dedup=False)
             H = subspace.project(space, Z, order="columns")
             numbers, pages = columns_formula(Z, H)
             read = fl.stats().bytes_read
