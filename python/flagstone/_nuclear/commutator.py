@@ -8,8 +8,11 @@ import numpy as np
 
 from .._array.array import shape_text
 from .._errors.classes import NumericalError, ShapeError
+from .._linalg.matmul import matmul
 from .._runtime.arguments import whole_number
 from .._runtime.call import Call
+from .._runtime.routine import least_of
+from .._sparse.array import SparseArray
 from .space import Space
 
 __all__ = ["check_scalar", "commutator"]
@@ -61,7 +64,10 @@ def commutator(H: Any, space: Space, two_m: int, *, probes: int = 4) -> float:
             f"{who}: H is {shape_text(shape) if shape else type(H).__name__} and the rows of 2M = {two_m} "
             f"are {n}; a sparse matrix of as many rows and columns is needed."
         )
-    call.room("the vectors", 40 * n * probes)
+    vectors = 40 * n * probes
+    if isinstance(H, SparseArray):  # the products refuse no limit that was let through here
+        call.check_least(least_of(matmul, H, np.empty((n, probes))) + vectors)
+    call.room("the vectors", vectors)
     x = np.random.default_rng(_SEED).standard_normal((n, probes))
     hx, turned = np.ascontiguousarray(H @ x, np.float64), np.empty_like(x)
     basis.j_squared(x, turned)
