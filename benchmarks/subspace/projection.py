@@ -4,7 +4,8 @@
     projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
     projection.py run --nmax 8      one projection: bytes, seconds, peak; --compare: Z in memory too
     projection.py work              estimated against measured work of stripes
-    projection.py making            nonzeros of H a second, by pairs of groups and row by row
+    projection.py making            nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
+    projection.py dropped           time ÷ its bounds: Z in memory and H' dropped; bytes at the disk's rate
     projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
     projection.py basis             making Z with equal blocks once ÷ all
 
@@ -14,9 +15,12 @@ Default Nmax 6, J = 2: seconds to a minute each; `--nmax 8` needs 5 GB of scratc
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,10 @@ import numpy as np
 import flagstone as fl
 from flagstone import _core, nuclear, subspace
 from flagstone._subspace.project import Project
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
+from benchmarks.harness import harness
+from benchmarks.storage import ring
 
 TABLE = ((12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (14, 3))
 PAGE = 4096
@@ -78,7 +86,7 @@ def reads(given: argparse.Namespace) -> dict[str, Any]:
     """Counted by plans but for order "columns", which runs: plans and runs move the same bytes."""
     space, found = space_of(given), {}
     with fl.Runtime(memory=given.memory):
-        Z = nuclear.basis_of_j(space, given.J, dedup=False)
+        Z: Any = nuclear.planned_basis(space, given.J, dedup=False)
         for share in (0.1, 0.25):
             panel = int(share * Z.nbytes)
             runs = Project(space, Z, None, "panels", panel, None, None, None).runs
@@ -87,6 +95,7 @@ def reads(given: argparse.Namespace) -> dict[str, Any]:
                 "read_of_z": plan.bytes_read / Z.nbytes, "formula": panels_formula(Z, runs, panel),
             }  # fmt: skip
         if given.nmax <= 6:
+            Z = nuclear.basis_of_j(space, given.J, dedup=False)
             H = subspace.project(space, Z, order="columns")
             numbers, pages = columns_formula(Z, H)
             read = fl.stats().bytes_read
@@ -146,23 +155,73 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def making(given: argparse.Namespace) -> dict[str, Any]:
-    """By pairs of groups, of a run's own seconds; row by row: the oracle of tests/nuclear, Nmax 2."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # the repository
-    from tests.nuclear.rows import RowByRow
-
-    space = space_of(given)
+    """One core, in turn in one process of C++ (row_by_row.cpp); of a run's own seconds too."""
+    program = ring.build(Path(given.build), "row_by_row")
+    words = [3, 3, given.nmax, 2 * int(given.J), max(given.rounds, 3)]
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, check=True)
     with fl.Runtime(memory=given.memory, workers=1):
-        Z = nuclear.basis_of_j(space, given.J)
-        rates = []
-        for _ in range(given.rounds):
-            subspace.project(space, Z)
-            done = fl.stats()
-            rates.append(done.nonzeros / done.components["make"])
-    small = nuclear.Space(3, 3, 2, space.interaction)
-    start = time.perf_counter()
-    entries = int(np.count_nonzero(RowByRow(small, 2).dense()))
-    python = entries / (time.perf_counter() - start)
-    return {"a_second": statistics.median(rates), "row_by_row_in_python": python}
+        space = space_of(given)
+        subspace.project(space, nuclear.basis_of_j(space, given.J))
+        run = fl.stats()
+    return {**json.loads(done.stdout), "of_a_run": run.nonzeros / run.components["make"]}
+
+
+def dropped(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds with Z in memory and H' dropped bound a run; so do its bytes at the disk's rates."""
+    space = space_of(given)
+    limited, free, floors = [], [], []
+    for turn in range(given.rounds):
+        for drop in (False, True)[:: 1 if turn % 2 == 0 else -1]:
+            with fl.Runtime(memory="2GiB" if drop else given.memory):
+                Z = nuclear.basis_of_j(space, given.J, dedup=False)
+                call = Project(space, Z, None, "panels", None, None, None, None)
+                if drop:
+                    drop_values(call)
+                    with contextlib.ExitStack() as stack:
+                        call.execute(stack)
+                else:
+                    call.run()
+                done = fl.stats()
+            (free if drop else limited).append(done.seconds)
+            if not drop:
+                moved = done.bytes_read, done.bytes_written
+        read, write = disk_rates()
+        floors.append(moved[0] / read + moved[1] / write)
+    seconds = statistics.median(limited)
+    bound = max(statistics.median(free), statistics.median(floors))
+    return {
+        "seconds": seconds, "dropped": statistics.median(free), "bytes_by_rates": statistics.median(floors),
+        "read_and_write_rate": [read, write], "ratio": seconds / bound,
+    }  # fmt: skip
+
+
+def drop_values(call: Project) -> None:
+    """Let what is written of the values of H' go nowhere."""
+    opened = call.place.open
+
+    def into_nothing(stack: contextlib.ExitStack) -> Any:
+        values, *others = opened(stack)
+        return [_core.dropping_array(list(values.shape), values.dtype, list(values.chunks)), *others]
+
+    call.place.open = into_nothing  # type: ignore[method-assign]
+
+
+def disk_rates() -> tuple[float, float]:
+    """Bytes a second of direct reads and writes, a MiB each, where results go."""
+    place = Path(fl.Runtime().scratch or tempfile.gettempdir()) / "rate"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    rates = []
+    try:
+        for words in (
+            (f"of={place}", "if=/dev/zero", "oflag=direct", "conv=fsync"),
+            (f"if={place}", "of=/dev/null", "iflag=direct"),
+        ):
+            start = time.perf_counter()
+            subprocess.run(["dd", "bs=1M", "count=1024", *words], capture_output=True, check=True)
+            rates.append((1 << 30) / (time.perf_counter() - start))
+    finally:
+        place.unlink(missing_ok=True)
+    return rates[1], rates[0]
 
 
 def stored(given: argparse.Namespace) -> dict[str, Any]:
@@ -173,7 +232,8 @@ def stored(given: argparse.Namespace) -> dict[str, Any]:
     ours, scipys, peak = [], [], 0.0
     h, z = H.to_scipy(), Z.to_scipy()
     for _ in range(given.rounds):
-        with fl.Runtime(memory=_core.resident_bytes() + (90 << 20)):
+        # What 160 MiB leave a process that holds nothing else.
+        with fl.Runtime(memory=_core.resident_bytes() + (118 << 20)):
             start = time.perf_counter()
             subspace.project(H, Z)
             ours.append(time.perf_counter() - start)
@@ -198,7 +258,7 @@ def basis(given: argparse.Namespace) -> dict[str, Any]:
     return {"once": once, "all": every, "ratio": once / every, "bytes": [sizes[True], sizes[False]]}
 
 
-MODES = {mode.__name__: mode for mode in (counts, reads, run, work, making, stored, basis)}
+MODES = {mode.__name__: mode for mode in (counts, reads, run, work, making, dropped, stored, basis)}
 
 
 def main() -> None:
@@ -213,6 +273,7 @@ def main() -> None:
     parser.add_argument("--panel")
     parser.add_argument("--files", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--build", default=harness.built(), help="a build folder of the programs in C++")
     parser.add_argument("--dedup", action="store_true")
     parser.add_argument("--compare", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="a small space, one round")

@@ -381,7 +381,7 @@ def _operators() -> _dispatch.Dispatch:
 def _registering() -> None:
     for load in (
         _load_files, _load_matrices, _load_decompositions, _load_recipes, _load_storage, _load_lazy,
-        _load_along,
+        _load_along, _load_projections,
     ):  # fmt: skip
         load()
 

@@ -85,7 +85,12 @@ def test_the_model_scores_as_its_matrices_do(levels, tmp_path, processor, power)
     folder = write_model(tmp_path / "pecos", levels, processor)
     x = points(levels)
     expected = naive(levels, x, power)
+    plan = fl.import_labels.plan(folder, tmp_path / "model.zarr")
+    assert not (tmp_path / "model.zarr").exists()
     model = fl.import_labels(folder, tmp_path / "model.zarr")
+    done = fl.stats()
+    assert done.bytes_read == plan.bytes_read
+    assert plan.least_memory >= done.peak_memory
     labels, scores = (np.asarray(one) for one in model.predict(x, 7, beam=3))
     best = np.argsort(-expected, axis=1, kind="stable")[:, :7]
     told = np.take_along_axis(expected, best, axis=1)

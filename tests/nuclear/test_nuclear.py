@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import flagstone as fl
 from flagstone import _core, nuclear, subspace
+from flagstone._cli import cli
 from tests.nuclear.rows import RowByRow, clebsch
 
 
@@ -112,6 +114,62 @@ def test_commutes_with_j_squared():
             up[to, row] += value
         j2[first[g] : first[g + 1], first[g] : first[g + 1]] = up.T @ up
     assert np.abs(h @ j2 - j2 @ h).max() <= 1e-11 * np.abs(h).max() * np.abs(j2).max()
+
+
+def test_commutator_of_a_stored_h(tmp_path):
+    """Of what a space makes nothing but rounding; of one element more what it adds; the command says so."""
+    space = nuclear.Space(2, 2, 2, nuclear.Interaction.random(3))
+    H = space.hamiltonian(0).to_scipy()
+    assert 0 < nuclear.commutator(space.hamiltonian(0, out=tmp_path / "h.zarr"), space, 0) < 1e-13
+    wrong = H.tolil()
+    wrong[5, 9] = wrong[9, 5] = 3.0
+    wrong = wrong.tocsr()
+    n, basis = H.shape[0], space.basis(0)
+    j2 = np.empty((n, n))
+    basis.j_squared(np.eye(n), j2)
+    assert np.abs(j2 - j2.T).max() < 1e-12
+    of_j = np.linalg.eigvalsh(j2)
+    whole = np.round(np.sqrt(of_j + 0.25) - 0.5)
+    assert np.abs(of_j - whole * (whole + 1)).max() < 1e-9
+    dense = wrong.toarray()
+    exact = np.linalg.norm(dense @ j2 - j2 @ dense) / np.linalg.norm(dense)
+    assert nuclear.commutator(wrong, space, 0, probes=200) == pytest.approx(exact, rel=0.25)
+    fl.from_blocks([wrong], tmp_path / "wrong.zarr")
+    options = [
+        "project",
+        "--protons",
+        "2",
+        "--neutrons",
+        "2",
+        "--nmax",
+        "2",
+        "-J",
+        "0",
+        "--float64",
+        "--energies",
+        "1",
+    ]
+    done = {
+        name: CliRunner().invoke(cli, [*options, "--hamiltonian", str(tmp_path / f"{name}.zarr")])
+        for name in ("h", "wrong")
+    }
+    assert done["h"].exit_code == 0, done["h"].output
+    assert "H breaks J" in str(done["wrong"].output) + str(done["wrong"].exception)
+    with pytest.raises(fl.ShapeError, match="a sparse matrix of as many rows"):
+        nuclear.commutator(H[:5], space, 0)
+
+
+def test_planned_bases_are_those_that_are_made():
+    """Shapes without values, for plans that cost nothing."""
+    space = nuclear.Space(2, 2, 2, nuclear.Interaction.random(3))
+    for options in ({}, {"dedup": False, "files": 3, "dtype": "float64"}, {"M": 0}):
+        Z, planned = nuclear.basis_of_j(space, 2, **options), nuclear.planned_basis(space, 2, **options)
+        assert (planned.shape, planned.nbytes, planned.dtype) == (Z.shape, Z.nbytes, Z.dtype)
+        plans = [subspace.project.plan(space, one) for one in (Z, planned)]
+        assert len({(p.bytes_read, p.bytes_written, p.flops) for p in plans}) == 1
+    for call in (lambda: subspace.project(space, planned), lambda: planned.block(0)):
+        with pytest.raises(fl.ShapeError, match=r"nuclear\.basis_of_j makes"):
+            call()
 
 
 def test_clebsch_gordan():

@@ -65,6 +65,23 @@ def test_files_change_no_bit(small, tmp_path):
     assert abs(mine.to_scipy() - subspace.basis(blocks).to_scipy()).max() == 0
 
 
+def test_rows_of_a_stripe_in_turn(small, monkeypatch):
+    """Where a stripe's rows are many, several tasks make its blocks: less memory, the same bits."""
+    space, Z, _ = small
+    rows = space.hamiltonian(2)
+    whole = subspace.project(rows, Z)
+    tasks, plan = fl.stats().tasks, subspace.project.plan(rows, Z)
+    monkeypatch.setattr("flagstone._subspace.stored_rows._TOGETHER", 2000)
+    made = subspace.project(rows, Z)
+    done = fl.stats()
+    assert values(made) == values(whole)
+    assert done.tasks > tasks + 10
+    assert done.pairs == len(np.asarray(made.blocks[:]))
+    with fl.Runtime(memory=plan.least_memory + (8 << 20)):
+        assert values(subspace.project(rows, Z)) == values(whole)
+        assert fl.stats().peak_memory <= fl.stats().memory
+
+
 def test_h_that_is_stored(small, tmp_path):
     """By rows, on disk or in memory, kept on the way or before: one H'."""
     space, Z, H = small

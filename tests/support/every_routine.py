@@ -223,6 +223,7 @@ PLANNED = [
             "eigsh",
             "kmeans",
             "knn",
+            "projection",
             "rank_k",
             "cholesky",
             "solve",

@@ -99,8 +99,8 @@ def passes(x, topics, number, inner=10):
     c = x.toarray().astype(float)
     c = c[c.sum(axis=1) > 0]
     m = topics.T.astype(float)  # words x topics
-    seen = []
-    for _ in range(max(1, number)):
+    seen, em, most, further = [], None, -np.inf, True
+    for done in range(max(1, number)):
         smooth = 0.99 * m + 0.01 / len(m)
         theta = np.full((len(c), m.shape[1]), 1 / m.shape[1])
         for _ in range(inner):
@@ -108,8 +108,16 @@ def passes(x, topics, number, inner=10):
             theta /= theta.sum(axis=1, keepdims=True)
         p = theta @ smooth.T
         seen.append((c * np.log(p)).sum() / c.sum())
+        posterior = seen[-1] + 0.01 * np.log(smooth).sum() / c.sum()
+        if em is not None and posterior < most:  # it went too far
+            m, em, further = em, None, False
+            continue
         counts = smooth * ((c / p).T @ theta)
         if number:
+            most, em = posterior, None
             m = counts + 0.01
             m = m / m.sum(axis=0)
+            if further and done + 1 < number:
+                em, m = m, m * (m / smooth) ** 0.8
+                m = m / m.sum(axis=0)
     return m.T, np.array(seen), counts.sum(axis=0) / counts.sum()

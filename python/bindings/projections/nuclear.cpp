@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <deque>
 #include <map>
 
 #include "bindings/core/bindings.hpp"
@@ -14,6 +15,8 @@
 #include "flagstone/algorithms/nuclear/read_int.hpp"
 #include "flagstone/algorithms/subspace/block_basis.hpp"
 #include "flagstone/algorithms/subspace/block_source.hpp"
+#include "flagstone/base/error.hpp"
+#include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::python {
 namespace {
@@ -69,10 +72,15 @@ std::vector<std::int32_t> patterns_of(const Basis& basis) {
   return made;
 }
 
-/// Tasks of whole stretches of stored blocks; those of one file begin where its first block does.
+/// Tasks of whole stretches of stored blocks; those of one file begin where its first block does. Pages of stretches
+/// that are written are noted.
 Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::BlockLayout& layout,
-              const std::vector<Array>& values) {
+              const std::vector<Array>& values, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
+    Stages stages(graph, checkpoint);
+    std::deque<FinishedTiles> finished;
+    for (std::size_t f = 0; f < values.size(); ++f)
+      finished.emplace_back(stages, values[f], values[f].chunks(), "tiles" + std::to_string(f));
     std::vector<ZBlock> blocks(layout.offsets.size());
     for (Index g = layout.groups(); g-- > 0;)  // the first group that has it
       if (const auto at = layout.stored[static_cast<std::size_t>(g)]; at >= 0)
@@ -84,11 +92,16 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
       const auto file = static_cast<std::size_t>(layout.file[first]);
       const bool ends = last == layout.offsets.size() || layout.file[last] != layout.file[first];
       const Index begin = layout.offsets[first], end = ends ? layout.lengths[file] : layout.offsets[last];
+      const Box box{{begin}, {end - begin}};
+      if (finished[file].holds(box)) continue;
       add_j_blocks(
           graph, basis, two_j,
           {blocks.begin() + static_cast<std::ptrdiff_t>(first), blocks.begin() + static_cast<std::ptrdiff_t>(last)},
-          values[file], {{begin}, {end - begin}});
+          values[file], box);
+      finished[file].finish(box);
+      finished[file].offer();
     }
+    graph.barrier();
   }};
 }
 
@@ -174,6 +187,15 @@ void bind_nuclear(nb::module_& m) {
              for (const Raising& e : raising(b, g)) made.emplace_back(e.to, e.from, e.value);
              return made;
            })
+      .def(
+          "j_squared",
+          [](const Basis& b, nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu> x,
+             nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> y) {
+            if (static_cast<Index>(x.shape(0)) != b.dimension() || y.shape(0) != x.shape(0) || y.shape(1) != x.shape(1))
+              throw ShapeError("j_squared: vectors of " + std::to_string(b.dimension()) + " rows are needed.");
+            const nb::gil_scoped_release unlocked;
+            j_squared(b, static_cast<Index>(x.shape(1)), x.data(), y.data());
+          })
       .def("states", [](const Basis& b, Index g) {
         // Of each row the occupied states, as (neutron, orbit, number) for tests.
         std::vector<std::vector<std::tuple<bool, int, int>>> made;
@@ -195,7 +217,8 @@ void bind_nuclear(nb::module_& m) {
         return made;
       });
   bind_hamiltonian(m);
-  m.def("basis_of_j_job", &basis_job);
+  m.def("basis_of_j_job", &basis_job, nb::arg("basis"), nb::arg("two_j"), nb::arg("layout"), nb::arg("values"),
+        nb::arg("checkpoint").none());
 }
 
 }  // namespace flagstone::python

@@ -108,16 +108,17 @@ void bind_projection(nb::module_& m) {
            std::vector<std::vector<std::int32_t>> pattern) -> std::shared_ptr<BlockSource> {
           return std::make_shared<CalledSource>(std::move(function), std::move(rows), std::move(pattern));
         });
-  m.def("csr_source",
-        [](const Array& columns, const Array& values, std::vector<Index> starts, std::vector<Index> group_rows,
-           std::vector<Index> pattern_starts, std::vector<std::int32_t> js, std::vector<std::int32_t> nonzeros) {
-          return std::const_pointer_cast<BlockSource>(
-              csr_source({columns, values, std::move(starts)}, std::move(group_rows),
-                         {std::move(pattern_starts), std::move(js), std::move(nonzeros)}));
-        });
+  m.def("csr_source", [](const Array& columns, const Array& values, std::vector<Index> starts,
+                         std::vector<Index> group_rows, std::vector<Index> pattern_starts, std::vector<std::int32_t> js,
+                         std::vector<std::int32_t> nonzeros, Index together) {
+    return std::const_pointer_cast<BlockSource>(
+        csr_source({columns, values, std::move(starts)}, std::move(group_rows),
+                   {std::move(pattern_starts), std::move(js), std::move(nonzeros)}, together));
+  });
   nb::class_<GroupRows>(m, "GroupRows")
       .def("__init__", [](GroupRows* self, const std::shared_ptr<BlockSource>& h) { new (self) GroupRows(h); })
       .def_prop_ro("bytes", &GroupRows::bytes)
+      .def_prop_ro("most_nonzeros", &GroupRows::most_nonzeros)
       .def("most_bytes", &GroupRows::most_bytes)
       .def("rows", [](GroupRows& h, Index group) {
         auto made = h.rows(group);

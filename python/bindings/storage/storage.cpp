@@ -252,6 +252,9 @@ void bind_storage(nb::module_& m) {
         return planned_array(shape, dtype_from_name(dtype), chunks, codec, order == "F");
       },
       nb::arg("shape"), nb::arg("dtype"), nb::arg("chunks"), nb::arg("codec") = "raw", nb::arg("order") = "C");
+  m.def("dropping_array", [](const Shape& shape, const std::string& dtype, const Shape& chunks) {
+    return dropping_array(shape, dtype_from_name(dtype), chunks);
+  });
   m.def("default_chunks",
         [](const Shape& shape, const std::string& dtype) { return default_chunks(shape, dtype_from_name(dtype)); });
 

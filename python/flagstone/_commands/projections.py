@@ -6,11 +6,14 @@ from typing import Any
 
 import click
 
-from .._nuclear.basis_of_j import basis_of_j
+from .._formats.open import open_path
+from .._nuclear.basis_of_j import basis_of_j, planned_basis
+from .._nuclear.commutator import check_scalar
 from .._nuclear.interaction import Interaction
 from .._nuclear.space import Counts, Space
 from .._runtime.plan import comparison
 from .._runtime.runtime import stats
+from .._sparse.array import SparseArray
 from .._subspace.project import project as run_project
 from .._terminal.projection_map import Projected, write_report
 from .options import bar, command_runtime, common_options, print_json
@@ -46,6 +49,10 @@ def _interaction(text: str | None) -> Interaction | None:
     "--interaction", metavar="FILE|random:SEED",
     help="KSHELL's .snt, BIGSTICK's .int (its .sps beside it), or a random ensemble.",
 )  # fmt: skip
+@click.option(
+    "--hamiltonian", metavar="PATH",
+    help="H by rows (nuclear.Space.hamiltonian, --keep-h) in place of an interaction; looked at for J.",
+)  # fmt: skip
 @click.option("-o", "--out", help="Zarr group for H'; a report (PNG, JSON) is written beside it.")
 @click.option("--energies", type=int, default=0, help="So many lowest eigenvalues.")
 @click.option(
@@ -65,7 +72,8 @@ def _interaction(text: str | None) -> Interaction | None:
 @common_options
 def project(
     protons: int, neutrons: int, nmax: int | None, momenta: tuple[str, ...], M: str | None,
-    interaction: str | None, out: str | None, energies: int, order: str, panel: str | None, files: int,
+    interaction: str | None, hamiltonian: str | None, out: str | None, energies: int, order: str,
+    panel: str | None, files: int,
     keep_h: str | None, no_dedup: bool, wide: bool, only_count: bool, table1: bool, overwrite: bool,
     memory: int | None, scratch_directory: str | None, only_plan: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -94,11 +102,11 @@ def project(
     with command_runtime(memory, scratch_directory, as_json) as runtime:
         if only_plan:
             for J in momenta:
-                _print_plan(space, J, basis, options, as_json)
+                _print_plan(space, J, basis, options, as_json, hamiltonian)
             return
         found, told = [], []
         for J in momenta:
-            run = _Run(space, J, runtime, as_json, energies)
+            run = _Run(space, J, runtime, as_json, energies, hamiltonian)
             one, facts = run.projected(basis, options | {"out": _of(out, J), "keep_h": _of(keep_h, J)})
             found.append(one)
             told.append(facts)
@@ -121,8 +129,11 @@ def _of(path: str | None, J: str) -> str | None:
 class _Run:
     """One J of a command: what it tells while it goes."""
 
-    def __init__(self, space: Space, J: str, runtime: Any, as_json: bool, energies: int) -> None:
+    def __init__(
+        self, space: Space, J: str, runtime: Any, as_json: bool, energies: int, hamiltonian: str | None
+    ) -> None:
         self.space, self.J, self.runtime, self.as_json, self.energies = space, J, runtime, as_json, energies
+        self.hamiltonian = hamiltonian
 
     def say(self, text: str) -> None:
         if not self.as_json:
@@ -136,10 +147,13 @@ class _Run:
         with bar(self.runtime, "basis", plan, self.as_json):
             Z = basis_of_j(self.space, self.J, **basis)
         made = stats()
-        plan = run_project.plan(self.space, Z, **options)
+        source = _source(self.space, self.hamiltonian)
+        if self.hamiltonian is not None:
+            check_scalar("project", source, self.space, Z.about["two_m"])
+        plan = run_project.plan(source, Z, **options)
         self.say(f"{made.what}\n{plan}")
         with bar(self.runtime, "project", plan, self.as_json):
-            H = run_project(self.space, Z, **options)
+            H = run_project(source, Z, **options)
         done = stats()
         values = H.eigvalsh(self.energies).tolist() if self.energies else []
         self.say(f"{done.what}\n{comparison(plan, done)}\n{done.note}\n{H!r}")
@@ -152,10 +166,26 @@ class _Run:
         return Projected(self.J, H, values, done), told
 
 
-def _print_plan(space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool) -> None:
-    """Z is made, for its layout alone decides the rest; H' is counted."""
-    plans = {"basis": basis_of_j.plan(space, J, **basis)}
-    plans["project"] = run_project.plan(space, basis_of_j(space, J, **basis), **options)
+def _source(space: Space, hamiltonian: str | None) -> Any:
+    """Return what is projected: what the space makes, or a matrix that is stored."""
+    if hamiltonian is None:
+        return space
+    found = open_path(hamiltonian)
+    if not isinstance(found, SparseArray):
+        raise click.BadParameter(f"{hamiltonian!r} holds {found!r}; a sparse matrix is needed.")
+    return found
+
+
+def _print_plan(
+    space: Space, J: str, basis: dict[str, Any], options: dict[str, Any], as_json: bool,
+    hamiltonian: str | None,
+) -> None:  # fmt: skip
+    """Nothing is made: the layout of Z decides the rest."""
+    shapes, source = planned_basis(space, J, **basis), _source(space, hamiltonian)
+    plans = {
+        "basis": basis_of_j.plan(space, J, **basis),
+        "project": run_project.plan(source, shapes, **options),
+    }
     if as_json:
         print_json({name: plan.as_dict() for name, plan in plans.items()})
     else:

@@ -15,9 +15,8 @@ from .._runtime.routine import least_of, planned_by
 from .._storage.rechunk import rechunk
 from .base import Regressor
 from .dual import Factor, Factorization, times, times_least, times_plan
-from .kernels import PRECOMPUTED, KernelOf
+from .kernels import PRECOMPUTED, KernelOf, best_parameters
 from .model_file import MODELS, ModelFile, member, model_file
-from .subset import best_parameters
 from .validation import feature_names, points, targets
 
 __all__ = ["GaussianProcessRegressor"]

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,20 @@ from .._errors.messages import path_text, storage_error
 from .._labels.model import LabelModel
 from .._labels.place import ModelPlace
 from .._runtime.arguments import one_of
-from .._runtime.call import Call
-from .._sparse.external_sort import Triplets, Work, build_csr
+from .._runtime.call import Call, Moved
+from .._runtime.plan import Plan
+from .._runtime.routine import Prepared, Streaming, routine
+from .._sparse.builder import writer_bytes
+from .._sparse.external_sort import Triplets, Work, build_csr, bytes_held
 from .._sparse.row_blocks import row_blocks
 from .npz.csr import entries_of
 
 __all__ = ["import_labels"]
 
 _CHILDREN = 255  # of one chunk
+_BESIDE = 4  # bytes of a weight's child and, where it stands alone in its row, of the row
+_SORTED = 12  # bytes of a weight in scratch
+_SECONDS = 4e-7  # of a weight: parsed, scattered, sorted and packed by NumPy
 _PLACES = 256  # a column of the sorted matrix: feature · _PLACES + child
 #: Power of the hinge, and whether scores are exp(s): of a level's score and those above it.
 _PROCESSORS = {
@@ -56,10 +63,85 @@ class _Level:
     processor: str
 
 
+class ImportLabels(Streaming[LabelModel]):
+    """The checked arguments of one call: what the folder says of its levels."""
+
+    method = "chunks"
+
+    def __init__(self, folder: Any, out: Any, format: str, memory: Any) -> None:
+        call = Call("import_labels", memory)
+        super().__init__(call)
+        one_of(call.who, "format", format, "float32", "int8")
+        path = path_text(call.who, folder)
+        if os.path.isdir(os.path.join(path, "ranker")):
+            path = os.path.join(path, "ranker")
+        told = _json(call, os.path.join(path, "param.json"))
+        self.path, self.format, self.levels = path, format, _levels(call, path, told)
+        self.features, self.labels = (
+            _number(call, path, told, name) for name in ("nr_features", "nr_labels")
+        )
+        self.power, self.exponential = _rule(call, path, self.levels)
+        self.place = ModelPlace(call, out)
+        call.on(path)
+
+    @property
+    def what(self) -> str:
+        return f"import_labels {self.path}"
+
+    def plan(self) -> Plan:
+        """Count it by the headers of the files: what is written is a bound."""
+        call, item = self.call, 1 if self.format == "int8" else 4
+        weights = read = held = 0
+        for level in self.levels:
+            with entries_of(call, level.weights) as given:
+                nodes, nnz = given.cols, given.nnz
+            weights += nnz
+            read += 2 * os.path.getsize(level.weights)
+            sort = bytes_held(nodes, nnz, np.dtype(np.float32))
+            builder = writer_bytes((self.features + 1) * _PLACES, np.dtype(np.float32), nnz)
+            held = max(held, 96 * 2 * nodes + sort + builder)
+        held += int(_core.LabelModelWriter.bytes)
+        rates = call.use_profile().rates
+        written = weights * (item + _BESIDE)
+        sorted_bytes = 2 * _SORTED * weights  # through bucket files, then as a matrix: written and read
+        seconds = (read + sorted_bytes) / rates["read_bytes_per_second"] + _SECONDS * weights
+        seconds += (written + sorted_bytes) / rates["write_bytes_per_second"]
+        least = call.rounded(_core.resident_bytes() + held)
+        return Plan(
+            self.what, self.method, 2, read, written, 0.0, min(call.memory, least), least, seconds,
+            call.memory,
+            f"{weights:,} weights of {len(self.levels)} levels, sorted in scratch; written: at most",
+        )  # fmt: skip
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> LabelModel:
+        call = self.call
+        directory = self.place.open(stack)
+        call.room("the writer", int(_core.LabelModelWriter.bytes))
+        writer = _core.LabelModelWriter(directory, self.format == "int8")
+        above = np.zeros(1, np.int64)  # new numbers of the nodes of the level above, by PECOS's
+        for depth, level in enumerate(self.levels):
+            chunks = _chunks(call, level.clusters, above)
+            if depth + 1 == len(self.levels) and len(chunks.number) != self.labels:
+                told = f"{len(chunks.number)} labels where {self.labels} are said"
+                raise _damaged(call, level.clusters, told)
+            _write(call, writer, depth, level, chunks, self.features)
+            moved.bytes_read += 2 * os.path.getsize(level.weights)
+            above = chunks.number
+        writer.finish(_order(above))
+        files = (file for file in Path(directory).rglob("*") if file.is_file())
+        moved.bytes_written = sum(file.stat().st_size for file in files)
+        return self.place.finish({
+            "routine": "import_labels", "method": "parabel", "format": self.format, "trees": 1,
+            "features": self.features, "labels": self.labels, "unit": False, "power": self.power,
+            "exponential": self.exponential, "version": _core.__version__,
+        })  # fmt: skip
+
+
+@routine
 def import_labels(
     folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, format: str = "float32",
     memory: int | str | None = None,
-) -> LabelModel:  # fmt: skip
+) -> Prepared[LabelModel]:  # fmt: skip
     """Import a model that PECOS's XLinear wrote, of any size, inside a memory limit.
 
     Parameters
@@ -91,37 +173,10 @@ def import_labels(
     -----
     Weights are sorted by chunk, feature and child through files in scratch, 16 bytes a weight, whatever
     their order; each `W.npz` is read twice, and 5 to 8 bytes a weight are written. In memory are 48 bytes a
-    node of one level, and the writer's 150 MB or less.
+    node of one level, and the writer's 150 MB or less. ``import_labels.plan(...)`` reads sizes alone; what it
+    says is written is a bound.
     """
-    call = Call("import_labels", memory)
-    one_of(call.who, "format", format, "float32", "int8")
-    path = path_text(call.who, folder)
-    if os.path.isdir(os.path.join(path, "ranker")):
-        path = os.path.join(path, "ranker")
-    told = _json(call, os.path.join(path, "param.json"))
-    levels = _levels(call, path, told)
-    features, labels = (_number(call, path, told, name) for name in ("nr_features", "nr_labels"))
-    power, exponential = _rule(call, path, levels)
-    place = ModelPlace(call, out)
-    with contextlib.ExitStack() as stack, call.measured(f"import_labels {path}", "chunks") as moved:
-        directory = place.open(stack)
-        call.room("the writer", int(_core.LabelModelWriter.bytes))
-        writer = _core.LabelModelWriter(directory, format == "int8")
-        above = np.zeros(1, np.int64)  # new numbers of the nodes of the level above, by PECOS's
-        for depth, level in enumerate(levels):
-            chunks = _chunks(call, level.clusters, above)
-            if depth + 1 == len(levels) and len(chunks.number) != labels:
-                raise _damaged(call, level.clusters, f"{len(chunks.number)} labels where {labels} are said")
-            _write(call, writer, depth, level, chunks, features)
-            moved.bytes_read += 2 * os.path.getsize(level.weights)
-            above = chunks.number
-        writer.finish(_order(above))
-        about = {
-            "routine": "import_labels", "method": "parabel", "format": format, "trees": 1,
-            "features": features, "labels": labels, "unit": False, "power": power,
-            "exponential": exponential, "version": _core.__version__,
-        }  # fmt: skip
-        return place.finish(about)
+    return ImportLabels(folder, out, format, memory)
 
 
 def _damaged(call: Call, path: str, what: str) -> FormatError:

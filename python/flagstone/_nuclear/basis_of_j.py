@@ -9,19 +9,22 @@ import numpy as np
 
 from .. import _core
 from .._errors.classes import ShapeError
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import check_flags, one_of
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
-from .._subspace.basis import BasisPlace, dtype_name, file_count
-from .._subspace.stored import BlockBasis
+from .._subspace.basis import BasisPlace, dtype_name, file_count, first_groups
+from .._subspace.stored import BlockBasis, PlannedBasis
 from .momentum import doubled, momentum_text
-from .space import Space
+from .space import Space, space_of
 
-__all__ = ["basis_of_j"]
+__all__ = ["basis_of_j", "planned_basis"]
 
 
 class BasisOfJ(Routine[BlockBasis]):
     """The checked arguments of one call."""
+
+    operation = "basis of j"
 
     def __init__(
         self, space: Space, J: Any, M: Any, dedup: bool, dtype: str, files: int, out: Any, memory: Any
@@ -53,7 +56,24 @@ class BasisOfJ(Routine[BlockBasis]):
 
     def job(self, at: At) -> _core.Job:
         values: Any = at(self.place)
-        return _core.basis_of_j_job(self.basis, self.two_j, self.layout, values[: self.place.files])
+        files = values[: self.place.files]
+        return _core.basis_of_j_job(self.basis, self.two_j, self.layout, files, self.place.checkpoint)
+
+    def arguments(self) -> dict[str, Any]:
+        told = self.place.about["flagstone"]
+        options = {name: told[name] for name in ("space", "two_j", "two_m", "dedup")}
+        told = None if self.space.nmax is not None else self.space.identity()["interaction"]  # whose orbits
+        return options | {"files": self.place.files, "dtype": self.place.dtype.name, "interaction": told}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes."""
+        rows = np.array(self.basis.rows, np.float64)[first_groups(self.layout)]
+        each = 4 if self.two_m == self.two_j else 9
+        return each * float((rows**3).sum()), float(self.place.nbytes)
+
+    def planned_basis(self) -> PlannedBasis:
+        """Return the shapes of what it would write."""
+        return PlannedBasis(self.layout, self.place.dtype, self.place.about["flagstone"])
 
     def how(self, job: Any) -> How:
         kernel = self.two_m == self.two_j
@@ -110,6 +130,41 @@ def basis_of_j(
     -----
     M = J: of a group of d rows, r of them with M + 1, the last d - r columns of Q in a QR of the transpose
     of J₊; 4 d³ flops and 8 d² bytes at most. M < J: eigenvectors of J² = J₋J₊ + M(M + 1), 9 d³ flops, ``|λ -
-    J(J+1)| < 1e-8``. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and counts.
+    J(J+1)| < 1e-8``. Writes Z once. ``basis_of_j.plan(...)`` takes the same arguments and counts. With `out`
+    a killed call goes on behind the stretches of blocks, of 512 KiB or more, that were noted.
     """
     return BasisOfJ(space, J, M, dedup, dtype, files, out, memory)
+
+
+@resumable("basis of j")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    options = {name: told[name] for name in ("dedup", "dtype", "files")}
+    options |= {"M": f"{told['two_m']}/2", "out": path}
+    return basis_of_j, (space_of(told["space"], told["interaction"]), f"{told['two_j']}/2"), options
+
+
+def planned_basis(
+    space: Space, J: Any, *, dedup: bool = True, dtype: str = "float32", M: Any = None, files: int = 1
+) -> PlannedBasis:
+    """Return the shapes of what `basis_of_j` would store: for ``subspace.project.plan``.
+
+    Parameters
+    ----------
+    space, J, dedup, dtype, M, files
+        As for `basis_of_j`.
+
+    Returns
+    -------
+    PlannedBasis
+        ``rows``, ``columns``, ``shape``, ``nbytes``; it has no blocks, and nothing was made or written.
+
+    Raises
+    ------
+    ShapeError
+        J is no angular momentum of so many nucleons; M is above J.
+
+    Notes
+    -----
+    Lists the groups of the space, some 100 bytes each; no bytes are read or written, no arithmetic.
+    """
+    return BasisOfJ(space, J, M, dedup, dtype, files, None, None).planned_basis()

@@ -12,9 +12,10 @@ from .. import _core
 from .._errors.classes import FormatError, ShapeError
 from .._errors.messages import path_text, shown, storage_error
 from .._resume.identity import file_identity
+from .._resume.openers import check_unchanged
 from .._runtime.arguments import seed_number
 
-__all__ = ["Interaction"]
+__all__ = ["Interaction", "interaction_of"]
 
 
 class Interaction:
@@ -139,3 +140,15 @@ def _scaled(core: _core.NuclearInteraction, scaling: Any) -> list[float]:
         )
     core.set_scaling(numbers[0], numbers[1], -numbers[2], "nuclear.Interaction")
     return list(numbers)
+
+
+def interaction_of(told: dict[str, Any]) -> Interaction:
+    """Return the one that a record tells of; FormatError where its file was changed since."""
+    if "random" in told:
+        return Interaction.random(told["random"])
+    for file in (told.get("int", told), told.get("sps")):
+        if file is not None:
+            check_unchanged("the interaction", file)
+    if "int" not in told:
+        return Interaction.read(told["path"])
+    return Interaction.read(told["int"]["path"], orbits=told["sps"]["path"], scaling=told["scaling"])

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 from .. import _core
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
+from .._resume.registers import opener
 from .._runtime.arguments import whole_number
 from .._sparse.array import SparseArray
 from .._subspace.keep import store_rows
-from .interaction import Interaction
+from .interaction import Interaction, interaction_of
 from .momentum import MOST_TWO_J, doubled, momentum_text
 
 _MOST = 1000  # nucleons: more than any nucleus has
 _MOST_QUANTA = 30  # of excitation
 
-__all__ = ["Counts", "Space"]
+__all__ = ["Counts", "Space", "space_of"]
 
 
 class Counts(NamedTuple):
@@ -136,7 +137,7 @@ class Space:
         """
         rows = self.basis(two_m)
         source = self._source(rows, "nuclear.Space.hamiltonian")
-        return store_rows("nuclear.Space.hamiltonian", source, rows.rows, out)
+        return store_rows("nuclear.Space.hamiltonian", source, rows.rows, out, self.identity())
 
     def _source(self, rows: _core.NuclearBasis, who: str) -> _core.BlockSource:
         if self.interaction is None:
@@ -166,6 +167,13 @@ class Space:
                 "<= J is needed."
             )
         return self.basis(two_m).columns(two_j)
+
+
+@opener("nuclear space")
+def space_of(about: list[Any], interaction: dict[str, Any] | None) -> Space:
+    """Return the space that a record tells of; its interaction is read again where there was one."""
+    protons, neutrons, nmax, _ = about
+    return Space(protons, neutrons, nmax, None if interaction is None else interaction_of(interaction))
 
 
 def _reached(nucleons: int, nmax: int) -> list[tuple[int, int, int]]:

@@ -37,7 +37,7 @@ class BasisPlace(PartsPlace):
         groups, stored, files = len(layout.rows), len(layout.offsets), len(layout.lengths)
         self.layout, self.files = layout, files
         parts = [
-            Part(values_name(number), (length,), (PAGE // dtype.itemsize,), ["element"])
+            Part(values_name(number), (length,), (PAGE // dtype.itemsize,), ["element"], kept=True)
             for number, length in enumerate(layout.lengths)
         ]
         parts += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
-from .._array.array import Array, open_core
+from .._array.array import Array, open_core, shape_text
 from .._errors.classes import ShapeError
 from .._output.replaceable import check_path
-from .._runtime.call import Call
+from .._resume.identity import memory_identity
+from .._runtime.call import Call, Moved
 from .._sparse.array import SparseArray
-from .._sparse.builder import from_blocks
+from .._sparse_algebra.written import Rows, SparseResult
 
 __all__ = ["check_kept", "store_rows", "stored_groups"]
 
@@ -33,27 +35,63 @@ def check_kept(who: str, out: Any) -> None:
         )
 
 
-def store_rows(who: str, source: _core.BlockSource, rows: list[int], out: Any) -> SparseArray:
-    """Write all of H, both triangles, float64, by rows; those of one group are held at a time."""
-    check_kept(who, out)
-    call, dimension = Call(who), sum(rows)
-    maker = _core.GroupRows(source)
+class _StoredRows(SparseResult):
+    """All of H, both triangles, float64; the rows of one group are held at a time."""
 
-    def blocks() -> Iterator[tuple[Any, Any, Any, int]]:
-        yield np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64), dimension
-        for group in range(len(rows)):
-            call.room(f"the rows of group {group}", maker.most_bytes(group))
-            starts, columns, values = maker.rows(group)
-            yield values, columns, starts, dimension
+    operation = "stored rows of blocks"
+    method = "rows of groups"
 
-    made = from_blocks(blocks(), out, overwrite=True)
-    core = _core.create_zarr(
-        f"{made.path}/{_GROUPS}", [len(rows)], "int64", [max(len(rows), 1)], dimension_names=["group"]
-    )
-    if rows:
-        call.engine.write_boxes(core, [([0], np.array(rows, np.int64))], 1 << 20)
-    core.flush()
-    return made
+    def __init__(self, who: str, source: _core.BlockSource, rows: list[int], told: Any, out: Any) -> None:
+        check_kept(who, out)
+        self.maker, self.groups, self.told = _core.GroupRows(source), rows, told
+        if told is None:
+            self.operation = ""  # nobody can tell a function from another one
+        n = sum(rows)
+        super().__init__(Call(who), [], (n, n), "float64", self.maker.most_nonzeros, out)
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        return f"store H, {shape_text(self.shape)} sparse, by rows of {len(self.groups)} groups"
+
+    @property
+    def working(self) -> int:
+        """Of the group whose rows take most."""
+        each = (self.maker.most_bytes(group) for group in range(len(self.groups)))
+        return int(self.maker.bytes) + max(each, default=0)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what H is."""
+        return {"h": self.told, "groups": memory_identity(np.array(self.groups, np.int64))}
+
+    def rows(self, first: int) -> Iterator[Rows]:
+        """Make the rows of each group; of the one that a killed call had begun, those that are missing."""
+        ends = np.cumsum(self.groups)
+        for group in range(int(np.searchsorted(ends, first, side="right")), len(self.groups)):
+            self.call.room(f"the rows of group {group}", self.maker.most_bytes(group))
+            starts, columns, values = self.maker.rows(group)
+            left = max(0, first - int(ends[group] - self.groups[group]))
+            low = int(starts[left])
+            yield starts[left:] - low, columns[low:], values[low:]
+
+    def stream(self, moved: Moved, stack: contextlib.ExitStack) -> SparseArray:
+        """Write them, then the rows of each group beside them."""
+        made = super().stream(moved, stack)
+        core = _core.create_zarr(
+            f"{made.path}/{_GROUPS}", [len(self.groups)], "int64", [max(len(self.groups), 1)],
+            dimension_names=["group"],
+        )  # fmt: skip
+        if self.groups:
+            self.call.engine.write_boxes(core, [([0], np.array(self.groups, np.int64))], 1 << 20)
+        core.flush()
+        return made
+
+
+def store_rows(
+    who: str, source: _core.BlockSource, rows: list[int], out: Any, told: dict[str, Any] | None
+) -> SparseArray:
+    """Write all of H by rows; `told`: what tells it from another one, so that a killed call goes on."""
+    return _StoredRows(who, source, rows, told, out).run()
 
 
 def stored_groups(path: str) -> NDArray[np.int64] | None:

@@ -16,6 +16,8 @@ from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
 from .._resume.identity import file_identity
+from .._resume.openers import check_unchanged, operand
+from .._resume.registers import Again, resumable
 from .._runtime.arguments import array_of, is_whole, one_of, size_bytes, whole_number
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -23,7 +25,7 @@ from .._runtime.runtime import remember, stats
 from .basis import MOST_ROWS, PAGE, file_count
 from .deal import dealt, dealt_layout
 from .keep import check_kept, store_rows
-from .stored import BlockBasis, ProjectedMatrix
+from .stored import BlockBasis, PlannedBasis, ProjectedMatrix, open_stored
 from .stored_rows import rows_of
 
 __all__ = ["Blocks", "project"]
@@ -153,7 +155,7 @@ class Project(Routine[ProjectedMatrix]):
         self.told = told
         self.layout = Z.layout
         self.dealt: BlockBasis | None = None  # made when it runs
-        if files is not None and (count := file_count("project", files)) != len(Z.files):
+        if files is not None and (count := file_count("project", files)) != len(Z.layout.lengths):
             self.layout = dealt_layout(Z, count)
         self.source = self.H.block_source(Z)
         self.projection = _core.Projection(
@@ -177,7 +179,7 @@ class Project(Routine[ProjectedMatrix]):
         ]
         self.place = PartsPlace(call, out, parts, Z.dtype, {"flagstone": about})
         super().__init__(call, [self.place])
-        call.on(Z.path)
+        call.on(Z.path or None)
         call.outputs = len(parts)
 
     def _cores(self) -> list[_core.Array]:
@@ -227,6 +229,13 @@ class Project(Routine[ProjectedMatrix]):
         values = self.place.close()[0]
         return ProjectedMatrix(self.place.path, self.place.about["flagstone"], values)
 
+    def run(self) -> ProjectedMatrix:
+        if isinstance(self.Z, PlannedBasis):
+            raise ShapeError(
+                f"project: Z is {self.Z!r}, which is for plans; nuclear.basis_of_j makes one with values."
+            )
+        return super().run()
+
     def execute(self, stack: contextlib.ExitStack) -> Any:
         if self.Z.values.path is not None and not os.path.exists(self.Z.values.path):
             raise FileNotFoundError(f"project: Z '{self.Z.path}' went away.")
@@ -235,7 +244,7 @@ class Project(Routine[ProjectedMatrix]):
         job = super().execute(stack)
         if self.keep_h is not None:
             done = stats()
-            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h)
+            store_rows("project: keep_h", self.source, self.Z.rows.tolist(), self.keep_h, self.told)
             remember(self.call.runtime, done)
         return job
 
@@ -254,7 +263,7 @@ def project(
         Blocks are made where they are needed, on and below the diagonal, and never stored. A sparse matrix
         has both triangles and Z's rows; it is read once for its couplings, and once for each panel.
     Z : BlockBasis
-        On disk; its groups are H's.
+        On disk; its groups are H's. For a plan the shapes suffice: `nuclear.planned_basis`.
     out : path, optional
         A Zarr group for H', replaced at once and whole. Default: scratch; deleted when the last handle dies.
     order : {"panels", "columns"}
@@ -292,3 +301,11 @@ def project(
     finished pairs of stripes. Source: Aktulga et al., Euro-Par 2012.
     """
     return Project(H, Z, out, order, panel, files, keep_h, memory)
+
+
+@resumable("project")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    h = told["h"]
+    known = h["rows"] if "rows" in h else {"lazy": ["nuclear space", [h["space"], h["interaction"]]]}
+    check_unchanged("Z", told["z"])
+    return project, (operand("H", known), open_stored(told["z"]["path"])), {"out": path}

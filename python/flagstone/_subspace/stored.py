@@ -18,7 +18,7 @@ from .._output.attributes import group_told
 from .._runtime.arguments import array_of, is_whole, whole_number
 from .._runtime.call import Call
 
-__all__ = ["MOST_FILES", "BlockBasis", "ProjectedMatrix", "open_stored", "values_name"]
+__all__ = ["MOST_FILES", "BlockBasis", "PlannedBasis", "ProjectedMatrix", "open_stored", "values_name"]
 
 _MOST = (1 << 62) - 1  # of an index: two of them can be added
 MOST_FILES = 256  #: that Z is dealt to: each is held open some times
@@ -116,7 +116,7 @@ class BlockBasis(_Stored):
 
     def __repr__(self) -> str:
         return (
-            f"BlockBasis {shape_text(self.shape)} {self.dtype}, {len(self.rows)} groups, "
+            f"{type(self).__name__} {shape_text(self.shape)} {self.dtype}, {len(self.rows)} groups, "
             f"{len(self.offsets)} stored blocks, {_core.format_bytes(self.nbytes)}"
         )
 
@@ -141,6 +141,31 @@ class BlockBasis(_Stored):
         entries = int((self.rows * self.columns).sum())
         Call("BlockBasis.to_scipy").room("the matrix", entries * (self.dtype.itemsize + 24))
         return block_diag([self.block(g) for g in range(len(self.rows))], format="csr")
+
+
+class PlannedBasis(BlockBasis):
+    """Z of which only the shapes are known: what plans take in its place."""
+
+    def __init__(self, layout: _core.BlockLayout, dtype: np.dtype[Any], about: dict[str, Any]) -> None:
+        self.path, self.about, self.layout, self._dtype = "", about, layout, dtype
+        self.files = []
+        self.rows, self.columns = np.array(layout.rows, np.int64), np.array(layout.columns, np.int64)
+        self.stored, self.offsets = np.array(layout.stored, np.int64), np.array(layout.offsets, np.int64)
+        self.file = np.array(layout.file, np.int64)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values that would be stored."""
+        return self._dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the stored values would take."""
+        return sum(self.layout.lengths) * self.dtype.itemsize
+
+    def block(self, group: int) -> NDArray[Any]:
+        """Refuse: there are no values."""
+        raise ShapeError(f"{self!r}: its blocks were never made; nuclear.basis_of_j makes them.")
 
 
 class ProjectedMatrix(_Stored):

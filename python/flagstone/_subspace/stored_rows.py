@@ -22,6 +22,8 @@ from .stored import BlockBasis
 __all__ = ["StoredRows", "rows_of"]
 
 _ROUNDING = 1e-6  # of the largest value: what a symmetric matrix in float32 may be off
+_TOGETHER = 1 << 21  # values of H that one task reads: a constant, which plans and limits rest on
+_BESIDE = 96  # bytes that looking at a value takes: places, weights, keys of its groups, sorted
 _STRETCH = 1 << 20  # values of a matrix in memory that are looked at together
 _SEED = 20120827  # of the weights of rows
 
@@ -42,7 +44,12 @@ class StoredRows:
             _check_groups(stored_groups(matrix.path), basis, matrix.path)
         # Sums, weights and places of rows.
         call.room("the rows of H", 40 * shape[0])
-        given = row_blocks(call, matrix, fixed=40 * shape[0]) if stored is not None else _stretches(matrix)
+        fixed = 40 * shape[0]
+        given = (
+            row_blocks(call, matrix, beside=_BESIDE, fixed=fixed)
+            if stored is not None
+            else _stretches(matrix)
+        )
         self.told = {"rows": file_identity(matrix.path)} if stored is not None else None
         rows = basis.rows.tolist()
         starts, pattern = _scan(call, given, rows, shape[0])
@@ -52,7 +59,7 @@ class StoredRows:
             else (_core.memory_array(matrix.indices), _core.memory_array(matrix.data))
         )
         self._held = matrix
-        self._source = _core.csr_source(columns, values, starts, rows, *pattern)
+        self._source = _core.csr_source(columns, values, starts, rows, *pattern, _TOGETHER)
 
     def block_source(self, basis: BlockBasis) -> _core.BlockSource:
         """Return it as the core takes it."""

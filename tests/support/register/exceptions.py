@@ -138,12 +138,14 @@ EXCEPTIONS = {
             "Space.c*",
             "Space.identity",
             "Space.n*",
+            "planned_basis",
         )
     },
     "subspace.Blocks*": "holds a function; what calls it has an entry",
     "subspace.ProjectedMatrix.eigvalsh": "to_dense, or eigsh, which have entries",
     "subspace.project.plan": "a plan of what has an entry",
     "nuclear.basis_of_j.plan": "a plan of what has an entry",
+    "import_labels.plan": "reads headers of files alone",
     "flagstone project": "calls what has entries, one after the other; tests/subspace runs it",
     "flagstone recipe": "a group of verbs; each has an entry",
 }

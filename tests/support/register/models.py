@@ -336,6 +336,13 @@ def hamiltonian(how):
     return lambda: subspace.project(of, Z, keep_h="kept-of-register.zarr")
 
 
+@entry("whether H commutes with J²", "nuclear.commutator")
+def commutator():
+    of = space()
+    H = of.hamiltonian(2)
+    return lambda: np.array(nuclear.commutator(H, of, 2))
+
+
 @entry(
     "products with H'", "subspace.open", "subspace.ProjectedMatrix.{}", variants=("__matmul__", "matmat")
 )  # fmt: skip

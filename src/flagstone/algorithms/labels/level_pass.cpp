@@ -1,12 +1,14 @@
 #include "flagstone/algorithms/labels/level_pass.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/storage/sparse/panels.hpp"
 
 namespace flagstone::labels {
 namespace {
@@ -153,6 +155,16 @@ void LevelPass::run(std::span<const Tile> tiles) const {
       score(at, rows, tiles);
     } while (goes_on() && at.starts[chunks] > 0);
   });
+}
+
+std::vector<CsrPanelRange> batches_of(const Graph& graph, const CsrMatrix& points, Index rows) {
+  constexpr std::size_t most = 16;
+  std::vector<CsrPanelRange> batches = panels_of(points, rows);
+  if (!graph.planning() || graph.budget() > 0 || batches.size() <= most) return batches;
+  std::ranges::stable_sort(batches, std::greater<>(), [](const CsrPanelRange& b) { return b.last - b.first; });
+  batches.resize(most);
+  std::ranges::sort(batches, {}, &CsrPanelRange::row);
+  return batches;
 }
 
 void add_level_pass(Graph& graph, const std::shared_ptr<LevelPass>& pass, const Array& in, const Array& out,

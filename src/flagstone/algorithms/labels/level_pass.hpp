@@ -63,6 +63,10 @@ struct LevelPass : CallValue {
   void score_pairs(const Memory& at, const kernel::CsrRows& rows, std::span<const Tile> tiles) const;
 };
 
+/// Consecutive batches of about so many points that a graph has tasks for: all; where a plan looks for the least
+/// memory, whose batches are many, the sixteen with the most values, since the others take no more.
+std::vector<CsrPanelRange> batches_of(const Graph& graph, const CsrMatrix& points, Index rows);
+
 /// Adds a pass for these arrays: `in` empty at level 0.
 void add_level_pass(Graph& graph, const std::shared_ptr<LevelPass>& pass, const Array& in, const Array& out,
                     double pairs_share);

@@ -6,7 +6,6 @@
 #include "flagstone/algorithms/labels/level_pass.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/storage/sparse/panels.hpp"
 
 namespace flagstone::labels {
 namespace {
@@ -69,7 +68,7 @@ class Predicting {
 
   void add(PredictNotes& notes) {
     notes.batch = batch_rows();
-    const auto batches = panels_of(x_.stored, notes.batch);
+    const auto batches = batches_of(graph_, x_.stored, notes.batch);
     const auto side_by_side = static_cast<std::size_t>(std::max(1, graph_.workers()));
     notes.batches = static_cast<Index>(batches.size());
     for (std::size_t first = 0; first < batches.size(); first += side_by_side, ++notes.groups)

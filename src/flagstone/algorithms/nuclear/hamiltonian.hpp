@@ -31,7 +31,7 @@ class Hamiltonian {
 };
 
 /// Bytes of the lists of each species that a maker keeps beside those in use.
-inline constexpr std::size_t kept_list_bytes = 3 << 20;
+inline constexpr std::size_t kept_list_bytes = 1 << 20;
 
 /// Makes blocks, one after the other; keeps the lists of pairs of configurations, which neighbours share: to list what
 /// all determinants of a pair do takes longer than one block with them. One thread.

@@ -66,6 +66,23 @@ std::vector<Raising> raising(const Basis& basis, Index g) {
   return made;
 }
 
+void j_squared(const Basis& basis, Index width, const double* x, double* y) {
+  const double m = 0.5 * basis.two_m();
+  const auto add = [width](double factor, const double* from, double* to) {
+    for (Index c = 0; c < width; ++c) to[c] += factor * from[c];
+  };
+  std::vector<double> raised;
+  for (Index g = 0; g < basis.groups(); ++g) {
+    const double* from = x + basis.first(g) * width;
+    double* to = y + basis.first(g) * width;
+    for (Index i = 0; i < basis.rows(g) * width; ++i) to[i] = m * (m + 1) * from[i];
+    raised.assign(static_cast<std::size_t>(basis.rows_at(g, basis.two_m() + 2) * width), 0.0);
+    const auto up = raising(basis, g);
+    for (const Raising& e : up) add(e.value, from + e.from * width, raised.data() + e.to * width);
+    for (const Raising& e : up) add(e.value, raised.data() + e.to * width, to + e.from * width);
+  }
+}
+
 std::size_t j_block_bytes(const Basis& basis, Index g, int two_j) {
   const auto d = static_cast<std::size_t>(basis.rows(g));
   const std::size_t list = 32 * d * static_cast<std::size_t>(basis.space().nucleons());

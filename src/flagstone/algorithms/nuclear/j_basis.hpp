@@ -15,6 +15,9 @@ struct Raising {
 };
 std::vector<Raising> raising(const Basis& basis, Index group);
 
+/// y (rows x width, C order) := J² x, of all rows of a basis: J-J+ + M(M+1), group by group.
+void j_squared(const Basis& basis, Index width, const double* x, double* y);
+
 /// A block of Z to make: for which group, where its d x z elements (C order) lie in the array.
 struct ZBlock {
   Index group = 0, offset = 0, columns = 0;

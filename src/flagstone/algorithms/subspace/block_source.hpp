@@ -36,6 +36,9 @@ class BlockSource {
     static_cast<void>(first), static_cast<void>(last);
     return {};
   }
+  /// Groups between which a task makes its blocks, where the arrays of a whole stripe would take too much memory:
+  /// from `first` to `last`.
+  virtual std::vector<Index> cuts(Index first, Index last) const { return {first, last}; }
   /// Bytes that making it takes, the block itself among them.
   virtual std::size_t workspace_bytes(Index i, Index j) const = 0;
   virtual std::unique_ptr<BlockMaker> maker() const = 0;

@@ -30,6 +30,7 @@ struct Shared {
   StoredRows rows;
   std::vector<Index> first;  // rows before each group
   GroupPattern pattern;
+  Index together = 0;  // values that a task reads at most
 
   Index row_start(Index row) const { return rows.starts[static_cast<std::size_t>(row)]; }
   Index group_start(Index group) const { return row_start(first[static_cast<std::size_t>(group)]); }
@@ -93,6 +94,13 @@ class CsrSource final : public BlockSource {
     if (length == 0) return {};
     return {{h_->rows.columns, {{begin}, {length}}}, {h_->rows.values, {{begin}, {length}}}};
   }
+  std::vector<Index> cuts(Index first, Index last) const override {
+    std::vector<Index> made{first};
+    for (Index g = first; g < last; ++g)
+      if (g > made.back() && h_->group_start(g + 1) - h_->group_start(made.back()) > h_->together) made.push_back(g);
+    made.push_back(last);
+    return made;
+  }
   std::size_t workspace_bytes(Index i, Index j) const override {
     return static_cast<std::size_t>(24 * most_nonzeros(i, j) + 8 * rows(i));
   }
@@ -108,7 +116,8 @@ class CsrSource final : public BlockSource {
 
 }  // namespace
 
-std::shared_ptr<const BlockSource> csr_source(StoredRows rows, std::vector<Index> group_rows, GroupPattern pattern) {
+std::shared_ptr<const BlockSource> csr_source(StoredRows rows, std::vector<Index> group_rows, GroupPattern pattern,
+                                              Index together) {
   auto shared = std::make_shared<Shared>();
   shared->first.push_back(0);
   for (const Index d : group_rows) shared->first.push_back(shared->first.back() + d);
@@ -116,7 +125,7 @@ std::shared_ptr<const BlockSource> csr_source(StoredRows rows, std::vector<Index
       pattern.starts.size() != group_rows.size() + 1 || pattern.js.size() != pattern.nonzeros.size())
     throw ShapeError("project: H has " + std::to_string(rows.starts.size() - 1) + " rows and its groups " +
                      std::to_string(shared->first.back()) + "; as many are needed.");
-  shared->rows = std::move(rows), shared->pattern = std::move(pattern);
+  shared->rows = std::move(rows), shared->pattern = std::move(pattern), shared->together = together;
   return std::make_shared<CsrSource>(std::move(shared));
 }
 

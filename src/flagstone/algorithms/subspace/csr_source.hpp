@@ -22,6 +22,8 @@ struct GroupPattern {
 };
 
 /// Reads the rows of a stripe of groups for each pair of stripes that it meets: once for each panel, where they fit.
-std::shared_ptr<const BlockSource> csr_source(StoredRows rows, std::vector<Index> group_rows, GroupPattern pattern);
+/// A task reads at most `together` values, or the rows of one group: a stripe with more is several tasks.
+std::shared_ptr<const BlockSource> csr_source(StoredRows rows, std::vector<Index> group_rows, GroupPattern pattern,
+                                              Index together);
 
 }  // namespace flagstone::subspace

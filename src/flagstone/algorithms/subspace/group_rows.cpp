@@ -25,6 +25,14 @@ std::size_t GroupRows::bytes() const {
   return bytes;
 }
 
+Index GroupRows::most_nonzeros() const {
+  Index sum = 0;
+  for (std::size_t i = 0; i < coupled_.size(); ++i)
+    for (const std::int32_t j : coupled_[i])
+      sum += h_->most_nonzeros(std::max(static_cast<Index>(i), Index{j}), std::min(static_cast<Index>(i), Index{j}));
+  return sum;
+}
+
 std::size_t GroupRows::most_bytes(Index i) const {
   std::size_t bytes = 0, making = 0;
   for (const std::int32_t j : coupled_[static_cast<std::size_t>(i)]) {

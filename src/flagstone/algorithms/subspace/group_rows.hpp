@@ -13,6 +13,8 @@ class GroupRows {
   explicit GroupRows(std::shared_ptr<const BlockSource> h);
   /// Of the pattern, as long as it lives.
   std::size_t bytes() const;
+  /// A bound of the stored values of all rows.
+  Index most_nonzeros() const;
   /// Bytes that the rows of a group take while they are made, at most.
   std::size_t most_bytes(Index group) const;
   struct Rows {

@@ -107,12 +107,15 @@ void mirror_lower(const Tile& block) {
     mirror_lower_of(block.as<double>(), block.shape[0]);
 }
 
-/// Some blocks of a run that one task makes: all, or those of one column.
+/// Some blocks of a run that one task makes: all, those of one column, or those of some rows.
 struct Piece {
   Run run;
-  Index begin = 0, end = 0;  // blocks of the run
-  Index to = 0;              // elements of the run before them
+  Index begin = 0, end = 0;               // blocks of the run
+  Index to = 0;                           // elements of the run before them
+  Index first_group = 0, last_group = 0;  // rows: of these blocks those whose i lies between
   bool first = true, last = true;
+
+  bool has(Index i) const { return i >= first_group && i < last_group; }
 };
 
 class Projecting {
@@ -168,8 +171,12 @@ class Projecting {
   void add_run(const Run& run) {
     const Box box{{run.first}, {run.length}};
     if (finished_.holds(box)) return;
-    add_piece({run, 0, run.count, 0}, stripes_[static_cast<std::size_t>(run.row)],
-              stripes_[static_cast<std::size_t>(run.col)], 0, false);
+    const auto& stripes = job_->z.layout.stripes;
+    const auto row = static_cast<std::size_t>(run.row);
+    const std::vector<Index> cuts = job_->h->cuts(stripes[row], stripes[row + 1]);
+    for (std::size_t c = 0; c + 1 < cuts.size(); ++c)
+      add_piece({run, 0, run.count, 0, cuts[c], cuts[c + 1], c == 0, c + 2 == cuts.size()}, stripes_[row],
+                stripes_[static_cast<std::size_t>(run.col)], 0, false);
     finished_.finish(box);
     finished_.offer();
   }
@@ -201,6 +208,8 @@ class Projecting {
     const BlockLayout& z = job_->z.layout;
     const Run& run = piece.run;
     const auto place = [&](Index b) { return job_->runs.places[static_cast<std::size_t>(run.blocks + b)]; };
+    piece.first_group = z.stripes[static_cast<std::size_t>(run.row)];
+    piece.last_group = z.stripes[static_cast<std::size_t>(run.row) + 1];
     piece.begin = piece.end;
     while (piece.end < run.count && place(piece.end).j == j) ++piece.end;
     if (piece.end == piece.begin) return false;
@@ -312,10 +321,12 @@ class Projecting {
     const Access written = piece.first ? write(values) : update(values);
     task.accesses.push_back(piece.last ? once(written) : again(written));
     task.accesses.push_back(scratch(std::max<std::size_t>(run.scratch, 64)));
-    const auto stripe = static_cast<std::size_t>(run.row);
-    for (const Region& of_h : job_->h->regions(z.stripes[stripe], z.stripes[stripe + 1]))
+    for (const Region& of_h : job_->h->regions(piece.first_group, piece.last_group))
       task.accesses.push_back(read(of_h));
-    const double share = static_cast<double>(piece.end - piece.begin) / static_cast<double>(run.count);
+    const auto stripe = static_cast<std::size_t>(run.row);
+    const double share = static_cast<double>(piece.end - piece.begin) / static_cast<double>(run.count) *
+                         static_cast<double>(piece.last_group - piece.first_group) /
+                         static_cast<double>(z.stripes[stripe + 1] - z.stripes[stripe]);
     task.cost.flops = 2 * run.multiply_adds * share;
     task.cost.float64 = values_.dtype() == Dtype::float64;
     task.cost.bytes_touched = bytes_of_nonzero * static_cast<double>(run.nonzeros) * share;
@@ -343,15 +354,20 @@ class Projecting {
     std::byte* product = tiles[out + 1].data;
     const std::byte* end = tiles[out].data + static_cast<std::size_t>(run.length) * item;
     auto held = makers.take();
-    held->maker->load(z.stripes[static_cast<std::size_t>(run.row)], tiles.subspan(out + 2));
+    held->maker->load(piece.first_group, tiles.subspan(out + 2));
     Measured took;
-    Index nonzeros = 0;
+    Index nonzeros = 0, pairs = 0;
     for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
       const Index i = z.stripes[static_cast<std::size_t>(run.row)] + place.i,
                   j = z.stripes[static_cast<std::size_t>(run.col)] + place.j;
       const Index zi = z.columns[static_cast<std::size_t>(i)], zj = z.columns[static_cast<std::size_t>(j)],
                   di = z.rows[static_cast<std::size_t>(i)], dj = z.rows[static_cast<std::size_t>(j)];
+      if (!piece.has(i)) {
+        to += static_cast<std::size_t>(zi * zj) * item;
+        continue;
+      }
+      ++pairs;
       const auto& [row_box, row_at] = rows.of_group[place.i];
       const auto& [col_box, col_at] = cols.of_group[place.j];
       const std::byte* left = tiles[static_cast<std::size_t>(row_box)].data + static_cast<std::size_t>(row_at) * item;
@@ -382,7 +398,7 @@ class Projecting {
     }
     if (piece.last) std::memset(to, 0, static_cast<std::size_t>(end - to));
     makers.give(std::move(held));
-    notes.pairs += piece.end - piece.begin, notes.nonzeros += nonzeros;
+    notes.pairs += pairs, notes.nonzeros += nonzeros;
     notes.making.fetch_add(took.making), notes.multiplying.fetch_add(took.multiplying);
     if (notes.keep) {
       const std::lock_guard lock(notes.mutex);

@@ -1,5 +1,6 @@
 #include "flagstone/storage/chunk/planned_array.hpp"
 
+#include "flagstone/base/error.hpp"
 #include "flagstone/storage/chunk/chunk_read.hpp"
 #include "flagstone/storage/chunk/chunk_write.hpp"
 #include "flagstone/storage/codec/codec_name.hpp"
@@ -26,7 +27,37 @@ class PlannedStore final : public ArrayStore {
   ChunkLayout layout_;
 };
 
+class DroppingStore final : public ArrayStore {
+ public:
+  explicit DroppingStore(ChunkLayout layout) : layout_(std::move(layout)) {}
+  /// For its geometry alone, which is that of write().
+  Transfer read(const Box& box) const override {
+    Transfer made = read_chunks(layout_, box, [this](const Shape&) {
+      return StoredChunk{nullptr, 0, layout_.chunk_bytes, layout_.slot_bytes()};
+    });
+    made.segments.clear();
+    made.convert = [](std::byte*, std::byte*, std::byte*) {
+      throw Error("an array that drops what is written cannot be read.");
+    };
+    return made;
+  }
+  Transfer write(const Box& box) override {
+    Transfer made = write_chunks(layout_, box);
+    made.segments.clear();
+    return made;
+  }
+  std::size_t run_bytes(const Shape& box) const override { return layout_.run_bytes(box); }
+  bool stored(const Box&) const override { return false; }
+
+ private:
+  ChunkLayout layout_;
+};
+
 }  // namespace
+
+Array dropping_array(const Shape& shape, Dtype dtype, const Shape& chunks) {
+  return Array(shape, dtype, chunks, std::make_shared<DroppingStore>(ChunkLayout(shape, chunks, dtype)));
+}
 
 Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec, bool column_major) {
   const Shape stored = chunks.size() == shape.size() ? chunks : default_chunks(shape, dtype);

@@ -11,4 +11,7 @@ namespace flagstone {
 Array planned_array(const Shape& shape, Dtype dtype, const Shape& chunks, const std::string& codec = "raw",
                     bool column_major = false);
 
+/// An array whose elements go nowhere when they are written: what a run takes without the writing of its result.
+Array dropping_array(const Shape& shape, Dtype dtype, const Shape& chunks);
+
 }  // namespace flagstone
