@@ -73,6 +73,7 @@
 #include "flagstone/runtime/resume/stages.hpp"
 #include "flagstone/runtime/resume/zarr_output.hpp"
 #include "flagstone/runtime/runtime.hpp"
+#include "flagstone/runtime/spaces/arena.hpp"
 #include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/runtime/timeline/timeline.hpp"
 #include "flagstone/storage/array/array.hpp"
