@@ -1,6 +1,6 @@
 #pragma once
-// Where tiles and workspaces lie inside a device's memory, which was taken once. Offsets only: no memory is touched, so a
-// plan places exactly as a run does.
+// Where tiles and workspaces lie inside a device's memory, which was taken once. Offsets only: no memory is touched, so
+// a plan places exactly as a run does.
 //
 // Admission counts bytes, and bytes in pieces hold no tile. Nothing is moved here; what is promised instead:
 // - blocks of one size never leave a hole that the next of them does not fit into;
@@ -30,8 +30,8 @@ class Arena {
   /// Of so many bytes, what is left over beyond the last multiple of `alignment` aside.
   explicit Arena(Bytes bytes);
 
-  /// The offset of a new block in the smallest hole that holds it, the lowest of several (the highest for a small block);
-  /// none where no hole does. O(log blocks).
+  /// The offset of a new block in the smallest hole that holds it, the lowest of several (the highest for a small
+  /// block); none where no hole does. O(log blocks).
   std::optional<Bytes> take(Bytes bytes);
   /// All of them, the largest placed first, or none.
   std::optional<std::vector<Bytes>> take_all(std::span<const Bytes> sizes);
@@ -56,7 +56,7 @@ class Arena {
   void remove_hole(Bytes offset, Bytes bytes);
 
   Bytes capacity_, used_ = 0, peak_ = 0;
-  std::map<Bytes, Bytes> taken_, holes_;         // offset -> bytes
+  std::map<Bytes, Bytes> taken_, holes_;       // offset -> bytes
   std::set<std::pair<Bytes, Bytes>> by_size_;  // holes: (bytes, offset)
 };
 

@@ -106,8 +106,8 @@ TEST(Arena, NamesTheCheapestWindow) {
   EXPECT_EQ(arena.cheapest_window(6 * 1024, cost_of), (std::vector<Bytes>{4 * 1024, 6 * 1024}));
 }
 
-// Tiles of a matrix, its edges and workspaces, taken at random with the memory full: what clearing a window costs beyond
-// the bytes that are asked for stays below one tile, and with nothing pinned it always succeeds.
+// Tiles of a matrix, its edges and workspaces, taken at random with the memory full: what clearing a window costs
+// beyond the bytes that are asked for stays below one tile, and with nothing pinned it always succeeds.
 TEST(Arena, FragmentationIsBounded) {
   constexpr Bytes tile = 16 * 1024;
   const std::vector<Bytes> sizes{tile, tile, tile, tile, tile / 3, tile / 7 * 2, 700, 9 * 1024};
