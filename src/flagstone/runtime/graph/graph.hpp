@@ -123,6 +123,8 @@ class Graph {
   virtual bool planning() const = 0;
   /// Bytes of budget that tiles, scratch and further charges may still take at most (for choosing superblocks).
   virtual std::uint64_t budget() const = 0;
+  /// The least memory among the run's devices, which tiles and workspaces of their tasks may take; 0 without devices.
+  virtual std::uint64_t device_budget() const { return 0; }
   /// Tasks that run at the same time.
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
