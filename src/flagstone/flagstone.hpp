@@ -64,6 +64,7 @@
 #include "flagstone/kernel/stencil/points.hpp"
 #include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/graph/call.hpp"
+#include "flagstone/runtime/graph/distribution.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
