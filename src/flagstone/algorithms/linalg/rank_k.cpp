@@ -6,6 +6,7 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -91,7 +92,8 @@ class Update {
     const auto tile = static_cast<std::uint64_t>(tile_.rows * tile_.cols) * size_of(c_out_.dtype());
     const std::uint64_t mirrors =
         options_.half == Half::both && !c_out_.in_memory() ? tile * static_cast<std::uint64_t>(graph.workers()) : 0;
-    return graph.budget() - std::min(graph.budget() / 2, mirrors);
+    const std::uint64_t budget = order_budget(graph);
+    return budget - std::min(budget / 2, mirrors);
   }
 
   /// A lazy operand is read once for every superblock that its rows meet.

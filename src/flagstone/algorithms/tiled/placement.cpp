@@ -1,5 +1,6 @@
 #include "flagstone/algorithms/tiled/placement.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -30,6 +31,11 @@ Place place_by_pattern(std::vector<std::vector<int>> pattern, int devices) {
     const auto column = dims < 1 ? std::size_t{0} : static_cast<std::size_t>(at[dims - 1]);
     return pattern[row % pattern.size()][column % columns];
   };
+}
+
+std::uint64_t order_budget(const Graph& graph) {
+  const std::uint64_t device = graph.device_budget();
+  return device > 0 ? std::min(graph.budget(), device) : graph.budget();
 }
 
 }  // namespace flagstone::linalg
