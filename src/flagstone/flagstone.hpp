@@ -75,6 +75,7 @@
 #include "flagstone/runtime/resume/zarr_output.hpp"
 #include "flagstone/runtime/runtime.hpp"
 #include "flagstone/runtime/spaces/arena.hpp"
+#include "flagstone/runtime/spaces/cuda_loader.hpp"
 #include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/runtime/spaces/emulated.hpp"
 #include "flagstone/runtime/timeline/timeline.hpp"

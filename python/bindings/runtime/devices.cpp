@@ -8,6 +8,7 @@
 
 #include "bindings/core/bindings.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/runtime/spaces/cuda_loader.hpp"
 #include "flagstone/runtime/spaces/emulated.hpp"
 
 namespace flagstone::python {
@@ -43,6 +44,12 @@ std::shared_ptr<Device> emulated(const std::string& name, std::uint64_t memory, 
   return open_emulated(std::move(options));
 }
 
+std::pair<std::vector<DeviceProperties>, std::string> cards() {
+  std::string why_not;
+  std::vector<DeviceProperties> found = cuda_devices(&why_not);
+  return {std::move(found), std::move(why_not)};
+}
+
 }  // namespace
 
 void bind_devices(nb::module_& m) {
@@ -53,6 +60,12 @@ void bind_devices(nb::module_& m) {
       .def_ro("bytes_out", &DeviceCounts::bytes_out)
       .def_ro("launches", &DeviceCounts::launches)
       .def_ro("synchronizing", &DeviceCounts::synchronizing);
+
+  nb::class_<DeviceProperties>(m, "DeviceProperties")
+      .def_ro("kind", &DeviceProperties::kind)
+      .def_ro("name", &DeviceProperties::name)
+      .def_ro("description", &DeviceProperties::description)
+      .def_ro("memory", &DeviceProperties::memory);
 
   nb::class_<Device>(m, "Device")
       .def_prop_ro("kind", [](const Device& d) { return d.properties().kind; })
@@ -73,6 +86,9 @@ void bind_devices(nb::module_& m) {
       .def_ro("tasks", &SpaceStatistics::tasks)
       .def_ro("busy_seconds", &SpaceStatistics::busy_seconds);
 
+  m.def("cuda_devices", &cards, nb::call_guard<nb::gil_scoped_release>());
+  m.def("open_cuda", &open_cuda, nb::arg("ordinal"), nb::arg("memory"), nb::arg("precision"),
+        nb::call_guard<nb::gil_scoped_release>());
   m.def("open_emulated", &emulated, nb::arg("name"), nb::arg("memory"), nb::arg("bandwidth") = 0.0,
         nb::arg("latency") = 0.0, nb::arg("faults") = Faults{}, nb::arg("reorder") = nb::none(),
         nb::arg("workspace") = 0, nb::arg("lacks") = std::vector<std::string>{},

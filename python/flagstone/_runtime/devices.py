@@ -34,7 +34,8 @@ class Device:
         copies reach, and the host's kernels. It gives the host's bits and is for tests of what would move.
     memory : int or str, optional
         Most bytes that it may take there, for operands, results and workspaces alike: "2GiB". They are taken
-        once, at the first call. An emulated device needs it; of a card the default is three quarters.
+        once, at the first call. An emulated device needs it; of a card the default is three quarters of what
+        is free.
     bandwidth : float or str, optional
         Of an emulated device, bytes per second of each direction: "2GB/s". Default: as fast as memory is.
     latency : float, optional
@@ -90,7 +91,7 @@ class DeviceInfo:
     name : str
         What `Device` takes: "cuda:0".
     memory : int
-        Its bytes; 0 where there is none.
+        Bytes that are free; 0 where there is none.
     description : str
         Model and driver.
     why_not : str
@@ -111,9 +112,10 @@ def devices() -> list[DeviceInfo]:
     Returns
     -------
     list of DeviceInfo
-        Cards first; where none can be used one entry says why. The emulated kind comes last: it is always there.
+        Cards first; where none can be used one entry says why. The emulated kind comes last: it is
+        always there.
     """
-    found, why_not = _cards()
+    found, why_not = _core.cuda_devices()
     told = [DeviceInfo(card.name, card.memory, card.description) for card in found]
     if not told:
         told = [DeviceInfo("cuda", 0, "no card", why_not)]
@@ -158,7 +160,7 @@ def chosen(given: object) -> tuple[Device, ...]:
     if given is None or (isinstance(given, (list, tuple)) and not given):
         return ()
     if isinstance(given, str) and given == "auto":
-        return tuple(Device(card.name) for card in _cards()[0])
+        return tuple(Device(card.name) for card in _core.cuda_devices()[0])
     if isinstance(given, str):
         return tuple(device_of_text(text) for text in given.split(","))
     if isinstance(given, Device):
@@ -255,16 +257,11 @@ def _bandwidth(given: float | str | None) -> float | None:
     return real_number("Device", "bandwidth", given, lambda value: 0 < value < math.inf, needed)
 
 
-def _cards() -> tuple[list[Any], str]:
-    """Return the cards that can be used, and why there are none."""
-    return [], "this build of flagstone has no CUDA part"
-
-
 def _open_card(ordinal: int, memory: int | str | None, precision: str | None) -> _core.Device:
-    found, why_not = _cards()
+    found, why_not = _core.cuda_devices()
     if ordinal >= len(found):
         raise DeviceError(
             f"Device: cuda:{ordinal} is not there: {why_not or f'this machine has {len(found)} of them'}; "
             "fl.devices() lists what is."
         )
-    raise NotImplementedError
+    return _core.open_cuda(ordinal, int(memory or found[ordinal].memory // 4 * 3), precision or "")

@@ -1,0 +1,63 @@
+#pragma once
+// One of CUDA's devices: a part of its memory, taken once, two streams of copies and four of kernels.
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "flagstone/cuda/kernels.hpp"
+#include "flagstone/cuda/queue.hpp"
+#include "flagstone/runtime/spaces/device.hpp"
+
+namespace flagstone::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  static constexpr int kernel_queues = 4;
+  /// Of each kernel queue, for cuBLAS: a constant, for cuBLAS chooses its kernels, and so their bits, by it.
+  static constexpr std::size_t blas_workspace = std::size_t{8} << 20;
+  /// What is kept of the memory that is asked for.
+  static constexpr std::size_t reserve = kernel_queues * blas_workspace + (kernel_queues + 2) * Queue::device_bytes;
+  static constexpr std::uint64_t least = std::uint64_t{64} << 20;
+
+  CudaDevice(int ordinal, std::uint64_t memory, bool tf32);
+  ~CudaDevice() override;
+
+  const DeviceProperties& properties() const noexcept override { return properties_; }
+  std::byte* memory() const noexcept override { return memory_; }
+  bool runs(const Call& call) const noexcept override { return static_cast<bool>(find(call)); }
+  std::size_t workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const override;
+  void copy_in(const Tile& host, const Tile& device, Done done) override;
+  void copy_out(const Tile& device, const Tile& host, Done done) override;
+  void launch(std::span<const DeviceWork> batch, int queue, Done done) override;
+  void lock_pages(std::span<std::byte> host) override;
+  void unlock_pages(std::span<std::byte> host) override;
+  DeviceCounts counts() const override;
+
+ private:
+  struct Lane;  // a kernel queue and its libraries
+  /// Of one launch: which word belongs to which call of which work.
+  struct Question;
+  void close();
+  static void run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions);
+
+  const int ordinal_;
+  DeviceProperties properties_;
+  std::byte* memory_ = nullptr;
+  Health health_;
+  std::unique_ptr<Queue> in_, out_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  mutable std::mutex sizes_mutex_;
+  Libraries sizes_;  // for questions alone: handles are one thread's at a time
+  std::mutex locked_mutex_;
+  std::map<std::byte*, std::size_t> locked_;
+  std::atomic<std::uint64_t> copies_in_{0}, copies_out_{0}, bytes_in_{0}, bytes_out_{0}, launches_{0};
+};
+
+/// What there is; none: `why_not` says what is missing.
+std::vector<DeviceProperties> devices(std::string* why_not);
+std::shared_ptr<Device> open(int ordinal, std::uint64_t memory, const std::string& precision);
+
+}  // namespace flagstone::cuda
