@@ -1,9 +1,9 @@
 """What devices move, hold and overlap, on emulated ones: counts against formulas, ratios in one run.
 
-Parts (`--only`): `product` in device memories of 64, 128 and 512 MiB; `levels`, where disk, host (256 MiB) and
-device (64 MiB) are all too small; `fits` and `quarter`, Cholesky whose factor fits the device or a quarter of it;
-`link`, throttled so that copying takes as long as computing; `two` devices by rows; `batches` of 256² tiles. Every
-run is held to its plan and to its limits. Nothing here says how fast a card is.
+Parts (`--only`): `product` in device memories of 64, 128 and 512 MiB; `levels`, where disk, host (256 MiB)
+and device (64 MiB) are all too small; `fits` and `quarter`, Cholesky whose factor fits the device or a
+quarter of it; `link`, throttled so that copying takes as long as computing; `two` devices by rows; `batches`
+of 256² tiles. Every run is held to its plan and to its limits. Nothing here says how fast a card is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def prepare(folder: str, n: int, factor: int, small: int) -> dict:
         array.flush()
     for name, size in (("k", factor), ("small", small)):
         chunk = min(1024, max(128, size // 8))
-        array = fl.create(f"{folder}/{name}.zarr", (size, size), "float64", chunks=(chunk, chunk), overwrite=True)
+        array = fl.create(
+            f"{folder}/{name}.zarr", (size, size), "float64", chunks=(chunk, chunk), overwrite=True
+        )
         for row in range(0, size, chunk):
             rows = np.arange(row, min(size, row + chunk))
             array[row : row + chunk, :] = 0.95 ** np.abs(rows[:, None] - np.arange(size)[None, :])
@@ -40,7 +42,9 @@ def prepare(folder: str, n: int, factor: int, small: int) -> dict:
     return {}
 
 
-def run_one(routine: str, operands: list[str], memory: str, devices: list[dict], place: str | None = None) -> dict:
+def run_one(
+    routine: str, operands: list[str], memory: str, devices: list[dict], place: str | None = None
+) -> dict:
     """A plan and a run in a fresh process."""
     import flagstone as fl
 
@@ -94,21 +98,30 @@ def product(rows: list, args, base: Path) -> None:
     tile = min(2048, args.n)
     depth = min(1024, args.n)
     for memory in args.devices.split(","):
-        call = {"routine": "matmul", "operands": operands, "memory": args.host, "devices": [{"memory": memory}]}
+        call = {
+            "routine": "matmul",
+            "operands": operands,
+            "memory": args.host,
+            "devices": [{"memory": memory}],
+        }
         done = harness.child(__file__, run_one, args.timeout, **call)
         seen = done["stats"]["spaces"][1]
         formula, p, q = product_bytes(args.n, tile, depth, seen["budget"])
         name = f"product {args.n}² float32, device {memory}"
         shown = f"{seen['bytes_in'] / MIB:.0f} MiB in", f"{formula / MIB:.0f} MiB, {p} x {q} tiles"
         rows.append(
-            harness.figure(f"{name}: in ÷ formula", *shown, seen["bytes_in"] / formula, "<= 1.05", args.full_size)
+            harness.figure(
+                f"{name}: in ÷ formula", *shown, seen["bytes_in"] / formula, "<= 1.05", args.full_size
+            )
         )
         out = seen["bytes_out"] / (4 * args.n**2)
         rows.append(harness.figure(f"{name}: out ÷ s mn", "", "", out, "<= 1.00", args.full_size))
         if memory == "512MiB":
             bound = 2 * 4**1.5 * args.n**3 / (512 * MIB) ** 0.5
             rows.append(
-                harness.figure(f"{name}: in ÷ bound", "", "", seen["bytes_in"] / bound, "<= 1.6", args.full_size)
+                harness.figure(
+                    f"{name}: in ÷ bound", "", "", seen["bytes_in"] / bound, "<= 1.6", args.full_size
+                )
             )
         held(rows, name, done, args.full_size)
         harness.note(f"{name}: {done['seconds']:.1f} s")
@@ -129,9 +142,13 @@ def cholesky(rows: list, args, base: Path) -> dict:
     return {"routine": "cholesky", "operands": [str(base / "k.zarr")], "memory": args.host}
 
 
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
 def factor_edge(n: int) -> int:
     """The tile of a float64 factor (factor_tile)."""
-    eighth = -(-(-(-n // 8)) // 64) * 64
+    eighth = ceil_div(ceil_div(n, 8), 64) * 64
     return min(n, max(256, min(1024, eighth)))
 
 
@@ -145,13 +162,15 @@ def fits(rows: list, args, base: Path) -> None:
     for key in ("copies_in", "copies_out"):
         shown = str(seen[key]), f"{t * (t + 1) // 2} tiles"
         rows.append(
-            harness.figure(f"Cholesky that fits: {key} ÷ tiles", *shown, seen[key] / (t * (t + 1) / 2), "<= 1.00", True)
+            harness.figure(
+                f"Cholesky that fits: {key} ÷ tiles", *shown, seen[key] / (t * (t + 1) / 2), "<= 1.00", True
+            )
         )
     held(rows, "Cholesky that fits", done, args.full_size)
 
 
 def schedule_bytes(n: int, edge: int, memory: int, workers: int) -> float:
-    """Bytes that the left-looking schedule moves in the best block extents (algorithms/factor/lower_block)."""
+    """Bytes that the left-looking schedule moves in the best block extents (factor/lower_block)."""
     t, least = -(-n // edge), float("inf")
     room = memory / (edge * edge * 8)
     for rows in range(1, t + 1):
@@ -182,7 +201,11 @@ def quarter(rows: list, args, base: Path) -> None:
     shown = f"{moved / MIB:.0f} MiB", f"{formula / MIB:.0f} MiB"
     rows.append(
         harness.figure(
-            "Cholesky, a quarter of its tiles: in + out ÷ schedule", *shown, moved / formula, "<= 1.10", args.full_size
+            "Cholesky, a quarter of its tiles: in + out ÷ schedule",
+            *shown,
+            moved / formula,
+            "<= 1.10",
+            args.full_size,
         )
     )
     held(rows, "Cholesky, a quarter", done, args.full_size)
@@ -190,7 +213,11 @@ def quarter(rows: list, args, base: Path) -> None:
 
 def link(rows: list, args, base: Path) -> None:
     """The time of one direction's copies is what the kernels take."""
-    call = {"routine": "matmul", "operands": [str(base / "a.zarr"), str(base / "b.zarr")], "memory": args.host}
+    call = {
+        "routine": "matmul",
+        "operands": [str(base / "a.zarr"), str(base / "b.zarr")],
+        "memory": args.host,
+    }
     free = harness.child(__file__, run_one, args.timeout, **call, devices=[{"memory": "512MiB"}])
     space = free["stats"]["spaces"][1]
     compute = space["busy_seconds"]
@@ -202,7 +229,9 @@ def link(rows: list, args, base: Path) -> None:
     took, longest = done["stats"]["seconds"], max(copy, compute)
     shown = f"{took:.2f} s", f"copy {copy:.2f} s, compute {compute:.2f} s"
     rows.append(
-        harness.figure("throttled link: time ÷ max(copy, compute)", *shown, took / longest, "<= 1.20", args.full_size)
+        harness.figure(
+            "throttled link: time ÷ max(copy, compute)", *shown, took / longest, "<= 1.20", args.full_size
+        )
     )
     rows.append(
         harness.figure(
@@ -218,14 +247,21 @@ def two(rows: list, args, base: Path) -> None:
     spaces = done["stats"]["spaces"][1:]
     busiest = max(one["tasks"] for one in spaces) / (sum(one["tasks"] for one in spaces) / 2)
     shown = " and ".join(str(one["tasks"]) for one in spaces), "tasks"
-    rows.append(harness.figure("two devices by rows: largest ÷ mean work", *shown, busiest, "<= 1.10", args.full_size))
+    rows.append(
+        harness.figure("two devices by rows: largest ÷ mean work", *shown, busiest, "<= 1.10", args.full_size)
+    )
     t = -(-args.factor // factor_edge(args.factor))
     # Each tile comes in where its row is; each of L but the last row's also where the other rows are.
     between = sum(1 for k in range(t) for j in range(k, t) if j + 1 < t)
     formula, moved = t * (t + 1) // 2 + between, sum(one["copies_in"] for one in spaces)
     rows.append(
         harness.figure(
-            "two devices by rows: tiles in ÷ formula", str(moved), str(formula), moved / formula, "<= 1.05", True
+            "two devices by rows: tiles in ÷ formula",
+            str(moved),
+            str(formula),
+            moved / formula,
+            "<= 1.05",
+            True,
         )
     )
     held(rows, "two devices", done, args.full_size)
@@ -238,7 +274,11 @@ def batches(rows: list, args, base: Path) -> None:
     shown = f"{seen['launches']} launches", f"{seen['tasks']} tasks"
     rows.append(
         harness.figure(
-            "256² tiles: launches ÷ tasks", *shown, seen["launches"] / seen["tasks"], "<= 0.125", args.full_size
+            "256² tiles: launches ÷ tasks",
+            *shown,
+            seen["launches"] / seen["tasks"],
+            "<= 0.125",
+            args.full_size,
         )
     )
     calls = done["synchronizing"][0] / seen["tasks"]

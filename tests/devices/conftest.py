@@ -11,7 +11,7 @@ from tests.support.processes import random_csr
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    """A folder: a.zarr, b.zarr (products), k.zarr (positive definite), tall.zarr, s.zarr (sparse), field.zarr."""
+    """A folder: a, b, z (products), k (positive definite), tall, s (sparse), field."""
     folder = tmp_path_factory.mktemp("devices")
     rng = np.random.default_rng(5)
     chunks = (256, 256)
@@ -24,5 +24,7 @@ def store(tmp_path_factory):
     z = rng.standard_normal((300, 260)) + 1j * rng.standard_normal((300, 260))
     fl.from_numpy(z, str(folder / "z.zarr"), chunks=(128, 128))
     fl.from_blocks(iter([random_csr(2000, 300, 0.05, 1, "float32")]), str(folder / "s.zarr"))
-    fl.from_numpy(rng.standard_normal((40, 48, 44)).astype("f4"), str(folder / "field.zarr"), chunks=(16, 16, 44))
+    fl.from_numpy(
+        rng.standard_normal((40, 48, 44)).astype("f4"), str(folder / "field.zarr"), chunks=(16, 16, 44)
+    )
     return folder

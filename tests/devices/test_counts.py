@@ -24,7 +24,7 @@ def panels(tmp_path_factory):
     return folder
 
 
-# Sub-blocks of C in tiles that fit beside two steps of their operands, each step of a tile 4 MiB, a tile of C 8 MiB.
+# Sub-blocks of C that fit beside two steps of their operands: a step of a tile is 4 MiB, a tile of C 8.
 @pytest.mark.parametrize(("memory", "rows", "cols"), [("26MiB", 1, 1), ("60MiB", 2, 1), ("80MiB", 2, 2)])
 def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, cols):
     a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
@@ -36,7 +36,9 @@ def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, c
     device = done.spaces[1]
     times = [-(-3 // cols), -(-3 // rows)]
     either = s * (m * k * times[0] + k * n * times[1]), s * (m * k * times[1] + k * n * times[0])
-    assert min(either) <= device.bytes_in <= 1.05 * max(either) if rows != cols else device.bytes_in == either[0]
+    assert (
+        min(either) <= device.bytes_in <= 1.05 * max(either) if rows != cols else device.bytes_in == either[0]
+    )
     assert device.bytes_out == s * m * n
     assert device.tasks == 18
     assert device.peak <= device.budget

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
+from flagstone._cli.cli import main
 
 import flagstone as fl
-from flagstone._cli.cli import main
 from flagstone._runtime.devices import device_of_text
 
 
@@ -33,9 +33,18 @@ def test_a_device_is_named_by_kind_and_memory():
         (lambda: fl.Device("cuda", bandwidth="1GB/s"), "are for emulated devices"),
         (lambda: fl.Runtime(devices=3), "give None, 'auto' or a list of fl.Device"),
         (lambda: fl.Runtime(devices=["cuda:0", "cuda"]), "name cuda:0 twice"),
-        (lambda: fl.Runtime(devices=["emulated:64MiB"], place="diagonals"), "choose 'rows', 'columns' or a function"),
-        (lambda: fl.Runtime(devices=["emulated:64MiB"], place=lambda i, j: 2), "place returned 2; 0 is the host"),
-        (lambda: fl.Runtime(memory="1MiB", devices=["emulated:1000TiB"]), "exceed the .* that this machine allows"),
+        (
+            lambda: fl.Runtime(devices=["emulated:64MiB"], place="diagonals"),
+            "choose 'rows', 'columns' or a function",
+        ),
+        (
+            lambda: fl.Runtime(devices=["emulated:64MiB"], place=lambda i, j: 2),
+            "place returned 2; 0 is the host",
+        ),
+        (
+            lambda: fl.Runtime(memory="1MiB", devices=["emulated:1000TiB"]),
+            "exceed the .* that this machine allows",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, says):

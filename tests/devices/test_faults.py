@@ -1,4 +1,4 @@
-"""Devices that fail by script: the error arrives as itself, nothing half-made is left, and the host is no refuge."""
+"""Devices that fail by script: the error arrives as itself, and the host is no refuge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from flagstone._errors.classes import DeviceError
 
 def _failing(*faults, **emulation):
     return fl.Runtime(
-        workers=2, devices=[fl.Device("emulated", memory="6MiB", _emulation={"faults": list(faults), **emulation})]
+        workers=2,
+        devices=[fl.Device("emulated", memory="6MiB", _emulation={"faults": list(faults), **emulation})],
     )
 
 
@@ -54,7 +55,10 @@ def test_a_lost_device_says_so_until_it_is_not_asked_for(store, counted):
 
 
 def test_memory_that_is_not_to_be_had(store):
-    with _failing(("allocation", 1, False)), pytest.raises(DeviceError, match="emulated:0: its memory is not"):
+    with (
+        _failing(("allocation", 1, False)),
+        pytest.raises(DeviceError, match="emulated:0: its memory is not"),
+    ):
         fl.linalg.cholesky(fl.open(store / "k.zarr"))
 
 

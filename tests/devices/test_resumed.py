@@ -41,7 +41,9 @@ def test_a_killed_call_goes_on_with_its_device_alone(process, tmp_path, rng, rou
     assert 0 < left.done < 1
     with (
         fl.Runtime(devices=[]),
-        pytest.raises(fl.Error, match=r"begun with devices \(emulated\), and this runtime is without devices"),
+        pytest.raises(
+            fl.Error, match=r"begun with devices \(emulated\), and this runtime is without devices"
+        ),
     ):
         fl.resume(tmp_path / "c.zarr")
     again = process(code, devices=["emulated:48MiB", "emulated:32MiB"])  # of one kind: the same bits

@@ -39,7 +39,9 @@ ROUTINES = {
     "pca sparse": lambda at: _pca(fl.pca(at("s"), 5, method="krylov")),
     "sparse product": lambda at: _all(at("s") @ np.ones((300, 7), "f4")),
     "sparse transposed": lambda at: _all(at("s").T @ np.ones((2000, 7), "f4")),
-    "pass": lambda at: _all(*fl.compute(fl.log1p(abs(at("a"))), fl.sqrt(abs(at("a"))).mean(0), at("a").var())),
+    "pass": lambda at: _all(
+        *fl.compute(fl.log1p(abs(at("a"))), fl.sqrt(abs(at("a"))).mean(0), at("a").var())
+    ),
     "norms": lambda at: _all(*fl.compute(fl.linalg.matrix_norm(at("a"), ord=1), abs(at("a")).max())),
     "rechunk": lambda at: _all(fl.rechunk(at("a"), (-1, 100))),
     "transpose": lambda at: _all(fl.transpose(at("a"))),
@@ -65,7 +67,7 @@ def _emulated(memory, **emulation):
     return fl.Device("emulated", memory=memory, _emulation=emulation)
 
 
-#: One roomy device; one that holds little, in any order, whose workspaces overwrite; two, by rows, one worker.
+#: One roomy device; one that holds little, in any order, whose workspaces overwrite; two, by rows.
 RUNTIMES = {
     "one": lambda: fl.Runtime(workers=2, devices=[_emulated("48MiB")]),
     "little": lambda: fl.Runtime(workers=2, devices=[_emulated("24MiB", reorder=3, workspace=4096)]),
