@@ -3,7 +3,8 @@
 A call that may take long gives its output a record: the operation, its operands as they are now (path, inode,
 size, time; the elements' hash where they are in memory) and every option that changes bits. The limit and the
 number of workers are not among them; kinds of devices are. A later call with the same record goes on with
-what is there. The record and its checkpoints are the core's; what a call is, and what is left of it when it fails, is said here.
+what is there. The record and its checkpoints are the core's; what a call is, and what is left of it when it
+fails, is said here.
 """
 
 from __future__ import annotations
