@@ -55,6 +55,7 @@ void bind_record(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);
+void bind_devices(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_along(nb::module_& m);
