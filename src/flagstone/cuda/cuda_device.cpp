@@ -31,6 +31,7 @@ struct CudaDevice::Lane {
     check(cusolverDnCreateParams(&with.params), "starting cuSOLVER");
   }
   void destroy() {
+    queue.finish();
     if (with.params != nullptr) (void)cusolverDnDestroyParams(with.params);
     if (with.solver != nullptr) (void)cusolverDnDestroy(with.solver);
     if (with.blas != nullptr) (void)cublasDestroy(with.blas);
@@ -140,10 +141,13 @@ void CudaDevice::close() {
 CudaDevice::~CudaDevice() { close(); }
 
 std::size_t CudaDevice::workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const {
+  std::vector<Tile> shapes(tiles.begin(), tiles.end());
+  for (Tile& shape : shapes)
+    if (shape.data == nullptr) shape.data = memory_;  // some libraries refuse null even for a question
   std::lock_guard lock(sizes_mutex_);
   std::size_t most = 0;
   for (const Call& call : calls) {
-    Work work{call, tiles, Workspace(nullptr), sizes_};
+    Work work{call, shapes, Workspace(), sizes_};
     find(call).run(work);
     most = std::max(most, work.space.most());
   }

@@ -188,7 +188,9 @@ class DeviceTable : public testing::TestWithParam<Param> {
         std::vector<std::byte> back(tiles_[i].memory.size());
         const Tile from = bytes_of(there[w][i].data - (tiles_[i].here.data - tiles_[i].memory.data()), back.size());
         wait([&](auto done) { device_->copy_out(from, bytes_of(back.data(), back.size()), done); });
-        if (w + 1 < works) ASSERT_EQ(back, tiles_[i].memory) << "works of one batch differ";
+        if (w + 1 < works) {
+          ASSERT_EQ(back, tiles_[i].memory) << "works of one batch differ";
+        }
         std::copy(back.begin(), back.end(), tiles_[i].memory.begin());
       }
     check_surroundings(changes);
@@ -382,7 +384,8 @@ TEST_P(DeviceTable, PanelsAndTheirExchanges) {
       ASSERT_LT(pivots[i], 1000 + m);
       for (Index j = 0; j < n; ++j) std::swap(permuted.at(i, j), permuted.at(pivots[i] - 1000, j));
     }
-    expect_near(l * u, permuted, 10 * given.norm(), "LU");
+    // ‖P A - L U‖ ≤ n ‖A‖ ε; SLATE's testers allow three times that.
+    expect_near(l * u, permuted, static_cast<double>(n) * given.norm(), "LU");
     // The same exchanges of other rows, cut in two tiles, and back.
     for (const Layout other : layouts()) {
       const std::uint32_t upper = place(dtype_, 40 < m ? 40 : m / 2, 11, other);
@@ -453,7 +456,9 @@ TEST_P(DeviceTable, TrianglesOnTilesOfQr) {
       call::QrOptions options{.ib = ib, .triangle = merge, .work = s};
       run(call::tpqrt(dtype_, options, {t}, {b}, {r}), {t, b, r});
       EXPECT_EQ(sum(1, read(r), -1, triangle(read(r), false)).x, below_r.x) << "below the triangle R was touched";
-      if (merge) EXPECT_EQ(sum(1, read(b), -1, triangle(read(b), false)).x, below_b.x);
+      if (merge) {
+        EXPECT_EQ(sum(1, read(b), -1, triangle(read(b), false)).x, below_b.x);
+      }
       // Q [R; 0] by the host's kernel.
       const auto item = static_cast<Index>(size_of(dtype_));
       std::vector<std::byte> top_memory(static_cast<std::size_t>(n * n * item)), low_memory(static_cast<std::size_t>(m * n * item));
@@ -513,7 +518,9 @@ TEST_P(DeviceTable, ElementsAsTheyAre) {
         const Matrix mirrored = read(q), low = triangle(w, true);
         EXPECT_EQ(mirrored.at(50, 20), low.at(50, 20));
         EXPECT_EQ(mirrored.at(20, 50), conjugate ? std::conj(low.at(50, 20)) : low.at(50, 20));
-        if (conjugate) EXPECT_EQ(mirrored.at(7, 7), low.at(7, 7).real());
+        if (conjugate) {
+          EXPECT_EQ(mirrored.at(7, 7), low.at(7, 7).real());
+        }
       }
       run(call::identity(dtype_, 2, {b}), {b});
       EXPECT_EQ(get(here(b), 5, 7), 1.0);
