@@ -73,17 +73,17 @@ function(flagstone_cuda_objects result)
   foreach(architecture IN LISTS FLAGSTONE_CUDA_ARCHITECTURES)
     list(APPEND code -gencode=arch=compute_${architecture},code=sm_${architecture})
   endforeach()
-  list(APPEND code -gencode=arch=compute_${architecture},code=compute_${architecture})
+  list(GET FLAGSTONE_CUDA_ARCHITECTURES -1 last)
+  list(APPEND code -gencode=arch=compute_${last},code=compute_${last})
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.hpp ${CMAKE_CURRENT_SOURCE_DIR}/*.cuh)
   set(objects "")
   foreach(kernel IN LISTS kernels)
     get_filename_component(name ${kernel} NAME_WE)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.cu.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${FLAGSTONE_CUDA_COMPILER} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3 ${code} -Xcompiler -fPIC,-fvisibility=hidden
-              -I${PROJECT_SOURCE_DIR}/src -c ${kernel} -o ${object}
-      DEPENDS ${kernel} ${headers} COMMENT "Compiling ${name}.cu" VERBATIM)
+              -I${PROJECT_SOURCE_DIR}/src -MD -MT ${object} -MF ${object}.d -c ${kernel} -o ${object}
+      DEPENDS ${kernel} DEPFILE ${object}.d COMMENT "Compiling ${name}.cu" VERBATIM)
     list(APPEND objects ${object})
   endforeach()
   set(${result} ${objects} PARENT_SCOPE)

@@ -89,6 +89,8 @@ void bind_devices(nb::module_& m) {
   m.def("cuda_devices", &cards, nb::call_guard<nb::gil_scoped_release>());
   m.def("open_cuda", &open_cuda, nb::arg("ordinal"), nb::arg("memory"), nb::arg("precision"),
         nb::call_guard<nb::gil_scoped_release>());
+  m.def("open_cuda_memory", &open_cuda_memory, nb::arg("ordinal"), nb::arg("memory"),
+        nb::call_guard<nb::gil_scoped_release>());
   m.def("open_emulated", &emulated, nb::arg("name"), nb::arg("memory"), nb::arg("bandwidth") = 0.0,
         nb::arg("latency") = 0.0, nb::arg("faults") = Faults{}, nb::arg("reorder") = nb::none(),
         nb::arg("workspace") = 0, nb::arg("lacks") = std::vector<std::string>{},

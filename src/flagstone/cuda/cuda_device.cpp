@@ -31,6 +31,7 @@ struct CudaDevice::Lane {
     check(cusolverDnCreateParams(&with.params), "starting cuSOLVER");
   }
   void destroy() {
+    queue.finish();
     if (with.params != nullptr) (void)cusolverDnDestroyParams(with.params);
     if (with.solver != nullptr) (void)cusolverDnDestroy(with.solver);
     if (with.blas != nullptr) (void)cublasDestroy(with.blas);
@@ -85,41 +86,50 @@ DeviceProperties properties_of(int ordinal) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, bool tf32)
+void CudaDevice::take_memory(std::uint64_t bytes) {
+  void* taken = nullptr;
+  if (const cudaError_t status = cudaMalloc(&taken, bytes); status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    (void)cudaMemGetInfo(&free, &total);
+    throw DeviceError(properties_.name + ": " + format_bytes(bytes) + " of device memory was asked for and " +
+                      format_bytes(free) + " is free; give less.");
+  } else {
+    check(status, "taking device memory");
+  }
+  memory_ = static_cast<std::byte*>(taken);
+}
+
+CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels)
     : ordinal_(ordinal), properties_(properties_of(ordinal)) {
-  const std::string who = properties_.name;
-  if (memory < least)
+  const std::string& who = properties_.name;
+  const bool computes = kernels != Kernels::none;
+  if (computes && memory < least)
     throw BudgetError(who + ": " + format_bytes(memory) + " of device memory was given; at least " +
                           format_bytes(least) + " is needed.",
                       least);
   check(cudaSetDevice(ordinal), "choosing a device");
-  cudaDeviceProp found{};
-  check(cudaGetDeviceProperties(&found, ordinal), "looking at a device");
-  if (!has_kernels())
+  if (computes && !has_kernels()) {
+    cudaDeviceProp found{};
+    check(cudaGetDeviceProperties(&found, ordinal), "looking at a device");
     throw DeviceError(who + ": the device has compute capability " + std::to_string(found.major) + "." +
-                std::to_string(found.minor) + " and Flagstone's kernels were compiled for " + FLAGSTONE_CUDA_ARCHITECTURES +
-                "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" + std::to_string(found.major * 10 + found.minor) + ".");
-  void* taken = nullptr;
-  if (const cudaError_t status = cudaMalloc(&taken, memory); status != cudaSuccess) {
-    (void)cudaGetLastError();
-    std::size_t free = 0, total = 0;
-    (void)cudaMemGetInfo(&free, &total);
-    if (status == cudaErrorMemoryAllocation)
-      throw DeviceError(who + ": " + format_bytes(memory) + " of device memory was asked for and " + format_bytes(free) +
-                  " is free; give less.");
-    check(status, "taking device memory");
+                      std::to_string(found.minor) + " and Flagstone's kernels were compiled for " +
+                      FLAGSTONE_CUDA_ARCHITECTURES + "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" +
+                      std::to_string(found.major * 10 + found.minor) + ".");
   }
-  memory_ = static_cast<std::byte*>(taken);
-  properties_.memory = (memory - reserve) / 256 * 256;
+  properties_.kernel_queues = computes ? kernel_queues : 0;
+  properties_.memory = computes ? (memory - reserve) / 256 * 256 : (memory + 255) / 256 * 256;
+  take_memory(properties_.memory + (computes ? reserve : copies_reserve));
   try {
     std::byte* at = memory_ + properties_.memory;
     const auto next = [&at](std::size_t bytes) { return std::exchange(at, at + bytes); };
     in_ = std::make_unique<Queue>(ordinal, next(Queue::device_bytes), health_);
     out_ = std::make_unique<Queue>(ordinal, next(Queue::device_bytes), health_);
-    for (int i = 0; i < kernel_queues; ++i) {
-      std::byte* const words = next(Queue::device_bytes);
-      lanes_.push_back(std::make_unique<Lane>(ordinal, words, next(blas_workspace), health_, tf32));
+    for (int i = 0; i < properties_.kernel_queues; ++i) {
+      std::byte *const words = next(Queue::device_bytes), *const workspace = next(blas_workspace);
+      lanes_.push_back(std::make_unique<Lane>(ordinal, words, workspace, health_, kernels == Kernels::tf32));
     }
+    if (!computes) return;
     check(cusolverDnCreate(&sizes_.solver), "starting cuSOLVER");
     check(cusolverDnCreateParams(&sizes_.params), "starting cuSOLVER");
   } catch (...) {
@@ -140,10 +150,13 @@ void CudaDevice::close() {
 CudaDevice::~CudaDevice() { close(); }
 
 std::size_t CudaDevice::workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const {
+  std::vector<Tile> shapes(tiles.begin(), tiles.end());
+  for (Tile& shape : shapes)
+    if (shape.data == nullptr) shape.data = memory_;  // some libraries refuse null even for a question
   std::lock_guard lock(sizes_mutex_);
   std::size_t most = 0;
   for (const Call& call : calls) {
-    Work work{call, tiles, Workspace(nullptr), sizes_};
+    Work work{call, shapes, Workspace(), sizes_};
     find(call).run(work);
     most = std::max(most, work.space.most());
   }
@@ -232,13 +245,25 @@ std::vector<DeviceProperties> devices(std::string* why_not) {
   return found;
 }
 
-std::shared_ptr<Device> open(int ordinal, std::uint64_t memory, const std::string& precision) {
+namespace {
+
+std::shared_ptr<Device> open_device(int ordinal, std::uint64_t memory, CudaDevice::Kernels kernels) {
   int there = 0;
   if (const std::string missing = what_is_missing(&there); !missing.empty()) throw DeviceError(missing);
   if (ordinal < 0 || ordinal >= there)
     throw DeviceError("cuda: device " + std::to_string(ordinal) + " was asked for; there are " + std::to_string(there) +
-                ", counted from 0.");
-  return std::make_shared<CudaDevice>(ordinal, memory, precision == "tf32");
+                      ", counted from 0.");
+  return std::make_shared<CudaDevice>(ordinal, memory, kernels);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> open(int ordinal, std::uint64_t memory, const std::string& precision) {
+  return open_device(ordinal, memory, precision == "tf32" ? CudaDevice::Kernels::tf32 : CudaDevice::Kernels::exact);
+}
+
+std::shared_ptr<Device> open_memory(int ordinal, std::uint64_t memory) {
+  return open_device(ordinal, memory, CudaDevice::Kernels::none);
 }
 
 }  // namespace flagstone::cuda

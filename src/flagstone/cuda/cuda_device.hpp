@@ -18,16 +18,20 @@ class CudaDevice final : public Device {
   static constexpr int kernel_queues = 4;
   /// Of each kernel queue, for cuBLAS: a constant, for cuBLAS chooses its kernels, and so their bits, by it.
   static constexpr std::size_t blas_workspace = std::size_t{8} << 20;
-  /// What is kept of the memory that is asked for.
-  static constexpr std::size_t reserve = kernel_queues * blas_workspace + (kernel_queues + 2) * Queue::device_bytes;
+  /// What is kept of the memory that is asked for; without kernels it comes on top of it.
+  static constexpr std::size_t copies_reserve = 2 * Queue::device_bytes;
+  static constexpr std::size_t reserve = kernel_queues * (blas_workspace + Queue::device_bytes) + copies_reserve;
   static constexpr std::uint64_t least = std::uint64_t{64} << 20;
 
-  CudaDevice(int ordinal, std::uint64_t memory, bool tf32);
+  enum class Kernels { none, exact, tf32 };
+  CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels);
   ~CudaDevice() override;
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
   std::byte* memory() const noexcept override { return memory_; }
-  bool runs(const Call& call) const noexcept override { return static_cast<bool>(find(call)); }
+  bool runs(const Call& call) const noexcept override {
+    return !lanes_.empty() && static_cast<bool>(find(call));
+  }
   std::size_t workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const override;
   void copy_in(const Tile& host, const Tile& device, Done done) override;
   void copy_out(const Tile& device, const Tile& host, Done done) override;
@@ -40,6 +44,7 @@ class CudaDevice final : public Device {
   struct Lane;  // a kernel queue and its libraries
   /// Of one launch: which word belongs to which call of which work.
   struct Question;
+  void take_memory(std::uint64_t bytes);
   void close();
   static void run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions);
 
@@ -59,5 +64,6 @@ class CudaDevice final : public Device {
 /// What there is; none: `why_not` says what is missing.
 std::vector<DeviceProperties> devices(std::string* why_not);
 std::shared_ptr<Device> open(int ordinal, std::uint64_t memory, const std::string& precision);
+std::shared_ptr<Device> open_memory(int ordinal, std::uint64_t memory);
 
 }  // namespace flagstone::cuda

@@ -106,7 +106,7 @@ void find_minor(cudaStream_t stream, const Tile& diagonal, const int* info, Foun
 void number_pivots(cudaStream_t stream, const std::int64_t* chosen, Index row, const Tile& pivots) {
   const Index n = count(pivots.shape);
   if (n == 0) return;
-  number_pivots_kernel<<<blocks_of(n), threads, 0, stream>>>(chosen, row, pivots.data, n, pivots.strides.back());
+  number_pivots_kernel<<<blocks_of(n), threads, 0, stream>>>(chosen, row, pivots.data, n, sizeof(std::int64_t));
   launched();
 }
 
@@ -117,7 +117,7 @@ void swap_rows(cudaStream_t stream, const Tile& upper, const Tile& lower, Index 
   const Rows above{upper.data, upper.strides[0], upper.strides[1]}, below{lower.data, lower.strides[0], lower.strides[1]};
   const auto run = [&]<class T>(T) {
     swap_rows_kernel<T><<<static_cast<unsigned>(ceil_div(width, 64)), 64, 0, stream>>>(
-        above, upper.shape[0], below, width, first, origin, pivots.data, pivots.strides.back(), n, backwards);
+        above, upper.shape[0], below, width, first, origin, pivots.data, sizeof(std::int64_t), n, backwards);
   };
   switch (size_of(lower.dtype)) {
     case 4:

@@ -42,7 +42,8 @@ Queue::Queue(int ordinal, std::byte* memory, Health& health) : ordinal_(ordinal)
   waiter_ = std::thread([this] { await_jobs(); });
 }
 
-Queue::~Queue() {
+void Queue::finish() {
+  if (!beginner_.joinable()) return;
   {
     std::lock_guard lock(mutex_);
     no_more_jobs_ = true;
@@ -50,6 +51,10 @@ Queue::~Queue() {
   given_.notify_one();
   beginner_.join();
   waiter_.join();
+}
+
+Queue::~Queue() {
+  finish();
   // Where the device is lost these fail, too, and there is nobody to tell.
   for (Slot& slot : all_) (void)cudaEventDestroy(slot.event_);
   (void)cudaFreeHost(host_words_);

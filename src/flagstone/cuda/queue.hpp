@@ -67,6 +67,8 @@ class Queue {
 
   cudaStream_t stream() const noexcept { return stream_; }
   void push(Job job);
+  /// When all jobs are done; none may follow.
+  void finish();
 
  private:
   struct Begun {

@@ -16,7 +16,7 @@ struct Products {
 static_assert(sizeof(Products) <= 3584, "a launch has 4 KiB of arguments");
 
 template <class T>
-__global__ void __launch_bounds__(threads) products_kernel(Products products, int m, int n, int k, bool conjugate_a,
+__global__ void __launch_bounds__(threads) products_kernel(const __grid_constant__ Products products, int m, int n, int k, bool conjugate_a,
                                                            bool conjugate_b, T alpha, T beta) {
   __shared__ __align__(16) unsigned char a_memory[depth * (edge + 1) * sizeof(T)];
   __shared__ __align__(16) unsigned char b_memory[depth * (edge + 1) * sizeof(T)];

@@ -23,13 +23,14 @@ struct Libraries {
   bool tf32 = false;
 };
 
-/// Parts of a workspace, one after the other; counts alone where it begins at null.
+/// Parts of a workspace, one after the other. Without memory it counts.
 class Workspace {
  public:
+  Workspace() : begin_(reinterpret_cast<std::byte*>(alignment)) {}  // some libraries refuse null even for a question
   explicit Workspace(std::byte* begin) : begin_(begin) {}
   std::byte* take(std::size_t bytes) {
     std::byte* const at = begin_ + used_;
-    used_ += (bytes + 255) / 256 * 256;
+    used_ += (bytes + alignment - 1) / alignment * alignment;
     most_ = std::max(most_, used_);
     return at;
   }
@@ -41,6 +42,7 @@ class Workspace {
   std::size_t most() const noexcept { return most_; }
 
  private:
+  static constexpr std::size_t alignment = 256;
   std::byte* begin_;
   std::size_t used_ = 0, most_ = 0;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/herk.hpp"
 #include "flagstone/kernel/factor/potrf.hpp"
@@ -96,27 +95,6 @@ const bool entered = host_kernels().enter(Kernel::take, blas_dtypes, run_take) &
                      host_kernels().enter(Kernel::laswp, blas_dtypes, run_laswp);
 
 }  // namespace
-
-void refuse_not_finite(const Place& place, Index row, Index col) {
-  row += place.row, col += place.col;
-  throw PivotError(place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
-                       std::to_string(col) + "; replace such values first.",
-                   std::max(row, col) + 1);
-}
-
-void refuse_minor(const Place& place, Index minor) {
-  const Index order = place.row + minor;
-  throw PivotError(place.who + ": the matrix is not positive definite, its leading minor of order " +
-                       std::to_string(order) + " is not positive; add a shift to the diagonal or mend the matrix.",
-                   order);
-}
-
-void refuse_zero_pivot(const Place& place, Index row) {
-  const Index order = place.row + row + 1;
-  throw PivotError(place.who + ": the matrix is singular, element " + std::to_string(order - 1) +
-                       " of its diagonal is zero; there is no solution.",
-                   order);
-}
 
 Call take(Dtype dtype, Part part, TilePart from, double shift, TilePart to, Place place) {
   Call made(Kernel::take, dtype, {std::move(from), std::move(to)});

@@ -18,6 +18,7 @@ struct CudaLibrary {
   const char* version = nullptr;                                       // of Flagstone
   std::vector<DeviceProperties> (*devices)(std::string* why_not) = nullptr;
   std::shared_ptr<Device> (*open)(int ordinal, std::uint64_t memory, const std::string& precision) = nullptr;
+  std::shared_ptr<Device> (*open_memory)(int ordinal, std::uint64_t memory) = nullptr;
 };
 using CudaLibraryEntry = const CudaLibrary* (*)();
 

@@ -74,4 +74,9 @@ std::shared_ptr<Device> open_cuda(int ordinal, std::uint64_t memory, const std::
   return opened().library->open(ordinal, memory, precision);
 }
 
+std::shared_ptr<Device> open_cuda_memory(int ordinal, std::uint64_t memory) {
+  if (opened().library == nullptr) throw DeviceError(opened().why_not);
+  return opened().library->open_memory(ordinal, memory);
+}
+
 }  // namespace flagstone

@@ -16,4 +16,7 @@ std::vector<DeviceProperties> cuda_devices(std::string* why_not = nullptr);
 /// the device or the library is missing, too old or of another make, or where so much memory is not free.
 std::shared_ptr<Device> open_cuda(int ordinal, std::uint64_t memory, const std::string& precision = {});
 
+/// Memory of a device that copies reach, without kernels and their libraries: all of it may be handed out.
+std::shared_ptr<Device> open_cuda_memory(int ordinal, std::uint64_t memory);
+
 }  // namespace flagstone
