@@ -77,7 +77,7 @@ Array poisoned_array(const Shape& shape) {
 }
 
 std::shared_ptr<Device> open_device(const Options& options, double memory) {
-  const auto bytes = static_cast<std::uint64_t>(memory * gib);
+  const auto bytes = static_cast<std::uint64_t>(memory * gib) / 256 * 256;
   return options.kind == "cuda" ? open_cuda(0, bytes) : open_emulated({.memory = bytes});
 }
 

@@ -79,6 +79,22 @@ void link(std::int64_t bytes) {
   const double both = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 4;
   const double size = static_cast<double>(bytes);
   std::printf(", \"link_in\": %.4g, \"link_out\": %.4g, \"link_each_of_both\": %.4g", size / one, size / other, size / both);
+  std::vector<char> ordinary(n, 1);  // not locked in place
+  const auto since = [](auto start) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  auto start = std::chrono::steady_clock::now();
+  ok(cudaMemcpyAsync(device[0], ordinary.data(), n, cudaMemcpyHostToDevice, in), "copy");
+  ok(cudaStreamSynchronize(in), "copy");
+  std::printf(", \"ordinary_in\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaMemcpyAsync(ordinary.data(), device[1], n, cudaMemcpyDeviceToHost, out), "copy");
+  ok(cudaStreamSynchronize(out), "copy");
+  std::printf(", \"ordinary_out\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaHostRegister(ordinary.data(), n, 0), "locking");
+  std::printf(", \"locking\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaHostUnregister(ordinary.data()), "unlocking");
+  std::printf(", \"unlocking\": %.4g", size / since(start));
   for (int i = 0; i < 2; ++i) ok(cudaFreeHost(host[i]), "free"), ok(cudaFree(device[i]), "free");
 }
 

@@ -115,6 +115,25 @@ double seconds_of(Device& device, const Case& what, std::size_t works, int round
   return (now() - begin) / static_cast<double>(works) / (queues * rounds);
 }
 
+/// Bytes a second of tiles of host memory that is not locked in place, of a matrix four tiles wide, one after the other.
+double copy_rate(Device& device, bool in) {
+  const Index edge = device.properties().memory >> 30 ? 2048 : 256, tiles = 16;
+  const Tile host = rows_of(Dtype::float64, edge * tiles / 4, edge * 4);
+  std::vector<std::byte> memory(host.bytes, std::byte{1});
+  const double begin = now();
+  std::vector<std::promise<std::exception_ptr>> done(static_cast<std::size_t>(tiles));
+  for (Index t = 0; t < tiles; ++t) {
+    Tile here = subtile(host, {{t / 4 * edge, t % 4 * edge}, {edge, edge}}), there = rows_of(Dtype::float64, edge, edge);
+    here.data = memory.data() + t / 4 * edge * host.strides[0] + t % 4 * edge * host.strides[1];
+    there.data = device.memory() + t % 2 * static_cast<Index>(there.bytes);
+    const auto told = [&done, t](std::exception_ptr e) { done[static_cast<std::size_t>(t)].set_value(e); };
+    in ? device.copy_in(here, there, told) : device.copy_out(there, here, told);
+  }
+  for (auto& one : done)
+    if (const auto e = one.get_future().get()) std::rethrow_exception(e);
+  return static_cast<double>(host.bytes) / (now() - begin);
+}
+
 int run(int argc, char** argv) {
   std::string kind = "cuda";
   double memory = 8;
@@ -128,9 +147,10 @@ int run(int argc, char** argv) {
     else
       edges.push_back(std::atoll(argv[i]));
   }
-  const auto bytes = static_cast<std::uint64_t>(memory * 1024 * 1024 * 1024);
+  const auto bytes = static_cast<std::uint64_t>(memory * 1024 * 1024 * 1024) / 256 * 256;
   const auto device = kind == "cuda" ? open_cuda(0, bytes) : open_emulated({.memory = bytes});
-  std::printf("{\"device\": \"%s\", \"rates\": [", device->properties().description.c_str());
+  std::printf("{\"device\": \"%s\", \"ordinary_in\": %.4g, \"ordinary_out\": %.4g, \"rates\": [",
+              device->properties().description.c_str(), copy_rate(*device, true), copy_rate(*device, false));
   bool comma = false;
   for (const Dtype dtype : {Dtype::float32, Dtype::float64})
     for (const Index edge : edges)

@@ -590,6 +590,28 @@ TEST_P(DeviceTable, CopiesOfStridedBoxes) {
   }
 }
 
+TEST_P(DeviceTable, LongCopiesLockedInPlaceAndNot) {
+  const auto item = static_cast<Index>(size_of(dtype_));
+  const Index m = cuda_ ? 3000 : 300, n = (cuda_ ? 20'000'000 : 2'000'000) / item / m, pitch = (n + 5) * item;  // beyond any buffer on the way
+  std::vector<std::byte> memory(static_cast<std::size_t>(m * pitch)), back(memory.size());
+  for (std::size_t i = 0; i < memory.size(); i += 61) memory[i] = static_cast<std::byte>(random_());
+  for (const Index rows : {m, Index{1}}) {
+    const Tile from{memory.data(), dtype_, {rows, rows == 1 ? m * n : n}, {pitch, item}, 0};
+    Tile there = from, to = from;
+    there.data = device_->memory(), there.strides = c_strides(from.shape, size_of(dtype_)), to.data = back.data();
+    for (const bool locked : {false, true}) {
+      std::fill(back.begin(), back.end(), std::byte{0});
+      if (locked) device_->lock_pages(memory), device_->lock_pages(back);
+      wait([&](auto done) { device_->copy_in(from, there, done); });
+      wait([&](auto done) { device_->copy_out(there, to, done); });
+      if (locked) device_->unlock_pages(memory), device_->unlock_pages(back);
+      for (Index i = 0; i < rows; ++i)
+        ASSERT_EQ(std::memcmp(from.data + i * pitch, to.data + i * pitch, static_cast<std::size_t>(from.shape[1] * item)), 0)
+            << "row " << i;
+    }
+  }
+}
+
 TEST_P(DeviceTable, OneRunAsTheOther) {
   for (const Index m : {60, 530}) {
     tiles_.clear();
