@@ -74,7 +74,7 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
     if about.get("devices", "") != (here := current().device_bits):
         raise Error(
             f"resume: '{left.path}' was begun {_beside(about.get('devices'))}, and this runtime is "
-            f"{_beside(here)}: bits would differ; go on inside 'with fl.Runtime(devices=...)' of the same kind."
+            f"{_beside(here)}: bits would differ; go on inside 'with fl.Runtime(devices=...)' of that kind."
         )
     try:
         return left, *CALLS[operation](left.path, told)

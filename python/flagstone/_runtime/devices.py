@@ -14,8 +14,8 @@ from .._errors.messages import shown
 from .arguments import real_number, seconds_between, size_bytes
 
 __all__ = [
-    "Device", "DeviceInfo", "Placement", "bits_of", "check_room", "chosen", "device_of_text", "devices", "open_all",
-    "placement",
+    "Device", "DeviceInfo", "Placement", "bits_of", "check_room", "chosen", "device_of_text", "devices",
+    "open_all", "placement",
 ]  # fmt: skip
 
 _KINDS = ("cuda", "emulated")
@@ -98,8 +98,6 @@ class DeviceInfo:
         Why it cannot be used; "" where it can.
     """
 
-    __module__ = "flagstone"
-
     name: str
     memory: int
     description: str
@@ -119,7 +117,10 @@ def devices() -> list[DeviceInfo]:
     told = [DeviceInfo(card.name, card.memory, card.description) for card in found]
     if not told:
         told = [DeviceInfo("cuda", 0, "no card", why_not)]
-    return [*told, DeviceInfo("emulated", _core.allowed_memory(), "memory of this process, the host's kernels")]
+    return [
+        *told,
+        DeviceInfo("emulated", _core.allowed_memory(), "memory of this process, the host's kernels"),
+    ]
 
 
 def open_all(given: Sequence[Device]) -> list[_core.Device]:
@@ -151,7 +152,9 @@ def device_of_text(text: str) -> Device:
     if rest and rest[0].isdigit() and len(rest[0]) <= 3:
         kind = f"{kind}:{rest.pop(0)}"
     if len(rest) > 1:
-        raise ShapeError(f"Device: {shown(text)} is no device; give 'cuda:0', 'cuda:0:8GiB' or 'emulated:64MiB'.")
+        raise ShapeError(
+            f"Device: {shown(text)} is no device; give 'cuda:0', 'cuda:0:8GiB' or 'emulated:64MiB'."
+        )
     return Device(kind, memory=rest[0] if rest else None)
 
 
@@ -182,12 +185,13 @@ def _numbered(given: tuple[Device, ...]) -> tuple[Device, ...]:
 
 
 def check_room(memory: int, given: Sequence[Device]) -> None:
-    """Refuse limits that together exceed what this process may have; an emulated device's memory is its own."""
+    """Refuse limits that exceed, together, what this process may have."""
     emulated = sum(int(one.memory or 0) for one in given if one.kind.startswith("emulated"))
     if emulated and memory + emulated > _core.allowed_memory():
         raise ShapeError(
-            f"Runtime: memory={_core.format_bytes(memory)} and {_core.format_bytes(emulated)} of emulated devices "
-            f"exceed the {_core.format_bytes(_core.allowed_memory())} that this machine allows; lower one of them."
+            f"Runtime: memory={_core.format_bytes(memory)} and {_core.format_bytes(emulated)} of emulated "
+            f"devices exceed the {_core.format_bytes(_core.allowed_memory())} that this machine allows; "
+            "lower one of them."
         )
 
 
@@ -211,7 +215,9 @@ def placement(given: str | Callable[[int, int], int] | Placement | None, count: 
     if given is None or given in ("rows", "columns"):
         return Placement(str(given or ""))
     if not callable(given):
-        raise ShapeError(f"Runtime: place is {shown(given)}; choose 'rows', 'columns' or a function of (row, column).")
+        raise ShapeError(
+            f"Runtime: place is {shown(given)}; choose 'rows', 'columns' or a function of (row, column)."
+        )
     pattern = tuple(
         tuple(_memory_of(given(row, column), count) for column in range(_PATTERN)) for row in range(_PATTERN)
     )
@@ -240,7 +246,9 @@ def _kind_of(text: object) -> tuple[str, int | None]:
     """Return the kind and which of its kind, where that was said."""
     found = re.fullmatch(r"(cuda|emulated)(?::(\d{1,3}))?", text) if isinstance(text, str) else None
     if found is None:
-        raise ShapeError(f"Device: kind is {shown(text)}; choose {' or '.join(map(repr, _KINDS))}, or 'cuda:1'.")
+        raise ShapeError(
+            f"Device: kind is {shown(text)}; choose {' or '.join(map(repr, _KINDS))}, or 'cuda:1'."
+        )
     return found[1], None if found[2] is None else int(found[2])
 
 

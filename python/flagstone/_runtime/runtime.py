@@ -62,14 +62,14 @@ class Runtime:
         after its process died; 0: at every opportunity. Time loops make their supersteps no longer. Default:
         $FLAGSTONE_CHECKPOINT_SECONDS, else 30.
     devices : list of Device or str, optional
-        Memories beside the host's, with a limit each; what they have kernels for runs there. "auto": all cards
-        that there are. Default: $FLAGSTONE_DEVICES ("auto", "cuda:0", "emulated:64MiB,emulated:64MiB"), else
+        Memories beside the host's, with a limit each; what they have kernels for runs there. "auto": all
+        cards that there are. Default: $FLAGSTONE_DEVICES ("auto", "cuda:0:8GiB", "cuda:0,cuda:1"), else
         none; [] for none whatever the environment says.
     strict : bool
         Refuse a call whose tasks have no kernel on their device, where they would run on the host.
     place : {"rows", "columns"} or callable, optional
-        Which device changes a tile: rows or columns of tiles, one device after the other; or a function of the
-        tile's row and column, 0 the host, 1 the first device: asked for the first 64 of both, which repeat.
+        Which device changes a tile: rows or columns of tiles, one device after the other; or a function of
+        the tile's row and column, 0 the host, 1 the first device: asked for 64 of both, which repeat.
         Default: as the routine has it, most by columns. It never changes by time, since bits of kinds differ.
 
     Examples

@@ -31,8 +31,6 @@ class Space:
         During which at least one launch was under way; of the host, of all its workers.
     """
 
-    __module__ = "flagstone"
-
     name: str
     budget: int
     peak: int
@@ -72,7 +70,8 @@ def rows_of(spaces: Sequence[Space]) -> list[tuple[str, str]]:
     return [
         (
             one.name,
-            f"{sizes(one.bytes_in)} in, {sizes(one.bytes_out)} out; {one.tasks} tasks in {one.launches} launches; "
+            f"{sizes(one.bytes_in)} in, {sizes(one.bytes_out)} out; "
+            f"{one.tasks} tasks in {one.launches} launches; "
             f"peak {sizes(one.peak)} of {sizes(one.budget)}",
         )
         for one in spaces[1:]
