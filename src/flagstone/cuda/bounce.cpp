@@ -6,6 +6,7 @@
 #include "flagstone/base/grid.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/cuda/status.hpp"
+#include "flagstone/runtime/spaces/strided_rows.hpp"
 
 namespace flagstone::cuda {
 
@@ -68,10 +69,10 @@ Bounce::~Bounce() {
 std::vector<Bounce::Block> Bounce::blocks_of(const Tile& from, const Tile& to) {
   std::vector<Block> blocks;
   if (count(to.shape) == 0) return blocks;
-  const Rows rows = rows_of(from, to);
+  const StridedRows rows = rows_of(from, to);
   const std::size_t width = std::min(rows.width, buffer_bytes), height = std::max<std::size_t>(1, buffer_bytes / width);
   Shape extents, at(rows.outer.size(), 0);
-  for (const Rows::Outer& d : rows.outer) extents.push_back(d.extent);
+  for (const StridedRows::Outer& d : rows.outer) extents.push_back(d.extent);
   do {
     std::byte *source = from.data, *target = to.data;
     for (std::size_t i = 0; i < at.size(); ++i) source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;

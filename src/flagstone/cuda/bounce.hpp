@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "flagstone/cuda/copies.hpp"
+#include "flagstone/base/shape.hpp"
 
 namespace flagstone::cuda {
 
