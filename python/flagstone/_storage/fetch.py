@@ -79,7 +79,7 @@ class DeviceArray:
         """Return a capsule for `from_dlpack`; nothing is copied."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError(f"fetch: the elements are in the memory of {self.device}; copies are others' affair.")
-        return self._block.dlpack(self._ordinal)
+        return self._block.dlpack(self._ordinal, self.shape)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's number of CUDA, and which card."""
