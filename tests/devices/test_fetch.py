@@ -24,7 +24,14 @@ def brought(X, key, piece=None, monkeypatch=None):
     return module.DeviceArray(block, tuple(box.kept), X.dtype, 0).to_numpy(), device
 
 
-KEYS = [..., (slice(3, 90), slice(10, 71)), (slice(None), 5), (7,), (slice(40, 41), slice(0, 0)), (slice(5, 6), slice(1, 2))]
+KEYS = [
+    ...,
+    (slice(3, 90), slice(10, 71)),
+    (slice(None), 5),
+    (7,),
+    (slice(40, 41), slice(0, 0)),
+    (slice(5, 6), slice(1, 2)),
+]
 
 
 @pytest.mark.parametrize("piece", [1 << 24, 4096])
@@ -54,7 +61,9 @@ def test_each_byte_goes_in_once_and_no_box_is_packed(tmp_path, monkeypatch):
     got, device = brought(X, key, 4 * 2 * 16 * 16, monkeypatch)
     np.testing.assert_array_equal(got, values[key])
     assert device.counts.bytes_in == got.nbytes
-    cells = math.prod(len({n // c for n in range(s.start, s.stop)}) for s, c in zip(key, (2, 16, 16), strict=True))
+    cells = math.prod(
+        len({n // c for n in range(s.start, s.stop)}) for s, c in zip(key, (2, 16, 16), strict=True)
+    )
     assert device.counts.copies_in == cells  # a chunk each, as it lies
 
 

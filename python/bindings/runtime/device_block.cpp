@@ -16,8 +16,8 @@
 namespace flagstone::python {
 namespace {
 
-/// All of a device's memory as one array in C order. Copies of a slot follow one another; who gives memory for one waits
-/// for its slot before the memory goes.
+/// All of a device's memory as one array in C order. Copies of a slot follow one another; who gives memory for one
+/// waits for its slot before the memory goes.
 class DeviceBlock {
  public:
   DeviceBlock(std::shared_ptr<Device> device, Shape shape, const std::string& dtype) : device_(std::move(device)) {
@@ -108,7 +108,8 @@ void bind_device_block(nb::module_& m) {
           "dlpack",
           [](nb::handle self, int ordinal, const std::vector<std::size_t>& shape) {
             return DeviceBlock::dlpack(self, ordinal, shape);
-          }, nb::arg("ordinal"), nb::arg("shape"));
+          },
+          nb::arg("ordinal"), nb::arg("shape"));
 }
 
 }  // namespace flagstone::python

@@ -50,7 +50,7 @@ void Hands::each(const std::function<void(int)>& f) {
 }
 
 Bounce::Bounce(cudaStream_t stream)
-    : stream_(stream), hands_(std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 4 - 1, 0, 3)) {
+    : stream_(stream), hands_(std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 3 - 1, 0, 5)) {
   for (int i = 0; i < 2; ++i) {
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, buffer_bytes, cudaHostAllocPortable), "locking host memory");
@@ -75,7 +75,8 @@ std::vector<Bounce::Block> Bounce::blocks_of(const Tile& from, const Tile& to) {
   for (const StridedRows::Outer& d : rows.outer) extents.push_back(d.extent);
   do {
     std::byte *source = from.data, *target = to.data;
-    for (std::size_t i = 0; i < at.size(); ++i) source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
+    for (std::size_t i = 0; i < at.size(); ++i)
+      source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
     for (std::size_t y = 0; y < rows.height; y += height)
       for (std::size_t x = 0; x < rows.width; x += width)
         blocks.push_back({source + y * rows.from_pitch + x, target + y * rows.to_pitch + x,
@@ -90,7 +91,8 @@ void Bounce::move(const Block& rows, std::byte* buffer, bool fill) {
   const auto part = [&](int hand) {
     const auto share = [&](std::size_t n, int h) { return n * static_cast<std::size_t>(h) / hands_.count(); };
     const bool one = rows.height == 1;
-    const std::size_t first = share(one ? rows.width : rows.height, hand), end = share(one ? rows.width : rows.height, hand + 1);
+    const std::size_t first = share(one ? rows.width : rows.height, hand),
+                      end = share(one ? rows.width : rows.height, hand + 1);
     for (std::size_t y = one ? 0 : first; y < (one ? 1 : end); ++y) {
       const std::size_t x = one ? first : 0, n = one ? end - first : rows.width;
       std::byte* const packed = buffer + y * rows.width + x;

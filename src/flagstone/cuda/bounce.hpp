@@ -1,6 +1,6 @@
 #pragma once
-// Copies of host memory that is not locked in place, and so is beyond the card's reach: through two locked buffers, which
-// several threads fill or empty while the link works on the other one.
+// Copies of host memory that is not locked in place, and so is beyond the card's reach: through two locked buffers,
+// which several threads fill or empty while the link works on the other one.
 #include <cuda_runtime_api.h>
 
 #include <array>

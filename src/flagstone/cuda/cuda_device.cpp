@@ -79,8 +79,8 @@ DeviceProperties properties_of(int ordinal) {
   (void)cudaDriverGetVersion(&driver);
   DeviceProperties made;
   made.kind = "cuda", made.name = "cuda:" + std::to_string(ordinal);
-  made.description = std::string(found.name) + ", " + format_bytes(found.totalGlobalMem) + ", driver for CUDA " +
-                     version_text(driver);
+  made.description =
+      std::string(found.name) + ", " + format_bytes(found.totalGlobalMem) + ", driver for CUDA " + version_text(driver);
   made.kernel_queues = CudaDevice::kernel_queues;
   return made;
 }
@@ -113,10 +113,10 @@ CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels)
   if (computes && !has_kernels()) {
     cudaDeviceProp found{};
     check(cudaGetDeviceProperties(&found, ordinal), "looking at a device");
-    throw DeviceError(who + ": the device has compute capability " + std::to_string(found.major) + "." +
-                      std::to_string(found.minor) + " and Flagstone's kernels were compiled for " +
-                      FLAGSTONE_CUDA_ARCHITECTURES + "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" +
-                      std::to_string(found.major * 10 + found.minor) + ".");
+    throw DeviceError(
+        who + ": the device has compute capability " + std::to_string(found.major) + "." + std::to_string(found.minor) +
+        " and Flagstone's kernels were compiled for " + FLAGSTONE_CUDA_ARCHITECTURES +
+        "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" + std::to_string(found.major * 10 + found.minor) + ".");
   }
   properties_.kernel_queues = computes ? kernel_queues : 0;
   properties_.memory = computes ? (memory - reserve) / 256 * 256 : (memory + 255) / 256 * 256;
@@ -199,7 +199,8 @@ void CudaDevice::copy_out(const Tile& device, const Tile& host, Done done) {
               std::move(done)});
 }
 
-void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions) {
+void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot,
+                     std::vector<Question>& questions) {
   for (std::size_t step = 0; step < batch.front().calls.size(); ++step) {
     const Call& first = batch.front().calls[step];
     if (first.kernel == Kernel::gemm && batch.size() > 1) {
@@ -213,7 +214,7 @@ void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& 
       const Entry entry = find(call);
       if (!entry)
         throw DeviceError("cuda: there is no " + std::string(name_of(call.kernel)) + " of " +
-                    std::string(name_of(call.dtype)) + "; compute it on the host.");
+                          std::string(name_of(call.dtype)) + "; compute it on the host.");
       const std::size_t word = slot.used();
       Work work{call, one.tiles, Workspace(one.workspace), lane.with, &slot};
       entry.run(work);

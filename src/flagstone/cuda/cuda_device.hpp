@@ -30,9 +30,7 @@ class CudaDevice final : public Device {
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
   std::byte* memory() const noexcept override { return memory_; }
-  bool runs(const Call& call) const noexcept override {
-    return !lanes_.empty() && static_cast<bool>(find(call));
-  }
+  bool runs(const Call& call) const noexcept override { return !lanes_.empty() && static_cast<bool>(find(call)); }
   std::size_t workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const override;
   void copy_in(const Tile& host, const Tile& device, Done done) override;
   void copy_out(const Tile& device, const Tile& host, Done done) override;

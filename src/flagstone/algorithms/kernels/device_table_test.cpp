@@ -120,7 +120,8 @@ class DeviceTable : public testing::TestWithParam<Param> {
 
   std::vector<Layout> layouts() const {
     // The host's kernels want one unit stride.
-    return cuda_ ? std::vector{Layout::rows, Layout::columns, Layout::strided} : std::vector{Layout::rows, Layout::columns};
+    return cuda_ ? std::vector{Layout::rows, Layout::columns, Layout::strided}
+                 : std::vector{Layout::rows, Layout::columns};
   }
   std::vector<bool> conjugations() const { return complex_ ? std::vector{false, true} : std::vector{false}; }
 
@@ -152,9 +153,7 @@ class DeviceTable : public testing::TestWithParam<Param> {
     ask([&](std::exception_ptr error) { done.set_value(error); });
     if (const std::exception_ptr error = done.get_future().get()) std::rethrow_exception(error);
   }
-  static Tile bytes_of(std::byte* data, std::size_t n) {
-    return {data, Dtype::uint8, {static_cast<Index>(n)}, {1}, n};
-  }
+  static Tile bytes_of(std::byte* data, std::size_t n) { return {data, Dtype::uint8, {static_cast<Index>(n)}, {1}, n}; }
 
   /// Runs it `works` times over on tiles of each work's own; tiles_ become those of the first. `changes`: which may.
   void run(const Call& call, const std::vector<std::uint32_t>& changes, std::size_t works = 1) {
@@ -178,7 +177,8 @@ class DeviceTable : public testing::TestWithParam<Param> {
       }
       std::byte* const space = take(workspace);
       if (workspace > 0)
-        wait([&](auto done) { device_->copy_in(bytes_of(poison.data(), workspace), bytes_of(space, workspace), done); });
+        wait(
+            [&](auto done) { device_->copy_in(bytes_of(poison.data(), workspace), bytes_of(space, workspace), done); });
       batch.push_back({calls, there[w], space});
     }
     ASSERT_LE(static_cast<std::uint64_t>(at - device_->memory()), device_->properties().memory);
@@ -396,7 +396,8 @@ TEST_P(DeviceTable, PanelsAndTheirExchanges) {
       const Matrix after = read(upper), after_lower = read(lower);
       Matrix want = matrix(m, 11);
       for (Index i = 0; i < m; ++i)
-        for (Index j = 0; j < 11; ++j) want.at(i, j) = i < above ? before_upper.at(i, j) : before_lower.at(i - above, j);
+        for (Index j = 0; j < 11; ++j)
+          want.at(i, j) = i < above ? before_upper.at(i, j) : before_lower.at(i - above, j);
       for (Index i = 0; i < n; ++i)
         for (Index j = 0; j < 11; ++j) std::swap(want.at(i, j), want.at(pivots[i] - 1000, j));
       EXPECT_EQ(after.x, rows(want, 0, above).x);
@@ -461,7 +462,8 @@ TEST_P(DeviceTable, TrianglesOnTilesOfQr) {
       }
       // Q [R; 0] by the host's kernel.
       const auto item = static_cast<Index>(size_of(dtype_));
-      std::vector<std::byte> top_memory(static_cast<std::size_t>(n * n * item)), low_memory(static_cast<std::size_t>(m * n * item));
+      std::vector<std::byte> top_memory(static_cast<std::size_t>(n * n * item)),
+          low_memory(static_cast<std::size_t>(m * n * item));
       Tile top{top_memory.data(), dtype_, {n, n}, {item, n * item}, top_memory.size()},
           low{low_memory.data(), dtype_, {m, n}, {item, m * item}, low_memory.size()};
       const Matrix factor = triangle(read(r), false);
@@ -472,7 +474,8 @@ TEST_P(DeviceTable, TrianglesOnTilesOfQr) {
       expect_near(matrix(top), given_r, 20 * size, "R of Q R");
       expect_near(matrix(low), below, 20 * size, "B of Q R");
       const Matrix over = read(upper), under = read(lower);
-      std::vector<std::byte> over_memory(static_cast<std::size_t>(n * width * item)), under_memory(static_cast<std::size_t>(m * width * item));
+      std::vector<std::byte> over_memory(static_cast<std::size_t>(n * width * item)),
+          under_memory(static_cast<std::size_t>(m * width * item));
       Tile over_twin{over_memory.data(), dtype_, {n, width}, {item, n * item}, 0},
           under_twin{under_memory.data(), dtype_, {m, width}, {item, m * item}, 0};
       copy(here(upper), over_twin), copy(here(lower), under_twin);
@@ -567,7 +570,8 @@ TEST_P(DeviceTable, CopiesOfStridedBoxes) {
   for (int round = 0; round < 40; ++round) {
     const std::size_t dims = 1 + random_() % 4;
     Shape shape, order(dims);
-    for (std::size_t d = 0; d < dims; ++d) shape.push_back(1 + static_cast<Index>(random_() % 9)), order[d] = static_cast<Index>(d);
+    for (std::size_t d = 0; d < dims; ++d)
+      shape.push_back(1 + static_cast<Index>(random_() % 9)), order[d] = static_cast<Index>(d);
     const auto strided = [&](std::vector<std::byte>& memory) {
       Tile t{nullptr, dtype_, shape, Shape(dims), 0};
       if (round % 3 == 0) std::shuffle(order.begin(), order.end(), random_);
@@ -592,7 +596,8 @@ TEST_P(DeviceTable, CopiesOfStridedBoxes) {
 
 TEST_P(DeviceTable, LongCopiesLockedInPlaceAndNot) {
   const auto item = static_cast<Index>(size_of(dtype_));
-  const Index m = cuda_ ? 3000 : 300, n = (cuda_ ? 20'000'000 : 2'000'000) / item / m, pitch = (n + 5) * item;  // beyond any buffer on the way
+  const Index m = cuda_ ? 3000 : 300, n = (cuda_ ? 20'000'000 : 2'000'000) / item / m,
+              pitch = (n + 5) * item;  // beyond any buffer on the way
   std::vector<std::byte> memory(static_cast<std::size_t>(m * pitch)), back(memory.size());
   for (std::size_t i = 0; i < memory.size(); i += 61) memory[i] = static_cast<std::byte>(random_());
   for (const Index rows : {m, Index{1}}) {
@@ -606,7 +611,8 @@ TEST_P(DeviceTable, LongCopiesLockedInPlaceAndNot) {
       wait([&](auto done) { device_->copy_out(there, to, done); });
       if (locked) device_->unlock_pages(memory), device_->unlock_pages(back);
       for (Index i = 0; i < rows; ++i)
-        ASSERT_EQ(std::memcmp(from.data + i * pitch, to.data + i * pitch, static_cast<std::size_t>(from.shape[1] * item)), 0)
+        ASSERT_EQ(
+            std::memcmp(from.data + i * pitch, to.data + i * pitch, static_cast<std::size_t>(from.shape[1] * item)), 0)
             << "row " << i;
     }
   }
@@ -623,6 +629,64 @@ TEST_P(DeviceTable, OneRunAsTheOther) {
     run(product, {c}, m == 60 ? 60 : 5);  // whatever runs beside it
     EXPECT_EQ(tiles_[c].memory, first);
   }
+}
+
+/// The mantissa is cut where it was asked for, and there alone.
+TEST_P(DeviceTable, Tf32IsComputedWhereItIsNamed) {
+  if (!cuda_ || dtype_ != Dtype::float32) GTEST_SKIP() << "of cards and float32";
+  const std::uint32_t a = place(dtype_, 520, 64, Layout::rows), b = place(dtype_, 64, 520, Layout::rows),
+                      c = place(dtype_, 520, 520, Layout::rows);
+  const Matrix want = read(a) * read(b);
+  const double size = read(a).norm() * read(b).norm();
+  const Call product = call::gemm(dtype_, 1, {a}, {b}, 0, {c});
+  run(product, {c});
+  EXPECT_LE(sum(1, read(c), -1, want).norm(), 1e-6 * size);
+  device_ = open_cuda(0, std::uint64_t{1} << 28, "tf32");
+  run(product, {c});
+  EXPECT_GT(sum(1, read(c), -1, want).norm(), 1e-6 * size);
+  EXPECT_LE(sum(1, read(c), -1, want).norm(), 1e-3 * size);
+}
+
+TEST_P(DeviceTable, WhatIsNotThereIsRefused) {
+  if (!cuda_) GTEST_SKIP() << "of cards";
+  const auto message = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message([] { open_cuda(0, std::uint64_t{1} << 50); }), testing::HasSubstr("is free; give less"));
+  EXPECT_THAT(message([] { open_cuda(0, 1000); }), testing::HasSubstr("at least 64 MiB is needed"));
+  EXPECT_THAT(message([] { open_cuda(99, std::uint64_t{1} << 28); }), testing::HasSubstr("device 99 was asked for"));
+  EXPECT_FALSE(device_->runs(Call(Kernel::csr_multiply, dtype_, {})));
+  EXPECT_FALSE(device_->runs(call::gemm(Dtype::int32, 1, {0}, {1}, 0, {2})));
+  const auto memory = open_cuda_memory(0, 1000);
+  EXPECT_EQ(memory->properties().memory, 1024u);
+  EXPECT_FALSE(memory->runs(call::zero(dtype_, {0})));
+}
+
+/// Ends CUDA for the process: run by itself, with --gtest_also_run_disabled_tests.
+TEST_P(DeviceTable, DISABLED_ALostDeviceSaysSo) {
+  if (!cuda_) GTEST_SKIP() << "of cards";
+  const std::uint32_t a = place(dtype_, 64, 64, Layout::rows);
+  std::vector<Tile> nowhere{tiles_[a].there};
+  nowhere[0].data = device_->memory() + (std::int64_t{1} << 44);
+  const std::vector<Call> calls{call::identity(dtype_, 0, {0})};
+  const std::vector<DeviceWork> batch{{calls, nowhere, nullptr}};
+  for (int queue = 0; queue < 3; ++queue) {  // the others hear of it, too
+    try {
+      wait([&](auto done) { device_->launch(batch, queue, done); });
+      FAIL();
+    } catch (const DeviceError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("nothing more in this process"));
+    }
+  }
+  Tile there = tiles_[a].there;
+  there.data = device_->memory();
+  EXPECT_THROW(wait([&](auto done) { device_->copy_in(tiles_[a].here, there, done); }), DeviceError);
+  EXPECT_THROW(open_cuda(0, std::uint64_t{1} << 28), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -64,7 +64,8 @@ TEST(StridedRows, CopyWhatCopyCopies) {
     do {
       const std::byte* source = from.data;
       std::byte* target = to.data;
-      for (std::size_t i = 0; i < at.size(); ++i) source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
+      for (std::size_t i = 0; i < at.size(); ++i)
+        source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
       for (std::size_t y = 0; y < rows.height; ++y)
         std::memcpy(target + y * rows.to_pitch, source + y * rows.from_pitch, rows.width);
     } while (!extents.empty() && advance(at, extents));
