@@ -122,7 +122,8 @@ def fetch(
     Returns
     -------
     DeviceArray
-        For ``cupy.asarray``, ``torch.from_dlpack``, ``jax.dlpack.from_dlpack``. Integers drop their dimension.
+        For ``cupy.asarray``, ``torch.from_dlpack`` and ``jax.dlpack.from_dlpack``. Integers drop their
+        dimension.
 
     Raises
     ------
@@ -175,7 +176,8 @@ def bring(X: Array, call: Call, box: BasicIndexer, step: list[int], block: _core
             read(X, call, [(start, part)], STAGING)
             block.begin_copy(slot, part, [s - o for s, o in zip(start, box.start, strict=True)])
     finally:
-        block.wait(0), block.wait(1)
+        for slot in range(2):
+            block.wait(slot)
 
 
 def _ordinal(device: object) -> int:
