@@ -127,12 +127,12 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._topics.topics import topics
 
 __all__ = [
-    "Array", "BudgetError", "CheckReport", "ConvergenceError", "Device", "DeviceArray", "DeviceError", "EdgeTopics",
-    "EmbeddingResult", "Epochs", "Error", "Expression", "FormatError", "Graph", "IllConditionedWarning",
-    "KMeansResult", "KnnResult", "LabelMetrics", "LabelModel", "LeftoverWarning", "LsaResult",
-    "NumericalError", "Packed", "PcaResult", "Plan", "Predicted", "Reduced", "Region", "RepairReport",
-    "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats", "StencilComparison", "StencilResult",
-    "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
+    "Array", "BudgetError", "CheckReport", "ConvergenceError", "Device", "DeviceArray", "DeviceError",
+    "EdgeTopics", "EmbeddingResult", "Epochs", "Error", "Expression", "FormatError", "Graph",
+    "IllConditionedWarning", "KMeansResult", "KnnResult", "LabelMetrics", "LabelModel",
+    "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult", "Plan", "Predicted",
+    "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats",
+    "StencilComparison", "StencilResult", "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
     "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
     "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod",
     "cumulative_sum", "dask_chunks", "delete", "devices", "diff", "digitize", "dot", "empty", "empty_like",

@@ -1,6 +1,6 @@
 // Routines on a device, end to end: operands in host memory or on disk, a limit for each memory. What they compute is
-// checked against float64 at random places first; then each is timed once, warm. One line of JSON; README.md tells which
-// options a machine of 128 GiB takes, and floors.cpp what the numbers are held to.
+// checked against float64 at random places first; then each is timed once, warm. One line of JSON; README.md tells
+// which options a machine of 128 GiB takes, and floors.cpp what the numbers are held to.
 //   figures [--device cuda|emulated] [--product32 N] [--product64 N] [--disk N] [--cholesky N] [--qr M N]
 //           [--memory GIB] [--host GIB] [--scratch DIRECTORY]
 #include <algorithm>
@@ -77,7 +77,7 @@ Array poisoned_array(const Shape& shape) {
 }
 
 std::shared_ptr<Device> open_device(const Options& options, double memory) {
-  const auto bytes = static_cast<std::uint64_t>(memory * gib);
+  const auto bytes = static_cast<std::uint64_t>(memory * gib) / 256 * 256;
   return options.kind == "cuda" ? open_cuda(0, bytes) : open_emulated({.memory = bytes});
 }
 
@@ -118,23 +118,25 @@ class FreeMemory {
 /// What a case prints: times, bytes of each space, the worst relative error of what was looked at.
 void print(const std::string& name, const std::string& size, const Statistics& done, double seconds, double flops,
            double error, double bound, double peak) {
-  std::printf("%s\"%s\": {\"size\": \"%s\", \"seconds\": %.4g, \"flops_per_second\": %.4g, \"error\": %.3g, \"bound\": %.3g",
-              name == "begin" ? "" : ", ", name.c_str(), size.c_str(), seconds, flops / seconds, error, bound);
+  std::printf(
+      "%s\"%s\": {\"size\": \"%s\", \"seconds\": %.4g, \"flops_per_second\": %.4g, \"error\": %.3g, \"bound\": %.3g",
+      name == "begin" ? "" : ", ", name.c_str(), size.c_str(), seconds, flops / seconds, error, bound);
   if (peak > 0) std::printf(", \"driver_peak_over_limit\": %.4f", peak);
   std::printf(", \"spaces\": [");
   for (std::size_t i = 0; i < done.spaces.size(); ++i) {
     const SpaceStatistics& s = done.spaces[i];
-    std::printf("%s{\"name\": \"%s\", \"budget\": %llu, \"peak\": %llu, \"bytes_in\": %llu, \"bytes_out\": %llu, "
-                "\"launches\": %llu, \"tasks\": %llu, \"busy_seconds\": %.4g}",
-                i ? ", " : "", s.name.c_str(), static_cast<unsigned long long>(s.budget),
-                static_cast<unsigned long long>(s.peak), static_cast<unsigned long long>(s.bytes_in),
-                static_cast<unsigned long long>(s.bytes_out), static_cast<unsigned long long>(s.launches),
-                static_cast<unsigned long long>(s.tasks), s.busy_seconds);
+    std::printf(
+        "%s{\"name\": \"%s\", \"budget\": %llu, \"peak\": %llu, \"bytes_in\": %llu, \"bytes_out\": %llu, "
+        "\"launches\": %llu, \"tasks\": %llu, \"busy_seconds\": %.4g}",
+        i ? ", " : "", s.name.c_str(), static_cast<unsigned long long>(s.budget),
+        static_cast<unsigned long long>(s.peak), static_cast<unsigned long long>(s.bytes_in),
+        static_cast<unsigned long long>(s.bytes_out), static_cast<unsigned long long>(s.launches),
+        static_cast<unsigned long long>(s.tasks), s.busy_seconds);
   }
   std::printf("]}");
   std::fflush(stdout);
-  std::fprintf(stderr, "%-12s %-18s %9.3f s %9.2f TF/s   error %.2e (bound %.2e)  %s\n", name.c_str(), size.c_str(), seconds,
-               flops / seconds / 1e12, error, bound, error <= bound ? "ok" : "WRONG");
+  std::fprintf(stderr, "%-12s %-18s %9.3f s %9.2f TF/s   error %.2e (bound %.2e)  %s\n", name.c_str(), size.c_str(),
+               seconds, flops / seconds / 1e12, error, bound, error <= bound ? "ok" : "WRONG");
   if (!(error <= bound)) std::exit(3);
 }
 
@@ -184,9 +186,8 @@ double product_error(const Array& a, const Array& b, const Array& c, Index n) {
 template <class T>
 void product(const Options& options, const std::string& name, Index n, double limit) {
   const Array a = random_array<T>({n, n}, 1), b = random_array<T>({n, n}, 2), c = poisoned_array<T>({n, n});
-  const Timed t = timed(options, limit, options.host, [&](Graph& graph) {
-    linalg::matmul(graph, {a}, {b}, nullptr, c, {});
-  });
+  const Timed t =
+      timed(options, limit, options.host, [&](Graph& graph) { linalg::matmul(graph, {a}, {b}, nullptr, c, {}); });
   const double eps = sizeof(T) == 4 ? 0x1p-23 : 0x1p-52, size = static_cast<double>(n);
   print(name, std::to_string(n), t.done, t.seconds, 2 * size * size * size, product_error<T>(a, b, c, n),
         eps * std::sqrt(size), t.peak);
@@ -211,9 +212,8 @@ void product_from_disk(const Options& options, Index n) {
     const double written = now();
     std::printf(", \"disk_write_bytes_per_second\": %.4g", 2.0 * static_cast<double>(a.nbytes()) / (written - begin));
   }
-  const Timed t = timed(options, 2, 4, [&](Graph& graph) {
-    linalg::matmul(graph, {stored_a}, {stored_b}, nullptr, stored_c, {});
-  });
+  const Timed t =
+      timed(options, 2, 4, [&](Graph& graph) { linalg::matmul(graph, {stored_a}, {stored_b}, nullptr, stored_c, {}); });
   stored_c.store().flush();
   Runtime reader({.memory = resident_bytes() + static_cast<std::uint64_t>(8 * gib), .scratch = options.scratch});
   const double begin = now();
@@ -228,7 +228,8 @@ void product_from_disk(const Options& options, Index n) {
 void cholesky(const Options& options, Index n, double limit) {
   const Array a = random_array<double>({n, n}, 3), l = poisoned_array<double>({n, n});
   const std::span<double> x = elements_of<double>(a), y = elements_of<double>(l);
-  for (Index i = 0; i < n; ++i) x[i * n + i] = 2.0 * static_cast<double>(n) + x[i * n + i];  // the lower triangle is read
+  for (Index i = 0; i < n; ++i)
+    x[i * n + i] = 2.0 * static_cast<double>(n) + x[i * n + i];  // the lower triangle is read
   const Timed t = timed(options, limit, options.host, [&](Graph& graph) { linalg::cholesky(graph, {a}, {l}, {}); });
   std::mt19937_64 random(fresh);
   double worst = 0;
@@ -257,21 +258,23 @@ void qr(const Options& options, Index m, Index n, double limit) {
     const Index i = static_cast<Index>(random() % static_cast<std::uint64_t>(n)),
                 j = probe % 4 == 0 ? i : static_cast<Index>(random() % static_cast<std::uint64_t>(n));
     double of_a = 0, of_r = 0, left = 0, right = 0;
-    for (Index k = 0; k < m; ++k) of_a += x[k * n + i] * x[k * n + j], left += x[k * n + i] * x[k * n + i], right += x[k * n + j] * x[k * n + j];
+    for (Index k = 0; k < m; ++k)
+      of_a += x[k * n + i] * x[k * n + j], left += x[k * n + i] * x[k * n + i], right += x[k * n + j] * x[k * n + j];
     for (Index k = 0; k <= std::min(i, j); ++k) of_r += y[k * n + i] * y[k * n + j];
     const double error = std::abs(of_a - of_r) / std::sqrt(left * right);
     worst = std::isnan(error) ? INFINITY : std::max(worst, error);
   }
   const double rows = static_cast<double>(m), size = static_cast<double>(n);
-  print("qr", std::to_string(m) + " x " + std::to_string(n), t.done, t.seconds, 2 * size * size * (rows - size / 3), worst,
-        0x1p-52 * std::sqrt(rows) * 8, t.peak);
+  print("qr", std::to_string(m) + " x " + std::to_string(n), t.done, t.seconds, 2 * size * size * (rows - size / 3),
+        worst, 0x1p-52 * std::sqrt(rows) * 8, t.peak);
 }
 
 int run(int argc, char** argv) {
   Options options;
   double memory = 8;
   std::printf("{\"run\": \"figures\"");
-  if (const auto devices = cuda_devices(); !devices.empty()) std::printf(", \"card\": \"%s\"", devices[0].description.c_str());
+  if (const auto devices = cuda_devices(); !devices.empty())
+    std::printf(", \"card\": \"%s\"", devices[0].description.c_str());
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string option = argv[i];
     const Index n = std::atoll(argv[i + 1]);

@@ -72,13 +72,35 @@ void link(std::int64_t bytes) {
   const auto n = static_cast<std::size_t>(bytes);
   const auto copy_in = [&] { ok(cudaMemcpyAsync(device[0], host[0], n, cudaMemcpyHostToDevice, in), "copy"); };
   const auto copy_out = [&] { ok(cudaMemcpyAsync(host[1], device[1], n, cudaMemcpyDeviceToHost, out), "copy"); };
-  const double one = seconds(in, [] {}, copy_in), other = seconds(out, [] {}, copy_out);
+  const double one = seconds(
+                   in, [] {}, copy_in),
+               other = seconds(
+                   out, [] {}, copy_out);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 4; ++i) copy_in(), copy_out();
   ok(cudaStreamSynchronize(in), "copy"), ok(cudaStreamSynchronize(out), "copy");
   const double both = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 4;
   const double size = static_cast<double>(bytes);
-  std::printf(", \"link_in\": %.4g, \"link_out\": %.4g, \"link_each_of_both\": %.4g", size / one, size / other, size / both);
+  std::printf(", \"link_in\": %.4g, \"link_out\": %.4g, \"link_each_of_both\": %.4g", size / one, size / other,
+              size / both);
+  std::vector<char> ordinary(n, 1);  // not locked in place
+  const auto since = [](auto start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  auto start = std::chrono::steady_clock::now();
+  ok(cudaMemcpyAsync(device[0], ordinary.data(), n, cudaMemcpyHostToDevice, in), "copy");
+  ok(cudaStreamSynchronize(in), "copy");
+  std::printf(", \"ordinary_in\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaMemcpyAsync(ordinary.data(), device[1], n, cudaMemcpyDeviceToHost, out), "copy");
+  ok(cudaStreamSynchronize(out), "copy");
+  std::printf(", \"ordinary_out\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaHostRegister(ordinary.data(), n, 0), "locking");
+  std::printf(", \"locking\": %.4g", size / since(start));
+  start = std::chrono::steady_clock::now();
+  ok(cudaHostUnregister(ordinary.data()), "unlocking");
+  std::printf(", \"unlocking\": %.4g", size / since(start));
   for (int i = 0; i < 2; ++i) ok(cudaFreeHost(host[i]), "free"), ok(cudaFree(device[i]), "free");
 }
 
@@ -98,9 +120,9 @@ struct Libraries {
 void gemm32(Libraries& with, std::int64_t n) {
   float *a = random_memory<float>(n * n), *b = random_memory<float>(n * n), *c = random_memory<float>(n * n);
   const float one = 1, zero = 0;
-  const double time = seconds(with.stream, [] {}, [&] {
-    ok(cublasSgemm_64(with.blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n), "gemm");
-  });
+  const double time = seconds(
+      with.stream, [] {},
+      [&] { ok(cublasSgemm_64(with.blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n), "gemm"); });
   std::printf(", \"gemm32\": {\"n\": %lld, \"seconds\": %.5g, \"flops\": %.4g}", static_cast<long long>(n), time,
               2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / time);
   ok(cudaFree(a), "free"), ok(cudaFree(b), "free"), ok(cudaFree(c), "free");
@@ -109,9 +131,9 @@ void gemm32(Libraries& with, std::int64_t n) {
 void gemm64(Libraries& with, std::int64_t n) {
   double *a = random_memory<double>(n * n), *b = random_memory<double>(n * n), *c = random_memory<double>(n * n);
   const double one = 1, zero = 0;
-  const double time = seconds(with.stream, [] {}, [&] {
-    ok(cublasDgemm_64(with.blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n), "gemm");
-  });
+  const double time = seconds(
+      with.stream, [] {},
+      [&] { ok(cublasDgemm_64(with.blas, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a, n, b, n, &zero, c, n), "gemm"); });
   std::printf(", \"gemm64\": {\"n\": %lld, \"seconds\": %.5g, \"flops\": %.4g}", static_cast<long long>(n), time,
               2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / time);
   ok(cudaFree(a), "free"), ok(cudaFree(b), "free"), ok(cudaFree(c), "free");
@@ -120,12 +142,12 @@ void gemm64(Libraries& with, std::int64_t n) {
 void potrf(Libraries& with, std::int64_t n) {
   double *given = random_memory<double>(n * n), *a = random_memory<double>(n * n);
   const std::vector<double> diagonal(static_cast<std::size_t>(n), 2.0 * static_cast<double>(n));
-  ok(cudaMemcpy2D(given, static_cast<std::size_t>(n + 1) * sizeof(double), diagonal.data(), sizeof(double), sizeof(double),
-                  static_cast<std::size_t>(n), cudaMemcpyHostToDevice),
+  ok(cudaMemcpy2D(given, static_cast<std::size_t>(n + 1) * sizeof(double), diagonal.data(), sizeof(double),
+                  sizeof(double), static_cast<std::size_t>(n), cudaMemcpyHostToDevice),
      "diagonal");
   std::size_t device = 0, host = 0;
-  ok(cusolverDnXpotrf_bufferSize(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F, &device,
-                                 &host),
+  ok(cusolverDnXpotrf_bufferSize(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F,
+                                 &device, &host),
      "potrf");
   void* work = nullptr;
   int* info = nullptr;
@@ -139,8 +161,8 @@ void potrf(Libraries& with, std::int64_t n) {
            "copy");
       },
       [&] {
-        ok(cusolverDnXpotrf(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F, work, device,
-                            host_work.data(), host, info),
+        ok(cusolverDnXpotrf(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F, work,
+                            device, host_work.data(), host, info),
            "potrf");
       });
   int found = -1;
@@ -175,8 +197,8 @@ void geqrf(Libraries& with, std::int64_t m, std::int64_t n) {
       });
   std::printf(", \"geqrf64\": {\"m\": %lld, \"n\": %lld, \"seconds\": %.5g}", static_cast<long long>(m),
               static_cast<long long>(n), time);
-  for (void* memory : {static_cast<void*>(given), static_cast<void*>(a), static_cast<void*>(tau), work,
-                       static_cast<void*>(info)})
+  for (void* memory :
+       {static_cast<void*>(given), static_cast<void*>(a), static_cast<void*>(tau), work, static_cast<void*>(info)})
     ok(cudaFree(memory), "free");
 }
 

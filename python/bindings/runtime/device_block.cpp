@@ -1,5 +1,6 @@
 // Elements in a device's memory, which Python fills piece by piece and hands to other libraries.
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -15,8 +16,8 @@
 namespace flagstone::python {
 namespace {
 
-/// All of a device's memory as one array in C order. Copies of a slot follow one another; who gives memory for one waits
-/// for its slot before the memory goes.
+/// All of a device's memory as one array in C order. Copies of a slot follow one another; who gives memory for one
+/// waits for its slot before the memory goes.
 class DeviceBlock {
  public:
   DeviceBlock(std::shared_ptr<Device> device, Shape shape, const std::string& dtype) : device_(std::move(device)) {
@@ -45,9 +46,11 @@ class DeviceBlock {
   }
   void copy_to(const nb::ndarray<>& to) {
     const Tile host = tile_of(nb::ndarray<nb::ro>(to));
+    if (count(host.shape) != count(tile_.shape)) throw ShapeError("device: another number of elements was asked for.");
+    const Tile there{tile_.data, tile_.dtype, host.shape, c_strides(host.shape, size_of(tile_.dtype)), tile_.bytes};
     const nb::gil_scoped_release unlocked;
     begin(0);
-    device_->copy_out(tile_, host, [this](std::exception_ptr error) { end(0, error); });
+    device_->copy_out(there, host, [this](std::exception_ptr error) { end(0, error); });
     wait_for(0);
   }
   void wait(std::size_t slot) {
@@ -55,10 +58,9 @@ class DeviceBlock {
     wait_for(slot);
   }
   std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(tile_.data); }
-  /// A DLPack capsule, which keeps the memory.
-  static nb::object dlpack(nb::handle self, int ordinal) {
+  /// A DLPack capsule, which keeps the memory; `shape` leaves out dimensions of extent 1.
+  static nb::object dlpack(nb::handle self, int ordinal, const std::vector<std::size_t>& shape) {
     const auto& block = nb::cast<const DeviceBlock&>(self);
-    std::vector<std::size_t> shape(block.tile_.shape.begin(), block.tile_.shape.end());
     const nb::ndarray<> array(block.tile_.data, shape.size(), shape.data(), self, nullptr, dlpack_of(block.tile_.dtype),
                               nb::device::cuda::value, ordinal);
     nb::object made = nb::cast(array, nb::rv_policy::reference);
@@ -102,8 +104,12 @@ void bind_device_block(nb::module_& m) {
       .def("copy_to", &DeviceBlock::copy_to, nb::arg("to"))
       .def("wait", &DeviceBlock::wait, nb::arg("slot"))
       .def_prop_ro("address", &DeviceBlock::address)
-      .def("dlpack", [](nb::handle self, int ordinal) { return DeviceBlock::dlpack(self, ordinal); },
-           nb::arg("ordinal"));
+      .def(
+          "dlpack",
+          [](nb::handle self, int ordinal, const std::vector<std::size_t>& shape) {
+            return DeviceBlock::dlpack(self, ordinal, shape);
+          },
+          nb::arg("ordinal"), nb::arg("shape"));
 }
 
 }  // namespace flagstone::python

@@ -1,4 +1,4 @@
-"""Any box of an array, brought into the memory of a card: the last mile of what other libraries compute there."""
+"""Any box of an array, brought into the memory of a card, for what other libraries compute there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class DeviceArray:
 
     __module__ = "flagstone"
 
-    def __init__(self, block: _core.DeviceBlock, shape: tuple[int, ...], dtype: DTypeLike, ordinal: int) -> None:
+    def __init__(
+        self, block: _core.DeviceBlock, shape: tuple[int, ...], dtype: DTypeLike, ordinal: int
+    ) -> None:
         self._block = block
         self._ordinal = ordinal
         self.shape = shape
@@ -78,8 +80,10 @@ class DeviceArray:
     ) -> Any:
         """Return a capsule for `from_dlpack`; nothing is copied."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
-            raise BufferError(f"fetch: the elements are in the memory of {self.device}; copies are others' affair.")
-        return self._block.dlpack(self._ordinal)
+            raise BufferError(
+                f"fetch: the elements are in the memory of {self.device}; copies are others' affair."
+            )
+        return self._block.dlpack(self._ordinal, self.shape)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's number of CUDA, and which card."""
@@ -118,7 +122,8 @@ def fetch(
     Returns
     -------
     DeviceArray
-        For ``cupy.asarray``, ``torch.from_dlpack``, ``jax.dlpack.from_dlpack``. Integers drop their dimension.
+        For ``cupy.asarray``, ``torch.from_dlpack`` and ``jax.dlpack.from_dlpack``. Integers drop their
+        dimension.
 
     Raises
     ------
@@ -148,7 +153,9 @@ def fetch(
     step = _steps(X, box, item)
     most = math.prod(min(n, s) for n, s in zip(box.shape, step, strict=True)) * item
     call.room("two pieces", 2 * most + _core.bytes_beside_read(X._core, most))
-    block = _core.DeviceBlock(_core.open_cuda_memory(ordinal, max(1, box.count * item)), box.shape, X.dtype.name)
+    block = _core.DeviceBlock(
+        _core.open_cuda_memory(ordinal, max(1, box.count * item)), box.shape, X.dtype.name
+    )
     bring(X, call, box, step, block)
     return DeviceArray(block, tuple(box.kept), X.dtype, ordinal)
 
@@ -169,17 +176,22 @@ def bring(X: Array, call: Call, box: BasicIndexer, step: list[int], block: _core
             read(X, call, [(start, part)], STAGING)
             block.begin_copy(slot, part, [s - o for s, o in zip(start, box.start, strict=True)])
     finally:
-        block.wait(0), block.wait(1)
+        for slot in range(2):
+            block.wait(slot)
 
 
 def _ordinal(device: object) -> int:
     found = re.fullmatch(r"cuda(?::(\d{1,3}))?", device) if isinstance(device, str) else None
     if found is None:
-        raise ShapeError(f"fetch: device is {shown(device)}; other libraries take what lies on a card, 'cuda:0'.")
+        raise ShapeError(
+            f"fetch: device is {shown(device)}; other libraries take what lies on a card, 'cuda:0'."
+        )
     ordinal = int(found[1] or 0)
     cards, why_not = _core.cuda_devices()
     if ordinal >= len(cards):
-        raise DeviceError(f"fetch: cuda:{ordinal} is not there: {why_not or f'this machine has {len(cards)} cards'}")
+        raise DeviceError(
+            f"fetch: cuda:{ordinal} is not there: {why_not or f'this machine has {len(cards)} cards'}"
+        )
     return ordinal
 
 

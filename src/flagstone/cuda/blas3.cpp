@@ -47,8 +47,11 @@ Operand operand_of(Work& work, const Tile& t, Op op, bool by_rows) {
 /// The matrix of a stack that meets the one of C's at `place`.
 Tile matrix_of(const Tile& stack, const Shape& place) {
   const std::size_t lead = stack.shape.size() - 2;
-  Tile matrix{stack.data, stack.dtype, {stack.shape.end() - 2, stack.shape.end()},
-              {stack.strides.end() - 2, stack.strides.end()}, 0};
+  Tile matrix{stack.data,
+              stack.dtype,
+              {stack.shape.end() - 2, stack.shape.end()},
+              {stack.strides.end() - 2, stack.strides.end()},
+              0};
   for (std::size_t d = 0; d < lead; ++d)
     if (stack.shape[d] > 1) matrix.data += place[place.size() - lead + d] * stack.strides[d];
   return matrix;
@@ -81,17 +84,23 @@ bool small(const Extents& e) {
 SmallProduct small_product(const Tile& a, Op op_a, const Tile& b, Op op_b, const Tile& c) {
   const auto item = static_cast<Index>(size_of(c.dtype));
   const Tile x = op_a.transpose ? transposed(a) : a, y = op_b.transpose ? transposed(b) : b;
-  return {x.data, y.data, c.data, x.strides[0] / item, x.strides[1] / item,
-          y.strides[0] / item, y.strides[1] / item, c.strides[0] / item, c.strides[1] / item};
+  return {x.data,
+          y.data,
+          c.data,
+          x.strides[0] / item,
+          x.strides[1] / item,
+          y.strides[0] / item,
+          y.strides[1] / item,
+          c.strides[0] / item,
+          c.strides[1] / item};
 }
 
 void collect(const Call& call, std::span<const Tile> tiles, std::vector<SmallProduct>& products) {
   const Tile a = operand(call, 0, tiles), b = operand(call, 1, tiles), c = operand(call, 2, tiles);
   const auto parts = call.operands();
   each_matrix(c, [&](const Shape& place) {
-    products.push_back(small_product(matrix_of(a, place), {parts[0].transpose, parts[0].conjugate},
-                                     matrix_of(b, place), {parts[1].transpose, parts[1].conjugate},
-                                     matrix_of(c, place)));
+    products.push_back(small_product(matrix_of(a, place), {parts[0].transpose, parts[0].conjugate}, matrix_of(b, place),
+                                     {parts[1].transpose, parts[1].conjugate}, matrix_of(c, place)));
   });
 }
 
@@ -253,8 +262,7 @@ void run_trsm(Work& work) {
 }
 
 void trsm_verdict(const Call& call, std::span<const Tile>, Found found) {
-  if (found != nothing_found)
-    call::refuse_zero_pivot(call.value_as<call::Factor>().place, static_cast<Index>(found));
+  if (found != nothing_found) call::refuse_zero_pivot(call.value_as<call::Factor>().place, static_cast<Index>(found));
 }
 
 }  // namespace flagstone::cuda

@@ -1,6 +1,7 @@
 #include "flagstone/cuda/cuda_device.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "flagstone/base/bytes.hpp"
@@ -78,8 +79,8 @@ DeviceProperties properties_of(int ordinal) {
   (void)cudaDriverGetVersion(&driver);
   DeviceProperties made;
   made.kind = "cuda", made.name = "cuda:" + std::to_string(ordinal);
-  made.description = std::string(found.name) + ", " + format_bytes(found.totalGlobalMem) + ", driver for CUDA " +
-                     version_text(driver);
+  made.description =
+      std::string(found.name) + ", " + format_bytes(found.totalGlobalMem) + ", driver for CUDA " + version_text(driver);
   made.kernel_queues = CudaDevice::kernel_queues;
   return made;
 }
@@ -112,10 +113,10 @@ CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels)
   if (computes && !has_kernels()) {
     cudaDeviceProp found{};
     check(cudaGetDeviceProperties(&found, ordinal), "looking at a device");
-    throw DeviceError(who + ": the device has compute capability " + std::to_string(found.major) + "." +
-                      std::to_string(found.minor) + " and Flagstone's kernels were compiled for " +
-                      FLAGSTONE_CUDA_ARCHITECTURES + "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" +
-                      std::to_string(found.major * 10 + found.minor) + ".");
+    throw DeviceError(
+        who + ": the device has compute capability " + std::to_string(found.major) + "." + std::to_string(found.minor) +
+        " and Flagstone's kernels were compiled for " + FLAGSTONE_CUDA_ARCHITECTURES +
+        "; build it with FLAGSTONE_CUDA_ARCHITECTURES=" + std::to_string(found.major * 10 + found.minor) + ".");
   }
   properties_.kernel_queues = computes ? kernel_queues : 0;
   properties_.memory = computes ? (memory - reserve) / 256 * 256 : (memory + 255) / 256 * 256;
@@ -140,7 +141,10 @@ CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels)
 
 void CudaDevice::close() {
   (void)cudaSetDevice(ordinal_);
-  in_.reset(), out_.reset(), lanes_.clear();  // each when all that it was given is done
+  for (const auto& queue : {in_.get(), out_.get()})
+    if (queue != nullptr) queue->finish();
+  bounce_in_.reset(), bounce_out_.reset(), in_.reset(), out_.reset();
+  lanes_.clear();  // each when all that it was given is done
   for (const auto& [data, bytes] : locked_) (void)cudaHostUnregister(data);
   if (sizes_.params != nullptr) (void)cusolverDnDestroyParams(sizes_.params);
   if (sizes_.solver != nullptr) (void)cusolverDnDestroy(sizes_.solver);
@@ -163,22 +167,40 @@ std::size_t CudaDevice::workspace_bytes(std::span<const Call> calls, std::span<c
   return most;
 }
 
+bool CudaDevice::is_locked(const Tile& host) const {
+  const std::lock_guard lock(locked_mutex_);
+  const auto after = locked_.upper_bound(host.data);
+  if (after == locked_.begin()) return false;
+  const auto& [first, bytes] = *std::prev(after);
+  std::byte* last = host.data + size_of(host.dtype);
+  for (std::size_t d = 0; d < host.shape.size(); ++d) last += (host.shape[d] - 1) * host.strides[d];
+  return last <= first + bytes;
+}
+
 void CudaDevice::copy_in(const Tile& host, const Tile& device, Done done) {
   ++copies_in_, bytes_in_ += static_cast<std::uint64_t>(count(host.shape)) * size_of(host.dtype);
-  in_->push({[host, device, stream = in_->stream()](Slot&) { copy_rows(stream, host, device, cudaMemcpyHostToDevice); },
+  in_->push({[this, host, device, locked = is_locked(host)](Slot&) {
+               if (locked) return copy_rows(in_->stream(), host, device, cudaMemcpyHostToDevice);
+               if (!bounce_in_) bounce_in_ = std::make_unique<Bounce>(in_->stream());
+               bounce_in_->in(host, device);
+             },
              {},
              std::move(done)});
 }
 
 void CudaDevice::copy_out(const Tile& device, const Tile& host, Done done) {
   ++copies_out_, bytes_out_ += static_cast<std::uint64_t>(count(host.shape)) * size_of(host.dtype);
-  out_->push(
-      {[host, device, stream = out_->stream()](Slot&) { copy_rows(stream, device, host, cudaMemcpyDeviceToHost); },
-       {},
-       std::move(done)});
+  out_->push({[this, host, device, locked = is_locked(host)](Slot&) {
+                if (locked) return copy_rows(out_->stream(), device, host, cudaMemcpyDeviceToHost);
+                if (!bounce_out_) bounce_out_ = std::make_unique<Bounce>(out_->stream());
+                bounce_out_->out(device, host);
+              },
+              {},
+              std::move(done)});
 }
 
-void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions) {
+void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot,
+                     std::vector<Question>& questions) {
   for (std::size_t step = 0; step < batch.front().calls.size(); ++step) {
     const Call& first = batch.front().calls[step];
     if (first.kernel == Kernel::gemm && batch.size() > 1) {
@@ -192,7 +214,7 @@ void CudaDevice::run(const Lane& lane, std::span<const DeviceWork> batch, Slot& 
       const Entry entry = find(call);
       if (!entry)
         throw DeviceError("cuda: there is no " + std::string(name_of(call.kernel)) + " of " +
-                    std::string(name_of(call.dtype)) + "; compute it on the host.");
+                          std::string(name_of(call.dtype)) + "; compute it on the host.");
       const std::size_t word = slot.used();
       Work work{call, one.tiles, Workspace(one.workspace), lane.with, &slot};
       entry.run(work);

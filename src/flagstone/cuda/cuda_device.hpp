@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "flagstone/cuda/bounce.hpp"
 #include "flagstone/cuda/kernels.hpp"
 #include "flagstone/cuda/queue.hpp"
 #include "flagstone/runtime/spaces/device.hpp"
@@ -29,9 +30,7 @@ class CudaDevice final : public Device {
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
   std::byte* memory() const noexcept override { return memory_; }
-  bool runs(const Call& call) const noexcept override {
-    return !lanes_.empty() && static_cast<bool>(find(call));
-  }
+  bool runs(const Call& call) const noexcept override { return !lanes_.empty() && static_cast<bool>(find(call)); }
   std::size_t workspace_bytes(std::span<const Call> calls, std::span<const Tile> tiles) const override;
   void copy_in(const Tile& host, const Tile& device, Done done) override;
   void copy_out(const Tile& device, const Tile& host, Done done) override;
@@ -44,6 +43,8 @@ class CudaDevice final : public Device {
   struct Lane;  // a kernel queue and its libraries
   /// Of one launch: which word belongs to which call of which work.
   struct Question;
+  /// Whether the card reaches this tile of the host.
+  bool is_locked(const Tile& host) const;
   void take_memory(std::uint64_t bytes);
   void close();
   static void run(const Lane& lane, std::span<const DeviceWork> batch, Slot& slot, std::vector<Question>& questions);
@@ -53,10 +54,11 @@ class CudaDevice final : public Device {
   std::byte* memory_ = nullptr;
   Health health_;
   std::unique_ptr<Queue> in_, out_;
+  std::unique_ptr<Bounce> bounce_in_, bounce_out_;  // made by the first copy that needs one, on its queue's thread
   std::vector<std::unique_ptr<Lane>> lanes_;
   mutable std::mutex sizes_mutex_;
   Libraries sizes_;  // for questions alone: handles are one thread's at a time
-  std::mutex locked_mutex_;
+  mutable std::mutex locked_mutex_;
   std::map<std::byte*, std::size_t> locked_;
   std::atomic<std::uint64_t> copies_in_{0}, copies_out_{0}, bytes_in_{0}, bytes_out_{0}, launches_{0};
 };

@@ -32,8 +32,7 @@ void run_potrf(Work& work) {
 }
 
 void potrf_verdict(const Call& call, std::span<const Tile>, Found found) {
-  if (found != nothing_found)
-    call::refuse_minor(call.value_as<call::Factor>().place, static_cast<Index>(found) + 1);
+  if (found != nothing_found) call::refuse_minor(call.value_as<call::Factor>().place, static_cast<Index>(found) + 1);
 }
 
 void run_getrf(Work& work) {
@@ -48,7 +47,8 @@ void run_getrf(Work& work) {
         "an LU factorization");
   std::byte* const memory = work.space.take(device);
   int* const info = reinterpret_cast<int*>(work.space.take(sizeof(int)));
-  auto* const chosen = reinterpret_cast<std::int64_t*>(work.space.take(static_cast<std::size_t>(n) * sizeof(std::int64_t)));
+  auto* const chosen =
+      reinterpret_cast<std::int64_t*>(work.space.take(static_cast<std::size_t>(n) * sizeof(std::int64_t)));
   if (!work.runs()) return;
   check(cusolverDnXgetrf(work.with.solver, work.with.params, m, n, type, a.seen.data, a.ld(), chosen, type, memory,
                          device, work.slot->host_bytes(host), host, info),

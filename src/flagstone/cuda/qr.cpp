@@ -1,5 +1,6 @@
 // Tile QR in LAPACK's format: cuSOLVER's factors of a tile, or of a triangle on a tile stacked in workspace, whose
-// reflectors have zeros where the triangle had them; the triangular factors of blocks of ib reflectors from V's products.
+// reflectors have zeros where the triangle had them; the triangular factors of blocks of ib reflectors from V's
+// products.
 #include <algorithm>
 
 #include "flagstone/algorithms/kernels/qr.hpp"
@@ -156,8 +157,7 @@ void run_tpmqrt(Work& work) {
   const call::QrOptions& o = options_of(work);
   const Index k = given.shape[1], ib = std::min(o.ib, k);
   if (count(given.shape) == 0 || count(b.shape) == 0) return;
-  const Tile v = o.triangle ? explicit_reflectors(work, given, k, Part::upper)
-                            : Columns::upright(work, given).seen;
+  const Tile v = o.triangle ? explicit_reflectors(work, given, k, Part::upper) : Columns::upright(work, given).seen;
   Columns upper = Columns::upright(work, a), lower = Columns::upright(work, b), triangle = Columns::upright(work, t);
   const Tile product = work.space.matrix(b.dtype, ib, b.shape[1]);
   if (!work.runs()) return;

@@ -8,7 +8,8 @@
 namespace flagstone::cuda {
 
 Found* Slot::word() {
-  if (used_ == words) throw DeviceError("cuda: a launch looks at more than " + std::to_string(words) + " tiles; report it.");
+  if (used_ == words)
+    throw DeviceError("cuda: a launch looks at more than " + std::to_string(words) + " tiles; report it.");
   if (used_ == 0) check(cudaMemsetAsync(device_, 0xFF, words * sizeof(Found), stream_), "a kernel");
   return device_ + used_++;
 }
@@ -76,8 +77,9 @@ void Queue::begin(Begun& begun) {
   try {
     begun.job.begin(slot);
     if (slot.used_ > 0)
-      cuda::check(cudaMemcpyAsync(slot.host_, slot.device_, slot.used_ * sizeof(Found), cudaMemcpyDeviceToHost, stream_),
-                  "a copy");
+      cuda::check(
+          cudaMemcpyAsync(slot.host_, slot.device_, slot.used_ * sizeof(Found), cudaMemcpyDeviceToHost, stream_),
+          "a copy");
   } catch (...) {
     begun.failed = std::current_exception();  // what was put onto the stream before is awaited all the same
   }

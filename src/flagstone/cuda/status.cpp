@@ -45,8 +45,8 @@ void check(cublasStatus_t status, const char* what) {
 void check(cusolverStatus_t status, const char* what) {
   if (status == CUSOLVER_STATUS_SUCCESS) return;
   check(cudaPeekAtLastError(), what);
-  throw DeviceError("cuda: " + std::string(what) + " failed: cuSOLVER answers " + std::to_string(static_cast<int>(status)) +
-              ".");
+  throw DeviceError("cuda: " + std::string(what) + " failed: cuSOLVER answers " +
+                    std::to_string(static_cast<int>(status)) + ".");
 }
 
 }  // namespace flagstone::cuda

@@ -32,8 +32,8 @@ void copy_upper(cudaStream_t stream, const Tile& from, const Tile& to);
 void scale(cudaStream_t stream, std::complex<double> beta, const Tile& c);
 /// Any real dtype to float32 or float64.
 void convert(cudaStream_t stream, const Tile& from, const Tile& to);
-/// to := from or a triangle of it, `shift` added to its diagonal. `bad`: the first element of what was taken that is NaN
-/// or Inf, counted along columns (`by_rows`: along rows).
+/// to := from or a triangle of it, `shift` added to its diagonal. `bad`: the first element of what was taken that is
+/// NaN or Inf, counted along columns (`by_rows`: along rows).
 void take(cudaStream_t stream, kernel::Part part, const Tile& from, bool conjugate, double shift, const Tile& to,
           bool by_rows, Found* bad);
 /// The strict upper triangle of a square tile := the lower one; conjugated, its diagonal becomes real.
@@ -49,8 +49,8 @@ void find_minor(cudaStream_t stream, const Tile& diagonal, const int* info, Foun
 /// pivots[i] := chosen[i] - 1 + row.
 void number_pivots(cudaStream_t stream, const std::int64_t* chosen, Index row, const Tile& pivots);
 /// As kernel::laswp; the pivots lie on the device.
-void swap_rows(cudaStream_t stream, const Tile& upper, const Tile& lower, Index origin, Index first,
-               const Tile& pivots, bool backwards);
+void swap_rows(cudaStream_t stream, const Tile& upper, const Tile& lower, Index origin, Index first, const Tile& pivots,
+               bool backwards);
 /// T (n x n, upper) of n <= 1024 reflectors from their products G = VᴴV, whose strict upper triangle is read, and tau:
 /// T(0:j, j) = -tau_j T(0:j, 0:j) G(0:j, j). G and T by columns.
 void reflector_triangle(cudaStream_t stream, const Tile& g, const std::byte* tau, const Tile& t);

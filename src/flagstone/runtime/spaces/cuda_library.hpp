@@ -14,8 +14,9 @@ struct CudaLibrary {
   static constexpr char symbol[] = "flagstone_cuda_library";
 
   std::uint32_t abi = current_abi;
-  std::uint32_t tile_bytes = sizeof(Tile), call_bytes = sizeof(Call);  // two compilers that agree on names may not on these
-  const char* version = nullptr;                                       // of Flagstone
+  std::uint32_t tile_bytes = sizeof(Tile),
+                call_bytes = sizeof(Call);  // two compilers that agree on names may not on these
+  const char* version = nullptr;            // of Flagstone
   std::vector<DeviceProperties> (*devices)(std::string* why_not) = nullptr;
   std::shared_ptr<Device> (*open)(int ordinal, std::uint64_t memory, const std::string& precision) = nullptr;
   std::shared_ptr<Device> (*open_memory)(int ordinal, std::uint64_t memory) = nullptr;

@@ -43,7 +43,8 @@ Opened open_library() {
                          " is not there); build it where nvcc is, with FLAGSTONE_CUDA=ON."};
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: its exceptions and threads live on
   if (handle == nullptr)
-    return {nullptr, "cuda: " + last_dl_error() + "; install the CUDA toolkit's libraries that Flagstone was built with."};
+    return {nullptr,
+            "cuda: " + last_dl_error() + "; install the CUDA toolkit's libraries that Flagstone was built with."};
   const auto entry = reinterpret_cast<CudaLibraryEntry>(dlsym(handle, CudaLibrary::symbol));
   const CudaLibrary* const library = entry == nullptr ? nullptr : entry();
   if (library == nullptr || library->abi != CudaLibrary::current_abi || library->tile_bytes != sizeof(Tile) ||

@@ -30,9 +30,7 @@ TEST(CudaLoader, ListsDevicesOrSaysWhyThereIsNone) {
   EXPECT_NE(open_cuda(0, 1 << 28)->memory(), nullptr);
 }
 
-TEST(CudaLoader, RefusesAPrecisionThatItDoesNotKnow) {
-  EXPECT_THROW(open_cuda(0, 1 << 28, "bf16"), Error);
-}
+TEST(CudaLoader, RefusesAPrecisionThatItDoesNotKnow) { EXPECT_THROW(open_cuda(0, 1 << 28, "bf16"), Error); }
 
 }  // namespace
 }  // namespace flagstone
