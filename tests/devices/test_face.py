@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
-from flagstone._cli import cli
 
 import flagstone as fl
+from flagstone._cli import cli
 from flagstone._runtime.devices import device_of_text
 
 
