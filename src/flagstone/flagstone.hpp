@@ -66,6 +66,7 @@
 #include "flagstone/runtime/graph/call.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
+#include "flagstone/runtime/graph/place.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
 #include "flagstone/runtime/graph/task.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
