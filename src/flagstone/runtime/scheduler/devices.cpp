@@ -224,7 +224,9 @@ void Scheduler::leave_device(TaskState& task) {
 
 std::vector<SpaceStatistics> Scheduler::space_statistics(const Statistics& now) const {
   if (residencies_.empty()) return {};
-  std::vector<SpaceStatistics> spaces(1);
+  std::vector<SpaceStatistics> spaces;
+  spaces.reserve(1 + residencies_.size());
+  spaces.emplace_back();
   SpaceStatistics& host = spaces[0];
   host.name = "host";
   host.budget = now.budget, host.peak = now.peak_budget;
