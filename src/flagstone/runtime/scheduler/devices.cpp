@@ -239,6 +239,12 @@ std::vector<SpaceStatistics> Scheduler::space_statistics(const Statistics& now) 
   return spaces;
 }
 
+std::size_t Scheduler::runnable_anywhere() const {
+  std::size_t tasks = runnable_.size();
+  for (const auto& device : runnable_devices_) tasks += device.size();
+  return tasks;
+}
+
 std::vector<TaskState*> Scheduler::take_batch(int space) {
   auto& from = runnable_devices_[static_cast<std::size_t>(space) - 1];
   std::vector<TaskState*> batch;

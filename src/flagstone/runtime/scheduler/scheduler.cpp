@@ -323,7 +323,7 @@ void Scheduler::pump() {
   while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
-      if (task->trusted && runnable_.size() < 2 * workers_ && !spread()) overtake(*task);
+      if (task->trusted && runnable_anywhere() < 2 * workers_) overtake(*task);
       break;
     }
     overtaking_ = 0;
