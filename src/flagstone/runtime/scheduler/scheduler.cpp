@@ -393,7 +393,8 @@ void Scheduler::stored(TileState& tile) {
   const bool leaving = std::exchange(tile.leaving, false);
   if (leaving) leaving_bytes_ -= tile.bytes;
   if (spread() && superseded(tile)) return arrived(tile);
-  if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
+  // Else somebody is about to modify it again; in several memories who does so opens it anew (claim_tile).
+  if (tile.waiters.empty() || spread()) cache_.set_open(tile, false);
   arrived(tile);
   if (tile.settled())
     store(tile);
