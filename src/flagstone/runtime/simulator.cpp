@@ -298,6 +298,7 @@ void Simulator::await(std::vector<Access> accesses, const std::function<void(std
 
 void Simulator::barrier() {
   reduction_.finish();
+  scheduler_.want_memory();
   advance_until([this] { return scheduler_.idle(); });
   scheduler_.memory_may_change();
 }

@@ -63,7 +63,7 @@ int Scheduler::space_of(const TaskState& task) const {
   };
   if (task.spec.body || task.spec.calls.empty()) return refuse("is a function of the host, which no device can call");
   for (const auto& held : task.held)
-    if (held.tile->tile_bytes < held.tile->copies->bytes) return refuse("reads chunks as they are packed");
+    if (held.tile->tile_bytes != held.tile->copies->bytes) return refuse("reads chunks as they are packed");
   for (const Call& call : task.spec.calls)
     if (!device(space).runs(call))
       return refuse("needs the kernel " + std::string(name_of(call.kernel)) + " of " +

@@ -92,6 +92,8 @@ class Scheduler {
   void copied_out(TileState& tile, int space);
   /// The task's tiles as they lie in its device, at `memory` (may be null: for plans).
   void tiles_on_device(const TaskState& task, std::byte* memory, std::vector<Tile>& tiles) const;
+  /// The builder waits for all tasks and will look at arrays in memory: they come home, whoever else is to change them.
+  void want_memory() { memory_wanted_ = spread(); }
   /// The builder may change arrays in memory from here on: what devices hold of those that no task uses is old.
   void memory_may_change();
   void loaded(TileState& tile, std::uint64_t staging_bytes);
@@ -217,6 +219,7 @@ class Scheduler {
   std::vector<std::set<TaskState*, InOrder>> runnable_devices_;  // likewise
   std::deque<TileState*> homeward_;  // to be copied out, and waiting for room on the host
   std::uint64_t strayed_ = 0;        // arrays' tiles in memory that are old there
+  bool memory_wanted_ = false;
   std::vector<Copy*> placed_;        // for the task that is being admitted
   std::vector<std::uint64_t> sizes_;
   const std::uint64_t workers_;

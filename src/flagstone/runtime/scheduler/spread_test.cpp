@@ -259,6 +259,7 @@ class SpreadTest : public testing::Test {
         if (busy) idle = 0;
       }
     };
+    scheduler.want_memory();
     until([&] { return scheduler.idle(); });
     scheduler.store_kept(true);
     until([&] { return scheduler.drained(); });
