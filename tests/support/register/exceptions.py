@@ -115,6 +115,8 @@ EXCEPTIONS = {
     "Graph.__len__": "a count",
     "Region*": "says where; tasks that read it have an entry",
     "Runtime*": "makes a limit; every entry runs inside one",
+    "Device*": "names a memory; tests/devices runs routines in a runtime that has some",
+    "devices": "facts of this machine",
     "planned": "a shape alone, for plans: it is refused where elements are read",
     "calibrate": "measures the disk for seconds, in buffers of its own beside every limit",
     "chunk_shape": "arithmetic",

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/factor/lower_block.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -56,8 +57,9 @@ void forward(Graph& graph, const Tiled& L, const Tiled& Y, const LowerBlock& blo
 BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, std::uint64_t beside) {
   const double elements = static_cast<double>(b) * static_cast<double>(b);
   const double flops = 2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1);
+  const std::uint64_t budget = order_budget(graph);
   return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops,
-                            graph.budget() - std::min(beside, graph.budget()), graph.workers());
+                            budget - std::min(beside, budget), graph.workers());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/sparse/csrmm_vectors.hpp"
 #include "flagstone/algorithms/sparse/panel_task.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
 
@@ -87,7 +88,7 @@ class Product {
   Dtype sum_dtype() const { return is_complex(real_) ? Dtype::complex128 : Dtype::float64; }
   double panels() const { return static_cast<double>(a_.panels.size()); }
   /// What may be taken: the rest is for panels that are read ahead, and for what estimates leave out.
-  double room() const { return 0.6 * static_cast<double>(graph_.budget()); }
+  double room() const { return 0.6 * static_cast<double>(linalg::order_budget(graph_)); }
 
   /// The widest blocks of columns that fit beside `depth` rows of X, or the narrowest ones.
   Index widest(double each_column, double fixed) const {

@@ -59,6 +59,45 @@ void conjugate(const Tile& tile) {
   });
 }
 
+/// Rows of X in rows of the packed ones, from `first` on, beside which there is zero.
+struct Packing final : CallValue {
+  Index first = 0, cols = 0;
+  bool turn = false, conjugated = false;
+};
+
+void run_packing(const Call& call, std::span<const Tile> tiles) {
+  const auto& packing = call.value_as<Packing>();
+  if (packing.first == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
+  if (tiles.size() < 2) return;
+  const Tile source = packing.turn ? turned(tiles[1]) : tiles[1];
+  const Tile part = subtile(tiles[0], {{packing.first, 0}, {source.shape[0], packing.cols}});
+  if (!is_complex(part.dtype)) return kernel::convert(source, nullptr, part);
+  copy(source, part);
+  if (packing.conjugated) conjugate(part);
+}
+
+/// Rows of T, from `first` on, to rows of a stripe of Y, from `place` on.
+struct Finishing final : CallValue {
+  Index first = 0, place = 0, rows = 0, cols = 0;
+  bool turn = false;
+};
+
+void run_finishing(const Call& call, std::span<const Tile> tiles) {
+  const auto& piece = call.value_as<Finishing>();
+  const auto seen = [&](const Tile& tile) { return piece.turn ? turned(tile) : tile; };
+  const Tile from = subtile(tiles[0], {{piece.first, 0}, {piece.rows, piece.cols}});
+  const Tile part = subtile(seen(tiles[1]), {{piece.place, 0}, {piece.rows, piece.cols}});
+  const Tile old = tiles.size() > 2 ? seen(tiles[2]) : Tile{};
+  if (call.alpha == 1.0 && !old.data && from.dtype == part.dtype)
+    copy(from, part);
+  else
+    combine(call.alpha, from, call.beta, old.data ? &old : nullptr, part);
+}
+
+constexpr auto numbers = {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128};
+const bool entered = host_kernels().enter(Kernel::csr_pack, numbers, run_packing) &&
+                     host_kernels().enter(Kernel::csr_finish, numbers, run_finishing);
+
 }  // namespace
 
 PackedVectors::PackedVectors(Graph& graph, linalg::Operand x, Dtype real)
@@ -102,16 +141,10 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
     task.name = "pack";
     task.accesses = {again(from == row ? write(region) : update(region))};
     if (rows > 0) task.accesses.push_back(read({x_.array, std::move(box)}));
-    task.body = [=, at = from - row, turn = x_.transpose,
-                 conjugated = x_.conjugate](std::span<const flagstone::Tile> tiles) {
-      if (at == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
-      if (tiles.size() < 2) return;
-      const flagstone::Tile source = turn ? turned(tiles[1]) : tiles[1];
-      const flagstone::Tile part = subtile(tiles[0], {{at, 0}, {source.shape[0], cols}});
-      if (!is_complex(part.dtype)) return kernel::convert(source, nullptr, part);
-      copy(source, part);
-      if (conjugated) conjugate(part);
-    };
+    auto packing = std::make_shared<Packing>();
+    packing->first = from - row, packing->cols = cols;
+    packing->turn = x_.transpose, packing->conjugated = x_.conjugate;
+    task.calls.emplace_back(Kernel::csr_pack, real_, std::initializer_list<TilePart>{}).value = std::move(packing);
     task.cost.bytes_touched = 2.0 * static_cast<double>((to - from) * width) * static_cast<double>(size_of(real_));
     graph_.add(std::move(task));
     if (rows == 0) break;
@@ -179,16 +212,12 @@ void FinishedVectors::add_piece(const Region& t, Index origin, Index stripe, Ind
   task.name = "finish_rows";
   task.accesses = {last_one ? last(read(t)) : read(t), high < stripe_end ? again(into) : into};
   if (y_in_) task.accesses.push_back(read({*y_in_, stored(low, high - low, col, cols)}));
-  task.body = [=, turn = y_.transpose, alpha = alpha_, beta = beta_](std::span<const Tile> tiles) {
-    const Tile from = subtile(tiles[0], {{low - origin, 0}, {high - low, cols}});
-    const Tile all = turn ? turned(tiles[1]) : tiles[1];
-    const Tile part = subtile(all, {{low - stripe, 0}, {high - low, cols}});
-    const Tile old = tiles.size() > 2 ? (turn ? turned(tiles[2]) : tiles[2]) : Tile{};
-    if (alpha == 1.0 && !old.data && from.dtype == part.dtype)
-      copy(from, part);
-    else
-      combine(alpha, from, beta, old.data ? &old : nullptr, part);
-  };
+  auto piece = std::make_shared<Finishing>();
+  piece->first = low - origin, piece->place = low - stripe, piece->rows = high - low, piece->cols = cols;
+  piece->turn = y_.transpose;
+  Call& call = task.calls.emplace_back(Kernel::csr_finish, y_.array.dtype(), std::initializer_list<TilePart>{});
+  call.alpha = alpha_, call.beta = beta_;
+  call.value = std::move(piece);
   task.cost.bytes_touched =
       2.0 * static_cast<double>((high - low) * cols) * static_cast<double>(size_of(y_.array.dtype()));
   task.priority = 1;  // frees a tile

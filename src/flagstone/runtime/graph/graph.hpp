@@ -9,6 +9,7 @@
 
 #include "flagstone/base/shape.hpp"
 #include "flagstone/runtime/graph/call.hpp"
+#include "flagstone/runtime/graph/distribution.hpp"
 #include "flagstone/storage/array/array.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
@@ -133,6 +134,14 @@ class Graph {
   /// a checkpoint is due, say, which is a clock's word. All processes of a run hear one answer, the first one's, so
   /// that they add the same tasks; the one process of today hears its own.
   virtual bool agree(bool mine) = 0;
+  /// Which process this is, of how many: the one of today is the first.
+  virtual int rank() const { return 0; }
+  virtual int ranks() const { return 1; }
+  /// Says who has which tile of the array, before its first access; ShapeError where the two do not fit. A task runs
+  /// with the owner of the first region that it changes. The one process of today has everything.
+  virtual void distribute(const Array& array, const Distribution& distribution);
+  /// Whether a task with these accesses runs here or needs a tile that is here: a builder may leave others out.
+  virtual bool concerns(std::span<const Access> accesses) const;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };

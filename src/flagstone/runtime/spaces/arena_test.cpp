@@ -22,8 +22,12 @@ TEST(Arena, PlacesAlignedAndWithoutOverlap) {
       EXPECT_EQ(*offset % Arena::alignment, 0U);
       EXPECT_LE(*offset + bytes, arena.capacity());
       const auto after = taken.lower_bound(*offset);
-      if (after != taken.end()) EXPECT_LE(*offset + Arena::charged(bytes), after->first);
-      if (after != taken.begin()) EXPECT_LE(std::prev(after)->first + std::prev(after)->second, *offset);
+      if (after != taken.end()) {
+        EXPECT_LE(*offset + Arena::charged(bytes), after->first);
+      }
+      if (after != taken.begin()) {
+        EXPECT_LE(std::prev(after)->first + std::prev(after)->second, *offset);
+      }
       taken.emplace(*offset, Arena::charged(bytes));
     } else {
       const auto gone = std::next(taken.begin(), static_cast<std::ptrdiff_t>(random() % taken.size()));

@@ -10,6 +10,7 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/spaces/arena.hpp"
 #include "flagstone/runtime/spaces/emulated_queues.hpp"
 
@@ -28,6 +29,8 @@ std::byte* without_bias(std::byte* address) noexcept {
   return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) - bias);
 }
 
+/// It has a limit of its own: it is no part of what the process holds (SetAside). NaN at first in every dtype that has
+/// one: nothing is read that was not copied or computed.
 class Mapping {
  public:
   Mapping(const std::string& name, std::size_t bytes) : bytes_(bytes) {
@@ -35,22 +38,27 @@ class Mapping {
     if (at == MAP_FAILED)
       throw DeviceError(name + ": its " + format_bytes(bytes) + " are not to be had; give it less memory.");
     data_ = static_cast<std::byte*>(at);
-    std::memset(data_, 0xff,
-                bytes);  // NaN in every dtype that has one: nothing is read that was not copied or computed
+    std::memset(data_, 0xff, bytes);
+    aside_.emplace(align_up(bytes));
   }
   Mapping(const Mapping&) = delete;
-  ~Mapping() { ::munmap(data_, bytes_); }
+  ~Mapping() {
+    aside_.reset();
+    ::munmap(data_, bytes_);
+  }
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
 
  private:
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  std::optional<SetAside> aside_;
 };
 
 constexpr Kernel device_kernels[]{Kernel::zero,
                                   Kernel::fill,
                                   Kernel::copy,
+                                  Kernel::copy_lower,
                                   Kernel::add,
                                   Kernel::scale,
                                   Kernel::gemm,
@@ -72,19 +80,22 @@ constexpr Kernel device_kernels[]{Kernel::zero,
                                   Kernel::join,
                                   Kernel::finish,
                                   Kernel::csr_multiply,
-                                  Kernel::csr_gram,
-                                  Kernel::center,
-                                  Kernel::center_gram,
                                   Kernel::csr_multiply_transposed,
+                                  Kernel::csr_pack,
+                                  Kernel::csr_finish,
+                                  Kernel::csr_gram,
+                                  Kernel::csr_gram_matrix,
                                   Kernel::csr_fold,
                                   Kernel::csr_fold_join,
                                   Kernel::csr_semiring,
                                   Kernel::csr_semiring_transposed,
-                                  Kernel::stencil_block,
-                                  Kernel::stencil_strip,
-                                  Kernel::csr_gram_matrix,
                                   Kernel::csr_semiring_start,
-                                  Kernel::csr_semiring_join};
+                                  Kernel::csr_semiring_join,
+                                  Kernel::center,
+                                  Kernel::center_gram,
+                                  Kernel::stencil_block,
+                                  Kernel::stencil_copy,
+                                  Kernel::stencil_strip};
 
 class EmulatedDevice final : public Device {
  public:

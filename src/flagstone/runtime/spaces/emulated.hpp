@@ -23,7 +23,7 @@ struct EmulatedFault {
 struct EmulatedOptions {
   std::string name = "emulated:0";
   std::uint64_t memory = 0;
-  int kernel_queues = 4;
+  int kernel_queues = 2;
   double bytes_per_second = 0;  // of either link, each for itself; 0: as fast as memory is
   double latency_seconds = 0;   // of each copy
   /// One queue at a time goes on, chosen at random from this seed: every order that the contract permits may be seen.

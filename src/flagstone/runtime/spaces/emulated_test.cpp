@@ -6,6 +6,7 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/memory.hpp"
 
 namespace flagstone {
 namespace {
@@ -64,6 +65,17 @@ TEST(EmulatedDevice, HostCodeThatFollowsItsPointerDies) {
   volatile std::byte* const inside = device->memory() + 4096;
   EXPECT_DEATH(static_cast<void>(*inside), "");
   EXPECT_DEATH(*inside = std::byte{1}, "");
+}
+
+TEST(EmulatedDevice, HasALimitOfItsOwn) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer keeps memory of its own about every page";
+#endif
+  const std::uint64_t before = resident_bytes();
+  const auto device = open_emulated({.memory = 64 * MiB});
+  EXPECT_LE(resident_bytes(), before + 2 * MiB);
+  reset_peak_resident();
+  EXPECT_LE(peak_resident_bytes(), before + 2 * MiB);
 }
 
 TEST(EmulatedDevice, CopiesStridedTilesAndCountsThem) {
