@@ -67,6 +67,7 @@
 #include "flagstone/runtime/graph/distribution.hpp"
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
+#include "flagstone/runtime/graph/place.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
 #include "flagstone/runtime/graph/task.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"

@@ -38,6 +38,7 @@ struct Copies {
   int newest = 0;           // the space of the copy that host and disk are behind; 0: none is
   int flights = 0;          // copies between host and devices under way
   bool loading = false;     // from the disk to the host
+  bool changing = false;    // a task that changes it may run now
   bool homeward = false;    // waits for room on the host to be copied out
   bool store_home = false;  // what is copied out is written though nobody ends it (a checkpoint)
   Shape strides;            // in a device's memory: packed, dimensions in the host's order
