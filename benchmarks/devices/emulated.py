@@ -50,12 +50,13 @@ def run_one(
 
     function = {"matmul": fl.matmul, "cholesky": fl.linalg.cholesky}[routine]
     given = [fl.open(path) for path in operands]
-    out = str(Path(operands[0]).parent / "out.zarr")
+    out = Path(operands[0]).parent / "out.zarr"
+    harness.remove(out)
     made = [fl.Device("emulated", **device) for device in devices]
     with fl.Runtime(memory=memory, devices=made, place=place) as runtime:
-        plan = function.plan(*given, out=out, overwrite=True)
+        plan = function.plan(*given, out=str(out))
         with harness.measured() as run:
-            function(*given, out=out, overwrite=True)
+            function(*given, out=str(out))
         synchronizing = [device.counts.synchronizing for device in runtime._opened]
     return {
         **vars(run),

@@ -11,7 +11,7 @@ from tests.support.processes import random_csr
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    """A folder: a, b, z (products), k (positive definite), tall, s (sparse), field."""
+    """A folder: a, b, z (products), g (square), k (positive definite), tall, s (sparse), field."""
     folder = tmp_path_factory.mktemp("devices")
     rng = np.random.default_rng(5)
     chunks = (256, 256)
@@ -21,6 +21,7 @@ def store(tmp_path_factory):
     k = 0.99 ** abs(i[:, None] - i[None, :]) + np.eye(1100)
     fl.from_numpy(k, str(folder / "k.zarr"), chunks=chunks)
     fl.from_numpy(rng.standard_normal((3000, 60)).astype("f4"), str(folder / "tall.zarr"), chunks=(500, 60))
+    fl.from_numpy(rng.standard_normal((520, 520)), str(folder / "g.zarr"), chunks=(128, 128))
     z = rng.standard_normal((300, 260)) + 1j * rng.standard_normal((300, 260))
     fl.from_numpy(z, str(folder / "z.zarr"), chunks=(128, 128))
     fl.from_blocks(iter([random_csr(2000, 300, 0.05, 1, "float32")]), str(folder / "s.zarr"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
-from flagstone._cli.cli import main
 
 import flagstone as fl
+from flagstone._cli import cli
 from flagstone._runtime.devices import device_of_text
 
 
@@ -105,9 +105,9 @@ def test_plans_show_a_row_for_each_device(store):
 def test_the_command_line_takes_devices(store, tmp_path):
     runner = CliRunner()
     arguments = ["matmul", str(store / "a.zarr"), str(store / "b.zarr"), "--out", str(tmp_path / "c.zarr")]
-    done = runner.invoke(main, [*arguments, "--device", "emulated:48MiB", "--json"])
+    done = runner.invoke(cli, [*arguments, "--device", "emulated:48MiB", "--json"])
     assert done.exit_code == 0, done.output
     assert '"emulated:0"' in done.output
-    done = runner.invoke(main, [*arguments, "--device", "tpu:1"])
+    done = runner.invoke(cli, [*arguments, "--device", "tpu:1"])
     assert done.exit_code != 0
     assert "choose 'cuda' or 'emulated'" in done.output

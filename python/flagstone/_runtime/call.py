@@ -167,7 +167,7 @@ class Call:
 
     def plan_at(self, job: _core.Job, memory: int) -> _core.Statistics:
         """Count a job under another limit."""
-        other = self.runtime.another_engine(memory)
+        other = self.runtime._engine(memory)
         other.profile = self.use_profile().core
         return other.plan(job)
 

@@ -164,11 +164,6 @@ class Runtime:
                 self._engines[limit] = self._engine(limit)
             return self._engines[limit]
 
-    def another_engine(self, memory: int) -> _core.Engine:
-        """Return an engine of its own, for plans under another limit."""
-        with self._lock:
-            return self._engine(memory)
-
     def _engine(self, memory: int) -> _core.Engine:
         if not self._opened:
             self._opened = open_all(self.devices)

@@ -62,7 +62,7 @@ class RunState {
 
  protected:
   RunState(Ring& ring, std::uint64_t capacity, Machine& machine, const RuntimeOptions& options)
-      : pool(ring),
+      : pool(ring, options.devices),
         scheduler(capacity, machine, options.workers, {options.devices, options.place, options.strict}) {}
   ~RunState() = default;
 };

@@ -14,6 +14,7 @@ constexpr std::size_t most_batched = 64;    // tasks of one launch
 constexpr std::size_t most_compared = 256;  // runnable tasks that are looked at for one
 // A next use this far behind the task that needs room belongs to a later sweep; as on the host.
 constexpr TaskId far_ahead = 16;
+constexpr TaskId well_ahead = 256;
 constexpr std::uint64_t few_admitted = 8;  // tasks with which a device could run dry
 
 bool same_part(const TilePart& a, const TilePart& b) {
@@ -61,6 +62,8 @@ int Scheduler::space_of(const TaskState& task) const {
     return 0;
   };
   if (task.spec.body || task.spec.calls.empty()) return refuse("is a function of the host, which no device can call");
+  for (const auto& held : task.held)
+    if (held.tile->tile_bytes < held.tile->copies->bytes) return refuse("reads chunks as they are packed");
   for (const Call& call : task.spec.calls)
     if (!device(space).runs(call))
       return refuse("needs the kernel " + std::string(name_of(call.kernel)) + " of " +
@@ -184,7 +187,9 @@ bool Scheduler::make_device_room(TaskState& task) {
   const auto far_off = [&](const Copy* copy) { return copy->queued_at > task.id + far_ahead; };
   Copy* dirty = here.dirty_victim();
   Copy* leaves = clean && (alone || far_off(clean)) ? clean : nullptr;
-  const bool dry = here.admitted < few_admitted;
+  // What no task in sight uses again may be wanted by the next that is added, where the builder is hardly ahead.
+  const bool known = dirty && (dirty->queued_at != Residency::unused || next_id_ > task.id + well_ahead);
+  const bool dry = known && here.admitted < few_admitted;
   if (dirty && (alone || (dry && far_off(dirty))) && (!leaves || dirty->queued_at > leaves->queued_at)) leaves = dirty;
   if (leaves) return evict_copy(*leaves, task.space);
   return alone && clear_own(task);
@@ -237,6 +242,12 @@ std::vector<SpaceStatistics> Scheduler::space_statistics(const Statistics& now) 
     host.tasks -= spaces.back().tasks;
   }
   return spaces;
+}
+
+std::size_t Scheduler::runnable_anywhere() const {
+  std::size_t tasks = runnable_.size();
+  for (const auto& device : runnable_devices_) tasks += device.size();
+  return tasks;
 }
 
 std::vector<TaskState*> Scheduler::take_batch(int space) {

@@ -323,7 +323,7 @@ void Scheduler::pump() {
   while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
-      if (task->trusted && runnable_.size() < 2 * workers_ && !spread()) overtake(*task);
+      if (task->trusted && runnable_anywhere() < 2 * workers_) overtake(*task);
       break;
     }
     overtaking_ = 0;
@@ -393,7 +393,8 @@ void Scheduler::stored(TileState& tile) {
   const bool leaving = std::exchange(tile.leaving, false);
   if (leaving) leaving_bytes_ -= tile.bytes;
   if (spread() && superseded(tile)) return arrived(tile);
-  if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
+  // Else somebody is about to modify it again; in several memories who does so opens it anew (claim_tile).
+  if (tile.waiters.empty() || spread()) cache_.set_open(tile, false);
   arrived(tile);
   if (tile.settled())
     store(tile);

@@ -117,6 +117,8 @@ class Scheduler {
   std::size_t pending() const { return tasks_.size(); }
   /// Tasks that take() would give.
   std::size_t runnable() const { return runnable_.size(); }
+  /// The same, and those that take_batch() would give.
+  std::size_t runnable_anywhere() const;
   const Cache& cache() const { return cache_; }
   const std::vector<Residency>& residencies() const { return residencies_; }
   /// The host's, and of each device all but its time; empty without devices. `now`: of the run.
