@@ -17,6 +17,8 @@ def store(tmp_path_factory):
     chunks = (256, 256)
     fl.from_numpy(rng.standard_normal((1300, 700)), str(folder / "a.zarr"), chunks=chunks)
     fl.from_numpy(rng.standard_normal((700, 1200)), str(folder / "b.zarr"), chunks=chunks)
+    for name in "ab":
+        np.save(folder / f"{name}.npy", np.asarray(fl.open(folder / f"{name}.zarr")))
     i = np.arange(1100)
     k = 0.99 ** abs(i[:, None] - i[None, :]) + np.eye(1100)
     fl.from_numpy(k, str(folder / "k.zarr"), chunks=chunks)

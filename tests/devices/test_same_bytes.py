@@ -24,6 +24,7 @@ _HEAT = {at: 0.11 * weight for at, weight in fl.laplacian(3).items()} | {(0, 0, 
 ROUTINES = {
     "product": lambda at: _all(fl.matmul(at("a"), at("b"))),
     "product of views": lambda at: _all(fl.matmul(at("b").T, at("a").T, alpha=0.5)),
+    "product of flat files": lambda at: _all(fl.matmul(at("a", "npy"), at("b", "npy"))),
     "complex product": lambda at: _all(fl.matmul(at("z"), at("z").T.conj(), alpha=1j)),
     "symmetric product": lambda at: _all(fl.matmul(at("g"), at("g").T)),
     "rank_k": lambda at: _all(fl.linalg.rank_k_update(at("a"))),
@@ -49,6 +50,11 @@ ROUTINES = {
     "kmeans": lambda at: _all(fl.kmeans(at("tall"), 4, iterations=2, tol=0, init="random").centers),
 }
 
+
+def _opener(store):
+    return lambda name, kind="zarr": fl.open(store / f"{name}.{kind}")
+
+
 _host: dict[str, str] = {}
 
 
@@ -57,7 +63,7 @@ def host(store):
     def bits(name):
         if name not in _host:
             with fl.Runtime(workers=2, devices=[]):
-                _host[name] = ROUTINES[name](lambda x: fl.open(store / f"{x}.zarr"))
+                _host[name] = ROUTINES[name](_opener(store))
         return _host[name]
 
     return bits
@@ -75,16 +81,30 @@ RUNTIMES = {
 }
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-@pytest.mark.parametrize("name", ROUTINES)
+#: Whose kernels are the host's alone, or that read chunks as they are stored.
+HOSTS = ("kmeans", "cumulative_sum", "sparse product")
+#: All of them with little memory; with two devices those whose tiles go to both; the rest in `make test-all`.
+BOTH = ("product", "rank_k", "cholesky", "lu", "qr", "pass", "rechunk", "stencil, wavefront")
+CASES = [
+    pytest.param(
+        name,
+        runtime,
+        marks=() if runtime == "little" or (runtime == "two" and name in BOTH) else pytest.mark.slow,
+    )
+    for name in ROUTINES
+    for runtime in RUNTIMES
+]
+
+
+@pytest.mark.parametrize(("name", "runtime"), CASES)
 def test_devices_give_the_hosts_bytes(name, runtime, store, host):
     with RUNTIMES[runtime]():
-        found = ROUTINES[name](lambda x: fl.open(store / f"{x}.zarr"))
+        found = ROUTINES[name](_opener(store))
         spaces = fl.stats().spaces
     assert found == host(name)
     assert [one.name for one in spaces][:2] == ["host", "emulated:0"]
     assert all(one.peak <= one.budget for one in spaces)
-    if name not in ("kmeans", "cumulative_sum"):  # whose kernels are the host's alone
+    if name not in HOSTS:
         assert sum(one.tasks for one in spaces[1:]) > 0
         assert sum(one.bytes_in + one.bytes_out for one in spaces[1:]) > 0
 
@@ -92,7 +112,7 @@ def test_devices_give_the_hosts_bytes(name, runtime, store, host):
 def test_a_function_places_tiles(store, host):
     """A checkerboard of the host and a device: every tile is where the function says."""
     with fl.Runtime(devices=[_emulated("32MiB")], place=lambda i, j: (i + j) % 2):
-        found = ROUTINES["cholesky"](lambda x: fl.open(store / f"{x}.zarr"))
+        found = ROUTINES["cholesky"](_opener(store))
         on_host, on_device = fl.stats().spaces
     assert found == host("cholesky")
     assert min(on_host.tasks, on_device.tasks) > 10
@@ -100,7 +120,7 @@ def test_a_function_places_tiles(store, host):
 
 def test_kernels_that_a_device_lacks_run_on_the_host(store, host):
     with fl.Runtime(devices=[_emulated("48MiB", lacks=["potrf", "herk"])]):
-        found = ROUTINES["cholesky"](lambda x: fl.open(store / f"{x}.zarr"))
+        found = ROUTINES["cholesky"](_opener(store))
         on_host, on_device = fl.stats().spaces
     assert found == host("cholesky")
     assert min(on_host.tasks, on_device.tasks) > 0

@@ -301,7 +301,9 @@ Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
-  entry = std::min(entry, beside_devices(resident_bytes(), impl_->options));  // the process may have shrunk, and the least counts from there
+  entry =
+      std::min(entry, beside_devices(resident_bytes(),
+                                     impl_->options));  // the process may have shrunk, and the least counts from there
   const std::uint64_t held = entry + reserve();
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   const PlanMemory given_back;
@@ -330,7 +332,9 @@ std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const
   simulator.keep_idle(kept_by_the_least);
   simulator.run(builder);
   check_devices(options, simulator);
-  return align_up(resident.value_or(beside_devices(resident_bytes(), options)) + reserve() + simulator.least_capacity() + allowed_drift, MiB);
+  return align_up(resident.value_or(beside_devices(resident_bytes(), options)) + reserve() +
+                      simulator.least_capacity() + allowed_drift,
+                  MiB);
 }
 
 }  // namespace flagstone

@@ -28,8 +28,7 @@ Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profil
                      std::uint64_t announced_budget, Heartbeat heartbeat, bool unlimited_devices)
     : RunningGraph(options, {options.scratch, {}, {}}),
       profile_(profile),
-      scheduler_(capacity, *this, options.workers,
-                 {options.devices, options.place, options.strict, unlimited_devices}),
+      scheduler_(capacity, *this, options.workers, {options.devices, options.place, options.strict, unlimited_devices}),
       reduction_(*this, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
       heartbeat_(std::move(heartbeat)),
@@ -111,9 +110,8 @@ void Simulator::copy(TileState& tile, int space, bool in) {
   const double rate = in ? link.profile.bytes_in_per_second : link.profile.bytes_out_per_second;
   double& free = link.free[in];
   free = std::max(free, now_) + static_cast<double>(tile.copies->bytes) / rate;
-  at(free + link.profile.copy_seconds, [this, &tile, space, in] {
-    in ? scheduler_.copied_in(tile, space) : scheduler_.copied_out(tile, space);
-  });
+  at(free + link.profile.copy_seconds,
+     [this, &tile, space, in] { in ? scheduler_.copied_in(tile, space) : scheduler_.copied_out(tile, space); });
 }
 
 /// As the executor's queues: so many launches under way, and what waits goes out together.
@@ -298,6 +296,7 @@ void Simulator::await(std::vector<Access> accesses, const std::function<void(std
 
 void Simulator::barrier() {
   reduction_.finish();
+  scheduler_.want_memory();
   advance_until([this] { return scheduler_.idle(); });
   scheduler_.memory_may_change();
 }

@@ -98,7 +98,7 @@ class Simulator final : public RunningGraph, private Machine {
   std::uint64_t steps_ = 0;  // since the clock was looked at
   std::chrono::steady_clock::time_point next_beat_;
   double now_ = 0, disk_free_ = 0;
-  std::vector<Link> links_;  // by device
+  std::vector<Link> links_;                                    // by device
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then
   int idle_workers_;

@@ -163,6 +163,7 @@ void BuilderThread::await(std::vector<Access> accesses, const std::function<void
 void BuilderThread::barrier() {
   reduction_.finish();
   Lock lock(run_.mutex);
+  run_.scheduler.want_memory();
   run_.advance(lock);
   wait_until(lock, [&] { return run_.error || run_.scheduler.idle(); });
   run_.throw_if_failed();

@@ -94,8 +94,7 @@ void DeviceQueues::launch(int space, std::vector<TaskState*> tasks) {
     std::size_t scratch = 0;
     for (const Access& access : task.spec.accesses)
       if (access.mode == Mode::scratch) scratch += Arena::charged(access.scratch_bytes);
-    std::byte* workspace =
-        task.workspace_bytes > scratch ? device.memory() + task.workspace_offset + scratch : nullptr;
+    std::byte* workspace = task.workspace_bytes > scratch ? device.memory() + task.workspace_offset + scratch : nullptr;
     made->works.push_back({task.spec.calls, made->tiles[i], workspace});
   }
   Load& load = loads_[static_cast<std::size_t>(space) - 1];
@@ -119,8 +118,7 @@ void DeviceQueues::launched(const Launch& launch, std::exception_ptr thrown) {
     Load& load = loads_[static_cast<std::size_t>(launch.space) - 1];
     --load.queues[launch.queue];
     if (--load.launches == 0) load.busy_seconds += RunState::seconds_between(load.busy_since, ended);
-    const double share =
-        RunState::seconds_between(launch.began, ended) / static_cast<double>(launch.tasks.size());
+    const double share = RunState::seconds_between(launch.began, ended) / static_cast<double>(launch.tasks.size());
     for (TaskState* task : launch.tasks) {
       run_.stats.flops += task->spec.cost.flops;
       run_.stats.count(task->spec.calls, share);

@@ -6,8 +6,8 @@
 
 namespace flagstone {
 
-/// Between the scheduler's decisions and the devices. Whatever a device reports is an event: it takes the lock, tells the
-/// scheduler, and lets it start what has become possible. Nobody waits for a device and nobody asks it.
+/// Between the scheduler's decisions and the devices. Whatever a device reports is an event: it takes the lock, tells
+/// the scheduler, and lets it start what has become possible. Nobody waits for a device and nobody asks it.
 class DeviceQueues {
  public:
   using Lock = RunState::Lock;
@@ -35,7 +35,7 @@ class DeviceQueues {
     std::size_t queue = 0;
     Clock::time_point began{};
   };
-  struct Load {  // of one device
+  struct Load {               // of one device
     std::vector<int> queues;  // launches out
     int launches = 0;
     Clock::time_point busy_since{};

@@ -18,10 +18,10 @@ struct RuntimeOptions {
   int workers = 0;           // 0: processors available
   int threads_per_task = 1;
   std::string scratch;  // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
-  std::optional<std::uint64_t> scratch_quota = {};  // most bytes that may lie there; none: as much as the disk holds
-  std::string io = "auto";                          // auto | uring | threads
-  int lookahead = 4096;                             // tasks seen ahead
-  bool chains = false;                              // plans follow the longest chain of tasks too
+  std::optional<std::uint64_t> scratch_quota = {};    // most bytes that may lie there; none: as much as the disk holds
+  std::string io = "auto";                            // auto | uring | threads
+  int lookahead = 4096;                               // tasks seen ahead
+  bool chains = false;                                // plans follow the longest chain of tasks too
   std::vector<std::shared_ptr<Device>> devices = {};  // their memories hold tiles beside the host's
   bool strict = false;                                // refuse tasks whose kernels their device lacks
   Place place = {};                                   // none: columns of tiles, cyclic over the devices

@@ -23,12 +23,12 @@ struct RateSeconds {
 
 /// One memory and its processors.
 struct SpaceStatistics {
-  std::string name;                              // "host", "cuda:0"
-  std::uint64_t budget = 0, peak = 0;            // bytes: what tiles, results and workspaces may take, and took
-  std::uint64_t bytes_in = 0, bytes_out = 0;     // copied from and to the host; the host's: read and written
-  std::uint64_t copies_in = 0, copies_out = 0;   // tiles
-  std::uint64_t launches = 0, tasks = 0;         // batches, and the tasks in them
-  double busy_seconds = 0;                       // at least one launch under way; the host's: of workers, summed
+  std::string name;                             // "host", "cuda:0"
+  std::uint64_t budget = 0, peak = 0;           // bytes: what tiles, results and workspaces may take, and took
+  std::uint64_t bytes_in = 0, bytes_out = 0;    // copied from and to the host; the host's: read and written
+  std::uint64_t copies_in = 0, copies_out = 0;  // tiles
+  std::uint64_t launches = 0, tasks = 0;        // batches, and the tasks in them
+  double busy_seconds = 0;                      // at least one launch under way; the host's: of workers, summed
 };
 
 struct Statistics {

@@ -29,10 +29,11 @@ class BufferPool {
       : ring_(ring), devices_(std::move(devices)) {}
   ~BufferPool();
 
-  /// `for_io`: worth registering with the ring and locking for devices, when it is taken for the second time: registering fresh memory would
-  /// fault in every page of it under the executor's lock (1.1 s before the first task of a product in 1 GiB, measured).
-  /// Where none of the size is at hand, one that is a third longer at most, without the pages at its end: columns of a
-  /// factorization are all of different heights, and fresh pages for each were an eighth of its time.
+  /// `for_io`: worth registering with the ring and locking for devices, when it is taken for the second time:
+  /// registering fresh memory would fault in every page of it under the executor's lock (1.1 s before the first task of
+  /// a product in 1 GiB, measured). Where none of the size is at hand, one that is a third longer at most, without the
+  /// pages at its end: columns of a factorization are all of different heights, and fresh pages for each were an eighth
+  /// of its time.
   PooledBuffer take(std::size_t bytes, bool for_io);
   void put(PooledBuffer buffer);
   /// Gives buffers back to the system until `used` bytes elsewhere and the kept ones stay within `peak`: the process

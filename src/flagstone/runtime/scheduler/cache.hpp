@@ -92,9 +92,7 @@ struct TileState {
   /// there waits until its room is needed.
   bool settled() const { return dirty && complete(); }
   /// Nobody in sight changes it again.
-  bool complete() const {
-    return !again && (when == Written::streamed || (changes == 0 && when == Written::always));
-  }
+  bool complete() const { return !again && (when == Written::streamed || (changes == 0 && when == Written::always)); }
   /// The place in the grid of tiles of its array.
   Shape place() const;
   /// It is on its way to the disk, where who reads it waits for it.

@@ -30,7 +30,8 @@ bool same_call(const Call& a, const Call& b) {
 
 bool same_tile(const TileState* a, const TileState* b) {
   if (!a || !b) return a == b;
-  return a->box.shape == b->box.shape && a->array.dtype() == b->array.dtype() && a->copies->strides == b->copies->strides;
+  return a->box.shape == b->box.shape && a->array.dtype() == b->array.dtype() &&
+         a->copies->strides == b->copies->strides;
 }
 
 /// What one launch may hold: equal calls on tiles of equal extents.
@@ -53,8 +54,8 @@ int Scheduler::space_of(const TaskState& task) const {
                     : at.empty()  ? 1
                                   : 1 + static_cast<int>(at.back() % devices);
   if (space < 0 || space > devices)
-    throw Error("place: space " + std::to_string(space) + " was named for '" + task.spec.name + "'; give 0, the host, " +
-                "or the number of a device, " + std::to_string(devices) + " at most.");
+    throw Error("place: space " + std::to_string(space) + " was named for '" + task.spec.name +
+                "'; give 0, the host, " + "or the number of a device, " + std::to_string(devices) + " at most.");
   if (space == 0) return 0;
   const auto refuse = [&](const std::string& why) {
     if (spaces_.strict)
@@ -63,7 +64,7 @@ int Scheduler::space_of(const TaskState& task) const {
   };
   if (task.spec.body || task.spec.calls.empty()) return refuse("is a function of the host, which no device can call");
   for (const auto& held : task.held)
-    if (held.tile->tile_bytes < held.tile->copies->bytes) return refuse("reads chunks as they are packed");
+    if (held.tile->tile_bytes != held.tile->copies->bytes) return refuse("reads chunks as they are packed");
   for (const Call& call : task.spec.calls)
     if (!device(space).runs(call))
       return refuse("needs the kernel " + std::string(name_of(call.kernel)) + " of " +

@@ -28,8 +28,7 @@ Scheduler::Scheduler(std::uint64_t capacity, Machine& machine, int workers, Spac
       runnable_devices_(spaces_.devices.size()),
       workers_(static_cast<std::uint64_t>(workers)) {
   for (const auto& device : spaces_.devices)
-    residencies_.emplace_back(device->properties().name,
-                              spaces_.unlimited ? without_end : device->properties().memory);
+    residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
 }
 
 void Scheduler::throw_over_budget(const std::string& who, std::uint64_t need) const {

@@ -32,13 +32,13 @@ struct TaskState {
   std::size_t scratch_bytes = 0;
   std::vector<PooledBuffer> scratch;  // one per scratch access; the machine fills them
   Phase phase = Phase::waiting;
-  bool host = false;     // runs on the builder's thread
-  int space = 0;         // where it runs: the host, or the device of this number
-  bool trusted = false;  // program order is good (Graph::trust_order)
-  int unplanned = 0;     // dependencies that are not admitted yet
-  int unmet = 0;         // dependencies that are not done yet
-  int arriving = 0;      // tiles that are still on their way (loads, stores that block a writer)
-  std::size_t workspace_bytes = 0;      // of a device, with its scratch in front
+  bool host = false;                // runs on the builder's thread
+  int space = 0;                    // where it runs: the host, or the device of this number
+  bool trusted = false;             // program order is good (Graph::trust_order)
+  int unplanned = 0;                // dependencies that are not admitted yet
+  int unmet = 0;                    // dependencies that are not done yet
+  int arriving = 0;                 // tiles that are still on their way (loads, stores that block a writer)
+  std::size_t workspace_bytes = 0;  // of a device, with its scratch in front
   std::uint64_t workspace_offset = 0;
   std::vector<TaskState*> successors;
 };
@@ -92,6 +92,8 @@ class Scheduler {
   void copied_out(TileState& tile, int space);
   /// The task's tiles as they lie in its device, at `memory` (may be null: for plans).
   void tiles_on_device(const TaskState& task, std::byte* memory, std::vector<Tile>& tiles) const;
+  /// The builder waits for all tasks and will look at arrays in memory: they come home, whoever else is to change them.
+  void want_memory() { memory_wanted_ = spread(); }
   /// The builder may change arrays in memory from here on: what devices hold of those that no task uses is old.
   void memory_may_change();
   void loaded(TileState& tile, std::uint64_t staging_bytes);
@@ -111,7 +113,8 @@ class Scheduler {
   /// No tasks, nothing in flight, nothing dirty that store_kept() stores.
   bool drained() const {
     return tasks_.empty() && in_flight_ == 0 && cache_.open_bytes(Written::always) == 0 &&
-           cache_.open_bytes(Written::streamed) == 0 && strayed_ == 0 && homeward_.empty() && (at_end_ || cache_.open_bytes(Written::with_checkpoints) == 0);
+           cache_.open_bytes(Written::streamed) == 0 && strayed_ == 0 && homeward_.empty() &&
+           (at_end_ || cache_.open_bytes(Written::with_checkpoints) == 0);
   }
   bool idle() const { return tasks_.empty() && strayed_ == 0; }
   std::size_t pending() const { return tasks_.size(); }
@@ -215,9 +218,10 @@ class Scheduler {
   const Spaces spaces_;
   std::vector<Residency> residencies_;                           // by device
   std::vector<std::set<TaskState*, InOrder>> runnable_devices_;  // likewise
-  std::deque<TileState*> homeward_;  // to be copied out, and waiting for room on the host
-  std::uint64_t strayed_ = 0;        // arrays' tiles in memory that are old there
-  std::vector<Copy*> placed_;        // for the task that is being admitted
+  std::deque<TileState*> homeward_;                              // to be copied out, and waiting for room on the host
+  std::uint64_t strayed_ = 0;                                    // arrays' tiles in memory that are old there
+  bool memory_wanted_ = false;
+  std::vector<Copy*> placed_;  // for the task that is being admitted
   std::vector<std::uint64_t> sizes_;
   const std::uint64_t workers_;
   TaskId next_id_ = 1;

@@ -1,9 +1,9 @@
 // Where the content of a tile is, of several memories: admission over host and device, and every step of a copy.
 //
 // A task may look at a tile in its space once all earlier tasks that change the tile are done (dependencies), and what
-// lies there is valid. A task that changes it claims it when it becomes runnable: all other copies are old from then on,
-// and so all earlier readers are done by then. Who was admitted later and holds memory for a copy that has become old
-// keeps the memory; serve() fills it again as soon as the change is done.
+// lies there is valid. A task that changes it claims it when it becomes runnable: all other copies are old from then
+// on, and so all earlier readers are done by then. Who was admitted later and holds memory for a copy that has become
+// old keeps the memory; serve() fills it again as soon as the change is done.
 #include <algorithm>
 
 #include "flagstone/base/bytes.hpp"
@@ -220,13 +220,21 @@ bool Scheduler::send_home(TileState& tile, bool ask_again) {
       machine_.allocate(tile);
     }
   }
-  if (room) start_copy_out(tile);
-  else if (ask_again && !std::exchange(copies.homeward, true)) homeward_.push_back(&tile);
+  if (room)
+    start_copy_out(tile);
+  else if (ask_again && !std::exchange(copies.homeward, true))
+    homeward_.push_back(&tile);
   return room;
 }
 
 /// Those that wait for room on the host, in the order in which they asked.
 void Scheduler::go_home() {
+  if (memory_wanted_ && tasks_.empty() && strayed_ > 0)
+    cache_.for_each_tile([this](TileState& tile) {
+      if (tile.in_memory_array() && tile.copies && tile.copies->newest != 0 &&
+          !tile.copies->at(tile.copies->newest).leaving && !std::exchange(tile.copies->homeward, true))
+        homeward_.push_back(&tile);
+    });
   for (std::size_t left = homeward_.size(); left > 0; --left) {
     TileState& tile = *homeward_.front();
     homeward_.pop_front();
@@ -397,7 +405,7 @@ void Scheduler::release_spread(TaskState& task, TaskState::Held& held) {
   if (tile.uses.empty() && held.last && still && !tile.in_memory_array()) return discard(tile);
   requeue_copies(tile);
   if (copies.newest != 0) {
-    if (tile.in_memory_array() ? tile.changes == 0 : tile.complete()) send_home(tile, true);
+    if (tile.complete()) send_home(tile, true);
   } else if (tile.settled() && !tile.storing) {
     store(tile);
   } else if (tile.uses.empty() && tile.once && !tile.dirty && tile.evictable()) {
@@ -417,6 +425,7 @@ void Scheduler::leave_at_end(TileState& tile, bool end) {
 }
 
 void Scheduler::memory_may_change() {
+  memory_wanted_ = false;
   if (!spread()) return;
   std::vector<TileState*> old;
   cache_.for_each_tile([&](TileState& tile) {

@@ -69,9 +69,7 @@ class ModelMachine final : public Machine {
   void copy_in(TileState& tile, int space) override {
     flights.push_back({Kind::in, &tile, space, host.at(name_of(tile))});
   }
-  void copy_out(TileState& tile, int space) override {
-    flights.push_back({Kind::out, &tile, space, at(tile, space)});
-  }
+  void copy_out(TileState& tile, int space) override { flights.push_back({Kind::out, &tile, space, at(tile, space)}); }
 
   bool in_flight(const TileState& tile) const {
     return std::ranges::any_of(flights, [&](const auto& flight) { return flight.tile == &tile; });
@@ -259,6 +257,7 @@ class SpreadTest : public testing::Test {
         if (busy) idle = 0;
       }
     };
+    scheduler.want_memory();
     until([&] { return scheduler.idle(); });
     scheduler.store_kept(true);
     until([&] { return scheduler.drained(); });
@@ -294,12 +293,12 @@ class SpreadTest : public testing::Test {
 
 TEST_F(SpreadTest, EveryTaskSeesWhatTheLastOneMade) {
   constexpr std::uint64_t least = 3 * page + 1024;  // of the largest task, with its workspace
-  constexpr std::uint64_t memories[][3] = {{3 * page, least, least}, {4 * page, 5 * page, least}, {12 * page, least, 8 * page}};
+  constexpr std::uint64_t memories[][3] = {
+      {3 * page, least, least}, {4 * page, 5 * page, least}, {12 * page, least, 8 * page}};
   for (const auto& [host, one, two] : memories) {
     for (std::size_t i = 0; i < 2; ++i) {
-      const Spaces spaces{
-          {std::make_shared<StatedDevice>("one", one), std::make_shared<StatedDevice>("two", two)},
-          [](const Region&, const Shape& at) { return static_cast<int>(at[0] % 3); }};
+      const Spaces spaces{{std::make_shared<StatedDevice>("one", one), std::make_shared<StatedDevice>("two", two)},
+                          [](const Region&, const Shape& at) { return static_cast<int>(at[0] % 3); }};
       begin();
       Scheduler scheduler(host, machine_, 2, spaces);
       go(scheduler, 170000);

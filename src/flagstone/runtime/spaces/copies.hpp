@@ -31,8 +31,8 @@ struct Copy {
 
 /// All copies of a tile beside the host's, whose own state lies in TileState. Of the states M, O and S of the protocol:
 /// `newest` names the one copy that is M (the others are then not valid, the host's and the disk's are old); the host's
-/// is M or O while it is dirty; every other valid one is S. What is copied out makes the host's the O, the device's an S:
-/// who is responsible for the disk is always the copy that is nearest to it.
+/// is M or O while it is dirty; every other valid one is S. What is copied out makes the host's the O, the device's an
+/// S: who is responsible for the disk is always the copy that is nearest to it.
 struct Copies {
   std::vector<Copy> on;     // by device
   int newest = 0;           // the space of the copy that host and disk are behind; 0: none is

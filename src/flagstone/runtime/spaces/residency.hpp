@@ -22,7 +22,9 @@ class Residency {
   SpaceStatistics statistics() const;
 
   /// Memory for blocks of these sizes, all or none.
-  std::optional<std::vector<std::uint64_t>> take(std::span<const std::uint64_t> sizes) { return arena_.take_all(sizes); }
+  std::optional<std::vector<std::uint64_t>> take(std::span<const std::uint64_t> sizes) {
+    return arena_.take_all(sizes);
+  }
   void give(std::uint64_t offset) { arena_.give(offset); }
   /// The block at its offset is this copy's.
   void settle(Copy& copy) { at_[copy.offset] = &copy; }
