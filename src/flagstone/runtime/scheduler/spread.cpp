@@ -31,6 +31,7 @@ bool empty_on_host(const TileState& tile) {
 /// The space of the last task before this one that is to change the tile, or nobody: what it makes is what is read.
 int Scheduler::writer_before(const TileState& tile, const TaskState& task) {
   int space = nobody;
+  if (tile.changes == 0) return space;
   for (const Uses::Use& use : tile.uses) {
     if (use.id >= task.id) break;
     if (use.modifies) space = use.task->space;
@@ -127,6 +128,9 @@ bool Scheduler::admit_spread(TaskState& task) {
 
 /// Sees to it that whoever needs the tile as it is now gets it: admitted tasks up to the first that changes it.
 void Scheduler::serve(TileState& tile) {
+  const bool wanted = tile.where == Where::loading ||
+                      std::ranges::any_of(tile.copies->on, [](const Copy& copy) { return copy.state == State::empty; });
+  if (!wanted) return;
   for (const Uses::Use& use : tile.uses) {
     if (use.task->phase == TaskState::Phase::admitted && !use.overwrites) bring(tile, use.task->space);
     if (use.modifies) break;
