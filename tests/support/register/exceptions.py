@@ -117,6 +117,7 @@ EXCEPTIONS = {
     "Runtime*": "makes a limit; every entry runs inside one",
     "Device*": "names a memory; tests/devices runs routines in a runtime that has some",
     "devices": "facts of this machine",
+    "fetch": "brings a box into a device's memory; tests/devices/test_fetch.py",
     "planned": "a shape alone, for plans: it is refused where elements are read",
     "calibrate": "measures the disk for seconds, in buffers of its own beside every limit",
     "chunk_shape": "arithmetic",
