@@ -5,6 +5,7 @@
 # make wheel   a manylinux wheel in dist/, tried in an empty environment; make sdist: the sources
 # make package the C++ package under build/package, and examples/cpp built against it
 # make lint    formatting, static checks, the rooms: layers and house
+# make gpu-bundle  programs that measure a GPU, in one folder that runs elsewhere (needs nvcc, no GPU)
 # make docs    the documentation site in out/docs (warnings are errors)
 # make bench   the benchmark commands
 # make clean   removes build/ and .venv
@@ -13,7 +14,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: build demo test test-all ctest pytest pytest-all asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean wheel sdist
+.PHONY: build demo test test-all ctest pytest pytest-all asan tsan asan-examples tsan-examples examples package lint format layers api docs bench clean wheel sdist gpu-bundle
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -124,6 +125,13 @@ package: build
 	cmake -S examples/cpp -B build/examples-cpp -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH=$(PREFIX) >/dev/null
 	cmake --build build/examples-cpp
 	ctest --test-dir build/examples-cpp --output-on-failure
+
+# CUDA=-DFLAGSTONE_CUDA_ROOT=... names a toolkit that is not where it is looked for.
+gpu-bundle: .venv/.requirements
+	cmake -S . -B build/gpu -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DFLAGSTONE_CUDA=ON \
+	  -DFLAGSTONE_BENCHMARKS=ON -DFLAGSTONE_TESTS=ON $(CUDA) >/dev/null
+	cmake --build build/gpu --target device_figures device_floors device_rates flagstone_cuda algorithms_kernels_test
+	$(BIN)/python benchmarks/devices/cuda/bundle.py build/gpu build/gpu-bundle
 
 CPP_FILES = $(shell find src python/bindings examples benchmarks -name '*.cpp' -o -name '*.hpp')
 lint: .venv/.lint-requirements layers

@@ -48,11 +48,12 @@ if(FLAGSTONE_TESTS)
     <memory> <mutex> <optional> <random> <set> <span> <string> <thread> <vector>)
 endif()
 
-# flagstone_room(NAME USES rooms that it sees PUBLIC headers that programs may include). NAME is the folder's path with
+# flagstone_room(NAME USES rooms that it sees PUBLIC headers that programs may include). LOADED: a library of its own,
+# opened at run time, and no part of the core. NAME is the folder's path with
 # _ for /; tools/layers.toml lists the same USES, and tools/check_layers.py compares. Unit tests may see every room: they
 # are linked to the whole library.
 function(flagstone_room name)
-  cmake_parse_arguments(ROOM "" "" "USES;PUBLIC" ${ARGN})
+  cmake_parse_arguments(ROOM "LOADED" "" "USES;PUBLIC" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
@@ -64,7 +65,12 @@ function(flagstone_room name)
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/empty.cpp "")
     set(sources ${CMAKE_CURRENT_BINARY_DIR}/empty.cpp)
   endif()
-  add_library(flagstone_${name} STATIC ${sources})
+  if(ROOM_LOADED)
+    add_library(flagstone_${name} MODULE ${sources})
+  else()
+    add_library(flagstone_${name} STATIC ${sources})
+    set_property(GLOBAL APPEND PROPERTY FLAGSTONE_ROOMS flagstone_${name})
+  endif()
   list(TRANSFORM ROOM_USES PREPEND flagstone_)
   target_include_directories(flagstone_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(flagstone_${name} PUBLIC flagstone_options Threads::Threads ${ROOM_USES})
@@ -74,7 +80,6 @@ function(flagstone_room name)
   if(FLAGSTONE_PRECOMPILED AND NOT name MATCHES "^kernel_")  # these have flags of their own
     target_precompile_headers(flagstone_${name} REUSE_FROM flagstone_precompiled)
   endif()
-  set_property(GLOBAL APPEND PROPERTY FLAGSTONE_ROOMS flagstone_${name})
   foreach(header IN LISTS ROOM_PUBLIC)
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR}/${header})
     set_property(GLOBAL APPEND PROPERTY FLAGSTONE_PUBLIC_HEADERS ${path})

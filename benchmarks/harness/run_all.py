@@ -26,6 +26,7 @@ SCRIPTS = {
     "lstsq": "factor",
     "norms": "dense",
     "rank_k": "factor",
+    "emulated": "devices",
     "empty_tasks": "runtime",
     "ring": "storage",
     "storage": "storage",

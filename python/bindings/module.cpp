@@ -18,6 +18,8 @@ NB_MODULE(_core, m) {
   bind_text(m);
   bind_csr(m);
   bind_gauge(m);
+  bind_devices(m);
+  bind_device_block(m);
   bind_runtime(m);
   bind_elementwise(m);
   bind_along(m);

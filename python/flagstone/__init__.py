@@ -17,6 +17,7 @@ from ._core import __version__
 from ._errors.classes import (
     BudgetError,
     ConvergenceError,
+    DeviceError,
     Error,
     FormatError,
     IllConditionedWarning,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._resume.leftovers import LeftoverWarning
     from ._resume.resume import resume
     from ._runtime.calibrate import calibrate
+    from ._runtime.devices import Device, devices
     from ._runtime.plan import Plan, Stats
     from ._runtime.runtime import Runtime, features, stats
     from ._runtime.timeline import timeline
@@ -116,6 +118,7 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._storage.dask import dask_chunks, to_dask
     from ._storage.delete import delete
     from ._storage.epochs import Epochs, epochs
+    from ._storage.fetch import DeviceArray, fetch
     from ._storage.rechunk import rechunk, transpose
     from ._tasks.fold import fold
     from ._tasks.graph import Graph, graph, read, reduce, update, write
@@ -124,16 +127,17 @@ if TYPE_CHECKING:  # what the functions below load; a test compares them
     from ._topics.topics import topics
 
 __all__ = [
-    "Array", "BudgetError", "CheckReport", "ConvergenceError", "EdgeTopics", "EmbeddingResult", "Epochs",
-    "Error", "Expression", "FormatError", "Graph", "IllConditionedWarning", "KMeansResult", "KnnResult",
-    "LabelMetrics", "LabelModel", "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult",
-    "Plan", "Predicted", "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell",
-    "SparseArray", "Stats", "StencilComparison", "StencilResult", "StencilScheme", "StorageError",
-    "TopicsResult", "WaveResult",
+    "Array", "BudgetError", "CheckReport", "ConvergenceError", "Device", "DeviceArray", "DeviceError",
+    "EdgeTopics", "EmbeddingResult", "Epochs", "Error", "Expression", "FormatError", "Graph",
+    "IllConditionedWarning", "KMeansResult", "KnnResult", "LabelMetrics", "LabelModel",
+    "LeftoverWarning", "LsaResult", "NumericalError", "Packed", "PcaResult", "Plan", "Predicted",
+    "Reduced", "Region", "RepairReport", "Runtime", "ShapeError", "SingleCell", "SparseArray", "Stats",
+    "StencilComparison", "StencilResult", "StencilScheme", "StorageError", "TopicsResult", "WaveResult",
     "__array_api_version__", "__version__", "arange", "argsort", "bincount", "broadcast_to", "calibrate",
     "check", "chunk_shape", "compute", "concat", "convert", "corrcoef", "cov", "create", "cumulative_prod",
-    "cumulative_sum", "dask_chunks", "delete", "diff", "digitize", "dot", "empty", "empty_like", "epochs",
-    "expand_dims", "eye", "features", "flip", "fold", "from_blocks", "from_coo", "from_function",
+    "cumulative_sum", "dask_chunks", "delete", "devices", "diff", "digitize", "dot", "empty", "empty_like",
+    "epochs", "expand_dims", "eye", "features", "fetch", "flip", "fold", "from_blocks", "from_coo",
+    "from_function",
     "from_numpy", "full", "full_like", "graph", "group_count", "group_mean", "group_sum", "group_var",
     "hermitian", "histogram", "import_labels", "isin", "kernel_matrix", "kmeans", "knn", "label_metrics",
     "laplacian", "linspace", "lsa", "map_blocks", "map_tiles", "matmul", "matrix_transpose", "median",
@@ -253,6 +257,7 @@ def _load_storage() -> dict[str, object]:
     from ._storage.dask import dask_chunks, to_dask
     from ._storage.delete import delete
     from ._storage.epochs import Epochs, epochs
+    from ._storage.fetch import DeviceArray, fetch
     from ._storage.rechunk import rechunk, transpose
 
     return locals()
@@ -286,6 +291,7 @@ def _load_runtime() -> dict[str, object]:
     from ._resume.leftovers import LeftoverWarning
     from ._resume.resume import resume
     from ._runtime.calibrate import calibrate
+    from ._runtime.devices import Device, devices
     from ._runtime.plan import Plan, Stats
     from ._runtime.runtime import Runtime, features, stats
     from ._runtime.timeline import timeline

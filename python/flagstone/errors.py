@@ -4,6 +4,7 @@ from ._errors.classes import AccessError as AccessError
 from ._errors.classes import (
     BudgetError,
     ConvergenceError,
+    DeviceError,
     Error,
     FormatError,
     IllConditionedWarning,
@@ -17,6 +18,7 @@ from ._errors.classes import MissingError as MissingError
 __all__ = [
     "BudgetError",
     "ConvergenceError",
+    "DeviceError",
     "Error",
     "FormatError",
     "IllConditionedWarning",

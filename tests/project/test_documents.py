@@ -90,6 +90,14 @@ source = np.ones((500, 300), "float32")
 """,
         sizes={"20_000": "2_000", "< 1000": "< 3"},
     ),
+    "docs/guide/devices.md": Page(
+        """
+store("a.zarr", 600, 400)
+store("b.zarr", 400, 500)
+A, B = fl.open("a.zarr"), fl.open("b.zarr")
+""",
+        sizes={'"cuda:0", memory="4GiB"': '"emulated", memory="64MiB"', "8GiB": "1GiB"},
+    ),
     "docs/guide/resume.md": Page(
         """
 store("left.zarr", 4096, 1024, dtype="float64")

@@ -35,6 +35,16 @@ Dtype dtype_of(nb::dlpack::dtype type) {
 
 }  // namespace
 
+nb::dlpack::dtype dlpack_of(Dtype dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const Code code = dtype == Dtype::boolean   ? Code::Bool
+                    : is_complex(dtype)       ? Code::Complex
+                    : dtype >= Dtype::float16 ? Code::Float
+                    : dtype >= Dtype::uint8   ? Code::UInt
+                                              : Code::Int;
+  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
+}
+
 Tile tile_of(const nb::ndarray<nb::ro>& array) {
   Tile tile;
   tile.data = static_cast<std::byte*>(const_cast<void*>(array.data()));

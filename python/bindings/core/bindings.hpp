@@ -23,6 +23,8 @@ struct Job {
 /// Elements of a NumPy array, without a copy. Strides in bytes.
 Tile tile_of(const nb::ndarray<nb::ro>& array);
 
+nb::dlpack::dtype dlpack_of(Dtype dtype);
+
 /// Calls a function on a worker's thread, with the lock: `first` where it is given, then a view of each tile but
 /// scratch (read-only where it is only read). Error when the function kept one beyond its end.
 void call_with_views(const nb::object& function, const Shape* first, std::span<const Access> accesses,
@@ -55,6 +57,8 @@ void bind_record(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_csr(nb::module_& m);
 void bind_gauge(nb::module_& m);
+void bind_devices(nb::module_& m);
+void bind_device_block(nb::module_& m);
 void bind_runtime(nb::module_& m);
 void bind_elementwise(nb::module_& m);
 void bind_along(nb::module_& m);

@@ -41,6 +41,8 @@ void to_python(const std::exception_ptr& pointer, void*) {
           nb::make_tuple(error.number, nb::steal(PyUnicode_DecodeFSDefault(error.filename.c_str())), error.offset));
   } catch (const ShapeError& error) {
     raise("ShapeError", error, nb::none());
+  } catch (const DeviceError& error) {
+    raise("DeviceError", error, nb::none());
   } catch (const FormatError& error) {
     raise("FormatError", error, nb::none());
   } catch (const ConvergenceError& error) {

@@ -2,16 +2,19 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
 
 #include "bindings/core/bindings.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/box_io.hpp"
 #include "flagstone/runtime/graph/options.hpp"
+#include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/runtime/timeline/timeline.hpp"
 #include "flagstone/storage/maintenance/check.hpp"
 #include "flagstone/storage/maintenance/pack.hpp"
@@ -27,6 +30,13 @@ struct Engine {
   Runtime runtime;
   std::mutex running;  // one run at a time
 };
+
+/// Where tiles are changed: by a name, else by a pattern; nothing said leaves it to the runtime.
+Place place_of(const std::string& name, std::vector<std::vector<int>> pattern, std::size_t devices) {
+  const int count = static_cast<int>(devices);
+  if (!pattern.empty()) return linalg::place_by_pattern(std::move(pattern), count);
+  return name.empty() || devices == 0 ? Place{} : linalg::place_by_name(name, count);
+}
 
 /// Called by the runtime on the calling thread: Ctrl-C and the progress bar.
 std::function<void(const Statistics&)> heartbeat(nb::handle progress) {
@@ -194,6 +204,7 @@ void bind_statistics(nb::module_& m) {
       .def_ro("peak_memory", &Statistics::peak_memory)
       .def_ro("by_rate", &Statistics::by_rate)
       .def_ro("chain_seconds", &Statistics::chain_seconds)
+      .def_ro("spaces", &Statistics::spaces)
       .def_ro("io", &Statistics::io);
 
   nb::class_<KernelRate>(m, "KernelRate")
@@ -260,16 +271,23 @@ void bind_runtime(nb::module_& m) {
       .def(
           "__init__",
           [](Engine* self, std::uint64_t memory, int workers, int threads_per_task, const std::string& scratch,
-             const std::string& io, bool chains) {
+             const std::string& io, bool chains, std::vector<std::shared_ptr<Device>> devices, bool strict,
+             const std::string& place, std::vector<std::vector<int>> pattern) {
+            Place where = place_of(place, std::move(pattern), devices.size());
             new (self) Engine(RuntimeOptions{.memory = memory,
                                              .workers = workers,
                                              .threads_per_task = threads_per_task,
                                              .scratch = scratch,
                                              .io = io,
-                                             .chains = chains});
+                                             .chains = chains,
+                                             .devices = std::move(devices),
+                                             .strict = strict,
+                                             .place = std::move(where)});
           },
           nb::arg("memory"), nb::arg("workers"), nb::arg("threads_per_task"), nb::arg("scratch"), nb::arg("io"),
-          nb::arg("chains") = false, nb::call_guard<nb::gil_scoped_release>())
+          nb::arg("chains") = false, nb::arg("devices") = std::vector<std::shared_ptr<Device>>{},
+          nb::arg("strict") = false, nb::arg("place") = "", nb::arg("pattern") = std::vector<std::vector<int>>{},
+          nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("memory", [](const Engine& e) { return e.runtime.options().memory; })
       .def_prop_ro("workers", [](const Engine& e) { return e.runtime.options().workers; })
       .def_prop_ro("threads_per_task", [](const Engine& e) { return e.runtime.options().threads_per_task; })

@@ -32,16 +32,6 @@ struct Lease {
   }
 };
 
-nb::dlpack::dtype dlpack_of(Dtype dtype) {
-  using Code = nb::dlpack::dtype_code;
-  const Code code = dtype == Dtype::boolean   ? Code::Bool
-                    : is_complex(dtype)       ? Code::Complex
-                    : dtype >= Dtype::float16 ? Code::Float
-                    : dtype >= Dtype::uint8   ? Code::UInt
-                                              : Code::Int;
-  return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
-}
-
 class Interruptible;
 
 /// Threads that are inside a task's function now. Guarded by Python's lock.

@@ -38,7 +38,7 @@ void bind_record(nb::module_& m) {
 
   m.attr("record_format") = record_format;
   m.def("record_text", &record_text, nb::arg("operation"), nb::arg("arguments"), nb::arg("threads_per_task"),
-        nb::arg("language") = "");
+        nb::arg("language") = "", nb::arg("devices") = "");
   m.def("worth_a_record", &worth_a_record);
   m.def("checkpoint_seconds", &checkpoint_seconds);
   m.def("set_checkpoint_seconds", &set_checkpoint_seconds, nb::arg("seconds").none());

@@ -7,7 +7,7 @@ import contextlib
 import click
 
 from .. import _core
-from .._commands.options import Size, bar, command_runtime, print_json
+from .._commands.options import Size, bar, command_runtime, device_option, print_json
 from .._resume.record import expecting
 from .._resume.resume import call_of
 from .._runtime.plan import Plan
@@ -18,6 +18,7 @@ from .._runtime.runtime import stats
 @click.command("resume")
 @click.argument("path")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
+@device_option
 @click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def resume_command(path: str, memory: int | None, scratch_directory: str | None, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .. import _core
-from .._commands.options import Size, bar, command_runtime, print_json
+from .._commands.options import Size, bar, command_runtime, device_option, print_json
 from .._errors.messages import storage_error
 from .._formats.convert import convert as convert_file
 from .._maintenance.check import check, repair
@@ -94,6 +94,7 @@ def repair_command(path: str, accept: bool, as_json: bool) -> None:
 @click.option("--checksum", is_flag=True, help="Put Zarr's crc32c behind every chunk.")
 @click.option("--overwrite", is_flag=True, help="Replace DST, at once and whole.")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
+@device_option
 @click.option("--plan", "only_plan", is_flag=True, help="Print what would be done and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -130,6 +131,7 @@ def pack_command(
 @click.option("--header/--no-header", default=None, help="Of .csv: the first line names the columns, or not.")
 @click.option("--delimiter", metavar="C", help="Of .csv: what separates fields. [default: guessed; a comma]")
 @click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB.")
+@device_option
 @click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def convert(

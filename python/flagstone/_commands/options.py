@@ -16,6 +16,7 @@ from .._errors.classes import FormatError, ShapeError
 from .._expression.times import TimeArray
 from .._formats.open import open_path
 from .._runtime.arguments import memory_bytes, quota_bytes
+from .._runtime.devices import device_of_text
 from .._runtime.plan import Plan, format_seconds
 from .._runtime.runtime import Runtime
 from .._runtime.timeline import timeline
@@ -23,6 +24,7 @@ from .._sparse.array import SparseArray
 
 _QUOTA = "flagstone.scratch_quota"
 _TIMELINE = "flagstone.timeline"
+_DEVICES = "flagstone.devices"
 
 
 class Size(click.ParamType[int]):
@@ -50,10 +52,27 @@ def _keep_timeline(ctx: click.Context, param: click.Parameter, value: str | None
     ctx.meta[_TIMELINE] = value
 
 
+def _keep_devices(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+    if value == ("auto",):
+        ctx.meta[_DEVICES] = "auto"
+    elif value:
+        try:
+            ctx.meta[_DEVICES] = [] if value == ("none",) else [device_of_text(text) for text in value]
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+
+device_option = click.option(
+    "--device", metavar="NAME", multiple=True, expose_value=False, callback=_keep_devices,
+    help="A memory beside the host's, as cuda:0, cuda:0:8GiB or emulated:64MiB; auto; none. May be repeated.",
+)  # fmt: skip
+
+
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that every command that runs something takes."""
     for option in reversed([
         click.option("--memory", type=Size(), help="Most resident memory of the process, as 4GiB."),
+        device_option,
         click.option("--scratch", "scratch_directory", metavar="DIRECTORY", help="Scratch directory."),
         click.option(
             "--scratch-quota", metavar="SIZE", expose_value=False, callback=_keep_quota,
@@ -77,7 +96,8 @@ def command_runtime(memory: int | None, directory: str | None, quiet: bool) -> R
     ctx = click.get_current_context()
     if (path := ctx.meta.get(_TIMELINE)) and not ctx.params.get("only_plan"):
         ctx.with_resource(timeline(path))
-    return Runtime(memory=memory, scratch=directory, scratch_quota=ctx.meta.get(_QUOTA))
+    quota, beside = ctx.meta.get(_QUOTA), ctx.meta.get(_DEVICES)
+    return Runtime(memory=memory, scratch=directory, scratch_quota=quota, devices=beside)
 
 
 @contextlib.contextmanager

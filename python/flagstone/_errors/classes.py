@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "BudgetError",
     "ConvergenceError",
+    "DeviceError",
     "Error",
     "FormatError",
     "IllConditionedWarning",
@@ -96,6 +97,12 @@ class AccessError(StorageError, PermissionError):
     """A path that may not be read or written."""
 
     __module__ = "flagstone.errors"
+
+
+class DeviceError(Error, RuntimeError):
+    """A device failed, is lost or is not there; what it had is not used, and nothing goes on elsewhere."""
+
+    __module__ = "flagstone"
 
 
 class FormatError(Error, ValueError):

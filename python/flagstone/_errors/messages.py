@@ -17,6 +17,7 @@ from .classes import (
     AccessError,
     BudgetError,
     ConvergenceError,
+    DeviceError,
     Error,
     ExistsError,
     FormatError,
@@ -46,7 +47,10 @@ _BY_ERRNO = {
     errno.EPERM: AccessError,
     errno.EROFS: AccessError,
 }
-_PLAIN = {kind.__name__: kind for kind in (Error, ShapeError, FormatError, NumericalError, ConvergenceError)}
+_PLAIN = {
+    kind.__name__: kind
+    for kind in (Error, ShapeError, DeviceError, FormatError, NumericalError, ConvergenceError)
+}
 
 
 def storage_error(message: str, number: int, filename: str, offset: int = 0) -> StorageError:

@@ -137,6 +137,7 @@ class Estimator:
             workers=use.workers or None, threads_per_task=use.threads_per_task,
             scratch=use.scratch if self.scratch is None else self.scratch,
             io=use.io, progress=use.progress, scratch_quota=named_quota(use),
+            devices=use.devices, strict=use.strict, place=use.place,
         ) as own:  # fmt: skip
             yield
         use.last = own.last if own.last is not None else use.last

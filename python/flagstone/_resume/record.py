@@ -2,8 +2,9 @@
 
 A call that may take long gives its output a record: the operation, its operands as they are now (path, inode,
 size, time; the elements' hash where they are in memory) and every option that changes bits. The limit and the
-number of workers are not among them. A later call with the same record goes on with what is there. The record
-and its checkpoints are the core's; what a call is, and what is left of it when it fails, is said here.
+number of workers are not among them; kinds of devices are. A later call with the same record goes on with
+what is there. The record and its checkpoints are the core's; what a call is, and what is left of it when it
+fails, is said here.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Record:
     seconds : float
         About how long the call takes; short ones have no record and are begun again.
     runtime : Runtime, optional
-        The threads of a task change bits; its scratch directory keeps a list of outputs that are being built.
+        The threads of a task and its devices change bits; its scratch directory keeps a list of
+        outputs that are being built.
     """
 
     def __init__(
@@ -72,7 +74,9 @@ class Record:
         expected = _expected.get()
         if expected or _core.worth_a_record(seconds):
             threads = getattr(runtime, "threads_per_task", 1)
-            self.text = _core.record_text(operation, json.dumps(arguments(), sort_keys=True), threads)
+            beside = getattr(runtime, "device_bits", "")
+            told = json.dumps(arguments(), sort_keys=True)
+            self.text = _core.record_text(operation, told, threads, devices=beside)
             if expected and self.text != expected:
                 raise Error(f"resume: the {operation} of the record cannot be asked for again as it was.")
         self._scratch = str(getattr(runtime, "scratch", None) or "")

@@ -41,6 +41,10 @@ def find(path: str | os.PathLike[str]) -> Leftover:
     return best
 
 
+def _beside(devices: object) -> str:
+    return f"with devices ({devices})" if devices else "without devices"
+
+
 def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...], dict[str, Any]]:
     """Return the call that goes on with `path`: what was left, routine, operands, options."""
     left = find(path)
@@ -66,6 +70,11 @@ def call_of(path: str | os.PathLike[str]) -> tuple[Leftover, Any, tuple[Any, ...
         raise Error(
             f"resume: '{left.path}' was begun with threads_per_task={threads}, which decides bits; go on "
             f"inside 'with fl.Runtime(threads_per_task={threads})'."
+        )
+    if about.get("devices", "") != (here := current().device_bits):
+        raise Error(
+            f"resume: '{left.path}' was begun {_beside(about.get('devices'))}, and this runtime is "
+            f"{_beside(here)}: bits would differ; go on inside 'with fl.Runtime(devices=...)' of that kind."
         )
     try:
         return left, *CALLS[operation](left.path, told)

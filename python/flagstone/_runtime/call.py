@@ -21,6 +21,7 @@ from .pending_writes import flush_all
 from .plan import Plan, Stats, format_seconds
 from .progress import shown
 from .runtime import current, named_quota, remember
+from .spaces import spaces_of
 
 __all__ = ["Call", "Moved"]
 
@@ -166,8 +167,7 @@ class Call:
 
     def plan_at(self, job: _core.Job, memory: int) -> _core.Statistics:
         """Count a job under another limit."""
-        use = self.runtime
-        other = _core.Engine(memory, use.workers, use.threads_per_task, str(use.scratch), use.io)
+        other = self.runtime._engine(memory)
         other.profile = self.use_profile().core
         return other.plan(job)
 
@@ -194,7 +194,7 @@ class Call:
         plan = Plan(
             what, method, passes, counted.bytes_read, counted.bytes_written, counted.flops,
             counted.peak_memory, least, seconds, self.memory, told, most_passes, rated.label,
-            sum(self.scratch_bytes.values()), self.runtime.scratch_quota,
+            sum(self.scratch_bytes.values()), self.runtime.scratch_quota, spaces=spaces_of(counted),
         )  # fmt: skip
         if self.runtime.machine is not None:
             plan = dataclasses.replace(plan, bound=self._bound(counted), idle_share=self._idle_share(counted))
@@ -224,7 +224,7 @@ class Call:
             done.seconds, self.memory, note, 0,
             done.tasks, done.worker_busy_seconds, done.worker_idle_seconds, done.ring_busy_seconds,
             done.ring_idle_seconds, done.resident_at_entry, done.budget, done.peak_budget, done.io,
-            **(counted(done) if counted is not None else {}),
+            spaces=spaces_of(done), **(counted(done) if counted is not None else {}),
         ))  # fmt: skip
 
     def keep(self, done: Stats) -> Stats:

@@ -12,6 +12,7 @@ __all__ = [
     "check",
     "checkpoint_seconds",
     "compiles",
+    "devices",
     "memory",
     "progress",
     "scratch_quota",
@@ -98,6 +99,11 @@ def compiles() -> bool | None:
     if given not in ("0", "1"):
         raise _refused("COMPILE", "answer; give 1 (always) or 0 (never), or leave it unset")
     return given == "1"
+
+
+def devices() -> str | None:
+    """Return what $FLAGSTONE_DEVICES names: "auto", or devices with commas; read by those who open them."""
+    return _said("DEVICES")
 
 
 def traceback() -> bool:

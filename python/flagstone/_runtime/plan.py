@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from .. import _core
 from .._html.table import html_table
+from .spaces import Space, rows_of
+from .spaces import together as spaces_together
 
 __all__ = ["Costs", "Plan", "Stats", "comparison", "format_seconds", "together"]
 
@@ -42,6 +44,7 @@ class _Costs:
     note: str = ""
     most_passes: int = 0
     stencil: Any = field(default=None, kw_only=True)
+    spaces: tuple[Space, ...] = field(default=(), kw_only=True)
 
     def _rows(self) -> list[tuple[str, str]]:
         limit = f" of {_core.format_bytes(self.memory)}" if self.memory else ""
@@ -55,6 +58,7 @@ class _Costs:
         ]
         if self.least_memory:
             rows.append(("least memory", _core.format_bytes(self.least_memory)))
+        rows += rows_of(self.spaces)
         return [*rows, ("time", format_seconds(self.seconds) + self._range())]
 
     def _range(self) -> str:
@@ -82,6 +86,7 @@ class _Costs:
         told = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.stencil is not None:
             told["stencil"] = asdict(self.stencil)
+        told["spaces"] = [asdict(one) for one in self.spaces]
         return told
 
 
@@ -127,6 +132,8 @@ class Plan(_Costs):
         Of a simulated machine: the share of its workers' time in which they have nothing to do.
     stencil : StencilScheme or None
         Of a time loop: what was chosen, and what that does. (`choice` is another name of it.)
+    spaces : tuple of Space
+        Where the runtime has devices, what each memory would hold and move, the host's first; else ().
     """
 
     __module__ = "flagstone"
@@ -171,6 +178,8 @@ class Plan(_Costs):
 class Stats(_Costs):
     """What the last call did; `peak_memory` is what the kernel says (VmHWM), `stencil` what a loop was.
 
+    `spaces`: where the runtime has devices, what each memory held and moved, the host's first; else ().
+
     Of a projection: `pairs` of groups, `nonzeros` of H that were made, and `components`, seconds: `make` H,
     `multiply` and `wait` of workers, `read` and `write` of the disk, whose time is shared by bytes.
     """
@@ -212,6 +221,7 @@ def together(what: str, parts: Sequence[Costs]) -> Costs:
     names = {one.name for one in fields(parts[0])}
     told.update({name: sum(getattr(one, name) for one in parts) for name in _ADDED if name in names})
     told.update({name: max(getattr(one, name) for one in parts) for name in _MOST if name in names})
+    told["spaces"] = spaces_together(one.spaces for one in parts)
     return replace(max(parts, key=lambda one: one.flops), **told)
 
 

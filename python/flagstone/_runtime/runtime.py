@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,7 +23,8 @@ from .._machine import profile
 from .._machine.machine import Machine, machine_of
 from .._scratch import scratch
 from . import environment
-from .arguments import memory_bytes, quota_bytes, seconds_between, thread_count
+from .arguments import check_flags, memory_bytes, quota_bytes, seconds_between, thread_count
+from .devices import Device, Placement, bits_of, check_room, chosen, open_all, placement
 from .plan import Plan, Stats
 from .progress import Progress, who_hears
 
@@ -60,6 +61,16 @@ class Runtime:
         Least seconds between two saves of progress of calls with a named output, from which a call goes on
         after its process died; 0: at every opportunity. Time loops make their supersteps no longer. Default:
         $FLAGSTONE_CHECKPOINT_SECONDS, else 30.
+    devices : list of Device or str, optional
+        Memories beside the host's, with a limit each; what they have kernels for runs there. "auto": all
+        cards that there are. Default: $FLAGSTONE_DEVICES ("auto", "cuda:0:8GiB", "cuda:0,cuda:1"), else
+        none; [] for none whatever the environment says.
+    strict : bool
+        Refuse a call whose tasks have no kernel on their device, where they would run on the host.
+    place : {"rows", "columns"} or callable, optional
+        Which device changes a tile: rows or columns of tiles, one device after the other; or a function of
+        the tile's row and column, 0 the host, 1 the first device: asked for 64 of both, which repeat.
+        Default: as the routine has it, most by columns. It never changes by time, since bits of kinds differ.
 
     Examples
     --------
@@ -79,6 +90,9 @@ class Runtime:
         progress: Progress | bool | None = None,
         scratch_quota: int | str | None = None,
         checkpoint: float | None = None,
+        devices: Sequence[Device | str] | str | None = None,
+        strict: bool = False,
+        place: str | Callable[[int, int], int] | Placement | None = None,
     ) -> None:
         if io not in ("auto", "uring", "threads"):
             raise ValueError(f"Runtime: io is {io!r}; choose 'auto', 'uring' or 'threads'.")
@@ -93,6 +107,12 @@ class Runtime:
         self.last: Stats | None = None
         #: the last plan, its rates, whose they are, and what it counted
         self.planned: tuple[Plan, profile.Profile, list[Path], _core.Statistics] | None = None
+        check_flags("Runtime", strict=strict)
+        self.devices = chosen(environment.devices() if devices is None else devices)
+        self.strict = bool(strict)
+        self.place = placement(place, len(self.devices))
+        check_room(self.memory, self.devices)
+        self._opened: list[_core.Device] = []
         self._quota = None if scratch_quota is None else quota_bytes(scratch_quota)
         self._scratch = Path(path_text("Runtime", scratch)) if scratch is not None else None
         if self._scratch is not None and self._scratch.exists() and not self._scratch.is_dir():
@@ -123,7 +143,7 @@ class Runtime:
     @classmethod
     def _simulated(cls, machine: Machine, scratch: Path) -> Runtime:
         """Return a runtime whose plans are those of another machine; it runs nothing."""
-        made = cls(machine.memory, machine.workers, scratch=scratch)
+        made = cls(machine.memory, machine.workers, scratch=scratch, devices=[])
         made.machine = machine
         return made
 
@@ -135,19 +155,35 @@ class Runtime:
                 # The parent's threads do not exist here: its engines are dead and must not even be destroyed.
                 for dead in self._engines.values():
                     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dead))
-                self._engines, self._process = {}, os.getpid()
+                for device in self._opened:
+                    ctypes.pythonapi.Py_IncRef(ctypes.py_object(device))
+                self._engines, self._opened, self._process = {}, [], os.getpid()
             if limit not in self._engines:
                 for other in [key for key in self._engines if key != self.memory]:
                     del self._engines[other]
-                self._engines[limit] = _core.Engine(
-                    limit,
-                    self.workers,
-                    self.threads_per_task,
-                    str(self.scratch),
-                    self.io,
-                    self.machine is not None,
-                )
+                self._engines[limit] = self._engine(limit)
             return self._engines[limit]
+
+    def _engine(self, memory: int) -> _core.Engine:
+        if not self._opened:
+            self._opened = open_all(self.devices)
+        return _core.Engine(
+            memory,
+            self.workers,
+            self.threads_per_task,
+            str(self.scratch),
+            self.io,
+            self.machine is not None,
+            self._opened,
+            self.strict,
+            self.place.name,
+            self.place.pattern,
+        )
+
+    @property
+    def device_bits(self) -> str:
+        """What of the devices decides bits; "" without devices."""
+        return bits_of(self.devices, self.place)
 
     def __enter__(self) -> Runtime:
         _stack().append(self)
@@ -160,11 +196,13 @@ class Runtime:
         with self._lock:
             if self._process == os.getpid():
                 self._engines.clear()
+                self._opened.clear()
 
     def __repr__(self) -> str:
-        return (
-            f"<Runtime memory={_core.format_bytes(self.memory)} workers={self.workers or 'all'} io={self.io}>"
-        )
+        beside = "".join(f" {one.kind}" for one in self.devices)
+        told = f" devices={beside.strip().replace(' ', ',')}" if beside else ""
+        memory = _core.format_bytes(self.memory)
+        return f"<Runtime memory={memory} workers={self.workers or 'all'} io={self.io}{told}>"
 
 
 _local = threading.local()
@@ -220,6 +258,7 @@ def features() -> dict[str, Any]:
         "memory_allowed": _core.allowed_memory(),
         "memory_limit": runtime.memory,
         "workers": engine.workers or len(os.sched_getaffinity(0)),
+        "devices": [one.description for one in runtime._opened],
         "scratch": str(runtime.scratch),
         "scratch_file_system": scratch.file_system(runtime.scratch),
         "scratch_quota": runtime.scratch_quota,

@@ -106,7 +106,13 @@ class Hermitian:
         x.flags.writeable = False
         use = self.call.runtime
         inside = Runtime(
-            self.call.memory, use.workers or None, use.threads_per_task, use.scratch, use.io, progress=False
+            self.call.memory,
+            use.workers or None,
+            use.threads_per_task,
+            use.scratch,
+            use.io,
+            progress=False,
+            devices=[],
         )
         with inside:
             made = np.asarray(self.function(x))

@@ -25,6 +25,10 @@ struct StorageError : Error {
   std::string filename;
   std::uint64_t offset;
 };
+/// A device, a memory beside the host's, said no: no memory, a copy or kernel that failed, a device that is lost.
+struct DeviceError : Error {
+  using Error::Error;
+};
 /// Not a format we read, or a damaged file.
 struct FormatError : Error {
   using Error::Error;

@@ -144,8 +144,22 @@ std::uint64_t cgroup_limit() {
 
 }  // namespace
 
-std::uint64_t resident_bytes() { return status_field("VmRSS"); }
-std::uint64_t peak_resident_bytes() { return status_field("VmHWM"); }
+namespace {
+
+std::atomic<std::uint64_t> bytes_aside = 0;
+
+std::uint64_t without_aside(std::uint64_t bytes) {
+  const std::uint64_t aside = bytes_aside;
+  return bytes - std::min(bytes, aside);
+}
+
+}  // namespace
+
+SetAside::SetAside(std::uint64_t bytes) : bytes_(bytes) { bytes_aside += bytes_; }
+SetAside::~SetAside() { bytes_aside -= bytes_; }
+
+std::uint64_t resident_bytes() { return without_aside(status_field("VmRSS")); }
+std::uint64_t peak_resident_bytes() { return without_aside(status_field("VmHWM")); }
 
 bool reset_peak_resident() {
   std::FILE* file = std::fopen("/proc/self/clear_refs", "w");

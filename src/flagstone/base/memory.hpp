@@ -34,8 +34,19 @@ void release_pages(const std::byte* inside);
 /// Is anybody looking at this buffer?
 bool pages_kept(const Buffer& buffer);
 
-std::uint64_t resident_bytes();       ///< VmRSS of this process
-std::uint64_t peak_resident_bytes();  ///< VmHWM of this process
+std::uint64_t resident_bytes();       ///< VmRSS of this process, without what is set aside
+std::uint64_t peak_resident_bytes();  ///< VmHWM of this process, without what is set aside now
+
+/// Bytes of this process, resident as long as this lives, that have a limit of their own: an emulated device's memory.
+class SetAside {
+ public:
+  explicit SetAside(std::uint64_t bytes);
+  ~SetAside();
+  SetAside(const SetAside&) = delete;
+
+ private:
+  std::uint64_t bytes_;
+};
 /// Starts VmHWM again from the present; false where the kernel refuses.
 bool reset_peak_resident();
 /// What the machine or its cgroup (v1 or v2) allows this process, the smaller of the two.

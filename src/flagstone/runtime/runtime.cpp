@@ -17,6 +17,7 @@
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
+#include "flagstone/runtime/spaces/beside_devices.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -95,6 +96,18 @@ RuntimeOptions completed(RuntimeOptions options) {
   if (options.memory == 0) options.memory = default_memory();
   if (options.scratch.empty()) options.scratch = default_scratch();
   return options;
+}
+
+/// A plan with devices without end says what each needs.
+void check_devices(const RuntimeOptions& options, const Simulator& planned) {
+  for (std::size_t i = 0; i < options.devices.size(); ++i) {
+    const DeviceProperties& device = options.devices[i]->properties();
+    const std::uint64_t least = planned.residencies()[i].least;
+    if (least > device.memory)
+      throw BudgetError("memory: " + device.name + " has " + format_bytes(device.memory) + " and at least " +
+                            format_bytes(least) + " are needed there; give the device more.",
+                        least);
+  }
 }
 
 std::uint64_t bytes_of(const Box& box, const Array& array) {
@@ -226,11 +239,12 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   const InsideRun inside(impl_.get());
   Ring& ring = this->ring();
   impl_->failure.clear();
-  const std::uint64_t entry = resident_bytes();
+  const std::uint64_t entry = beside_devices(resident_bytes(), impl_->options);
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   make_directory(impl_->options.scratch);
+  if (impl_->options.strict && !impl_->options.devices.empty()) least_beside(entry, builder, heartbeat);
   if (impl_->options.scratch_quota) check_scratch(capacity, builder, heartbeat);
   const bool watched = reset_peak_resident();
   Statistics stats;
@@ -252,7 +266,8 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
     throw;
   }
   stats.resident_at_entry = entry;
-  stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
+  stats.peak_memory = watched ? beside_devices(peak_resident_bytes(), impl_->options)
+                              : std::max(entry, beside_devices(resident_bytes(), impl_->options));
   trim_heap();  // what workers' arenas kept would count against the next call
   return stats;
 }
@@ -282,11 +297,13 @@ void Runtime::throw_too_small(std::uint64_t least) const {
 
 Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
                          const std::function<void(const Statistics&)>& heartbeat) {
-  std::uint64_t entry = resident_bytes();
+  std::uint64_t entry = beside_devices(resident_bytes(), impl_->options);
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
-  entry = std::min(entry, resident_bytes());  // the process may have shrunk, and the least counts from there
+  entry =
+      std::min(entry, beside_devices(resident_bytes(),
+                                     impl_->options));  // the process may have shrunk, and the least counts from there
   const std::uint64_t held = entry + reserve();
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   const PlanMemory given_back;
@@ -311,10 +328,13 @@ std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const
   const MachineProfile instant = at_once();
   RuntimeOptions options = impl_->options;
   options.chains = false;
-  Simulator simulator(options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat);
+  Simulator simulator(options, instant, std::numeric_limits<std::int64_t>::max(), 0, heartbeat, true);
   simulator.keep_idle(kept_by_the_least);
   simulator.run(builder);
-  return align_up(resident.value_or(resident_bytes()) + reserve() + simulator.least_capacity() + allowed_drift, MiB);
+  check_devices(options, simulator);
+  return align_up(resident.value_or(beside_devices(resident_bytes(), options)) + reserve() +
+                      simulator.least_capacity() + allowed_drift,
+                  MiB);
 }
 
 }  // namespace flagstone

@@ -165,6 +165,12 @@ TEST_F(RuntimeTest, OneProcessAgreesWithItself) {
   const auto builder = [](Graph& graph) {
     EXPECT_TRUE(graph.agree(true));
     EXPECT_FALSE(graph.agree(false));
+    EXPECT_EQ(graph.rank(), 0);
+    EXPECT_EQ(graph.ranks(), 1);
+    const Array array = graph.allocate({8, 8}, Dtype::float64);
+    graph.distribute(array, Distribution::block_cyclic({4, 4}, 2, 2));
+    EXPECT_THROW(graph.distribute(array, Distribution::one({4}, 0)), ShapeError);
+    EXPECT_TRUE(graph.concerns({}));
   };
   run(MiB, builder);
   Simulator(options_, {}, MiB, MiB).run(builder);

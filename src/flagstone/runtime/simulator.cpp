@@ -25,17 +25,25 @@ std::array<KernelRate, kernel_count> by_kernel(const std::map<std::string, Kerne
 }  // namespace
 
 Simulator::Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
-                     std::uint64_t announced_budget, Heartbeat heartbeat)
+                     std::uint64_t announced_budget, Heartbeat heartbeat, bool unlimited_devices)
     : RunningGraph(options, {options.scratch, {}, {}}),
       profile_(profile),
-      scheduler_(capacity, *this, options.workers),
+      scheduler_(capacity, *this, options.workers, {options.devices, options.place, options.strict, unlimited_devices}),
       reduction_(*this, [this](TaskSpec task) { add_one(std::move(task), false); }),
       announced_(announced_budget),
       heartbeat_(std::move(heartbeat)),
       next_beat_(std::chrono::steady_clock::now() + beat_every),
       idle_workers_(options.workers),
       kernels_float32_(by_kernel(profile.kernels_float32)),
-      kernels_float64_(by_kernel(profile.kernels_float64)) {}
+      kernels_float64_(by_kernel(profile.kernels_float64)) {
+  for (const auto& device : options.devices) {
+    const DeviceProperties& properties = device->properties();
+    auto rates = profile.spaces.find(properties.name);
+    if (rates == profile.spaces.end()) rates = profile.spaces.find(properties.kind);
+    links_.push_back({.profile = rates == profile.spaces.end() ? SpaceProfile{} : rates->second,
+                      .most_launches = 2 * properties.kernel_queues});
+  }
+}
 
 void Simulator::run(const std::function<void(Graph&)>& builder) {
   builder(*this);
@@ -58,6 +66,7 @@ void Simulator::advance_until(Ready ready) {
   for (;;) {
     beat();
     scheduler_.pump();
+    launch();
     start();
     if (ready()) return;
     if (queue_.empty()) throw Error("plan: the graph waits for something that no task brings.");
@@ -94,6 +103,51 @@ void Simulator::start() {
       scheduler_.finished(*task);
     });
   }
+}
+
+void Simulator::copy(TileState& tile, int space, bool in) {
+  Link& link = this->link(space);
+  const double rate = in ? link.profile.bytes_in_per_second : link.profile.bytes_out_per_second;
+  double& free = link.free[in];
+  free = std::max(free, now_) + static_cast<double>(tile.copies->bytes) / rate;
+  at(free + link.profile.copy_seconds,
+     [this, &tile, space, in] { in ? scheduler_.copied_in(tile, space) : scheduler_.copied_out(tile, space); });
+}
+
+/// As the executor's queues: so many launches under way, and what waits goes out together.
+void Simulator::launch() {
+  for (int space = 1; space <= scheduler_.device_count(); ++space) {
+    Link& link = this->link(space);
+    while (link.launches < link.most_launches) {
+      auto tasks = scheduler_.take_batch(space);
+      if (tasks.empty()) break;
+      double seconds = link.profile.launch_seconds;
+      for (const TaskState* task : tasks) seconds += seconds_on(*task, link.profile);
+      ++link.launches;
+      link.computed = std::max(link.computed, now_) + seconds;
+      link.busy_seconds += seconds;
+      at(link.computed, [this, space, tasks = std::move(tasks)] {
+        --this->link(space).launches;
+        for (TaskState* task : tasks) scheduler_.finished(*task);
+      });
+    }
+  }
+}
+
+double Simulator::seconds_on(const TaskState& task, const SpaceProfile& device) const {
+  double seconds = task.spec.cost.bytes_touched / device.memory_bytes_per_second, counted = 0;
+  for (const Call& call : task.spec.calls) {
+    const bool wide = real_part_of(call.dtype) == Dtype::float64;
+    const auto& rates = wide ? device.kernels_float64 : device.kernels_float32;
+    const auto rate = rates.find(std::string(name_of(call.kernel)));
+    const double edge = std::cbrt(call.flops / (is_complex(call.dtype) ? 8 : 2));
+    const double share =
+        rate == rates.end() || edge == 0 ? 1 : rate->second.most * edge / (edge + rate->second.half_edge);
+    seconds += call.flops / (share * (wide ? device.flops_float64 : device.flops_float32));
+    counted += call.flops;
+  }
+  const double rest = std::max(0.0, task.spec.cost.flops - counted);
+  return seconds + rest / (task.spec.cost.float64 ? device.flops_float64 : device.flops_float32);
 }
 
 double Simulator::seconds_of(const Cost& cost) const {
@@ -202,15 +256,20 @@ TaskState& Simulator::add_one(TaskSpec task, bool host) {
   if (full()) advance_until([&] { return !full(); });
   task.body = nullptr;  // a plan never computes
   stats_.flops += task.cost.flops;
+  const Cost as_stated = task.cost;
   rate_kernels(task);
   const double seconds = seconds_of(task.cost);
-  stats_.count(task.calls, seconds);
+  if (links_.empty()) stats_.count(task.calls, seconds);
   if (options_.chains) follow_chains(task, seconds);
-  task.calls = {};  // their memory too
+  if (links_.empty()) task.calls = {};  // their memory too
   ++stats_.tasks;
   TaskState& added = scheduler_.add(std::move(task), host, trusted_);
+  if (added.space > 0) added.spec.cost = as_stated;
+  if (!links_.empty())
+    stats_.count(added.spec.calls, added.space > 0 ? seconds_on(added, link(added.space).profile) : seconds);
   if (scheduler_.hungry()) {
     scheduler_.pump();
+    launch();
     start();
   }
   return added;
@@ -232,11 +291,14 @@ void Simulator::await(std::vector<Access> accesses, const std::function<void(std
   TaskState* task = nullptr;
   advance_until([&] { return (task = scheduler_.take_host()) != nullptr; });
   scheduler_.finished(*task);
+  scheduler_.memory_may_change();
 }
 
 void Simulator::barrier() {
   reduction_.finish();
+  scheduler_.want_memory();
   advance_until([this] { return scheduler_.idle(); });
+  scheduler_.memory_may_change();
 }
 
 void Simulator::write_all(bool end) {
@@ -275,6 +337,8 @@ Statistics Simulator::statistics() const {
   planned.budget = scheduler_.cache().capacity();
   planned.peak_budget = scheduler_.cache().peak();
   planned.io = "planned";
+  planned.spaces = scheduler_.space_statistics(planned);
+  for (std::size_t i = 0; i < links_.size(); ++i) planned.spaces[i + 1].busy_seconds = links_[i].busy_seconds;
   return planned;
 }
 

@@ -19,10 +19,12 @@ class Simulator final : public RunningGraph, private Machine {
  public:
   using Heartbeat = std::function<void(const Statistics&)>;
   Simulator(const RuntimeOptions& options, const MachineProfile& profile, std::uint64_t capacity,
-            std::uint64_t announced_budget, Heartbeat heartbeat = {});
+            std::uint64_t announced_budget, Heartbeat heartbeat = {}, bool unlimited_devices = false);
 
   void run(const std::function<void(Graph&)>& builder);
   Statistics statistics() const;
+  /// What each device needs at least, for the largest task there.
+  const std::vector<Residency>& residencies() const { return scheduler_.residencies(); }
   std::uint64_t least_capacity() const { return scheduler_.least_capacity(); }
   void keep_idle(std::uint64_t bytes) { scheduler_.keep_idle(bytes); }
   /// Most bytes of nameless files in scratch at a time.
@@ -53,6 +55,8 @@ class Simulator final : public RunningGraph, private Machine {
   Transfer transfer_to_store(TileState& tile) override;
   void load(TileState& tile, Transfer transfer) override;
   void store(TileState& tile, Transfer transfer) override;
+  void copy_in(TileState& tile, int space) override { copy(tile, space, true); }
+  void copy_out(TileState& tile, int space) override { copy(tile, space, false); }
 
   TaskState& add_one(TaskSpec task, bool host);
   void write_all(bool end);
@@ -66,6 +70,18 @@ class Simulator final : public RunningGraph, private Machine {
   double transfer_end(const Requests& requests, bool write);
   void convert(std::size_t buffer_bytes, double flops, std::function<void()> then);
   double seconds_of(const Cost& cost) const;
+  /// A device: a link each way, and processors that its launches share.
+  struct Link {
+    SpaceProfile profile;
+    double free[2] = {0, 0};  // out, in: when the last copy is done
+    double computed = 0;      // when the last launch is
+    int launches = 0, most_launches = 0;
+    double busy_seconds = 0;
+  };
+  Link& link(int space) { return links_[static_cast<std::size_t>(space) - 1]; }
+  void copy(TileState& tile, int space, bool in);
+  void launch();
+  double seconds_on(const TaskState& task, const SpaceProfile& device) const;
   void rate_kernels(TaskSpec& task) const;
   void follow_chains(const TaskSpec& task, double seconds);
   void count_by_rate(const Cost& cost);
@@ -82,6 +98,7 @@ class Simulator final : public RunningGraph, private Machine {
   std::uint64_t steps_ = 0;  // since the clock was looked at
   std::chrono::steady_clock::time_point next_beat_;
   double now_ = 0, disk_free_ = 0;
+  std::vector<Link> links_;                                    // by device
   double direction_free_[2] = {0, 0};                          // when the last read and the last write are done
   std::deque<std::pair<double, std::function<void()>>> jobs_;  // seconds of a conversion, and what comes then
   int idle_workers_;

@@ -5,6 +5,7 @@
 
 #include "flagstone/algorithms/factor/lower_block.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -56,8 +57,9 @@ void forward(Graph& graph, const Tiled& L, const Tiled& Y, const LowerBlock& blo
 BlockExtent block_extent(const Graph& graph, Index tiles, Index b, Dtype dtype, std::uint64_t beside) {
   const double elements = static_cast<double>(b) * static_cast<double>(b);
   const double flops = 2 * elements * static_cast<double>(b) * (is_complex(dtype) ? 4 : 1);
+  const std::uint64_t budget = order_budget(graph);
   return choose_lower_block(tiles, elements * static_cast<double>(size_of(dtype)), flops,
-                            graph.budget() - std::min(beside, graph.budget()), graph.workers());
+                            budget - std::min(beside, budget), graph.workers());
 }
 
 }  // namespace
@@ -82,7 +84,8 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   check_cholesky(a);
   check_factor(l, a.rows());
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const Index b = factor_tile(a.rows(), l.array.dtype());
+  const Index host_tile = factor_tile(a.rows(), l.array.dtype());
+  const Index b = graph.large_tiles() && a.rows() >= 32 * host_tile ? 2 * host_tile : host_tile;
   const Cut cut{a.rows(), b, b};
   const Tiled A(a, cut, cut), L(l, cut, cut);
   const bool given = in_place(a, l, options.shift);

@@ -6,6 +6,7 @@
 #include "flagstone/algorithms/factor/lu_progress.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -151,7 +152,7 @@ void back(Graph& graph, const char* who, const LuColumns& f, Index k, const Regi
 
 /// Columns of `bytes` that fit beside `beside` others.
 Index together(const Graph& graph, std::uint64_t bytes, Index beside, Index most) {
-  const auto fit = static_cast<Index>(graph.budget() / std::max<std::uint64_t>(1, bytes));
+  const auto fit = static_cast<Index>(order_budget(graph) / std::max<std::uint64_t>(1, bytes));
   return std::clamp<Index>(fit - beside, 1, std::max<Index>(1, most));
 }
 

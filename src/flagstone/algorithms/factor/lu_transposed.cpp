@@ -4,6 +4,7 @@
 
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -74,7 +75,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
   const auto bytes = 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype());
-  const auto fit = static_cast<Index>(graph.budget() / std::max<std::uint64_t>(1, bytes));
+  const auto fit = static_cast<Index>(order_budget(graph) / std::max<std::uint64_t>(1, bytes));
   const Index group = std::clamp<Index>(fit - 1, 1, std::max<Index>(1, tiles));
   const auto chosen = [&](Index k) { return read({pivots, {{f.first(k)}, {f.width(k)}}}); };
   graph.trust_order(true);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "flagstone/algorithms/factor/qr_tasks.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
@@ -178,7 +179,7 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
                const QrOptions& options) {
   const QrTree tree(a.rows(), a.cols(), a.array.dtype());
   if (tree.panels == 0) return;
-  QrOrder order = choose_order(tree, graph.budget(), graph.workers());
+  QrOrder order = choose_order(tree, order_budget(graph), graph.workers());
   if (options.order) *options.order = tree.col_tiles == 1 ? "one column of them" : order.text();
   if (!kept && tree.col_tiles == 1) return factorize_tall(graph, stages, tree, a, *r, order);
   const Reflectors f = kept ? *kept : temporaries(stages, tree);
@@ -201,7 +202,8 @@ void factorize(Graph& graph, Stages& stages, const Operand& a, const Reflectors*
 Index columns_beside(Graph& graph, const QrTree& tree) {
   const std::uint64_t tile = tile_bytes(tree), column = tile * static_cast<std::uint64_t>(tree.row_tiles);
   const std::uint64_t streams = tile * static_cast<std::uint64_t>(2 * graph.workers() + 4);
-  return graph.budget() > streams + column ? static_cast<Index>((graph.budget() - streams) / column) : 1;
+  const std::uint64_t budget = order_budget(graph);
+  return budget > streams + column ? static_cast<Index>((budget - streams) / column) : 1;
 }
 
 /// Applies panels to C, slab by slab, and stores it.

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -37,7 +38,7 @@ void sweep(Graph& graph, const char* who, const Tiled& T, const TriangularOperan
 
 /// Column tiles of X that stay in memory: half of the budget, the other half is for what streams.
 Index columns_together(const Graph& graph, const Tiled& X, std::uint64_t column_bytes) {
-  return std::clamp<Index>(static_cast<Index>(graph.budget() / 2 / std::max<std::uint64_t>(1, column_bytes)), 1,
+  return std::clamp<Index>(static_cast<Index>(order_budget(graph) / 2 / std::max<std::uint64_t>(1, column_bytes)), 1,
                            std::max<Index>(1, X.cols()));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "flagstone/algorithms/factor/cholesky.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 
@@ -43,8 +44,9 @@ void triangular_product(Graph& graph, const char* who, const TriangularOperand& 
                          graph.temporary({edge, edge}, x.dtype(), {edge, edge})};
   const Array old = graph.temporary({2 * edge, m}, x.dtype(), {edge, width});
   const auto column = static_cast<std::uint64_t>(n * width) * size_of(x.dtype());
-  const Index together = std::clamp<Index>(static_cast<Index>(graph.budget() / 2 / std::max<std::uint64_t>(1, column)),
-                                           1, std::max<Index>(1, X.cols()));
+  const Index together =
+      std::clamp<Index>(static_cast<Index>(order_budget(graph) / 2 / std::max<std::uint64_t>(1, column)), 1,
+                        std::max<Index>(1, X.cols()));
   const auto first_k = [&](Index i) { return t.lower ? 0 : i + 1; };
   const auto last_k = [&](Index i) { return t.lower ? i : X.rows(); };
   graph.trust_order(true);

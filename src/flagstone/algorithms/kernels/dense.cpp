@@ -1,5 +1,6 @@
 #include "flagstone/algorithms/kernels/dense.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "flagstone/base/grid.hpp"
@@ -79,6 +80,14 @@ void run_convert(const Call& call, std::span<const Tile> tiles) {
   kernel::convert(operand(call, 0, tiles), nullptr, operand(call, 1, tiles));
 }
 
+void run_copy_lower(const Call& call, std::span<const Tile> tiles) {
+  const Tile from = operand(call, 0, tiles), to = operand(call, 1, tiles);
+  const std::size_t item = size_of(to.dtype);
+  const auto at = [](const Tile& x, Index i, Index j) { return x.data + i * x.strides[0] + j * x.strides[1]; };
+  for (Index i = 0; i < to.shape[0]; ++i)
+    for (Index j = 0; j <= i; ++j) std::memcpy(at(to, i, j), at(from, i, j), item);
+}
+
 void run_mirror(const Call& call, std::span<const Tile> tiles) {
   const Tile from = operand(call, 0, tiles), to = operand(call, 1, tiles);
   const bool conjugate = call.operands()[0].conjugate, transpose = call.operands()[0].transpose;
@@ -97,6 +106,7 @@ const bool entered = host_kernels().enter(Kernel::gemm, blas_dtypes, run_gemm) &
                      host_kernels().enter(Kernel::gemm, integer_dtypes, run_integer_gemm) &&
                      host_kernels().enter(Kernel::scale, integer_dtypes, run_integer_scale) &&
                      host_kernels().enter(Kernel::convert, real_dtypes, run_convert) &&
+                     host_kernels().enter(Kernel::copy_lower, blas_dtypes, run_copy_lower) &&
                      host_kernels().enter(Kernel::mirror, blas_dtypes, run_mirror);
 
 }  // namespace
@@ -117,6 +127,10 @@ Call scale(Dtype dtype, std::complex<double> beta, TilePart c) {
 
 Call convert(Dtype dtype, TilePart from, TilePart to) {
   return {Kernel::convert, dtype, {std::move(from), std::move(to)}};
+}
+
+Call copy_lower(Dtype dtype, TilePart from, TilePart to) {
+  return {Kernel::copy_lower, dtype, {std::move(from), std::move(to)}};
 }
 
 Call mirror(Dtype dtype, bool conjugate, TilePart from, TilePart to) {

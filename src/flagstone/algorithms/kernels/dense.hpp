@@ -17,6 +17,8 @@ Call gemm(Dtype dtype, std::complex<double> alpha, TilePart a, TilePart b, std::
 Call scale(Dtype dtype, std::complex<double> beta, TilePart c);
 /// to := from as `dtype` (float32 or float64); `from` of any real dtype.
 Call convert(Dtype dtype, TilePart from, TilePart to);
+/// The lower triangle of to := that of from, both square and of one dtype; what is above it stays.
+Call copy_lower(Dtype dtype, TilePart from, TilePart to);
 /// to := fromᵀ, or fromᴴ where `conjugate`. The same part of one access twice: its strict upper triangle := the lower
 /// one, so mirrored; of a part that is transposed the other way round.
 Call mirror(Dtype dtype, bool conjugate, TilePart from, TilePart to);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "flagstone/base/pivot_error.hpp"
 #include "flagstone/kernel/factor/getrf.hpp"
 #include "flagstone/kernel/factor/herk.hpp"
 #include "flagstone/kernel/factor/potrf.hpp"
@@ -17,15 +16,6 @@ using kernel::Part;
 using kernel::Side;
 using kernel::Uplo;
 
-/// What these kernels take beside parts and scalars.
-struct Form : CallValue {
-  Part part = Part::all;
-  Uplo uplo = Uplo::lower;
-  Side side = Side::left;
-  bool unit = false;  // of laswp: backwards
-  Place place;        // of laswp: origin and first row
-};
-
 Op op_of(const TilePart& part) { return {part.transpose, part.conjugate}; }
 
 /// An operand that is changed: seen as its part says. Its conjugation is the maker's affair.
@@ -38,31 +28,25 @@ Tile turned_operand(const Call& call, std::size_t i, std::span<const Tile> tiles
 }
 
 void run_take(const Call& call, std::span<const Tile> tiles) {
-  const Form& form = call.value_as<Form>();
+  const Factor& form = call.value_as<Factor>();
   const auto found = kernel::take(form.part, operand(call, 0, tiles), op_of(call.operands()[0]), call.alpha.real(),
                                   turned_operand(call, 1, tiles));
   if (!found || form.place.who.empty()) return;
-  const Index row = form.place.row + found->row, col = form.place.col + found->col;
-  throw PivotError(form.place.who + ": the matrix has NaN or Inf at row " + std::to_string(row) + ", column " +
-                       std::to_string(col) + "; replace such values first.",
-                   std::max(row, col) + 1);
+  refuse_not_finite(form.place, found->row, found->col);
 }
 
 void run_herk(const Call& call, std::span<const Tile> tiles) {
   const auto parts = call.operands();
   std::byte* const scratch = parts.size() > 2 ? tiles[parts[2].access].data : nullptr;
-  kernel::herk(call.value_as<Form>().uplo, call.alpha.real(), operand(call, 0, tiles), op_of(parts[0]),
+  kernel::herk(call.value_as<Factor>().uplo, call.alpha.real(), operand(call, 0, tiles), op_of(parts[0]),
                call.beta.real(), turned_operand(call, 1, tiles), scratch);
 }
 
-void refuse_zero_pivot(const Place& place, const Tile& a) {
+void look_for_zero(const Place& place, const Tile& a) {
   for (Index i = 0; i < a.shape[0]; ++i) {
     const std::byte* at = a.data + i * (a.strides[0] + a.strides[1]);
     if (visit_blas_type(a.dtype, [&]<class T>(T) { return *reinterpret_cast<const T*>(at) != T{}; })) continue;
-    const Index order = place.row + i + 1;
-    throw PivotError(place.who + ": the matrix is singular, element " + std::to_string(order - 1) +
-                         " of its diagonal is zero; there is no solution.",
-                     order);
+    refuse_zero_pivot(place, i);
   }
 }
 
@@ -73,8 +57,8 @@ void copy_diagonal(const Tile& a, const Tile& to) {
 }
 
 void run_trsm(const Call& call, std::span<const Tile> tiles) {
-  const Form& form = call.value_as<Form>();
-  if (!form.place.who.empty() && !form.unit) refuse_zero_pivot(form.place, operand(call, 0, tiles));
+  const Factor& form = call.value_as<Factor>();
+  if (!form.place.who.empty() && !form.unit) look_for_zero(form.place, operand(call, 0, tiles));
   if (call.operands().size() > 2) copy_diagonal(operand(call, 0, tiles), operand(call, 2, tiles));
   const Op op = op_of(call.operands()[0]);
   const Uplo stored = op.transpose ? flipped(form.uplo) : form.uplo;
@@ -82,24 +66,20 @@ void run_trsm(const Call& call, std::span<const Tile> tiles) {
 }
 
 void run_potrf(const Call& call, std::span<const Tile> tiles) {
-  const Form& form = call.value_as<Form>();
+  const Factor& form = call.value_as<Factor>();
   const int info = kernel::potrf(form.uplo, turned_operand(call, 0, tiles));
-  if (info == 0) return;
-  const Index order = form.place.row + info;
-  throw PivotError(form.place.who + ": the matrix is not positive definite, its leading minor of order " +
-                       std::to_string(order) + " is not positive; add a shift to the diagonal or mend the matrix.",
-                   order);
+  if (info != 0) refuse_minor(form.place, info);
 }
 
 void run_getrf(const Call& call, std::span<const Tile> tiles) {
   const Tile pivots = operand(call, 1, tiles);
   const std::span<std::int64_t> chosen(pivots.as<std::int64_t>(), static_cast<std::size_t>(count(pivots.shape)));
   kernel::getrf(operand(call, 0, tiles), chosen, tiles[call.operands()[2].access].data);
-  for (std::int64_t& pivot : chosen) pivot += call.value_as<Form>().place.row;
+  for (std::int64_t& pivot : chosen) pivot += call.value_as<Factor>().place.row;
 }
 
 void run_laswp(const Call& call, std::span<const Tile> tiles) {
-  const Form& form = call.value_as<Form>();
+  const Factor& form = call.value_as<Factor>();
   const Tile pivots = operand(call, 0, tiles), lower = operand(call, 1, tiles);
   const Tile none{nullptr, lower.dtype, {0, lower.shape[1]}, lower.strides, 0};
   kernel::laswp(call.operands().size() > 2 ? operand(call, 2, tiles) : none, lower, form.place.row, form.place.col,
@@ -118,7 +98,7 @@ const bool entered = host_kernels().enter(Kernel::take, blas_dtypes, run_take) &
 
 Call take(Dtype dtype, Part part, TilePart from, double shift, TilePart to, Place place) {
   Call made(Kernel::take, dtype, {std::move(from), std::move(to)});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->part = part, form->place = std::move(place);
   made.alpha = shift, made.value = std::move(form);
   return made;
@@ -128,7 +108,7 @@ Call herk(Dtype dtype, Uplo uplo, double alpha, TilePart a, double beta, TilePar
           std::optional<std::uint32_t> scratch) {
   Call made = scratch ? Call(Kernel::herk, dtype, {std::move(a), std::move(c), TilePart{*scratch}})
                       : Call(Kernel::herk, dtype, {std::move(a), std::move(c)});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->uplo = uplo;
   made.alpha = alpha, made.beta = beta, made.value = std::move(form);
   return made;
@@ -138,7 +118,7 @@ Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alp
           std::optional<TilePart> diagonal) {
   Call made = diagonal ? Call(Kernel::trsm, dtype, {std::move(a), std::move(b), std::move(*diagonal)})
                        : Call(Kernel::trsm, dtype, {std::move(a), std::move(b)});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->side = side, form->uplo = uplo, form->unit = unit, form->place = std::move(place);
   made.alpha = alpha, made.value = std::move(form);
   return made;
@@ -146,7 +126,7 @@ Call trsm(Dtype dtype, Side side, Uplo uplo, bool unit, std::complex<double> alp
 
 Call potrf(Dtype dtype, Uplo uplo, TilePart a, Place place) {
   Call made(Kernel::potrf, dtype, {std::move(a)});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->uplo = uplo, form->place = std::move(place);
   made.value = std::move(form);
   return made;
@@ -154,7 +134,7 @@ Call potrf(Dtype dtype, Uplo uplo, TilePart a, Place place) {
 
 Call getrf(Dtype dtype, Index first, TilePart a, TilePart pivots, std::uint32_t work) {
   Call made(Kernel::getrf, dtype, {std::move(a), std::move(pivots), TilePart{work}});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->place.row = first;
   made.value = std::move(form);
   return made;
@@ -164,7 +144,7 @@ Call laswp(Dtype dtype, Index origin, Index first, bool backwards, TilePart pivo
            std::optional<TilePart> upper) {
   Call made = upper ? Call(Kernel::laswp, dtype, {std::move(pivots), std::move(lower), std::move(*upper)})
                     : Call(Kernel::laswp, dtype, {std::move(pivots), std::move(lower)});
-  auto form = std::make_shared<Form>();
+  auto form = std::make_shared<Factor>();
   form->unit = backwards, form->place.row = origin, form->place.col = first;
   made.value = std::move(form);
   return made;

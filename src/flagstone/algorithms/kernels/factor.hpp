@@ -14,6 +14,20 @@ struct Place {
   Index row = 0, col = 0;
 };
 
+/// The value of these calls: what they take beside parts and scalars.
+struct Factor : CallValue {
+  kernel::Part part = kernel::Part::all;
+  kernel::Uplo uplo = kernel::Uplo::lower;
+  kernel::Side side = kernel::Side::left;
+  bool unit = false;  // of laswp: backwards
+  Place place;        // of laswp: origin and first row
+};
+
+// What take, potrf and trsm found, as it is thrown; for every memory's kernels. `row`, `col`, `minor`: within the tile.
+[[noreturn]] void refuse_not_finite(const Place& place, Index row, Index col);
+[[noreturn]] void refuse_minor(const Place& place, Index minor);
+[[noreturn]] void refuse_zero_pivot(const Place& place, Index row);
+
 /// to := op(from), or a triangle of it with zeros beside it; `shift` is added to its diagonal. Run, it throws
 /// PivotError with the place of the first NaN or Inf; index: the order of the least leading minor that has it.
 Call take(Dtype dtype, kernel::Part part, TilePart from, double shift, TilePart to, Place place);

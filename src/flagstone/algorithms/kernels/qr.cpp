@@ -7,13 +7,6 @@
 namespace flagstone::call {
 namespace {
 
-struct Qr : CallValue {
-  QrOptions options;
-};
-struct Identity : CallValue {
-  Index row = 0;
-};
-
 /// The part as the call sees it.
 Tile matrix(const Call& call, std::size_t i, std::span<const Tile> tiles) {
   Tile tile = operand(call, i, tiles);

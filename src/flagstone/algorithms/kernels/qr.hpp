@@ -13,6 +13,14 @@ struct QrOptions {
   std::uint32_t work = 0;  // the scratch access with kernel::qr_work_bytes
 };
 
+// The values of these calls.
+struct Qr : CallValue {
+  QrOptions options;
+};
+struct Identity : CallValue {
+  Index row = 0;
+};
+
 Call geqrt(Dtype dtype, const QrOptions& options, TilePart t, TilePart a);
 Call tpqrt(Dtype dtype, const QrOptions& options, TilePart t, TilePart b, TilePart r);
 Call gemqrt(Dtype dtype, const QrOptions& options, TilePart v, TilePart t, TilePart c);

@@ -412,6 +412,14 @@ TEST_P(EveryKernel, ComputesWhatItsTwinDoes) {
     }
     case Kernel::copy:
       return check_copy(dtype);
+    case Kernel::copy_lower: {
+      const TilePart from = part(dtype, {m, m}), to = part(dtype, {m, m});
+      return check(call::copy_lower(dtype, from, to), [&](std::vector<Owned>& t) {
+        each(at(to, t), [&](Index i, Index j) {
+          if (j <= i) reference::set(at(to, t), i, j, reference::get(at(from, t), i, j));
+        });
+      });
+    }
     case Kernel::add: {
       const TilePart from = part(dtype, {m, n}), to = part(dtype, {m, n});
       return check(call::add(dtype, from, to), [&](std::vector<Owned>& t) {

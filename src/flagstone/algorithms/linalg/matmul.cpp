@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "flagstone/algorithms/linalg/device_order.hpp"
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
 #include "flagstone/algorithms/linalg/stack.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
+#include "flagstone/base/grid.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/runtime/resume/partial_tiles.hpp"
 #include "flagstone/storage/zarr/zarr.hpp"
@@ -24,6 +26,21 @@ std::array<Tiled, 3> tiled(const Operand& a, const Operand& b, const Array& c, c
   return {Tiled(a, {m, tile.rows, block.a_outer}, {k, tile.depth, block.a_depth}),
           Tiled(b, {k, tile.depth, block.b_depth}, {n, tile.cols, block.b_outer}),
           Tiled({c}, {m, tile.rows, tile.rows}, {n, tile.cols, tile.cols})};
+}
+
+/// What a device holds at a time, in rows of sub-blocks.
+std::vector<Box> parts_of(const Box& block, const ProductOrder& order) {
+  std::vector<Box> parts;
+  for_each_box(block, {order.sub_rows, order.sub_cols}, {0, 1}, [&](const Box& part) { parts.push_back(part); });
+  return parts;
+}
+
+/// Tasks of one sweep over what stays in memory: C alone; beside a device rows of A too, until columns of B have
+/// passed.
+Index tasks_ahead(const ProductOrder& order, bool device) {
+  constexpr Index most = 2048;  // a graph knows some KiB of each
+  const Index tiles = order.size.tile_rows * order.size.tile_cols;
+  return device ? std::min(most, tiles * order.panel) : tiles;
 }
 
 /// A box of op(X) as the array has it.
@@ -76,10 +93,13 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   if (c_in) check_matmul(a, b, c_in);
   if (c_out.ndim() > 2) return matmul_stacks(graph, a, b, c_in, c_out, options);
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const ProductTile tile = product_tile(a, b, c_out);  // the bits: shapes, dtype and layouts alone
+  // The bits: shapes, dtype, layouts and kinds of devices alone.
+  const ProductTile tile = product_tile(a, b, c_out, 1, graph.large_tiles());
   Stages stages(graph, options.checkpoint);
   PartialTiles finished = stages.tiles(c_out, {tile.rows, tile.cols}, a.cols(), tile.depth);
-  const Superblock size = choose_superblock(a, b, c_out, tile, graph.budget(), graph.workers());  // the order: all that
+  const ProductOrder order =  // all that budgets decide
+      choose_order(a, b, c_out, tile, graph.budget(), graph.device_budget(), graph.workers());
+  const Superblock& size = order.size;
   KeptOperand left(graph, a, stored(a, size.a_outer, size.a_depth),
                    ceil_div(ceil_div(b.cols(), tile.cols), size.tile_cols));
   KeptOperand right(graph, b, stored(b, size.b_depth, size.b_outer),
@@ -88,15 +108,29 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   const auto [A, B, C] = tiled(left.operand(), right.operand(), c_out, tile, size);
   const std::complex<double> beta = c_in || options.in_place ? options.beta : 0.0;
   graph.trust_order(true);
-  graph.look_ahead(static_cast<std::size_t>(2 * size.tile_rows * size.tile_cols + 64));
+  const Index steps = std::max<Index>(1, A.cols());
+  const auto step = [&](Index k, const std::vector<std::pair<Index, Index>>& tiles) {
+    for (const auto& [i, j] : tiles) {
+      const MatrixTile x = A(i, k), y = B(k, j);
+      if (A.cols() > 0) left.need(x.region), right.need(y.region);
+      gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, again(C(i, j), k + 1 < A.cols()), k == 0 ? c_in : nullptr);
+    }
+  };
+  graph.look_ahead(static_cast<std::size_t>(2 * tasks_ahead(order, graph.device_budget() > 0) + 64));
   for (const Box& block : C.blocks(size.tile_rows, size.tile_cols)) {
-    for (Index k = 0; k < std::max<Index>(1, A.cols()); ++k)
-      for (const auto& [i, j] : finished.open(block, k)) {  // what a dead process finished is skipped
-        const MatrixTile x = A(i, k), y = B(k, j);
-        if (A.cols() > 0) left.need(x.region), right.need(y.region);
-        gemm(graph, options.alpha, x, y, k == 0 ? beta : 1.0, again(C(i, j), k + 1 < A.cols()),
-             k == 0 ? c_in : nullptr);
+    const std::vector<Box> parts = parts_of(block, order);
+    if (order.one_panel(steps)) {  // what a dead process finished is skipped
+      for (const Box& part : parts) {
+        for (Index k = 0; k < steps; ++k) step(k, finished.open(part, k));
+        finished.close(part);
       }
+      continue;
+    }
+    for (Index first = 0; first < steps; first += order.panel) {
+      finished.offer(block, first);
+      for (const Box& part : parts)
+        for (Index k = first; k < std::min(steps, first + order.panel); ++k) step(k, finished.tiles(part, k));
+    }
     finished.close(block);
   }
   graph.trust_order(false);

@@ -1,11 +1,12 @@
 #include "flagstone/algorithms/linalg/rank_k.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/error.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
@@ -31,11 +32,7 @@ void copy_lower(Graph& graph, const Region& from, const Region& to) {
   task.name = "copy_lower";
   task.accesses = {read(from), update(to)};
   task.cost.bytes_touched = static_cast<double>(count(to.box.shape)) * static_cast<double>(size_of(to.array.dtype()));
-  task.body = [item = size_of(to.array.dtype())](std::span<const Tile> tiles) {
-    const auto at = [](const Tile& x, Index i, Index j) { return x.data + i * x.strides[0] + j * x.strides[1]; };
-    for (Index i = 0; i < tiles[1].shape[0]; ++i)
-      for (Index j = 0; j <= i; ++j) std::memcpy(at(tiles[1], i, j), at(tiles[0], i, j), item);
-  };
+  task.calls = {call::copy_lower(to.array.dtype(), {.access = 0}, {.access = 1})};
   graph.add(std::move(task));
 }
 
@@ -95,7 +92,8 @@ class Update {
     const auto tile = static_cast<std::uint64_t>(tile_.rows * tile_.cols) * size_of(c_out_.dtype());
     const std::uint64_t mirrors =
         options_.half == Half::both && !c_out_.in_memory() ? tile * static_cast<std::uint64_t>(graph.workers()) : 0;
-    return graph.budget() - std::min(graph.budget() / 2, mirrors);
+    const std::uint64_t budget = order_budget(graph);
+    return budget - std::min(budget / 2, mirrors);
   }
 
   /// A lazy operand is read once for every superblock that its rows meet.

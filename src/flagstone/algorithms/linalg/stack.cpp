@@ -4,6 +4,7 @@
 
 #include "flagstone/algorithms/linalg/kept_operand.hpp"
 #include "flagstone/algorithms/linalg/superblock.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/algorithms/tiled/tile_tasks.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
@@ -84,7 +85,7 @@ void matmul_stacks(Graph& graph, const Operand& a, const Operand& b, const Array
   if (count(c_out.shape()) == 0) return;
   const Box first{Shape(lead.size(), 0), together};
   const Box first_a = lead_box(a.array, first), first_b = lead_box(b.array, first);
-  const Superblock size = choose_superblock(a, b, c_out, tile, graph.budget(), graph.workers(),
+  const Superblock size = choose_superblock(a, b, c_out, tile, order_budget(graph), graph.workers(),
                                             {count(first_a.shape), count(first_b.shape), count(together)});
   const auto times = [&](const Operand& x, const Box& box, Index again) {
     return again * count(grid_of(lead, together)) / std::max<Index>(1, count(grid_of(lead_of(x.array), box.shape)));

@@ -75,6 +75,50 @@ void conjugate(const Tile& tile) {
   });
 }
 
+/// Rows of X in rows of the packed ones, from `first` on, beside which there is zero.
+struct Packing final : CallValue {
+  Index first = 0, cols = 0;
+  bool turn = false, conjugated = false;
+};
+
+void run_packing(const Call& call, std::span<const Tile> tiles) {
+  const auto& packing = call.value_as<Packing>();
+  if (packing.first == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
+  if (tiles.size() < 2) return;
+  const Tile source = seen(tiles[1], packing.turn);
+  const Tile part = subtile(tiles[0], {{packing.first, 0}, {source.shape[0], packing.cols}});
+  if (source.dtype != part.dtype) return kernel::convert(source, nullptr, part);
+  copy(source, part);
+  if (packing.conjugated) conjugate(part);
+}
+
+/// Rows of T, from `first` on, to rows of a stripe of Y, from `place` on.
+struct Finishing final : CallValue {
+  Index first = 0, place = 0, rows = 0, cols = 0;
+  Index of_t = 0;                 // rows of T: fewer where it is compact
+  std::size_t old = 0, mask = 0;  // which accesses; 0: none
+  bool turn = false, turn_mask = false, complement = false, compact = false;
+  std::optional<Semiring> semiring;
+};
+
+void run_finishing(const Call& call, std::span<const Tile> tiles) {
+  const auto& piece = call.value_as<Finishing>();
+  const Tile from = subtile(tiles[0], {{piece.first, 0}, {piece.of_t, piece.cols}});
+  const Tile part = subtile(seen(tiles[1], piece.turn), {{piece.place, 0}, {piece.rows, piece.cols}});
+  const Tile old = piece.old > 0 ? seen(tiles[piece.old], piece.turn) : Tile{};
+  const Tile mask = piece.mask > 0 ? seen(tiles[piece.mask], piece.turn_mask) : Tile{};
+  const bool plain = call.alpha == 1.0 && !old.data && !mask.data;
+  if (plain && from.dtype == part.dtype)
+    copy(from, part);
+  else if (piece.semiring)
+    kernel::semiring_merge(*piece.semiring, {from, old, mask, piece.complement, piece.compact}, part);
+  else
+    combine(call.alpha, from, call.beta, old.data ? &old : nullptr, part);
+}
+
+const bool entered =
+    host_kernels().enter(Kernel::csr_pack, run_packing) && host_kernels().enter(Kernel::csr_finish, run_finishing);
+
 }  // namespace
 
 Index height_of(const linalg::Operand& operand) {
@@ -126,16 +170,10 @@ PackedVectors::Tile PackedVectors::packed(Index row, Index rows, Index col, Inde
     task.name = "pack";
     task.accesses = {again(from == row ? write(region) : update(region))};
     if (rows > 0) task.accesses.push_back(read({x_.array, std::move(box)}));
-    task.body = [=, at = from - row, turn = x_.transpose,
-                 conjugated = x_.conjugate](std::span<const flagstone::Tile> tiles) {
-      if (at == 0) std::memset(tiles[0].data, 0, tiles[0].bytes);
-      if (tiles.size() < 2) return;
-      const flagstone::Tile source = seen(tiles[1], turn);
-      const flagstone::Tile part = subtile(tiles[0], {{at, 0}, {source.shape[0], cols}});
-      if (source.dtype != part.dtype) return kernel::convert(source, nullptr, part);
-      copy(source, part);
-      if (conjugated) conjugate(part);
-    };
+    auto packing = std::make_shared<Packing>();
+    packing->first = from - row, packing->cols = cols;
+    packing->turn = x_.transpose, packing->conjugated = x_.conjugate;
+    task.calls.emplace_back(Kernel::csr_pack, real_, std::initializer_list<TilePart>{}).value = std::move(packing);
     task.cost.bytes_touched = 2.0 * static_cast<double>((to - from) * width) * static_cast<double>(size_of(real_));
     graph_.add(std::move(task));
     if (rows == 0) break;
@@ -214,24 +252,22 @@ void FinishedVectors::add_piece(const Region& t, const Piece& piece) {
   TaskSpec task;
   task.name = "finish_rows";
   task.accesses = {last_one ? last(read(t)) : read(t), high < stripe_end ? again(into) : into};
-  const std::size_t old = task.accesses.size();
-  if (how_.old) task.accesses.push_back(read({how_.old, stored(low, high - low, col, cols)}));
-  const std::size_t mask = task.accesses.size();
-  if (how_.mask.array) task.accesses.push_back(read({how_.mask.array, box_of(how_.mask, low, high - low, col, cols)}));
-  task.body = [=, this_piece = piece, turn = y_.transpose, how = how_](std::span<const Tile> tiles) {
-    const Tile t_rows = subtile(tiles[0], {{this_piece.from, 0}, {this_piece.rows, this_piece.cols}});
-    const Index rows = this_piece.high - this_piece.low;
-    const Tile part = subtile(seen(tiles[1], turn), {{this_piece.low - this_piece.stripe, 0}, {rows, this_piece.cols}});
-    const Tile before = how.old ? seen(tiles[old], turn) : Tile{};
-    if (how.semiring && !(how.plain() && t_rows.dtype == part.dtype)) {
-      const Tile allowed = how.mask.array ? seen(tiles[mask], how.mask.transpose) : Tile{};
-      kernel::semiring_merge(*how.semiring, {t_rows, before, allowed, how.complement, how.compact}, part);
-    } else if (how.plain() && t_rows.dtype == part.dtype) {
-      copy(t_rows, part);
-    } else {
-      combine(how.alpha, t_rows, how.beta, how.old ? &before : nullptr, part);
-    }
-  };
+  auto finishing = std::make_shared<Finishing>();
+  finishing->first = from, finishing->place = low - stripe, finishing->rows = high - low, finishing->of_t = number;
+  finishing->cols = cols;
+  finishing->turn = y_.transpose, finishing->turn_mask = how_.mask.transpose;
+  finishing->semiring = how_.semiring, finishing->complement = how_.complement, finishing->compact = how_.compact;
+  if (how_.old) {
+    finishing->old = task.accesses.size();
+    task.accesses.push_back(read({how_.old, stored(low, high - low, col, cols)}));
+  }
+  if (how_.mask.array) {
+    finishing->mask = task.accesses.size();
+    task.accesses.push_back(read({how_.mask.array, box_of(how_.mask, low, high - low, col, cols)}));
+  }
+  Call& call = task.calls.emplace_back(Kernel::csr_finish, y_.array.dtype(), std::initializer_list<TilePart>{});
+  call.alpha = how_.alpha, call.beta = how_.beta;
+  call.value = std::move(finishing);
   task.cost.bytes_touched =
       2.0 * static_cast<double>((high - low) * cols) * static_cast<double>(size_of(y_.array.dtype()));
   task.priority = 1;  // frees a tile

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "flagstone/algorithms/sparse/panel_reader.hpp"
+#include "flagstone/algorithms/tiled/placement.hpp"
 #include "flagstone/base/bytes.hpp"
 
 namespace flagstone::sparse {
@@ -34,7 +35,7 @@ Cuts::Cuts(const Graph& graph, const CsrOperand& a, Dtype of_x, Dtype of_y, Inde
       y_(y) {}
 
 /// What may be taken: the rest is for panels that are read ahead, and for what estimates leave out.
-double Cuts::room() const { return 0.6 * static_cast<double>(graph_.budget()); }
+double Cuts::room() const { return 0.6 * static_cast<double>(linalg::order_budget(graph_)); }
 
 /// The widest blocks of columns that fit beside `fixed` bytes, or the narrowest ones.
 Index Cuts::widest(double each_column, double fixed) const {

@@ -87,7 +87,7 @@ void BuilderThread::check() const {
 }
 
 bool BuilderThread::settled() const {
-  return run_.error ? run_.running == 0 && transfers_.settled() : run_.scheduler.drained();
+  return run_.error ? run_.running == 0 && run_.on_devices == 0 && transfers_.settled() : run_.scheduler.drained();
 }
 
 TaskId BuilderThread::add(TaskSpec task) {
@@ -156,15 +156,18 @@ void BuilderThread::await(std::vector<Access> accesses, const std::function<void
   if (thrown) std::rethrow_exception(thrown);
   run_.throw_if_failed();
   run_.scheduler.finished(*task);
+  run_.scheduler.memory_may_change();
   run_.advance(lock);
 }
 
 void BuilderThread::barrier() {
   reduction_.finish();
   Lock lock(run_.mutex);
+  run_.scheduler.want_memory();
   run_.advance(lock);
   wait_until(lock, [&] { return run_.error || run_.scheduler.idle(); });
   run_.throw_if_failed();
+  run_.scheduler.memory_may_change();
 }
 
 void BuilderThread::write_all(bool end) {

@@ -23,23 +23,14 @@ void fill_small_blocks() {
 
 constexpr auto shortest_wait = std::chrono::microseconds(20);  // that a timeline shows
 
-/// "tile 16 x 16 at 32 x 0": the region that the task is about, its output; "" where it has none.
-std::string region_of(const TaskState& task) {
-  for (std::size_t i = task.operands.size(); i-- > 0;)
-    if (const TileState* tile = task.operands[i])
-      return "tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start);
-  return {};
-}
-
-std::string in_parentheses(const std::string& text) { return text.empty() ? text : " (" + text + ")"; }
-
 }  // namespace
 
 Executor::Executor(Ring& ring, const RuntimeOptions& options, ScratchSpace scratch, std::uint64_t capacity,
                    const Heartbeat& heartbeat, const std::string& who)
-    : RunState(ring, capacity, *this, options.workers),
+    : RunState(ring, capacity, *this, options),
       ring_(ring),
       transfers_(*this, ring),
+      devices_(*this),
       builder_(*this, transfers_, options, std::move(scratch),
                heartbeat ? [this, heartbeat] { heartbeat(statistics()); } : BuilderThread::Heartbeat()) {
   if (timeline) timeline_run = timeline->begin_run(who, options.workers);
@@ -80,6 +71,7 @@ void Executor::stop() {
     transfers_.stop();
     reaper_.join();
   }
+  devices_.wait_until_settled();
 }
 
 void Executor::fail(std::exception_ptr first, const std::string& where) {
@@ -106,6 +98,7 @@ void Executor::advance_and_go_on(Lock& lock) {
 void Executor::pump() {
   if (!error) try {
       scheduler.pump();
+      devices_.launch_what_can_run();
     } catch (...) {
       fail(std::current_exception());
     }
@@ -181,7 +174,7 @@ void Executor::run_task(Lock& lock, TaskState& task, std::vector<Tile>& tiles) {
   --running;
   stats.worker_busy_seconds += seconds;
   if (thrown) {
-    fail(thrown, "in task '" + task.spec.name + "'" + in_parentheses(region_of(task)));
+    fail(thrown, note_of(task));
   } else if (!error)
     try {
       stats.flops += task.spec.cost.flops;
@@ -232,6 +225,7 @@ Statistics Executor::statistics() {
   now.budget = scheduler.cache().capacity();
   now.peak_budget = scheduler.cache().peak();
   now.io = ring_.describe();
+  now.spaces = devices_.statistics(now);
   return now;
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "flagstone/runtime/executor/builder.hpp"
+#include "flagstone/runtime/executor/device_queues.hpp"
 #include "flagstone/runtime/executor/run_state.hpp"
 #include "flagstone/runtime/executor/transfers.hpp"
 
@@ -37,6 +38,9 @@ class Executor final : private RunState, private Machine {
   void load(TileState& tile, Transfer transfer) override { transfers_.load(tile, std::move(transfer)); }
   void store(TileState& tile, Transfer transfer) override { transfers_.store(tile, std::move(transfer)); }
 
+  void copy_in(TileState& tile, int space) override { devices_.copy_in(tile, space); }
+  void copy_out(TileState& tile, int space) override { devices_.copy_out(tile, space); }
+
   void advance_and_go_on(Lock& lock);
   void pump();
   void wake(std::size_t taken);
@@ -47,6 +51,7 @@ class Executor final : private RunState, private Machine {
 
   Ring& ring_;
   TransferQueue transfers_;
+  DeviceQueues devices_;
   BuilderThread builder_;
   bool stopping_ = false;
   std::string failed_in_;

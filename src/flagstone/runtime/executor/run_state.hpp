@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
 #include "flagstone/runtime/scheduler/scheduler.hpp"
@@ -46,6 +47,7 @@ class RunState {
   Scheduler scheduler;
   std::deque<std::function<void()>> jobs;  // conversions: before any task
   int running = 0;                         // tasks and conversions on workers, bodies on the builder's thread
+  int on_devices = 0;                      // copies and launches that a device has not reported yet
   int idle = 0;                            // workers that wait for something to do
   /// What the builder waits for, where looking changes nothing: it is woken when that is so. Else at every event.
   std::function<bool()> builder_waits_for;
@@ -59,8 +61,9 @@ class RunState {
   inline static thread_local bool inside_worker = false;
 
  protected:
-  RunState(Ring& ring, std::uint64_t capacity, Machine& machine, int workers)
-      : pool(ring), scheduler(capacity, machine, workers) {}
+  RunState(Ring& ring, std::uint64_t capacity, Machine& machine, const RuntimeOptions& options)
+      : pool(ring, options.devices),
+        scheduler(capacity, machine, options.workers, {options.devices, options.place, options.strict}) {}
   ~RunState() = default;
 };
 

@@ -40,6 +40,18 @@ std::string about(const TileState& tile) {
   return (name.empty() ? "" : name + " ") + to_string(tile.box.shape) + " at " + to_string(tile.box.start);
 }
 
+std::string region_of(const TaskState& task) {
+  for (std::size_t i = task.operands.size(); i-- > 0;)
+    if (const TileState* tile = task.operands[i])
+      return "tile " + to_string(tile->box.shape) + " at " + to_string(tile->box.start);
+  return {};
+}
+
+std::string note_of(const TaskState& task) {
+  const std::string region = region_of(task);
+  return "in task '" + task.spec.name + "'" + (region.empty() ? region : " (" + region + ")");
+}
+
 /// The ring is busy while requests are out.
 void TransferQueue::count_requests(std::ptrdiff_t change) {
   const bool before = requests_out_ > 0;

@@ -11,6 +11,10 @@ namespace flagstone {
 
 /// "a.npy 512 x 512 at 0 x 1024": what a tile is of, for a timeline.
 std::string about(const TileState& tile);
+/// "tile 16 x 16 at 32 x 0": the region that a task is about, its output; "" where it has none.
+std::string region_of(const TaskState& task);
+/// "in task 'gemm' (tile 16 x 16 at 32 x 0)": for who hears of its failure.
+std::string note_of(const TaskState& task);
 
 /// Between the scheduler's decisions and the ring. What has to be decoded or encoded becomes a job for the workers; the
 /// scheduler hears of every tile that has arrived or left.

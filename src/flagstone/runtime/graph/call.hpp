@@ -20,6 +20,7 @@ enum class Kernel : std::uint8_t {
   zero,          // to := 0
   fill,          // to := alpha
   copy,          // to := from
+  copy_lower,    // the lower triangle of to := that of from
   add,           // to := to + from
   scale,         // C := beta C
   gemm,          // C := alpha op(A) op(B) + beta C
@@ -53,6 +54,8 @@ enum class Kernel : std::uint8_t {
   generate,      // to := random numbers, each a function of its place
   csr_multiply,
   csr_multiply_transposed,
+  csr_pack,                 // vectors := part of X as the products take it, padded
+  csr_finish,               // Y := alpha T + beta Y
   csr_gram,                 // both of them, while a row is in the nearest cache
   csr_gram_matrix,          // rows of G := G + AᵀA
   csr_fold,                 // to := stored values of each row or column, folded
@@ -71,6 +74,7 @@ enum class Kernel : std::uint8_t {
   take_within,              // of each query the points within a radius
   point_distances,          // to := distances of points from centres
   stencil_block,            // a block of a field, some steps on
+  stencil_copy,             // part of a field := pieces of another
   stencil_strip,            // rows of some planes of a field at each level of a superstep
   fill_buckets,             // rows := those that have a label of a bucket, brought together
   count_labels,             // points and values of each label, or of each node of trees

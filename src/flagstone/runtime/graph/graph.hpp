@@ -9,6 +9,7 @@
 
 #include "flagstone/base/shape.hpp"
 #include "flagstone/runtime/graph/call.hpp"
+#include "flagstone/runtime/graph/distribution.hpp"
 #include "flagstone/storage/array/array.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
@@ -123,6 +124,11 @@ class Graph {
   virtual bool planning() const = 0;
   /// Bytes of budget that tiles, scratch and further charges may still take at most (for choosing superblocks).
   virtual std::uint64_t budget() const = 0;
+  /// The least memory among the run's devices, which tiles and workspaces of their tasks may take; 0 without devices.
+  virtual std::uint64_t device_budget() const { return 0; }
+  /// Whether a kind of device is among them that is at its rate on larger tiles than the host. By kind, never by
+  /// memory: bits depend on tiles.
+  virtual bool large_tiles() const { return false; }
   /// Tasks that run at the same time.
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.
@@ -131,6 +137,14 @@ class Graph {
   /// a checkpoint is due, say, which is a clock's word. All processes of a run hear one answer, the first one's, so
   /// that they add the same tasks; the one process of today hears its own.
   virtual bool agree(bool mine) = 0;
+  /// Which process this is, of how many: the one of today is the first.
+  virtual int rank() const { return 0; }
+  virtual int ranks() const { return 1; }
+  /// Says who has which tile of the array, before its first access; ShapeError where the two do not fit. A task runs
+  /// with the owner of the first region that it changes. The one process of today has everything.
+  virtual void distribute(const Array& array, const Distribution& distribution);
+  /// Whether a task with these accesses runs here or needs a tile that is here: a builder may leave others out.
+  virtual bool concerns(std::span<const Access> accesses) const;
   /// Work done on the builder's thread, for the plan's clock and the statistics (dense Rayleigh-Ritz, ...).
   virtual void host_work(const std::string& name, Cost cost) = 0;
 };

@@ -2,25 +2,43 @@
 // What a run is given: its limit and workers, and the rates that plans take.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "flagstone/runtime/graph/place.hpp"
 
 namespace flagstone {
+
+class Device;
 
 struct RuntimeOptions {
   std::uint64_t memory = 0;  // most resident bytes of the whole process during a call; 0: 60 % of what is allowed
   int workers = 0;           // 0: processors available
   int threads_per_task = 1;
   std::string scratch;  // directory; empty: $FLAGSTONE_SCRATCH, else ~/.cache/flagstone/scratch (never tmpfs)
-  std::optional<std::uint64_t> scratch_quota = {};  // most bytes that may lie there; none: as much as the disk holds
-  std::string io = "auto";                          // auto | uring | threads
-  int lookahead = 4096;                             // tasks seen ahead
-  bool chains = false;                              // plans follow the longest chain of tasks too
+  std::optional<std::uint64_t> scratch_quota = {};    // most bytes that may lie there; none: as much as the disk holds
+  std::string io = "auto";                            // auto | uring | threads
+  int lookahead = 4096;                               // tasks seen ahead
+  bool chains = false;                                // plans follow the longest chain of tasks too
+  std::vector<std::shared_ptr<Device>> devices = {};  // their memories hold tiles beside the host's
+  bool strict = false;                                // refuse tasks whose kernels their device lacks
+  Place place = {};                                   // none: columns of tiles, cyclic over the devices
 };
 
 /// How fast one kernel is on tiles of edge b, as a share of the flop rate of its precision: most · b / (b + half_edge).
 struct KernelRate {
   double most = 1, half_edge = 0;
+};
+
+/// One device of a machine, for plans: by the name of the Device, else of its kind.
+struct SpaceProfile {
+  double bytes_in_per_second = 2.5e10, bytes_out_per_second = 2.5e10, copy_seconds = 10e-6;
+  double launch_seconds = 10e-6;
+  double flops_float32 = 2e13, flops_float64 = 1e13;  // of all its queues together
+  double memory_bytes_per_second = 1e12;
+  std::map<std::string, KernelRate> kernels_float32 = {}, kernels_float64 = {};
 };
 
 /// Rates of this machine, for plans only: never for arithmetic.
@@ -36,6 +54,7 @@ struct MachineProfile {
   double decode_bytes_per_second = 2e9;   // unpacked bytes of blosc lz4
   /// By the kernel's name; the flop rate itself where there is none.
   std::map<std::string, KernelRate> kernels_float32, kernels_float64;
+  std::map<std::string, SpaceProfile> spaces = {};
 };
 
 }  // namespace flagstone

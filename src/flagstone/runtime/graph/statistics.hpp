@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "flagstone/runtime/graph/call.hpp"
 
@@ -18,6 +19,16 @@ struct KernelStatistics {
 /// Seconds of workers by the rate that they are counted with.
 struct RateSeconds {
   double flops_float32 = 0, flops_float64 = 0, memory = 0, decode = 0;
+};
+
+/// One memory and its processors.
+struct SpaceStatistics {
+  std::string name;                             // "host", "cuda:0"
+  std::uint64_t budget = 0, peak = 0;           // bytes: what tiles, results and workspaces may take, and took
+  std::uint64_t bytes_in = 0, bytes_out = 0;    // copied from and to the host; the host's: read and written
+  std::uint64_t copies_in = 0, copies_out = 0;  // tiles
+  std::uint64_t launches = 0, tasks = 0;        // batches, and the tasks in them
+  double busy_seconds = 0;                      // at least one launch under way; the host's: of workers, summed
 };
 
 struct Statistics {
@@ -36,6 +47,7 @@ struct Statistics {
   double chain_seconds = 0;        // plan only, where asked: of tasks that wait for one another, the longest chain
   std::uint64_t expected_bytes = 0, expected_tasks = 0;  // for progress: set by the caller from the plan
   std::array<KernelStatistics, kernel_count> kernels{};  // by Kernel
+  std::vector<SpaceStatistics> spaces;                   // the host and the run's devices; empty without devices
   std::string io;                                        // "io_uring, O_DIRECT, registered buffers"
 
   const KernelStatistics& of(Kernel kernel) const { return kernels[static_cast<std::size_t>(kernel)]; }

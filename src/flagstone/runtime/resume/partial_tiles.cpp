@@ -47,8 +47,14 @@ PartialTiles::PartialTiles(Stages& stages, const Array& out, const Shape& tile, 
 }
 
 std::vector<std::pair<Index, Index>> PartialTiles::open(const Box& block, Index step) {
+  offer(block, step);
+  return tiles(block, step);
+}
+
+void PartialTiles::offer(const Box& block, Index step) { save(elements(block), step * step_); }
+
+std::vector<std::pair<Index, Index>> PartialTiles::tiles(const Box& block, Index step) {
   const Index depth = step * step_;
-  offer(elements(block), depth);
   std::vector<std::pair<Index, Index>> tiles;
   for (Index i = block.start[0]; i < block.start[0] + block.shape[0]; ++i)
     for (Index j = block.start[1]; j < block.start[1] + block.shape[1]; ++j) {
@@ -108,7 +114,7 @@ Index PartialTiles::begins(Index row, Index col) const {
   return inside && found_->sums.store().stored(part_of(about, row, col)) ? about.depth : 0;
 }
 
-void PartialTiles::offer(const Box& block, Index depth) {
+void PartialTiles::save(const Box& block, Index depth) {
   if (!stages_.saving() || depth <= 0 || depth >= inner_ || (found_ && depth <= found_->about.depth)) return;
   if (pending_) {
     if (stages_.graph_.agree(written(*pending_))) note();

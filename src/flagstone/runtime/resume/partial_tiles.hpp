@@ -22,6 +22,10 @@ class PartialTiles {
   /// Row and column, in tiles, of the tiles of `block` (a box of tiles) that step `step` adds to. Where a dead process
   /// summed up what lies before it, the task that brings this in is added here.
   std::vector<std::pair<Index, Index>> open(const Box& block, Index step);
+  /// The two halves of open(), for steps that go over a block part by part: between two steps of the whole block, a
+  /// chance to save it; and the tiles of a part of it.
+  void offer(const Box& block, Index step);
+  std::vector<std::pair<Index, Index>> tiles(const Box& part, Index step);
   /// The tasks of all steps of the block are added.
   void close(const Box& block);
 
@@ -43,7 +47,7 @@ class PartialTiles {
   /// How much of the inner dimension a dead process summed up of the tile at (row, col); 0: nothing.
   Index begins(Index row, Index col) const;
   /// Between two steps: everything up to `depth` is added for the tiles of `block`.
-  void offer(const Box& block, Index depth);
+  void save(const Box& block, Index depth);
   void begin(const Box& block, Index depth);
   void note();
 

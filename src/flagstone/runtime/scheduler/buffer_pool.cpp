@@ -15,6 +15,17 @@ BufferPool::~BufferPool() {
 
 void BufferPool::destroy(PooledBuffer buffer) {
   if (buffer.registered >= 0) ring_.unregister_buffer(buffer.registered);
+  unlock(buffer);
+}
+
+void BufferPool::lock(PooledBuffer& buffer) {
+  if (devices_.empty() || std::exchange(buffer.locked, true)) return;
+  for (const auto& device : devices_) device->lock_pages({buffer.data(), buffer.buffer.size()});
+}
+
+void BufferPool::unlock(PooledBuffer& buffer) {
+  if (!std::exchange(buffer.locked, false)) return;
+  for (const auto& device : devices_) device->unlock_pages({buffer.data(), buffer.buffer.size()});
 }
 
 /// The shortest that is long enough, and not so long that a later tile would miss its pages.
@@ -26,16 +37,18 @@ BufferPool::Kept::const_iterator BufferPool::find(std::size_t bytes) const {
 PooledBuffer BufferPool::take(std::size_t bytes, bool for_io) {
   bytes = align_up(bytes);
   const auto found = find(bytes);
-  if (found == kept_.end()) return {Buffer(bytes), -1};
+  if (found == kept_.end()) return {Buffer(bytes)};
   PooledBuffer taken = std::move(kept_.extract(found).mapped());
   const std::size_t size = taken.buffer.size();
   kept_bytes_ -= size;
   if (size > bytes) {
     // What is registered is pinned: requests would go to pages that are mapped no more.
     if (taken.registered >= 0) ring_.unregister_buffer(std::exchange(taken.registered, -1));
+    unlock(taken);
     ::madvise(taken.data() + bytes, size - bytes, MADV_DONTNEED);
     return taken;
   }
+  if (for_io && bytes >= least_registered) lock(taken);
   if (for_io && bytes >= least_registered && taken.registered < 0)
     taken.registered = ring_.register_buffer(taken.data(), bytes);
   return taken;

@@ -2,9 +2,12 @@
 // Buffers of tiles, scratch and staging, registered with the ring and kept for the next tile that fits.
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
+#include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 
 namespace flagstone {
@@ -13,6 +16,7 @@ namespace flagstone {
 struct PooledBuffer {
   Buffer buffer;
   int registered = -1;
+  bool locked = false;  // in place, for the run's devices
 
   std::byte* data() const noexcept { return buffer.data(); }
   explicit operator bool() const noexcept { return static_cast<bool>(buffer); }
@@ -21,13 +25,15 @@ struct PooledBuffer {
 /// Not thread-safe: the executor's lock covers it.
 class BufferPool {
  public:
-  explicit BufferPool(Ring& ring) : ring_(ring) {}
+  explicit BufferPool(Ring& ring, std::vector<std::shared_ptr<Device>> devices = {})
+      : ring_(ring), devices_(std::move(devices)) {}
   ~BufferPool();
 
-  /// `for_io`: worth registering with the ring, when it is taken for the second time: registering fresh memory would
-  /// fault in every page of it under the executor's lock (1.1 s before the first task of a product in 1 GiB, measured).
-  /// Where none of the size is at hand, one that is a third longer at most, without the pages at its end: columns of a
-  /// factorization are all of different heights, and fresh pages for each were an eighth of its time.
+  /// `for_io`: worth registering with the ring and locking for devices, when it is taken for the second time:
+  /// registering fresh memory would fault in every page of it under the executor's lock (1.1 s before the first task of
+  /// a product in 1 GiB, measured). Where none of the size is at hand, one that is a third longer at most, without the
+  /// pages at its end: columns of a factorization are all of different heights, and fresh pages for each were an eighth
+  /// of its time.
   PooledBuffer take(std::size_t bytes, bool for_io);
   void put(PooledBuffer buffer);
   /// Gives buffers back to the system until `used` bytes elsewhere and the kept ones stay within `peak`: the process
@@ -40,8 +46,11 @@ class BufferPool {
   using Kept = std::multimap<std::size_t, PooledBuffer>;
   Kept::const_iterator find(std::size_t bytes) const;
   void destroy(PooledBuffer buffer);
+  void lock(PooledBuffer& buffer);
+  void unlock(PooledBuffer& buffer);
 
   Ring& ring_;
+  const std::vector<std::shared_ptr<Device>> devices_;
   Kept kept_;
   std::uint64_t kept_bytes_ = 0;
 };

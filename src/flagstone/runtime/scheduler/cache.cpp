@@ -79,6 +79,13 @@ void TileState::view(Tile& tile) const {
   tile.bytes = tile_bytes;
 }
 
+Shape TileState::place() const {
+  const Shape& edges = on_grid ? owner->grid : box.shape;
+  Shape at(box.start.size());
+  for (std::size_t d = 0; d < at.size(); ++d) at[d] = box.start[d] / std::max<Index>(1, edges[d]);
+  return at;
+}
+
 bool Cache::Later::operator()(const TileState* a, const TileState* b) const {
   if (a->queued_at != b->queued_at) return a->queued_at < b->queued_at;
   // At equal distance the clean one is the later, so it goes first. As they were queued: an order must not change while
@@ -208,6 +215,7 @@ void Cache::take_geometry(TileState& tile) {
 /// Whether nobody uses a tile that overlaps one that is asked for: what it holds is old when that is written.
 bool Cache::outdated(TileState& other) {
   if (!other.uses.empty() || other.pins > 0 || other.dirty || other.storing) return false;
+  if (other.copies && (other.copies->newest != 0 || other.copies->flights > 0)) return false;
   outdated_.push_back(&other);
   return true;
 }
@@ -244,7 +252,8 @@ void Cache::check_file(const ArrayState& owner, const TileState& tile) {
 
 void Cache::forget(TileState& tile) {
   const bool needed = !tile.uses.empty() || tile.pins > 0 || tile.storing || tile.dirty ||
-                      (!tile.in_memory_array() && tile.where != TileState::Where::absent);
+                      (!tile.in_memory_array() && tile.where != TileState::Where::absent) ||
+                      (tile.copies && tile.copies->any());
   if (needed) return;
   dequeue(tile);
   ArrayState& owner = *tile.owner;

@@ -13,6 +13,7 @@
 
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/scheduler/buffer_pool.hpp"
+#include "flagstone/runtime/spaces/copies.hpp"
 #include "flagstone/storage/array/file_extent.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
@@ -32,6 +33,7 @@ class Uses {
     TaskState* task;
     TaskId id;
     bool overwrites;  // without reading it
+    bool modifies;
   };
   bool empty() const { return first_ == uses_.size(); }
   std::size_t size() const { return uses_.size() - first_; }
@@ -73,6 +75,7 @@ struct TileState {
   int wanted = 0;                   // startable tasks of untrusted order that use it
   int changes = 0;                  // uses that modify it, or after which nobody needs it
   std::uint64_t number = 0;         // in the order in which tiles were named: breaks ties, in plan and run alike
+  std::unique_ptr<Copies> copies;   // in devices' memories; null in a run without
   PooledBuffer buffer;              // empty under the planner and for in-memory arrays
   std::vector<TaskState*> waiters;  // admitted tasks that wait for a load or a store of this tile
   // Program order.
@@ -87,9 +90,11 @@ struct TileState {
   bool in_memory_array() const { return array.in_memory(); }
   /// Changed, and nobody in sight changes it again: on its way to the disk, while others may read it. What nobody needs
   /// there waits until its room is needed.
-  bool settled() const {
-    return dirty && !again && (when == Written::streamed || (changes == 0 && when == Written::always));
-  }
+  bool settled() const { return dirty && complete(); }
+  /// Nobody in sight changes it again.
+  bool complete() const { return !again && (when == Written::streamed || (changes == 0 && when == Written::always)); }
+  /// The place in the grid of tiles of its array.
+  Shape place() const;
   /// It is on its way to the disk, where who reads it waits for it.
   bool leaves_first() const { return open && when == Written::streamed; }
   bool overwritten_next() const { return !uses.empty() && uses.front().overwrites; }

@@ -105,12 +105,14 @@ void Scheduler::overtake(TaskState& waiting) {
   for (auto it = startable_.find(&waiting); it != startable_.end() && seen < enough_ahead; ++it, ++seen) {
     if (overtaking_ + ready.size() >= most_overtaking * workers_ || admitted_ + ready.size() >= enough_ahead) break;
     const auto& held = (*it)->held;
-    const bool in_memory =
-        std::none_of(held.begin(), held.end(), [](const auto& h) { return h.tile->where == Where::absent; });
+    const int space = (*it)->space;
+    const bool in_memory = std::none_of(held.begin(), held.end(), [&](const auto& h) {
+      return space == 0 ? h.tile->where == Where::absent : h.tile->copies->at(space).state == Copy::State::invalid;
+    });
     if (in_memory && *it != &waiting) ready.push_back(*it);
   }
   for (TaskState* task : ready)
-    if (task->scratch_bytes <= cache_.free() && admit(*task)) ++overtaking_;
+    if ((task->space > 0 || task->scratch_bytes <= cache_.free()) && admit(*task)) ++overtaking_;
 }
 
 TaskState* Scheduler::taken(Runnable& from) {

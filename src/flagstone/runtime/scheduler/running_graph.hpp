@@ -7,6 +7,7 @@
 #include "flagstone/runtime/graph/graph.hpp"
 #include "flagstone/runtime/graph/options.hpp"
 #include "flagstone/runtime/graph/statistics.hpp"
+#include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone {
@@ -17,6 +18,16 @@ class RunningGraph : public Graph {
   void trust_order(bool trusted) final { trusted_ = trusted; }
   void look_ahead(std::size_t tasks, bool no_further) final {
     lookahead_ = no_further ? tasks : std::max(lookahead_.load(), tasks);
+  }
+  std::uint64_t device_budget() const final {
+    std::uint64_t least = 0;
+    for (const auto& device : options_.devices)
+      least = least == 0 ? device->properties().memory : std::min(least, device->properties().memory);
+    return least;
+  }
+  bool large_tiles() const final {
+    return std::any_of(options_.devices.begin(), options_.devices.end(),
+                       [](const auto& device) { return device->properties().kind == "cuda"; });
   }
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }

@@ -17,7 +17,19 @@ constexpr TaskId far_ahead = 16;
 
 constexpr std::size_t most_spare = 64;
 
+constexpr std::uint64_t without_end = std::uint64_t{1} << 60;
+
 }  // namespace
+
+Scheduler::Scheduler(std::uint64_t capacity, Machine& machine, int workers, Spaces spaces)
+    : cache_(capacity),
+      machine_(machine),
+      spaces_(std::move(spaces)),
+      runnable_devices_(spaces_.devices.size()),
+      workers_(static_cast<std::uint64_t>(workers)) {
+  for (const auto& device : spaces_.devices)
+    residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
+}
 
 void Scheduler::throw_over_budget(const std::string& who, std::uint64_t need) const {
   throw BudgetError(who + ": needs " + format_bytes(need) + " for tiles and the budget is " +
@@ -55,10 +67,11 @@ void Scheduler::link(TaskState& task) {
     } else {
       tile.readers.push_back(&task);
     }
-    tile.uses.push_back({&task, task.id, held.modifies && !held.reads});
+    tile.uses.push_back({&task, task.id, held.modifies && !held.reads, held.modifies});
     tile.changes += held.modifies || held.last;
     ++tile.owner->pending_uses;
     if (tile.uses.size() == 1) cache_.requeue(tile);
+    if (spread()) requeue_copies(tile);
   }
   for (TaskId id : task.spec.after)
     if (auto it = tasks_.find(id); it != tasks_.end()) depend(task, it->second.get());
@@ -81,7 +94,9 @@ std::unique_ptr<TaskState> Scheduler::fresh_task() {
 /// Tiles that nobody uses and that overlap one that is used from now on: they would be old once that is written.
 void Scheduler::drop_outdated() {
   for (TileState* tile : cache_.take_outdated())
-    if (tile->where == Where::resident && !tile->in_memory_array())
+    if (tile->copies)
+      discard(*tile);
+    else if (tile->where == Where::resident && !tile->in_memory_array())
       drop(*tile);
     else
       cache_.forget(*tile);
@@ -115,7 +130,7 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   task.id = next_id_++;
   task.spec = std::move(spec);
   task.host = host;
-  task.trusted = trusted;
+  task.trusted = trusted || spread();  // what is missing where decides less than what is needed next
   std::uint64_t need = 0;
   std::optional<Named> named(task);
   for (const Access& access : task.spec.accesses) {
@@ -142,7 +157,11 @@ TaskState& Scheduler::add(TaskSpec spec, bool host, bool trusted) {
   }
   named.reset();
   collect_returns();
-  need += task.scratch_bytes + charged_;
+  if (spread()) {
+    put_on_device(task);
+    if (task.space > 0) need = host_need(task);
+  }
+  need += (task.space == 0 ? task.scratch_bytes : 0) + charged_;
   least_capacity_ = std::max(least_capacity_, need);
   if (need > cache_.capacity()) throw_over_budget(task.spec.name, need);
   link(task);
@@ -222,7 +241,7 @@ void Scheduler::store(TileState& tile) {
     tile.leaving = true;
     leaving_bytes_ += tile.bytes;
   }
-  if (tile.when == Written::streamed) hold_changes(tile);
+  if (tile.when == Written::streamed && !spread()) hold_changes(tile);
   cache_.requeue(tile);
   ++in_flight_;
   machine_.store(tile, std::move(transfer));
@@ -230,6 +249,7 @@ void Scheduler::store(TileState& tile) {
 
 /// All or nothing: memory for every tile and for scratch, pins, and the loads on their way.
 bool Scheduler::admit(TaskState& task) {
+  if (spread()) return admit_spread(task);
   for (const auto& held : task.held)
     if (!held.modifies && held.tile->leaves_first()) return false;  // a task that runs or a store brings it back
   for (auto& held : task.held) {
@@ -290,17 +310,19 @@ bool Scheduler::admit(TaskState& task) {
 }
 
 void Scheduler::maybe_runnable(TaskState& task) {
+  if (spread()) return maybe_claim(task);
   if (task.phase == TaskState::Phase::admitted && task.arriving == 0 && task.unmet == 0)
     (task.host ? runnable_host_ : runnable_).push(&task);
 }
 
 void Scheduler::pump() {
   collect_returns();
+  if (spread()) go_home();
   while (cache_.idle_clean_bytes() > most_idle_) drop(*cache_.free_victim());
   while (TaskState* task = best_startable()) {
     if (!admit(*task)) {
       if (quiet()) throw_over_budget(task->spec.name, missing_bytes(*task) + charged_);
-      if (task->trusted && runnable_.size() < 2 * workers_) overtake(*task);
+      if (task->trusted && runnable_anywhere() < 2 * workers_) overtake(*task);
       break;
     }
     overtaking_ = 0;
@@ -333,9 +355,13 @@ void Scheduler::release_tile(TaskState& task, TaskState::Held& held) {
 void Scheduler::finished(TaskState& task) {
   task.phase = TaskState::Phase::done;
   --admitted_;
-  machine_.release_scratch(task);
-  cache_.give(task.scratch_bytes);
-  for (auto& held : task.held) release_tile(task, held);
+  if (task.space == 0) {
+    machine_.release_scratch(task);
+    cache_.give(task.scratch_bytes);
+  } else {
+    leave_device(task);
+  }
+  for (auto& held : task.held) spread() ? release_spread(task, held) : release_tile(task, held);
   for (TaskState* successor : task.successors)
     if (--successor->unmet == 0) maybe_runnable(*successor);
   const auto finished = tasks_.find(task.id);
@@ -345,6 +371,7 @@ void Scheduler::finished(TaskState& task) {
 }
 
 void Scheduler::arrived(TileState& tile) {
+  if (spread()) return arrived_spread(tile);
   for (TaskState* task : std::exchange(tile.waiters, {}))
     if (--task->arriving == 0) maybe_runnable(*task);
 }
@@ -354,6 +381,7 @@ void Scheduler::loaded(TileState& tile, std::uint64_t staging_bytes) {
   loading_bytes_ -= tile.bytes;
   cache_.give(align_up(staging_bytes));
   tile.where = Where::resident;
+  if (tile.copies) tile.copies->loading = false;
   arrived(tile);
   cache_.requeue(tile);
 }
@@ -363,7 +391,9 @@ void Scheduler::stored(TileState& tile) {
   tile.storing = false;
   const bool leaving = std::exchange(tile.leaving, false);
   if (leaving) leaving_bytes_ -= tile.bytes;
-  if (tile.waiters.empty()) cache_.set_open(tile, false);  // else somebody is about to modify it again
+  if (spread() && superseded(tile)) return arrived(tile);
+  // Else somebody is about to modify it again; in several memories who does so opens it anew (claim_tile).
+  if (tile.waiters.empty() || spread()) cache_.set_open(tile, false);
   arrived(tile);
   if (tile.settled())
     store(tile);
@@ -377,6 +407,7 @@ void Scheduler::store_kept(bool end) {
   at_end_ = end;
   cache_.for_each_tile([&](TileState& tile) {
     tile.again = false;
+    if (tile.copies && tile.copies->newest != 0) return leave_at_end(tile, end);
     const bool spoken_of = tile.when == Written::with_checkpoints && tile.dirty && !end;
     if ((tile.settled() || spoken_of) && !tile.storing) store(tile);
   });

@@ -1,6 +1,7 @@
 #pragma once
 // A memory beside the host's, with processors of its own: what it does by itself. Which tile is where, and when one
-// moves, the scheduler decides; a Device carries that out and reports back. The emulated one and CUDA's are two of them.
+// moves, the scheduler decides; a Device carries that out and reports back. The emulated one and CUDA's are two of
+// them.
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -21,8 +22,8 @@ struct DeviceProperties {
   int kernel_queues = 4;     // what launches at the same time
 };
 
-/// One task's share of a launch. Its tiles lie in the device's memory, in the order of the task's accesses; they and the
-/// calls live until the launch is done.
+/// One task's share of a launch. Its tiles lie in the device's memory, in the order of the task's accesses; they and
+/// the calls live until the launch is done.
 struct DeviceWork {
   std::span<const Call> calls;  // one after the other
   std::span<const Tile> tiles;
@@ -32,7 +33,7 @@ struct DeviceWork {
 /// How often what was asked for since the device was opened.
 struct DeviceCounts {
   std::uint64_t copies_in = 0, copies_out = 0, bytes_in = 0, bytes_out = 0;
-  std::uint64_t launches = 0;  // batches, whatever they hold
+  std::uint64_t launches = 0;       // batches, whatever they hold
   std::uint64_t synchronizing = 0;  // calls that waited for the device
 };
 

@@ -68,8 +68,9 @@ std::string RecordArguments::text() const {
 
 /// As Python's json.dumps writes it, members sorted by name: records of older processes are compared with it.
 std::string record_text(const std::string& operation, const std::string& arguments, int threads_per_task,
-                        const std::string& language) {
-  return "{\"arguments\": " + arguments + ", \"format\": " + std::to_string(record_format) +
+                        const std::string& language, const std::string& devices) {
+  return "{\"arguments\": " + arguments + (devices.empty() ? "" : ", \"devices\": " + quoted(devices)) +
+         ", \"format\": " + std::to_string(record_format) +
          (language.empty() ? "" : ", \"language\": " + quoted(language)) + ", \"operation\": " + quoted(operation) +
          ", \"threads_per_task\": " + std::to_string(threads_per_task) + ", \"version\": " + quoted(version()) + "}";
 }

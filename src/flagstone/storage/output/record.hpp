@@ -88,9 +88,9 @@ class Record {
 
 inline constexpr int record_format = 2;  // operands are opened again by name
 /// The text of a record whose arguments are a JSON object. `language`: whose program makes the call again; empty: it
-/// can be made from the record.
+/// can be made from the record. `devices`: kinds of memories beside the host's, which decide bits; empty: none.
 std::string record_text(const std::string& operation, const std::string& arguments, int threads_per_task,
-                        const std::string& language = {});
+                        const std::string& language = {}, const std::string& devices = {});
 /// Least seconds between two checkpoints: $FLAGSTONE_CHECKPOINT_SECONDS, else 30; 0: every opportunity is taken.
 double checkpoint_seconds();
 /// For operations of this thread from now on; none: as the environment has it.

@@ -58,6 +58,10 @@ TEST(Record, IsTheTextThatPythonWrites) {
             R"({"arguments": {"a": {"path": "/a"}, "beta": [0.0, 0.0]}, "format": 2, "operation": "matmul", )"
             R"("threads_per_task": 2, "version": ")" +
                 std::string(version()) + "\"}");
+  EXPECT_EQ(record_text("count", "{}", 1, {}, "cuda"),
+            R"({"arguments": {}, "devices": "cuda", "format": 2, "operation": "count", "threads_per_task": 1, )"
+            R"("version": ")" +
+                std::string(version()) + "\"}");
   const Record ours = counting(3);
   EXPECT_EQ(ours.text(), R"({"arguments": {"to": 3}, "format": 2, "language": "C++", "operation": "count", )"
                          R"("threads_per_task": 1, "version": ")" +

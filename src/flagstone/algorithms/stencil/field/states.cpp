@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <cstring>
 
+#include "flagstone/algorithms/stencil/field/work.hpp"
 #include "flagstone/base/grid.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/array/scratch_array.hpp"
 
 namespace flagstone::stencil {
 namespace {
+
+/// A range of a state := what others hold of it, one of the task's tiles each.
+struct CopyWork final : StencilWork {
+  std::shared_ptr<const Problem> problem;
+  Range3 made;
+  std::vector<Range3> cells;
+
+  void run(std::span<const Tile> tiles) const override {
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      kernel::copy_points(points_of(*problem, tiles[i], cells[i]), points_of(*problem, tiles.back(), made),
+                          kernel::intersect(cells[i], made), problem->space.item);
+  }
+};
 
 constexpr Index places = 3;  // where epochs are saved: read, written, kept
 
@@ -139,11 +153,9 @@ void States::copy(const RegionOf& from, const Axes& cell, const RegionOf& to, co
       });
       task.accesses.push_back(once(write(to(state, made))));
       task.cost.bytes_touched = 2 * static_cast<double>(made.count() * problem_->item());
-      task.body = [problem = problem_, made, cells = std::move(cells)](std::span<const Tile> tiles) {
-        for (std::size_t i = 0; i < cells.size(); ++i)
-          kernel::copy_points(points_of(*problem, tiles[i], cells[i]), points_of(*problem, tiles.back(), made),
-                              kernel::intersect(cells[i], made), problem->space.item);
-      };
+      auto work = std::make_shared<CopyWork>();
+      work->problem = problem_, work->made = made, work->cells = std::move(cells);
+      task.calls = {call_of(*problem_, std::move(work), 0, Kernel::stencil_copy)};
       graph_.add(std::move(task));
     });
 }

@@ -1,0 +1,96 @@
+"""What devices are counted for: each byte that a schedule moves, no more, and never more than their limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flagstone as fl
+
+MIB = 1 << 20
+
+
+def _device(memory, **emulation):
+    return fl.Device("emulated", memory=memory, _emulation=emulation)
+
+
+@pytest.fixture(scope="module")
+def panels(tmp_path_factory):
+    """2600 x 1024 and 1024 x 2600 float64: C has 3 x 3 tiles of 1024², in two steps of 512."""
+    folder = tmp_path_factory.mktemp("panels")
+    rng = np.random.default_rng(1)
+    fl.from_numpy(rng.standard_normal((2600, 1024)), str(folder / "a.zarr"), chunks=(512, 512))
+    fl.from_numpy(rng.standard_normal((1024, 2600)), str(folder / "b.zarr"), chunks=(512, 512))
+    return folder
+
+
+# Sub-blocks of C that fit beside two steps of their operands: a step of a tile is 4 MiB, a tile of C 8.
+@pytest.mark.parametrize(("memory", "rows", "cols"), [("26MiB", 1, 1), ("60MiB", 2, 1), ("80MiB", 2, 2)])
+def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, cols):
+    a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
+    with fl.Runtime(memory="1GiB", devices=[_device(memory)]):
+        plan = fl.matmul.plan(a, b, out=str(tmp_path / "c.zarr"))
+        fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
+        done = fl.stats()
+    m, n, k, s = 2600, 2600, 1024, 8
+    device = done.spaces[1]
+    times = -(-3 // cols) + -(-3 // rows)  # that A and B, equally long, come in; tiles that stay save some
+    assert 2 * s * m * k <= device.bytes_in <= times * s * m * k
+    assert device.bytes_out == s * m * n
+    assert device.tasks == 18
+    assert device.peak <= device.budget
+    if (
+        rows * cols == 1
+    ):  # with room for more than its blocks, what stays from one to the next is a matter of moments
+        _agree(plan, done)
+
+
+def _agree(plan, done):
+    """A plan makes the same decisions: bytes and launches of every space are the run's."""
+    for planned, seen in zip(plan.spaces, done.spaces, strict=True):
+        assert (planned.name, planned.tasks) == (seen.name, seen.tasks)
+        assert planned.bytes_out == pytest.approx(seen.bytes_out, rel=0.01)
+        if planned.name != "host":  # give or take one tile
+            assert planned.bytes_in == pytest.approx(seen.bytes_in, abs=5 << 20)
+            assert planned.peak == pytest.approx(seen.peak, rel=0.05)
+
+
+def test_cholesky_that_fits_moves_each_tile_once(store, tmp_path):
+    """15 tiles of a 1100² factor: in once, out once, and nothing for a step on the diagonal or a panel."""
+    with fl.Runtime(memory="1GiB", devices=[_device("64MiB")]):
+        fl.linalg.cholesky(fl.open(store / "k.zarr"), out=str(tmp_path / "l.zarr"))
+        host, device = fl.stats().spaces
+    tiles = 5 * 6 // 2
+    assert device.copies_in == tiles
+    assert device.copies_out == tiles
+    assert device.tasks == tiles + 5 + 10 + (10 + 10)  # taken, potrf, trsm, herk and gemm
+    assert host.tasks == 0
+
+
+def test_work_is_shared_out_between_devices(store):
+    with fl.Runtime(devices=[_device("32MiB"), _device("32MiB")], place="rows"):
+        fl.linalg.cholesky(fl.open(store / "k.zarr"))
+        tasks = [one.tasks for one in fl.stats().spaces[1:]]
+    assert sum(tasks) == 50
+    assert max(tasks) <= 0.7 * sum(tasks)
+
+
+def test_the_device_counts_what_the_runtime_says(store):
+    """And no call of it waits."""
+    with fl.Runtime(memory="1GiB", devices=[_device("64MiB", reorder=1)]) as runtime:
+        fl.linalg.cholesky(fl.open(store / "k.zarr"))
+        device = fl.stats().spaces[1]
+        counts = runtime._opened[0].counts
+    assert 0 < device.launches <= device.tasks
+    assert counts.launches == device.launches
+    assert (counts.bytes_in, counts.bytes_out) == (device.bytes_in, device.bytes_out)
+    assert counts.synchronizing == 0
+
+
+@pytest.mark.parametrize("memory", ["8MiB", "12MiB", "24MiB"])
+def test_peaks_stay_within_limits(store, memory):
+    with fl.Runtime(memory="400MiB", devices=[_device(memory)]):
+        fl.linalg.cholesky(fl.open(store / "k.zarr"))
+        done = fl.stats()
+    assert 0 < done.spaces[1].peak <= done.spaces[1].budget <= fl.Device("emulated", memory=memory).memory
+    assert done.peak_memory <= 400 * MIB
