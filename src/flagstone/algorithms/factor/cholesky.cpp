@@ -84,7 +84,8 @@ void cholesky(Graph& graph, const Operand& a, const Operand& l, const CholeskyOp
   check_cholesky(a);
   check_factor(l, a.rows());
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const Index b = factor_tile(a.rows(), l.array.dtype());
+  const Index host_tile = factor_tile(a.rows(), l.array.dtype());
+  const Index b = graph.large_tiles() && a.rows() >= 32 * host_tile ? 2 * host_tile : host_tile;
   const Cut cut{a.rows(), b, b};
   const Tiled A(a, cut, cut), L(l, cut, cut);
   const bool given = in_place(a, l, options.shift);

@@ -205,17 +205,21 @@ TEST_P(DeviceTable, OneRunAsTheOther) {
 /// The mantissa is cut where it was asked for, and there alone.
 TEST_P(DeviceTable, Tf32IsComputedWhereItIsNamed) {
   if (!cuda_ || dtype_ != Dtype::float32) GTEST_SKIP() << "of cards and float32";
-  const std::uint32_t a = place(dtype_, 520, 64, Layout::rows), b = place(dtype_, 64, 520, Layout::rows),
-                      c = place(dtype_, 520, 520, Layout::rows);
-  const Matrix want = read(a) * read(b);
-  const double size = read(a).norm() * read(b).norm();
-  const Call product = call::gemm(dtype_, 1, {a}, {b}, 0, {c});
+  // Parts that begin at 16 bytes, in rows of a multiple of that: the matrix units read nothing else.
+  const std::uint32_t a = place(dtype_, 520, 65, Layout::rows), b = place(dtype_, 64, 521, Layout::rows),
+                      c = place(dtype_, 520, 521, Layout::rows);
+  const TilePart x{a, false, false, {{0, 1}, {520, 64}}}, y{b, false, false, {{0, 1}, {64, 520}}},
+      z{c, false, false, {{0, 1}, {520, 520}}};
+  const auto of = [&](const TilePart& part) { return matrix(subtile(here(part.access), part.part)); };
+  const Matrix want = of(x) * of(y);
+  const double size = of(x).norm() * of(y).norm();
+  const Call product = call::gemm(dtype_, 1, x, y, 0, z);
   run(product, {c});
-  EXPECT_LE(sum(1, read(c), -1, want).norm(), 1e-6 * size);
+  EXPECT_LE(sum(1, of(z), -1, want).norm(), 1e-6 * size);
   device_ = open_cuda(0, std::uint64_t{1} << 28, "tf32");
   run(product, {c});
-  EXPECT_GT(sum(1, read(c), -1, want).norm(), 1e-6 * size);
-  EXPECT_LE(sum(1, read(c), -1, want).norm(), 1e-3 * size);
+  EXPECT_GT(sum(1, of(z), -1, want).norm(), 1e-6 * size);
+  EXPECT_LE(sum(1, of(z), -1, want).norm(), 1e-3 * size);
 }
 
 TEST_P(DeviceTable, WhatIsNotThereIsRefused) {

@@ -27,6 +27,17 @@ struct Product {
   }
 };
 
+TEST(ProductTile, IsLargerForACardByKindAlone) {
+  const Product product;
+  const ProductTile large = product_tile(product.a, product.b, product.c, 1, true);
+  EXPECT_EQ(large.rows, 2048);
+  EXPECT_EQ(large.depth, 2048);
+  EXPECT_LT(product.tile.depth, large.depth);
+  const Operand wide{planned_array({n, n}, Dtype::float64, {1024, 1024})};
+  EXPECT_EQ(product_tile(wide, wide, wide.array).rows, 1024);
+  EXPECT_EQ(product_tile(wide, wide, wide.array, 1, true).rows, 2048);
+}
+
 TEST(DeviceOrder, WithoutADeviceItIsTheHostsSuperblock) {
   const Product product;
   for (const std::uint64_t host : {128 * MiB, 1 * GiB}) {

@@ -93,7 +93,8 @@ void matmul(Graph& graph, const Operand& a, const Operand& b, const Array* c_in,
   if (c_in) check_matmul(a, b, c_in);
   if (c_out.ndim() > 2) return matmul_stacks(graph, a, b, c_in, c_out, options);
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const ProductTile tile = product_tile(a, b, c_out);  // the bits: shapes, dtype and layouts alone
+  // The bits: shapes, dtype, layouts and kinds of devices alone.
+  const ProductTile tile = product_tile(a, b, c_out, 1, graph.large_tiles());
   Stages stages(graph, options.checkpoint);
   PartialTiles finished = stages.tiles(c_out, {tile.rows, tile.cols}, a.cols(), tile.depth);
   const ProductOrder order =  // all that budgets decide

@@ -12,8 +12,8 @@ struct ProductTile {
   Index rows = 0, cols = 0, depth = 0;
 };
 /// Never a function of the budget, the workers or rates: the bits depend on it. `together`: of a stack, the matrices
-/// that one task multiplies.
-ProductTile product_tile(const Operand& a, const Operand& b, const Array& c, Index together = 1);
+/// that one task multiplies. `large`: for a card (Graph::large_tiles).
+ProductTile product_tile(const Operand& a, const Operand& b, const Array& c, Index together = 1, bool large = false);
 
 /// The matrices of each that a task of a stack touches.
 struct Matrices {

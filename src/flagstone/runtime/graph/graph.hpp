@@ -126,6 +126,9 @@ class Graph {
   virtual std::uint64_t budget() const = 0;
   /// The least memory among the run's devices, which tiles and workspaces of their tasks may take; 0 without devices.
   virtual std::uint64_t device_budget() const { return 0; }
+  /// Whether a kind of device is among them that is at its rate on larger tiles than the host. By kind, never by memory:
+  /// bits depend on tiles.
+  virtual bool large_tiles() const { return false; }
   /// Tasks that run at the same time.
   virtual int workers() const = 0;
   /// Threads that one task may use: what an algorithm tells BLAS before its tasks call it.

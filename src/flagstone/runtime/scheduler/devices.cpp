@@ -188,7 +188,7 @@ bool Spread::make_device_room(TaskState& task) {
   if (here.free() + here.leaving_bytes >= total) {
     if (here.leaving_bytes > 0) return false;
     bool began = false;  // there is room, in pieces
-    for (Copy* copy : here.window(largest)) began |= evict_copy(*copy, task.space);
+    for (Copy* copy : here.window(largest, alone)) began |= evict_copy(*copy, task.space);
     if (began) return true;
     if (!alone) return false;
   }

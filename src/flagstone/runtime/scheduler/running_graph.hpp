@@ -25,6 +25,10 @@ class RunningGraph : public Graph {
       least = least == 0 ? device->properties().memory : std::min(least, device->properties().memory);
     return least;
   }
+  bool large_tiles() const final {
+    return std::any_of(options_.devices.begin(), options_.devices.end(),
+                       [](const auto& device) { return device->properties().kind == "cuda"; });
+  }
   int workers() const final { return options_.workers; }
   int threads_per_task() const final { return options_.threads_per_task; }
   bool agree(bool mine) final { return mine; }
