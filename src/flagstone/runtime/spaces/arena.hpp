@@ -44,6 +44,8 @@ class Arena {
   /// None where pinned blocks leave no such window; empty where there is a hole. O(blocks).
   std::optional<std::vector<Bytes>> cheapest_window(Bytes bytes, const CostOf& cost) const;
 
+  /// What the block at this offset occupies.
+  Bytes bytes_of(Bytes offset) const { return taken_.at(offset); }
   Bytes capacity() const noexcept { return capacity_; }
   Bytes used() const noexcept { return used_; }
   Bytes peak() const noexcept { return peak_; }

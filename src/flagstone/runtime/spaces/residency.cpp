@@ -47,11 +47,14 @@ void Residency::queue(Copy& copy, std::uint64_t next_use, bool dirty) {
   (dirty ? dirty_ : clean_).insert(&copy);
 }
 
-std::vector<Copy*> Residency::window(std::uint64_t bytes) const {
+std::vector<Copy*> Residency::window(std::uint64_t bytes, bool dirty_too) const {
   const auto cost = [&](std::uint64_t offset) -> std::optional<std::uint64_t> {
     const auto found = at_.find(offset);
     if (found == at_.end() || !found->second->queued) return std::nullopt;
-    return found->second->queued_dirty ? 2 : 1;
+    const Copy& copy = *found->second;
+    if (copy.queued_dirty && !dirty_too) return std::nullopt;
+    const bool again = copy.queued_at != unused;  // costs: bytes that go out, and those that come in again
+    return 1 + arena_.bytes_of(offset) * ((copy.queued_dirty ? 1 : 0) + (again ? 1 : 0));
   };
   std::vector<Copy*> copies;
   if (const auto blocks = arena_.cheapest_window(bytes, cost))

@@ -41,7 +41,8 @@ class Residency {
   /// The same of those that have to be copied out first.
   Copy* dirty_victim() const { return dirty_.empty() ? nullptr : *dirty_.rbegin(); }
   /// Copies whose going leaves a hole for so many bytes: where there is room enough, in pieces. Empty: none may go.
-  std::vector<Copy*> window(std::uint64_t bytes) const;
+  /// Without `dirty_too` only those that need not be copied out: blocks of C that are in use are what memory is for.
+  std::vector<Copy*> window(std::uint64_t bytes, bool dirty_too) const;
 
   std::uint64_t admitted = 0;       // tasks that hold memory here
   std::uint64_t leaving_bytes = 0;  // of copies that are copied out for their room
