@@ -3,13 +3,14 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/error.hpp"
-#include "flagstone/runtime/scheduler/scheduler.hpp"
+#include "flagstone/runtime/scheduler/spread.hpp"
 
 namespace flagstone {
 namespace {
 
 using State = Copy::State;
 
+constexpr std::uint64_t without_end = std::uint64_t{1} << 60;
 constexpr std::size_t most_batched = 64;    // tasks of one launch
 constexpr std::size_t most_compared = 256;  // runnable tasks that are looked at for one
 // A next use this far behind the task that needs room belongs to a later sweep; as on the host.
@@ -42,8 +43,14 @@ bool same_work(const TaskState& a, const TaskState& b) {
 
 }  // namespace
 
+Spread::Spread(std::uint64_t capacity, Machine& machine, Spaces spaces)
+    : cache_(capacity), machine_(machine), spaces_(std::move(spaces)), runnable_devices_(spaces_.devices.size()) {
+  for (const auto& device : spaces_.devices)
+    residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
+}
+
 /// By the place of the first tile that the task changes, if the device there has all its kernels.
-int Scheduler::space_of(const TaskState& task) const {
+int Spread::space_of(const TaskState& task) const {
   if (task.host) return 0;
   const auto changed = std::ranges::find_if(task.held, [](const auto& held) { return held.modifies; });
   if (changed == task.held.end()) return 0;
@@ -73,7 +80,7 @@ int Scheduler::space_of(const TaskState& task) const {
 }
 
 /// Chooses the task's space, and measures what it needs there.
-void Scheduler::put_on_device(TaskState& task) {
+void Spread::put_on_device(TaskState& task) {
   for (auto& held : task.held) {
     TileState& tile = *held.tile;
     if (tile.copies) continue;
@@ -102,7 +109,7 @@ void Scheduler::put_on_device(TaskState& task) {
                       need);
 }
 
-void Scheduler::tiles_on_device(const TaskState& task, std::byte* memory, std::vector<Tile>& tiles) const {
+void Spread::tiles_on_device(const TaskState& task, std::byte* memory, std::vector<Tile>& tiles) const {
   tiles.resize(task.operands.size());
   std::byte* scratch = memory ? memory + task.workspace_offset : nullptr;
   for (std::size_t i = 0; i < tiles.size(); ++i) {
@@ -124,7 +131,7 @@ void Scheduler::tiles_on_device(const TaskState& task, std::byte* memory, std::v
 
 /// Bytes of the host's that the task cannot do without: its operands may all come through there, and what it makes
 /// leaves that way.
-std::uint64_t Scheduler::host_need(const TaskState& task) const {
+std::uint64_t Spread::host_need(const TaskState& task) const {
   std::uint64_t in = 0, out = 0;
   for (const auto& held : task.held) {
     const TileState& tile = *held.tile;
@@ -135,7 +142,7 @@ std::uint64_t Scheduler::host_need(const TaskState& task) const {
 }
 
 /// Memory in the device for all tiles that it has not, and for what the task itself needs; all or nothing.
-bool Scheduler::place_on_device(TaskState& task) {
+bool Spread::place_on_device(TaskState& task) {
   Residency& here = residency(task.space);
   for (;;) {
     placed_.clear(), sizes_.clear();
@@ -163,7 +170,7 @@ bool Scheduler::place_on_device(TaskState& task) {
 }
 
 /// What place_on_device took, for a task that is not admitted after all.
-void Scheduler::take_back(TaskState& task) {
+void Spread::take_back(TaskState& task) {
   Residency& here = residency(task.space);
   for (Copy* copy : placed_) here.drop(*copy);
   if (task.workspace_bytes > 0) here.give(task.workspace_offset);
@@ -171,7 +178,7 @@ void Scheduler::take_back(TaskState& task) {
 
 /// Frees something, or sees to it that something will be free; false: it has to be waited for. What costs nothing goes
 /// first; then what is needed far behind this task; what would have to be copied out only where the device runs dry.
-bool Scheduler::make_device_room(TaskState& task) {
+bool Spread::make_device_room(TaskState& task) {
   Residency& here = residency(task.space);
   Copy* clean = here.clean_victim();
   if (clean && clean->queued_at == Residency::unused) return evict_copy(*clean, task.space);
@@ -197,7 +204,7 @@ bool Scheduler::make_device_room(TaskState& task) {
 }
 
 /// Nothing else is left to go: the task's own tiles lie in the way of one another.
-bool Scheduler::clear_own(TaskState& task) {
+bool Spread::clear_own(TaskState& task) {
   bool began = false;
   for (auto& held : task.held) {
     Copy& copy = held.tile->copies->at(task.space);
@@ -208,7 +215,7 @@ bool Scheduler::clear_own(TaskState& task) {
 }
 
 /// True: its memory is free, or will be.
-bool Scheduler::evict_copy(Copy& copy, int space) {
+bool Spread::evict_copy(Copy& copy, int space) {
   TileState& tile = *copy.tile;
   if (tile.copies->newest == space && !tile.overwritten_next()) {
     if (!send_home(tile, false)) return false;
@@ -222,13 +229,13 @@ bool Scheduler::evict_copy(Copy& copy, int space) {
   return true;
 }
 
-void Scheduler::leave_device(TaskState& task) {
+void Spread::leave_device(TaskState& task) {
   Residency& here = residency(task.space);
   --here.admitted;
   if (task.workspace_bytes > 0) here.give(task.workspace_offset);
 }
 
-std::vector<SpaceStatistics> Scheduler::space_statistics(const Statistics& now) const {
+std::vector<SpaceStatistics> Spread::space_statistics(const Statistics& now) const {
   if (residencies_.empty()) return {};
   std::vector<SpaceStatistics> spaces;
   spaces.reserve(1 + residencies_.size());
@@ -245,13 +252,13 @@ std::vector<SpaceStatistics> Scheduler::space_statistics(const Statistics& now) 
   return spaces;
 }
 
-std::size_t Scheduler::runnable_anywhere() const {
+std::size_t Spread::runnable_anywhere() const {
   std::size_t tasks = runnable_.size();
   for (const auto& device : runnable_devices_) tasks += device.size();
   return tasks;
 }
 
-std::vector<TaskState*> Scheduler::take_batch(int space) {
+std::vector<TaskState*> Spread::take_batch(int space) {
   auto& from = runnable_devices_[static_cast<std::size_t>(space) - 1];
   std::vector<TaskState*> batch;
   if (from.empty()) return batch;

@@ -17,19 +17,10 @@ constexpr TaskId far_ahead = 16;
 
 constexpr std::size_t most_spare = 64;
 
-constexpr std::uint64_t without_end = std::uint64_t{1} << 60;
-
 }  // namespace
 
 Scheduler::Scheduler(std::uint64_t capacity, Machine& machine, int workers, Spaces spaces)
-    : cache_(capacity),
-      machine_(machine),
-      spaces_(std::move(spaces)),
-      runnable_devices_(spaces_.devices.size()),
-      workers_(static_cast<std::uint64_t>(workers)) {
-  for (const auto& device : spaces_.devices)
-    residencies_.emplace_back(device->properties().name, spaces_.unlimited ? without_end : device->properties().memory);
-}
+    : Spread(capacity, machine, std::move(spaces)), workers_(static_cast<std::uint64_t>(workers)) {}
 
 void Scheduler::throw_over_budget(const std::string& who, std::uint64_t need) const {
   throw BudgetError(who + ": needs " + format_bytes(need) + " for tiles and the budget is " +

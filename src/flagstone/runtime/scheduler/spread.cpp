@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "flagstone/base/bytes.hpp"
-#include "flagstone/runtime/scheduler/scheduler.hpp"
+#include "flagstone/runtime/scheduler/spread.hpp"
 #include "flagstone/storage/array/requests.hpp"
 
 namespace flagstone {
@@ -29,7 +29,7 @@ bool empty_on_host(const TileState& tile) {
 }  // namespace
 
 /// The space of the last task before this one that is to change the tile, or nobody: what it makes is what is read.
-int Scheduler::writer_before(const TileState& tile, const TaskState& task) {
+int Spread::writer_before(const TileState& tile, const TaskState& task) {
   int space = nobody;
   if (tile.changes == 0) return space;
   for (const Uses::Use& use : tile.uses) {
@@ -39,7 +39,7 @@ int Scheduler::writer_before(const TileState& tile, const TaskState& task) {
   return space;
 }
 
-bool Scheduler::comes_through_host(const TileState& tile, const TaskState& task) {
+bool Spread::comes_through_host(const TileState& tile, const TaskState& task) {
   if (const int writer = writer_before(tile, task); writer != nobody) return writer != task.space;
   const State state = tile.copies->at(task.space).state;
   return state == State::invalid || state == State::empty;
@@ -47,7 +47,7 @@ bool Scheduler::comes_through_host(const TileState& tile, const TaskState& task)
 
 /// What a task holds while it is admitted, or tries to be: its tiles where it runs, and the host's copy of those that
 /// come through there.
-void Scheduler::pin(TaskState& task, int by) {
+void Spread::pin(TaskState& task, int by) {
   for (auto& held : task.held) {
     TileState& tile = *held.tile;
     if (task.space > 0) tile.copies->at(task.space).pins += by;
@@ -58,7 +58,7 @@ void Scheduler::pin(TaskState& task, int by) {
 }
 
 /// As admit(), over the task's space and the host.
-bool Scheduler::admit_spread(TaskState& task) {
+bool Spread::admit_spread(TaskState& task) {
   for (const auto& held : task.held)
     if (!held.modifies && held.tile->leaves_first()) return false;
   for (auto& held : task.held) held.bounce = task.space > 0 && held.reads && comes_through_host(*held.tile, task);
@@ -127,7 +127,7 @@ bool Scheduler::admit_spread(TaskState& task) {
 // ---- copies under way ---------------------------------------------------------------------------------------------
 
 /// Sees to it that whoever needs the tile as it is now gets it: admitted tasks up to the first that changes it.
-void Scheduler::serve(TileState& tile) {
+void Spread::serve(TileState& tile) {
   const bool wanted = tile.where == Where::loading ||
                       std::ranges::any_of(tile.copies->on, [](const Copy& copy) { return copy.state == State::empty; });
   if (!wanted) return;
@@ -137,7 +137,7 @@ void Scheduler::serve(TileState& tile) {
   }
 }
 
-void Scheduler::bring(TileState& tile, int space) {
+void Spread::bring(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   if (copies.changing || (space > 0 && copies.at(space).state != State::empty)) return;
   if (copies.newest != 0 && copies.newest != space) {
@@ -147,7 +147,7 @@ void Scheduler::bring(TileState& tile, int space) {
   }
 }
 
-void Scheduler::start_copy_in(TileState& tile, int space) {
+void Spread::start_copy_in(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   copies.at(space).state = State::arriving;
   ++copies.flights, ++in_flight_;
@@ -158,7 +158,7 @@ void Scheduler::start_copy_in(TileState& tile, int space) {
   machine_.copy_in(tile, space);
 }
 
-void Scheduler::copied_in(TileState& tile, int space) {
+void Spread::copied_in(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   --copies.flights, --in_flight_;
   --tile.pins;
@@ -169,11 +169,11 @@ void Scheduler::copied_in(TileState& tile, int space) {
   }
   cache_.requeue(tile);
   requeue_copies(tile);
-  arrived(tile);
+  arrived_spread(tile);
 }
 
 /// Of the newest copy; the host has memory for it.
-void Scheduler::start_copy_out(TileState& tile) {
+void Spread::start_copy_out(TileState& tile) {
   Copies& copies = *tile.copies;
   Copy& copy = copies.at(copies.newest);
   copy.leaving = true;
@@ -185,7 +185,7 @@ void Scheduler::start_copy_out(TileState& tile) {
   machine_.copy_out(tile, copies.newest);
 }
 
-void Scheduler::copied_out(TileState& tile, int space) {
+void Spread::copied_out(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   Copy& copy = copies.at(space);
   --copies.flights, --in_flight_;
@@ -206,13 +206,13 @@ void Scheduler::copied_out(TileState& tile, int space) {
   const bool wanted = std::exchange(copies.store_home, false);
   if (tile.dirty && !tile.storing && (wanted || tile.complete())) store(tile);
   cache_.requeue(tile);
-  arrived(tile);
+  arrived_spread(tile);
   cache_.forget(tile);
 }
 
 /// The newest copy goes to the host, if there is room; else it is tried again, where somebody has to see to that.
 /// False: nothing is on its way.
-bool Scheduler::send_home(TileState& tile, bool ask_again) {
+bool Spread::send_home(TileState& tile, bool ask_again) {
   Copies& copies = *tile.copies;
   if (copies.newest == 0 || copies.at(copies.newest).leaving) return true;
   if (copies.changing) return false;  // who changes it asks when it is done
@@ -232,7 +232,7 @@ bool Scheduler::send_home(TileState& tile, bool ask_again) {
 }
 
 /// Those that wait for room on the host, in the order in which they asked.
-void Scheduler::go_home() {
+void Spread::go_home() {
   if (memory_wanted_ && tasks_.empty() && strayed_ > 0)
     cache_.for_each_tile([this](TileState& tile) {
       if (tile.in_memory_array() && tile.copies && tile.copies->newest != 0 &&
@@ -249,7 +249,7 @@ void Scheduler::go_home() {
 
 // ---- who may run --------------------------------------------------------------------------------------------------
 
-void Scheduler::unbounce(TaskState& task, const TileState* only) {
+void Spread::unbounce(TaskState& task, const TileState* only) {
   for (auto& held : task.held) {
     if (!held.bounce || (only && held.tile != only)) continue;
     held.bounce = false;
@@ -259,7 +259,7 @@ void Scheduler::unbounce(TaskState& task, const TileState* only) {
 }
 
 /// With all earlier tasks done: whether the task may look at this tile, or change it.
-bool Scheduler::ready(const TaskState& task, const TaskState::Held& held) const {
+bool Spread::ready(const TaskState& task, const TaskState::Held& held) const {
   const TileState& tile = *held.tile;
   const Copies& copies = *tile.copies;
   if (held.modifies && (copies.flights > 0 || copies.loading)) return false;
@@ -271,7 +271,7 @@ bool Scheduler::ready(const TaskState& task, const TaskState::Held& held) const 
   return state == State::valid || (!held.reads && state == State::empty);
 }
 
-void Scheduler::maybe_claim(TaskState& task) {
+void Spread::maybe_claim(TaskState& task) {
   if (task.phase != TaskState::Phase::admitted || task.unmet > 0) return;
   for (const auto& held : task.held)
     if (!ready(task, held)) {
@@ -282,7 +282,7 @@ void Scheduler::maybe_claim(TaskState& task) {
 }
 
 /// Something about the tile changed: copies may start, tasks may be ready.
-void Scheduler::arrived_spread(TileState& tile) {
+void Spread::arrived_spread(TileState& tile) {
   serve(tile);
   for (TaskState* task : std::exchange(tile.waiters, {})) {
     const auto held = std::ranges::find_if(task->held, [&](const auto& h) { return h.tile == &tile; });
@@ -294,7 +294,7 @@ void Scheduler::arrived_spread(TileState& tile) {
 }
 
 /// The task may run now: what it changes is its own.
-void Scheduler::claim(TaskState& task) {
+void Spread::claim(TaskState& task) {
   unbounce(task, nullptr);
   for (auto& held : task.held)
     if (held.modifies) claim_tile(*held.tile, task.space);
@@ -304,7 +304,7 @@ void Scheduler::claim(TaskState& task) {
     (task.host ? runnable_host_ : runnable_).push(&task);
 }
 
-void Scheduler::claim_tile(TileState& tile, int space) {
+void Spread::claim_tile(TileState& tile, int space) {
   Copies& copies = *tile.copies;
   for (int other = 1; other <= device_count(); ++other) {
     Copy& copy = copies.at(other);
@@ -329,7 +329,7 @@ void Scheduler::claim_tile(TileState& tile, int space) {
 }
 
 /// What the host has is old. Memory that somebody holds stays; so does what is being written, until it is.
-void Scheduler::drop_host(TileState& tile) {
+void Spread::drop_host(TileState& tile) {
   tile.dirty = false;
   if (tile.in_memory_array() || (tile.pins > 0 && !tile.storing)) {
     tile.where = Where::loading;
@@ -341,7 +341,7 @@ void Scheduler::drop_host(TileState& tile) {
 }
 
 /// Of a tile whose store has completed: whether it was of a copy that is old by now.
-bool Scheduler::superseded(TileState& tile) {
+bool Spread::superseded(TileState& tile) {
   if (tile.copies->newest == 0) return false;
   drop_host(tile);
   cache_.requeue(tile);
@@ -350,7 +350,7 @@ bool Scheduler::superseded(TileState& tile) {
 
 // ---- after a task -------------------------------------------------------------------------------------------------
 
-void Scheduler::drop_copy(TileState& tile, int space) {
+void Spread::drop_copy(TileState& tile, int space) {
   residency(space).drop(tile.copies->at(space));
   if (tile.copies->newest != space) return;
   tile.copies->newest = 0;  // nobody needs it, or it is about to be overwritten
@@ -360,7 +360,7 @@ void Scheduler::drop_copy(TileState& tile, int space) {
   tile.where = Where::resident;
 }
 
-void Scheduler::requeue_copies(TileState& tile) {
+void Spread::requeue_copies(TileState& tile) {
   const Copies& copies = *tile.copies;
   for (int space = 1; space <= device_count(); ++space) {
     Copy& copy = tile.copies->at(space);
@@ -380,7 +380,7 @@ void Scheduler::requeue_copies(TileState& tile) {
 }
 
 /// All of a tile that nobody uses.
-void Scheduler::discard(TileState& tile) {
+void Spread::discard(TileState& tile) {
   Copies& copies = *tile.copies;
   for (int space = 1; space <= device_count(); ++space)
     if (copies.at(space).state != State::invalid) drop_copy(tile, space);
@@ -391,7 +391,7 @@ void Scheduler::discard(TileState& tile) {
     cache_.forget(tile);
 }
 
-void Scheduler::release_spread(TaskState& task, TaskState::Held& held) {
+void Spread::release_spread(TaskState& task, TaskState::Held& held) {
   TileState& tile = *held.tile;
   Copies& copies = *tile.copies;
   --(task.space == 0 ? tile.pins : copies.at(task.space).pins);
@@ -421,14 +421,14 @@ void Scheduler::release_spread(TaskState& task, TaskState::Held& held) {
 }
 
 /// Of what only a device holds, the rest of store_kept().
-void Scheduler::leave_at_end(TileState& tile, bool end) {
+void Spread::leave_at_end(TileState& tile, bool end) {
   const bool spoken_of = tile.when == Written::with_checkpoints && !end;
   if (!spoken_of && !tile.complete()) return;
   tile.copies->store_home = spoken_of;
   if (!std::exchange(tile.copies->homeward, true)) homeward_.push_back(&tile);
 }
 
-void Scheduler::memory_may_change() {
+void Spread::memory_may_change() {
   memory_wanted_ = false;
   if (!spread()) return;
   std::vector<TileState*> old;
