@@ -107,7 +107,7 @@ TEST_F(SpacesTest, AProductThatDoesNotFitIsTheSame) {
   }
 }
 
-TEST_F(SpacesTest, CholeskyFromDisk) {
+TEST_F(SpacesTest, CholeskyThatFitsComesInOnce) {
   const auto factor = [&](std::vector<std::shared_ptr<Device>> devices, std::uint64_t memory, Statistics* stats) {
     const std::string path = folder_ / "l.npy";
     std::filesystem::remove(path);
