@@ -167,9 +167,9 @@ TEST(SolveDefinite, ItsForwardHalfOnTheWayHasTheSameBitsUnderEveryBudgetAndCopie
           2,
           [&](Graph& graph) {
             const Array a = array_of(test.a, n, n);
-            if (!beside) return factor_and_solve(graph, {a}, {l}, {.shift = 0.5}, {b}, x, &kept);
+            if (!beside) return factor_and_solve(graph, {a}, {l}, {.shift = 0.5}, {b}, x, {.diagonal = &kept});
             cholesky(graph, {a}, {l}, {.shift = 0.5});
-            substitute(graph, "test", {{{l}}}, {b}, x, &kept);
+            substitute(graph, "test", {{{l}}}, {b}, x, {.diagonal = &kept});
             substitute(graph, "test", {adjoint({{l}})}, {x}, x);
           },
           budget);
