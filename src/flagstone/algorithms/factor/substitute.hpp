@@ -21,6 +21,7 @@ TriangularOperand adjoint(TriangularOperand x);
 
 /// ShapeError unless T is square, B has its rows and dtype, and X B's shape.
 void check_substitute(const char* who, const TriangularOperand& t, const Operand& b, const Array* x);
+
 struct SubstituteOptions {
   /// Where the first factor's diagonal is copied to as it passes, n elements in memory (nothing is where B has no
   /// columns).
