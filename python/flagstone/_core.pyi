@@ -952,6 +952,8 @@ def substitute_job(
     x: Array,
     diagonal: Array | None,
     identity: int | None = None,
+    saved: bool = False,
+    checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 def solve_definite_job(
     a: Operand, b: Operand, x: Array, diagonal: Array | None, checkpoint: Checkpoint | None = None
@@ -974,7 +976,13 @@ def lu_triangles_job(
     a: Operand, l: Array, u: Array, pivots: Array, saved: bool, checkpoint: Checkpoint | None = None
 ) -> Job: ...
 def lu_solve_job(
-    factor: Array, pivots: Array, trans: int, b: Operand, x: Array, diagonal: Array | None
+    factor: Array,
+    pivots: Array,
+    trans: int,
+    b: Operand,
+    x: Array,
+    diagonal: Array | None,
+    checkpoint: Checkpoint | None = None,
 ) -> Job: ...
 def solve_general_job(
     a: Operand, b: Operand, x: Array, diagonal: Array | None, checkpoint: Checkpoint | None = None
@@ -988,7 +996,15 @@ def check_qr(arg0: str, arg1: Operand, /) -> None: ...
 def qr_job(
     a: Operand, q: Operand | None, r: Operand, checkpoint: Checkpoint | None = None, saved: bool = False
 ) -> QrJob: ...
-def qr_factor_job(a: Operand, v: Array, t: Array, r: Array, triangle: Operand | None) -> QrJob: ...
+def qr_factor_job(
+    a: Operand,
+    v: Array,
+    t: Array,
+    r: Array,
+    triangle: Operand | None,
+    saved: bool = False,
+    checkpoint: Checkpoint | None = None,
+) -> QrJob: ...
 def apply_q_job(
     arg0: tuple[int, int], arg1: Array, arg2: Array, arg3: Array, arg4: Operand, arg5: bool, arg6: Operand, /
 ) -> Job: ...

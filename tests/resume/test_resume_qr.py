@@ -41,10 +41,17 @@ def test_goes_on(process, tmp_path, rng, shape, verb, mode):
     assert again["flops"] < whole["flops"]
 
 
-def test_reflectors_begin_again(process, tmp_path, rng):
+def test_reflectors_go_on(process, tmp_path, rng):
     np.save(tmp_path / "a.npy", rng.standard_normal((1300, 1100)))
-    code = 'fl.linalg.qr(fl.open("a.npy"), mode="raw", out="f.zarr")\nresult = told()'
-    process(code)
-    f = fl.linalg.open_factor(tmp_path / "f.zarr")
+    code = _CALL.format(verb="qr", mode="raw")
+    whole = process(code, memory="400MiB", workers=1)
+    (tmp_path / "out.zarr").rename(tmp_path / "whole.zarr")
+    process(code, kill=whole["saves"] - 1, memory="400MiB", workers=1)
+    resume = 'with fl.Runtime(memory="300MiB", workers=2):\n    fl.resume("out.zarr")\n'
+    again = process(resume + 'result = told() | {"digest": digest("out.zarr")}')
+    assert "resumed" in again["what"]
+    assert again["digest"] == whole["digest"]
+    assert again["flops"] < whole["flops"]
+    f = fl.linalg.open_factor(tmp_path / "out.zarr")
     assert f.shape == (1300, 1100)
-    assert left_at(tmp_path / "f.zarr") == []
+    assert left_at(tmp_path / "out.zarr") == []

@@ -21,9 +21,11 @@ Job cholesky_job(const linalg::Operand& a, const linalg::Operand& factor, double
 
 Job substitute_job(const std::string& who, const std::vector<linalg::TriangularOperand>& factors,
                    const linalg::Operand& b, const Array& x, const std::optional<Array>& diagonal,
-                   std::optional<Index> identity) {
+                   std::optional<Index> identity, bool saved, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    linalg::substitute(graph, who.c_str(), factors, b, x, diagonal ? &*diagonal : nullptr, identity);
+    linalg::substitute(
+        graph, who.c_str(), factors, b, x,
+        {.diagonal = diagonal ? &*diagonal : nullptr, .identity = identity, .checkpoint = checkpoint, .saved = saved});
   }};
 }
 
@@ -57,15 +59,15 @@ Job lu_triangles_job(const linalg::Operand& a, const Array& l, const Array& u, c
 }
 
 Job lu_solve_job(const Array& factor, const Array& pivots, int trans, const linalg::Operand& b, const Array& x,
-                 const std::optional<Array>& diagonal) {
+                 const std::optional<Array>& diagonal, const std::shared_ptr<Checkpoint>& checkpoint) {
   return {[=](Graph& graph) {
-    const Array* kept = diagonal ? &*diagonal : nullptr;
+    const linalg::LuSolveOptions options{diagonal ? &*diagonal : nullptr, checkpoint};
     const linalg::LuColumns columns(factor, linalg::lu_tile(b.rows()));
     const auto rows = linalg::RowOrder::lapack;
     if (trans == 0)
-      linalg::lu_solve(graph, "lu_solve", columns, pivots, rows, b, x, kept);
+      linalg::lu_solve(graph, "lu_solve", columns, pivots, rows, b, x, options);
     else
-      linalg::lu_solve_transposed(graph, "lu_solve", columns, pivots, rows, trans == 2, b, x, kept);
+      linalg::lu_solve_transposed(graph, "lu_solve", columns, pivots, rows, trans == 2, b, x, options);
   }};
 }
 
@@ -97,7 +99,8 @@ void bind_factor(nb::module_& m) {
       },
       nb::arg("who"), nb::arg("t"), nb::arg("b"));
   m.def("substitute_job", &substitute_job, nb::arg("who"), nb::arg("factors"), nb::arg("b"), nb::arg("x"),
-        nb::arg("diagonal").none(), nb::arg("identity") = nb::none());
+        nb::arg("diagonal").none(), nb::arg("identity") = nb::none(), nb::arg("saved") = false,
+        nb::arg("checkpoint") = nb::none());
   m.def(
       "check_lu", [](const std::string& who, const linalg::Operand& a) { linalg::check_lu(who.c_str(), a); },
       nb::arg("who"), nb::arg("a"));
@@ -109,7 +112,7 @@ void bind_factor(nb::module_& m) {
   m.def("lu_triangles_job", &lu_triangles_job, nb::arg("a"), nb::arg("l"), nb::arg("u"), nb::arg("pivots"),
         nb::arg("saved"), nb::arg("checkpoint") = nb::none());
   m.def("lu_solve_job", &lu_solve_job, nb::arg("factor"), nb::arg("pivots"), nb::arg("trans"), nb::arg("b"),
-        nb::arg("x"), nb::arg("diagonal").none());
+        nb::arg("x"), nb::arg("diagonal").none(), nb::arg("checkpoint") = nb::none());
   m.def("solve_general_job", &solve_general_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),
         nb::arg("checkpoint") = nb::none());
   m.def("solve_definite_job", &solve_definite_job, nb::arg("a"), nb::arg("b"), nb::arg("x"), nb::arg("diagonal").none(),

@@ -33,10 +33,11 @@ QrJob qr_job(const Operand& a, const std::optional<Operand>& q, const Operand& r
 }
 
 QrJob qr_factor_job(const Operand& a, const Array& v, const Array& t, const Array& r,
-                    const std::optional<Operand>& triangle) {
+                    const std::optional<Operand>& triangle, bool saved, const std::shared_ptr<Checkpoint>& checkpoint) {
   QrJob job;
   job.build = [=, order = job.order](Graph& graph) {
-    linalg::qr_factor(graph, a, {v, t, r}, triangle ? &*triangle : nullptr, {.order = order});
+    linalg::qr_factor(graph, a, {v, t, r}, triangle ? &*triangle : nullptr,
+                      {.order = order, .checkpoint = checkpoint, .saved = saved});
   };
   return job;
 }
@@ -60,7 +61,7 @@ void bind_qr(nb::module_& m) {
   m.def("qr_job", &qr_job, nb::arg("a"), nb::arg("q").none(), nb::arg("r"), nb::arg("checkpoint") = nb::none(),
         nb::arg("saved") = false);
   m.def("qr_factor_job", &qr_factor_job, nb::arg("a"), nb::arg("v"), nb::arg("t"), nb::arg("r"),
-        nb::arg("triangle").none());
+        nb::arg("triangle").none(), nb::arg("saved") = false, nb::arg("checkpoint") = nb::none());
   m.def("apply_q_job", &apply_q_job);
   m.def("reflector_shapes", [](const std::pair<Index, Index>& shape, const std::string& dtype) {
     return linalg::reflector_shapes(tree_of(shape, dtype));

@@ -16,7 +16,7 @@ from .._expression.operand import as_array, lazy_operand
 from .._linalg.operands import as_factored
 from .._output.parts import Part, PartsPlace
 from .._output.place import IN_MEMORY, Place
-from .._resume.openers import old_output, operand
+from .._resume.openers import old_output, operand, told_values
 from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
@@ -68,11 +68,6 @@ def lu_flops(n: int, dtype: np.dtype[Any]) -> float:
     return 2 * float(n) ** 3 / 3 * (4 if dtype.kind == "c" else 1)
 
 
-def _is_kept(routine: Routine[Any], place: Any) -> bool:
-    """Say whether L lies beside a record meanwhile: a plan has none, and is to move what the run does."""
-    return not place.nameless and _core.worth_a_record(_core.nominal_seconds(*routine.effort()))
-
-
 class _LuFactor(Routine[LuFactor]):
     """The checked arguments of one factorization."""
 
@@ -101,7 +96,7 @@ class _LuFactor(Routine[LuFactor]):
     def job(self, at: At) -> _core.Job:
         made, pivots = at(self.place), at(self.pivots)  # first: the place has its checkpoint from here on
         return _core.lu_job(
-            self.call.who, self.a.factor, made, pivots, _is_kept(self, self.place), self.place.checkpoint
+            self.call.who, self.a.factor, made, pivots, self.saves(self.place), self.place.checkpoint
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -148,9 +143,9 @@ class _Lu(Routine[LuResult]):
 
     def job(self, at: At) -> _core.Job:
         made: Any = at(self.place)
-        kept = _is_kept(self, self.place)
+        saved = self.saves(self.place)
         return _core.lu_triangles_job(
-            self.a.factor, made[0], made[1], at(self.pivots), kept, self.place.checkpoint
+            self.a.factor, made[0], made[1], at(self.pivots), saved, self.place.checkpoint
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -196,6 +191,7 @@ class LuSolve(Routine[Any]):
     ) -> None:
         """`warns`: whether of a condition that the diagonal of U tells."""
         self.warns = warns
+        self.operation = "lu_solve" if call.who == "lu_solve" else ""
         if trans not in TRANS:
             raise ShapeError(f"{call.who}: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
         self.trans = TRANS[trans]
@@ -230,7 +226,19 @@ class LuSolve(Routine[Any]):
         """Return the job that writes each place where `at` says."""
         pivots = _core.memory_array(self.pivots)
         b, x = self.right.b.factor, at(self.right.place)
-        return _core.lu_solve_job(self.lu.core, pivots, self.trans, b, x, self.diagonal.core)
+        return _core.lu_solve_job(
+            self.lu.core, pivots, self.trans, b, x, self.diagonal.core, self.right.place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        named = {"lu": self.lu.identity, "piv": told_values(self.pivots), "b": self.right.b.identity}
+        return named | {"trans": self.trans, "dtype": self.lu.dtype.name}
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        (n, m), dtype = self.right.b.shape, self.lu.dtype
+        return 2.0 * n * n * m * (4 if dtype.kind == "c" else 1), 1.5 * n * n * dtype.itemsize
 
     @property
     def beside(self) -> int:
@@ -391,3 +399,13 @@ def lu_solve(
     columns of x that fits into half of the limit, b once; writes s n m.
     """
     return LuSolve(Call("lu_solve", memory), lu_and_piv, b, trans, out)
+
+
+@resumable("lu_solve")
+def _lu_solve_again(path: str, told: dict[str, Any]) -> Again:
+    factor = operand("lu", told["lu"]), operand("piv", told["piv"])
+    return (
+        lu_solve,
+        (factor, operand("b", told["b"])),
+        {"trans": told["trans"], "out": old_output(path, told)},
+    )

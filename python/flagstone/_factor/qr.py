@@ -62,7 +62,7 @@ class _Qr(Routine[Any]):
         if mode not in _MODES:
             raise ShapeError(f"{call.who}: mode is {mode!r}; choose 'reduced', 'complete', 'r' or 'raw'.")
         self.mode, self.left = mode, left
-        self.operation = "" if mode == "raw" else call.who
+        self.operation = call.who
         self.x = matrix_operand(call, x)
         self.a = _core.Operand(self.x.core, self.x.transposed ^ left, self.x.conjugated ^ left)
         _core.check_qr(call.who, self.a)
@@ -107,14 +107,12 @@ class _Qr(Routine[Any]):
 
     def job(self, at: At) -> Any:
         made: Any = at(self.place)
+        checkpoint, saved = self.place.checkpoint, self.saves(self.place)  # once the place is open
         if self.mode == "raw":
             v, t, r = made
-            return _core.qr_factor_job(self.a, v, t, r, None)
+            return _core.qr_factor_job(self.a, v, t, r, None, saved, checkpoint)
         of = [_core.Operand(one, self.left, self.left) for one in ([made] if self.mode == "r" else made)]
-        checkpoint = self.place.checkpoint  # once the place is open
         q = None if self.mode == "r" else of[0]
-        # A plan has no checkpoint, and is to move what the run does.
-        saved = not self.place.nameless and _core.worth_a_record(_core.nominal_seconds(*self.effort()))
         return _core.qr_job(self.a, q, of[-1], checkpoint, saved)
 
     def arguments(self) -> dict[str, Any]:

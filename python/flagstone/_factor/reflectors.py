@@ -58,7 +58,7 @@ def reflectors_place(
     """Return where the reflectors of a matrix go."""
     shapes = _core.reflector_shapes(shape, dtype.name)
     parts = [
-        Part(name, extents, chunks, [f"{name}_0", f"{name}_1"])
+        Part(name, extents, chunks, [f"{name}_0", f"{name}_1"], kept=True)
         for name, (extents, chunks) in zip(("v", "t", "r"), shapes, strict=True)
     ]
     return PartsPlace(

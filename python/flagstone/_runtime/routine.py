@@ -106,6 +106,11 @@ class Routine(Generic[R_co]):
         """Return flops and bytes, roughly: only for what is worth a record."""
         raise NotImplementedError
 
+    def saves(self, place: Any) -> bool:
+        """Say whether the run notes its progress beside `place`: a plan, which has no checkpoint, moves the same."""
+        worth = self.operation and not place.nameless
+        return bool(worth) and _core.worth_a_record(_core.nominal_seconds(*self.effort()))
+
     # Before any data is moved -----------------------------------------------------------------------------
 
     @property

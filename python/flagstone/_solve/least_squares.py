@@ -14,7 +14,7 @@ from .._expression.expression import Expression, as_expression
 from .._expression.operand import lazy_operand
 from .._lazy.join import concat
 from .._output.create import from_numpy
-from .._output.place import check_out
+from .._output.place import Place, check_out
 from .._runtime.arguments import unmasked
 from .._runtime.call import Call
 
@@ -104,17 +104,21 @@ class Problem:
         if self.dtype.kind in "biu" or self.dtype == np.float16:
             self.dtype = np.dtype(np.float64)
         self.ridge, self.path = _ridge(ridge)
-        self.rcond = np.finfo(self.dtype).eps * max(self.m, self.n) if rcond is None else float(rcond)
+        self.rcond = float(np.finfo(self.dtype).eps * max(self.m, self.n) if rcond is None else rcond)
         if self.wide and intercept:
             raise ShapeError(
                 f"lstsq: intercept=True needs as many rows as columns, and a is "
                 f"{shape_text((self.m, self.n))}; centre the rows, or leave the intercept out."
             )
-        self.weights = _square_roots(weights, self.m)
-        sides = () if self.vector else (self.sides,)
-        check_out(
-            "lstsq", out, (*((len(self.ridge),) if self.path else ()), self.n, *sides), self.dtype,
-            "solution", "they must agree",
+        self.given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        self.weights = _square_roots(self.given_weights, self.m)
+        check_out("lstsq", out, self.shape, self.dtype, "solution", "they must agree")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of x, without the axes that were not given."""
+        return (
+            *((len(self.ridge),) if self.path else ()), self.n, *(() if self.vector else (self.sides,)),
         )  # fmt: skip
 
     @property
@@ -161,8 +165,8 @@ class Problem:
         b = np.asarray(self.b).astype(self.dtype, copy=False).reshape(self.m, self.sides)
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 
-    def shaped(self, fit: dict[str, Any]) -> LstsqResult:
-        """Return results without the axes that were not given."""
+    def shaped(self, fit: dict[str, Any], place: Place | None = None) -> LstsqResult:
+        """Return results without the axes that were not given; `place`: where x goes, if that is open already."""
         for name in ("x", "residuals", "stderr", "gcv", "intercept", "intercept_stderr"):
             value = fit.get(name)
             if value is None:
@@ -176,7 +180,12 @@ class Problem:
         if "condition" not in fit:
             s = fit["singular_values"]
             fit["condition"] = float(s[0] / s[-1]) if s.size and s[-1] > 0 else float("inf")
-        if isinstance(self.out, (Array, np.ndarray)):
+        if place is not None:
+            assert place.destination is not None
+            x = np.ascontiguousarray(fit["x"])
+            self.call.engine.write_boxes(place.destination.core, [([0] * x.ndim, x)], 1 << 20)
+            place.close()
+        elif isinstance(self.out, (Array, np.ndarray)):
             self.out[...] = fit["x"]
         elif self.out is not None:
             from_numpy(fit["x"], self.out, overwrite=True)

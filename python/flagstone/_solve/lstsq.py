@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from .._array.handle import Operand
 from .._factor.qr import matrix_operand
 from .._factor.reflectors import QrFactor, apply_q, reflectors_place
 from .._output.place import IN_MEMORY, Place
+from .._resume.openers import old_output, operand, told_values
+from .._resume.registers import Again, resumable
 from .._runtime.call import Call
 from .._runtime.routine import At, How, Prepared, Routine, routine
 from .._scratch.scratch import prepare
@@ -28,6 +31,7 @@ class _Tall(Routine[LstsqResult]):
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.solution: Place | None = None  #: where x goes, of a call that can go on
         super().__init__(problem.call)
         call = problem.call
         call.on(*(path for one in (problem.a, problem.b) for path in _paths(one)))
@@ -44,6 +48,13 @@ class _Tall(Routine[LstsqResult]):
         self.places = [self.place]
         if one.method == "normal":
             prepare(self.call.runtime.scratch)  # sums of groups of rows may be kept there
+        elif isinstance(one.out, (str, os.PathLike)):  # beside it lie triangles of groups, meanwhile
+            self.operation = "lstsq"
+            self.solution = Place(
+                self.call, one.shape, one.dtype, one.out, one.shape, called="solution",
+                advice="they must agree",
+            )  # fmt: skip
+            self.places.append(self.solution)
 
     @property
     def what(self) -> str:
@@ -61,7 +72,25 @@ class _Tall(Routine[LstsqResult]):
             adjoint = _core.Operand(x.core, not x.transposed, not x.conjugated)
             options = _core.RankKOptions(1, 0, True, "both")
             return _core.rank_k_job(adjoint, None, None, made, options, None, _core.RankKNotes())
-        return _core.qr_job(self.operand, None, _core.Operand(made, False, False))
+        to = _core.Operand(made, False, False)
+        if self.solution is None:
+            return _core.qr_job(self.operand, None, to)
+        at(self.solution)  # has its checkpoint from here on
+        return _core.qr_job(self.operand, None, to, self.solution.checkpoint, self.saves(self.solution))
+
+    def arguments(self) -> dict[str, Any]:
+        one = self.problem
+        named = {name: Operand.of(given).identity for name, given in (("a", one.a), ("b", one.b))}
+        weights = None if one.given_weights is None else told_values(one.given_weights)
+        ridge = one.ridge if one.path else one.ridge[0]
+        return named | {
+            "weights": weights, "ridge": ridge, "rcond": one.rcond, "intercept": bool(one.intercept),
+        }  # fmt: skip
+
+    def effort(self) -> tuple[float, float]:
+        one = self.problem
+        flops = 2.0 * one.m * self.width**2 * (4 if one.dtype.kind == "c" else 1)
+        return flops, float(one.m) * self.width * one.dtype.itemsize
 
     def how(self, job: Any) -> How:
         if self.problem.method == "normal":
@@ -72,7 +101,8 @@ class _Tall(Routine[LstsqResult]):
         one, r = self.problem, self.place.close()
         if one.method == "normal":
             r = from_gram(r, one.first + one.n)
-        return one.shaped(Triangle(r, one.m, one.n, one.intercept).fit(one.ridge, one.rcond))
+        fit = Triangle(r, one.m, one.n, one.intercept).fit(one.ridge, one.rcond)
+        return one.shaped(fit, self.solution)
 
 
 class _Wide(_Tall):
@@ -176,6 +206,9 @@ def lstsq(
     all ridge values follow. Residuals are lengths of what R leaves, exact without a second pass. Fewer rows
     than columns: an LQ, its reflectors (m n) in scratch.
 
+    With a path as `out` a killed call goes on, with the triangles of the groups of rows that it had read;
+    where there are fewer rows than columns, or the smaller side is beyond 4096, it begins again.
+
     Where the smaller side is beyond 4096, R is in scratch and there are no singular values: the rank is full,
     which an estimate of the condition tells, or it is an error. Standard errors cost n³/3 flops; a ridge
     value a QR of R over √λ I and an inverse, 5 n³ flops and 3 n² elements of scratch; a wide a a QR of L.
@@ -187,3 +220,11 @@ def lstsq(
     if min(problem.m, problem.n) > MOST:
         return LargeWide(problem) if problem.wide else Large(problem)
     return _Wide(problem) if problem.wide else _Tall(problem)
+
+
+@resumable("lstsq")
+def _again(path: str, told: dict[str, Any]) -> Again:
+    options = {name: told[name] for name in ("ridge", "rcond", "intercept")}
+    weights = None if told["weights"] is None else operand("the weights", told["weights"])
+    given = operand("a", told["a"]), operand("b", told["b"])
+    return lstsq, given, options | {"weights": weights, "out": old_output(path, told)}

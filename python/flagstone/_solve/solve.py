@@ -60,7 +60,13 @@ def cho_solve(c: Any, b: Any, /, *, out: Any = None, memory: int | str | None = 
     first = _core.TriangularOperand(given.factor, bool(lower), False)
     if not lower:  # a = Uᴴ U
         first = first.adjoint()
-    return Solve(call, given, [first, first.adjoint()], b, out)
+    return Solve(call, given, [first, first.adjoint()], b, out, told={"lower": bool(lower)})
+
+
+@resumable("cho_solve")
+def _cho_solve_again(path: str, told: dict[str, Any]) -> Again:
+    factor = operand("the factor", told["a"]), told["lower"]
+    return cho_solve, (factor, operand("b", told["b"])), {"out": old_output(path, told)}
 
 
 @routine
@@ -117,7 +123,15 @@ def solve_triangular(
     if trans not in TRANS:
         raise ShapeError(f"solve_triangular: trans is {trans!r}; one of 0, 1, 2, 'N', 'T', 'C' is needed.")
     given, how = matrix(call, a), TRANS[trans]
-    return Solve(call, given, [triangle(given, bool(lower), how, bool(unit_diagonal))], b, out)
+    told = {"trans": how, "lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
+    return Solve(call, given, [triangle(given, bool(lower), how, bool(unit_diagonal))], b, out, told=told)
+
+
+@resumable("solve_triangular")
+def _solve_triangular_again(path: str, told: dict[str, Any]) -> Again:
+    options = {name: told[name] for name in ("trans", "lower", "unit_diagonal")}
+    given = operand("the matrix", told["a"]), operand("b", told["b"])
+    return solve_triangular, given, options | {"out": old_output(path, told)}
 
 
 @routine

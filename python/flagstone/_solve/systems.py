@@ -29,9 +29,14 @@ class Solve(Routine[Any]):
     """The checked arguments of one solve with factors that are there."""
 
     def __init__(
-        self, call: Call, matrix: Operand, factors: Any, b: Any, out: Any, warns: bool = True
-    ) -> None:
-        """`warns`: whether of a condition that the diagonal of the factor tells."""
+        self, call: Call, matrix: Operand, factors: Any, b: Any, out: Any, warns: bool = True,
+        told: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`warns`: whether of a condition that the diagonal of the factor tells.
+
+        `told`: what a record says beside the operands; None: a killed call begins again.
+        """
+        self.operation, self.told = "" if told is None else call.who, told or {}
         self.matrix, self.factors, self.warns = matrix, factors, warns
         self.right = Right(call, b, out, matrix.dtype)
         self.diagonal = FactorDiagonal(matrix.shape[0], matrix.dtype, len(factors) == 2)
@@ -53,7 +58,21 @@ class Solve(Routine[Any]):
     def job(self, at: At) -> _core.Job:
         """Return the job that writes each place where `at` says."""
         b, x = self.right.b.factor, at(self.right.place)
-        return _core.substitute_job(self.call.who, self.factors, b, x, self.diagonal.core)
+        place = self.right.place
+        return _core.substitute_job(
+            self.call.who, self.factors, b, x, self.diagonal.core, None, self.saves(place), place.checkpoint
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return everything that decides the bits."""
+        named = {"a": self.matrix.identity, "b": self.right.b.identity, "dtype": self.matrix.dtype.name}
+        return named | self.told
+
+    def effort(self) -> tuple[float, float]:
+        """Return flops and bytes, roughly."""
+        n, m = self.right.b.shape
+        flops = float(len(self.factors)) * n * n * m * (4 if self.matrix.dtype.kind == "c" else 1)
+        return flops, len(self.factors) * n * n * self.matrix.dtype.itemsize / 2
 
     @property
     def beside(self) -> int:
@@ -148,5 +167,7 @@ def solver(call: Call, a: Any, b: Any, assume_a: str, out: Any) -> Routine[Any]:
         kind = triangular_side(a) or kind
     if kind in ("lower", "upper"):
         given = matrix(call, a)
-        return Solve(call, given, [_core.TriangularOperand(given.factor, kind == "lower", False)], b, out)
+        told = {"assume_a": f"{kind} triangular"}
+        first = _core.TriangularOperand(given.factor, kind == "lower", False)
+        return Solve(call, given, [first], b, out, told=told if call.who == "solve" else None)
     return (_SolveDefinite if kind == "pos" else _SolveGeneral)(call, matrix(call, a), b, out)

@@ -48,7 +48,7 @@ Statistics trsm(Runtime& runtime, const TrsmCall& call) {
   const Triangular s("trsm", call);
   if (!s.x) return {};
   return runtime.run(
-      [&](Graph& graph) { linalg::substitute(graph, "trsm", {s.t}, {s.x}, s.x, nullptr, std::nullopt, call.alpha); });
+      [&](Graph& graph) { linalg::substitute(graph, "trsm", {s.t}, {s.x}, s.x, {.alpha = call.alpha}); });
 }
 
 Statistics trmm(Runtime& runtime, const TrsmCall& call) {

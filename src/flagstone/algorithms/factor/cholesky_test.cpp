@@ -108,6 +108,11 @@ TEST(Cholesky, FactorsEitherTriangleAndSolves) {
     const Array b = array_of(test.b, n, 3), x = array_of(test.x, n, 3);
     const TriangularOperand first = upper ? adjoint({{l}, false}) : TriangularOperand{{l}};
     run(2, [&](Graph& graph) { substitute(graph, "test", {first, adjoint(first)}, {b}, x); });
+    std::vector<Complex> noted(test.x.size());  // a few rows at a time, and what lies between the sweeps elsewhere: the same bits
+    run(1, [&](Graph& graph) {
+      substitute(graph, "test", {first, adjoint(first)}, {b}, array_of(noted, n, 3), {.saved = true});
+    });
+    ASSERT_EQ(noted, test.x);
     for (Index i = 0; i < n; i += 11)
       for (Index c = 0; c < 3; ++c) {
         Complex sum = 0.5 * test.x[i * 3 + c];
@@ -169,7 +174,7 @@ TEST(SolveDefinite, ItsForwardHalfOnTheWayHasTheSameBitsUnderEveryBudgetAndCopie
             const Array a = array_of(test.a, n, n);
             if (!beside) return factor_and_solve(graph, {a}, {l}, {.shift = 0.5}, {b}, x, &kept);
             cholesky(graph, {a}, {l}, {.shift = 0.5});
-            substitute(graph, "test", {{{l}}}, {b}, x, &kept);
+            substitute(graph, "test", {{{l}}}, {b}, x, {.diagonal = &kept});
             substitute(graph, "test", {adjoint({{l}})}, {x}, x);
           },
           budget);

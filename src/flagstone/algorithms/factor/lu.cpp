@@ -257,16 +257,17 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor
 }
 
 void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows, const Operand& b,
-              const Array& x, const Array* diagonal) {
+              const Array& x, const LuSolveOptions& options) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
+  SolvedColumns solved(graph, options, x, tile);
   const Index group = together(graph, 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype()), 1, tiles);
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(4 * group + 64));
-  for (Index begin = 0; begin < tiles; begin += group) {
+  for (Index begin = solved.first(); begin < tiles; begin += group) {
     std::vector<Region> columns;
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
-      columns.push_back({x, {{0, c * tile}, {n, std::min(tile, b.cols() - c * tile)}}});
+      columns.push_back(solved.column(c));
       if (b.array.id() != x.id())
         take(graph, Part::all, piece(b, columns.back().box), 0, again(whole_tile(columns.back())), {});
       if (rows == RowOrder::lapack) exchange_rows(graph, f, pivots, 0, columns.back(), 0);
@@ -275,7 +276,8 @@ void lu_solve(Graph& graph, const char* who, const LuColumns& f, const Array& pi
       for (const Region& column : columns) forward(graph, f, pivots, rows, k, column);
     for (Index k = f.count() - 1; k >= 0; --k)
       for (const Region& column : columns)
-        back(graph, who, f, k, column, begin == 0 && &column == &columns.front() ? diagonal : nullptr);
+        back(graph, who, f, k, column, begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
+    solved.finish(columns);
   }
   graph.trust_order(false);
 }
@@ -290,7 +292,7 @@ void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array
   LuProgress progress(stages, pivots);
   progress.note(factor, true);
   lu_columns(graph, "solve", a, factor, pivots, progress);
-  lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x, diagonal);
+  lu_solve(graph, "solve", factor, pivots, RowOrder::interleaved, b, x, {.diagonal = diagonal});
 }
 
 }  // namespace flagstone::linalg

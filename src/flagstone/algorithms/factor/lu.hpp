@@ -73,11 +73,16 @@ Index lu_tile(Index n);
 /// pass over L. Least memory: two columns of tiles.
 void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor, const Array& pivots,
         const LuOptions& options);
+struct LuSolveOptions {
+  const Array* diagonal = nullptr;                   // where that of U is copied to as it passes
+  std::shared_ptr<Checkpoint> checkpoint = nullptr;  // where groups of columns of X are noted; x is not b then
+};
+
 /// X := A⁻¹ B with such a factor; X may be B itself. PivotError with the first zero on the diagonal of U.
 /// Cost: 2 n² m flops (complex: four times); the factor is read once for every group of columns of X that fits, L's
-/// diagonal tiles and what is below them twice. `diagonal`: where that of U is copied to as it passes.
+/// diagonal tiles and what is below them twice.
 void lu_solve(Graph& graph, const char* who, const LuColumns& factor, const Array& pivots, RowOrder rows,
-              const Operand& b, const Array& x, const Array* diagonal = nullptr);
+              const Operand& b, const Array& x, const LuSolveOptions& options = {});
 /// Both, with a factor that is kept in scratch alone, or beside the checkpoint.
 void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array& x, const Array* diagonal = nullptr,
                    const std::shared_ptr<Checkpoint>& checkpoint = nullptr);

@@ -1,6 +1,9 @@
 #include "flagstone/algorithms/factor/lu_progress.hpp"
 
+#include <algorithm>
 #include <string>
+
+#include "flagstone/algorithms/factor/substitute.hpp"
 
 namespace flagstone::linalg {
 
@@ -44,6 +47,28 @@ void LuProgress::finish(const LuColumns& f, Index j) {
   mark(f.upper(j));
   if (j < f.panels()) mark(f.lower(j));
   stages_.offer();
+}
+
+SolvedColumns::SolvedColumns(Graph& graph, const LuSolveOptions& options, const Array& x, Index tile)
+    : x_(x),
+      tile_(tile),
+      stages_(graph, options.checkpoint),
+      diagonal_(keep_diagonal(stages_, options.diagonal)),
+      finished_(stages_, x, {std::max<Index>(1, x.shape()[0]), tile}) {}
+
+Region SolvedColumns::column(Index c) const {
+  return {x_, {{0, c * tile_}, {x_.shape()[0], std::min(tile_, x_.shape()[1] - c * tile_)}}};
+}
+
+Index SolvedColumns::first() const {
+  Index c = 0;
+  while (c * tile_ < x_.shape()[1] && finished_.holds(column(c).box)) ++c;
+  return c;
+}
+
+void SolvedColumns::finish(const std::vector<Region>& columns) {
+  for (const Region& column : columns) finished_.finish(column.box);
+  finished_.offer();
 }
 
 LuColumns::Make kept_tiles(Stages& stages, Dtype dtype) {

@@ -31,6 +31,23 @@ class LuProgress {
   std::map<const void*, std::unique_ptr<FinishedTiles>> tiles_;  // by Array::id()
 };
 
+/// Columns of tiles of a solution: those of a group are finished together.
+class SolvedColumns {
+ public:
+  SolvedColumns(Graph& graph, const LuSolveOptions& options, const Array& x, Index tile);
+  Region column(Index c) const;
+  /// The first that is not finished.
+  Index first() const;
+  void finish(const std::vector<Region>& columns);
+
+ private:
+  Array x_;
+  Index tile_;
+  Stages stages_;
+  Stages::Kept diagonal_;
+  FinishedTiles finished_;
+};
+
 /// Arrays of one tile, in scratch; where progress is saved, in files beside it.
 LuColumns::Make kept_tiles(Stages& stages, Dtype dtype);
 

@@ -123,7 +123,8 @@ TEST(Lu, SolvesWithTheTransposeInEitherRowOrder) {
       const LuColumns factor(array_of(values, n, n), lu_tile(n));
       run(budget, [&](Graph& graph) {
         lu(graph, "test", {array_of(a, n, n)}, factor, pivots, {.rows = order});
-        lu_solve_transposed(graph, "test", factor, pivots, order, false, {array_of(b, n, m)}, array_of(x, n, m), &kept);
+        lu_solve_transposed(graph, "test", factor, pivots, order, false, {array_of(b, n, m)}, array_of(x, n, m),
+                            {.diagonal = &kept});
       });
       EXPECT_LE(residual(seen, x, b), 0x1p-52);
       for (Index i = 0; i < n; ++i) ASSERT_EQ(diagonal[i], values[i * n + i]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "flagstone/algorithms/factor/lu_progress.hpp"
 #include "flagstone/algorithms/factor/substitute.hpp"
 #include "flagstone/algorithms/kernels/dense.hpp"
 #include "flagstone/algorithms/tiled/placement.hpp"
@@ -71,20 +72,21 @@ class Step {
 }  // namespace
 
 void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, const Array& pivots, RowOrder rows,
-                         bool conjugate, const Operand& b, const Array& x, const Array* diagonal) {
+                         bool conjugate, const Operand& b, const Array& x, const LuSolveOptions& options) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
   const Index n = f.order(), tile = right_tile(b.cols()), tiles = ceil_div(b.cols(), tile);
+  SolvedColumns solved(graph, options, x, tile);
   const auto bytes = 2 * static_cast<std::uint64_t>(n * tile) * size_of(x.dtype());
   const auto fit = static_cast<Index>(order_budget(graph) / std::max<std::uint64_t>(1, bytes));
   const Index group = std::clamp<Index>(fit - 1, 1, std::max<Index>(1, tiles));
   const auto chosen = [&](Index k) { return read({pivots, {{f.first(k)}, {f.width(k)}}}); };
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(4 * group + 64));
-  for (Index begin = 0; begin < tiles; begin += group) {
+  for (Index begin = solved.first(); begin < tiles; begin += group) {
     std::vector<Region> columns;
     for (Index c = begin; c < std::min(begin + group, tiles); ++c) {
-      const Box box{{0, c * tile}, {n, std::min(tile, b.cols() - c * tile)}};
-      columns.push_back({x, box});
+      columns.push_back(solved.column(c));
+      const Box box = columns.back().box;
       if (b.array.id() == x.id()) continue;
       Box stored = box;
       if (b.transpose) std::swap(stored.start[0], stored.start[1]), std::swap(stored.shape[0], stored.shape[1]);
@@ -96,7 +98,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
         Step step("back", f, k, column, conjugate);
         if (k > 0) step.subtract(step.touch(read(f.upper(k))), 0, 0, f.first(k));
         step.solve(Uplo::lower, false, {who, f.first(k), f.first(k)},
-                   begin == 0 && &column == &columns.front() ? diagonal : nullptr);
+                   begin == 0 && &column == &columns.front() ? options.diagonal : nullptr);
         step.add(graph);
       }
     for (Index k = f.count() - 1; k >= 0; --k)  // Lᵀ X = Y, and the exchanges the other way round
@@ -123,6 +125,7 @@ void lu_solve_transposed(Graph& graph, const char* who, const LuColumns& f, cons
           2.0 * static_cast<double>(count(column.box.shape)) * static_cast<double>(size_of(x.dtype()));
       graph.add(std::move(task));
     }
+    solved.finish(columns);
   }
   graph.trust_order(false);
 }

@@ -12,7 +12,7 @@ void factor_and_solve(Graph& graph, const Operand& a, const Operand& l, Cholesky
   const auto bytes = static_cast<std::uint64_t>(count(x.shape())) * size_of(x.dtype());
   if (bytes > graph.budget() / 8) {
     cholesky(graph, a, l, options);
-    return substitute(graph, "solve", {{l}, adjoint({l})}, b, x, diagonal);
+    return substitute(graph, "solve", {{l}, adjoint({l})}, b, x, {.diagonal = diagonal});
   }
   options.right = b, options.forward = x;
   if (diagonal) options.diagonal = *diagonal;

@@ -13,8 +13,6 @@ using State = Copy::State;
 constexpr std::uint64_t without_end = std::uint64_t{1} << 60;
 constexpr std::size_t most_batched = 64;    // tasks of one launch
 constexpr std::size_t most_compared = 256;  // runnable tasks that are looked at for one
-// A next use this far behind the task that needs room belongs to a later sweep; as on the host.
-constexpr TaskId far_ahead = 16;
 constexpr TaskId well_ahead = 256;
 constexpr std::uint64_t few_admitted = 8;  // tasks with which a device could run dry
 

@@ -39,6 +39,9 @@ class Spread {
   Spread(std::uint64_t capacity, Machine& machine, Spaces spaces);
   ~Spread() = default;
 
+  // In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
+  static constexpr TaskId far_ahead = 16;
+
   // The host's side, as the Scheduler does it.
   enum class Room { enough, wait };
   virtual Room make_room(std::uint64_t bytes, bool trusted, TaskId now) = 0;
