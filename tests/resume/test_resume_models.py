@@ -1,4 +1,4 @@
-"""Killed trainings of label trees and forests go on behind what was noted last, with the same bits."""
+"""Killed trainings of label trees, forests and topics go on behind what was noted last, with the same bits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import flagstone as fl
 from tests.labels.naive import problem
 from tests.support.killed_calls import left_at
+from tests.topics import isle
 
 _FOREST = """
 import flagstone._labels.train_forest as train
@@ -43,3 +44,24 @@ def test_killed_between_nodes(process, tmp_path, text, small, kills):
         assert again["digest"] == whole["digest"]
         assert again["flops"] < whole["flops"]
         (tmp_path / "trees.zarr").rename(tmp_path / f"trees{kill}.zarr")
+
+
+_TOPICS = """
+fl.topics(fl.open("x.zarr"), 4, passes=3, out="found.zarr")
+result = told() | {"digest": digest("found.zarr")}
+"""
+
+
+def test_topics_killed_between_steps(process, tmp_path):
+    fl.from_blocks([isle.planted(600)[0]], str(tmp_path / "x.zarr"))
+    whole = process(_TOPICS)
+    (tmp_path / "found.zarr").rename(tmp_path / "whole.zarr")
+    for kill in (6,):  # behind the first steps
+        process(_TOPICS, kill=kill)
+        (left,) = left_at(tmp_path / "found.zarr")
+        assert 0 < left.done < 1
+        again = process(
+            'fl.resume("found.zarr", memory="400MiB")\nresult = told() | {"digest": digest("found.zarr")}'
+        )
+        assert again["digest"] == whole["digest"]
+        (tmp_path / "found.zarr").rename(tmp_path / f"found{kill}.zarr")
