@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -333,6 +334,7 @@ def hamiltonian(how):
     if how == "stored":
         return lambda: of.hamiltonian(2)
     Z = nuclear.basis_of_j(of, 1)
+    shutil.rmtree("kept-of-register.zarr", ignore_errors=True)  # it is not replaced
     return lambda: subspace.project(of, Z, keep_h="kept-of-register.zarr")
 
 
