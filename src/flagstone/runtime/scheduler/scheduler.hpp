@@ -103,8 +103,6 @@ class Scheduler {
   std::shared_ptr<std::atomic<std::uint64_t>> returns() const { return returns_; }
 
  private:
-  // In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
-  static constexpr TaskId far_ahead = 16;
   enum class Room { enough, wait };
   void depend(TaskState& task, TaskState* on);
   void link(TaskState& task);
@@ -116,7 +114,6 @@ class Scheduler {
   Room make_room(std::uint64_t bytes, bool trusted, TaskId now);
   TileState* victim(bool trusted, TaskId now) const;
   bool admit(TaskState& task);
-  static bool keeps_room(const TaskState& task, const TaskState& waiting);
   void overtake(TaskState& waiting);
   void evict(TileState& tile);
   void store(TileState& tile);
