@@ -97,17 +97,6 @@ TaskState* Scheduler::best_startable() const {
   return best;
 }
 
-/// Whether a task far behind `waiting` reads what nobody nearer needs: that is to leave for its room.
-bool Scheduler::keeps_room(const TaskState& task, const TaskState& waiting) {
-  const TaskId near = waiting.id + far_ahead;
-  if (task.id <= near) return false;
-  return std::ranges::any_of(task.held, [&](const TaskState::Held& held) {
-    if (held.modifies || held.tile->in_memory_array()) return false;
-    const auto waits = [](const Uses::Use& use) { return use.task->phase == TaskState::Phase::waiting; };
-    return std::ranges::find_if(held.tile->uses, waits)->id > near;  // its own use waits too
-  });
-}
-
 /// Admits tasks behind one that waits for room: those that bring nothing into memory but scratch that is free. (In a
 /// factorization a panel waits for its column while updates of tiles that lie in memory could run.)
 void Scheduler::overtake(TaskState& waiting) {
@@ -120,7 +109,7 @@ void Scheduler::overtake(TaskState& waiting) {
     const bool in_memory = std::none_of(held.begin(), held.end(), [&](const auto& h) {
       return space == 0 ? h.tile->where == Where::absent : h.tile->copies->at(space).state == Copy::State::invalid;
     });
-    if (in_memory && *it != &waiting && !keeps_room(**it, waiting)) ready.push_back(*it);
+    if (in_memory && *it != &waiting) ready.push_back(*it);
   }
   for (TaskState* task : ready)
     if ((task->space > 0 || task->scratch_bytes <= cache_.free()) && admit(*task)) ++overtaking_;

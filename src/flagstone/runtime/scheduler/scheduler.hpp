@@ -77,7 +77,6 @@ class Scheduler final : public Spread {
   Room make_room(std::uint64_t bytes, bool trusted, TaskId now) override;
   TileState* victim(bool trusted, TaskId now) const;
   bool admit(TaskState& task);
-  static bool keeps_room(const TaskState& task, const TaskState& waiting);
   void overtake(TaskState& waiting);
   void evict(TileState& tile);
   void store(TileState& tile) override;

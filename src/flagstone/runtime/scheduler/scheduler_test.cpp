@@ -151,22 +151,6 @@ TEST_F(SchedulerTest, WhatLiesInMemoryGoesPastATaskThatWaitsForRoom) {
   run(scheduler, large);
 }
 
-/// A column of a later sweep would hold every tile that it reads, and nothing could leave for the task that waits.
-TEST_F(SchedulerTest, WhoReadsWhatIsToLeaveDoesNotGoPast) {
-  Scheduler scheduler(3 * tile_bytes + 4096, machine_, 1);
-  const TaskState& running = add(scheduler, {read(tile(0)), update(tile(1))});
-  const TaskState& large = add(scheduler, {write(tile(2)), write(tile(3))});
-  const TaskState& near = add(scheduler, {read(tile(0)), update(tile(1))});
-  for (int i = 0; i < 20; ++i) add(scheduler, {update(tile(2))});
-  const TaskState& far = add(scheduler, {read(tile(0)), update(tile(1))});
-  for (int i = 0; i < 3; ++i) pump(scheduler);
-  EXPECT_EQ(near.phase, TaskState::Phase::admitted);
-  EXPECT_EQ(far.phase, TaskState::Phase::waiting);
-  run(scheduler, running);
-  run(scheduler, near);
-  run(scheduler, large);
-}
-
 TEST_F(SchedulerTest, AWaitingTaskIsNotOvertakenForEver) {
   Scheduler scheduler(3 * tile_bytes, machine_, 1);
   add(scheduler, {read(tile(0))});
