@@ -1,4 +1,4 @@
-"""Killed trainings of label trees, forests and topics go on behind what was noted last, with the same bits."""
+"""Killed trainings of label trees, forests and topics go on behind what was noted, with the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed solves with factors, and least squares, go on with another limit and other workers: the same bits."""
+"""Killed solves with factors, and least squares, go on, with another limit and workers: the same bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _N = 840  # seven tiles
 
 
 def _killed(process, tmp_path, call: str, operation: str, memory: str, again: str = "") -> None:
-    """Kill the call half-way; check that it, or `again`, goes on, with the bits of one that was not killed."""
+    """Kill the call half-way; it, or `again`, goes on, with the bits of one that was not killed."""
     code = _CALL.format(call=call)
     whole = process(code, memory=memory, workers=1)
     assert whole["saves"] > 1
@@ -93,7 +93,6 @@ def _least_squares(process, tmp_path, rng, weights: str, again: str) -> None:
     call = "import numpy as np; fl.linalg.lstsq({a}, {b}, " + options + ", out='out.zarr')"
     call = call.format(a='fl.open("a.npy")', **_OPEN)
     _killed(process, tmp_path, call, "lstsq", "400MiB", call if again else "")
-    found = fl.linalg.lstsq(
-        a, b, ridge=[0, 3.0], weights=None if weights == "None" else np.linspace(1, 2, 100_000), intercept=True
-    )
+    given = None if weights == "None" else np.linspace(1, 2, 100_000)
+    found = fl.linalg.lstsq(a, b, ridge=[0, 3.0], weights=given, intercept=True)
     assert np.array_equal(np.asarray(fl.open(tmp_path / "out.zarr")), found.x)

@@ -1,4 +1,4 @@
-"""Eigenpairs, triplets and projections of calls that were killed go on: the basis on disk is the checkpoint."""
+"""Eigenpairs, triplets and projections of calls that were killed go on, by the basis that lies on disk."""
 
 from __future__ import annotations
 

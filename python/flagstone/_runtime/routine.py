@@ -107,7 +107,7 @@ class Routine(Generic[R_co]):
         raise NotImplementedError
 
     def saves(self, place: Any) -> bool:
-        """Say whether the run notes its progress beside `place`: a plan, which has no checkpoint, moves the same."""
+        """Say whether the run notes its progress beside `place`: its plan is to move the same."""
         worth = self.operation and not place.nameless
         return bool(worth) and _core.worth_a_record(_core.nominal_seconds(*self.effort()))
 

@@ -166,7 +166,7 @@ class Problem:
         return b if self.weights is None else (b * self.weights[:, None]).astype(self.dtype)
 
     def shaped(self, fit: dict[str, Any], place: Place | None = None) -> LstsqResult:
-        """Return results without the axes that were not given; `place`: where x goes, if that is open already."""
+        """Return results without the axes that were not given; `place`: x goes there, if it is open."""
         for name in ("x", "residuals", "stderr", "gcv", "intercept", "intercept_stderr"):
             value = fit.get(name)
             if value is None:

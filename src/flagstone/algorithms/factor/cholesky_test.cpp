@@ -108,7 +108,8 @@ TEST(Cholesky, FactorsEitherTriangleAndSolves) {
     const Array b = array_of(test.b, n, 3), x = array_of(test.x, n, 3);
     const TriangularOperand first = upper ? adjoint({{l}, false}) : TriangularOperand{{l}};
     run(2, [&](Graph& graph) { substitute(graph, "test", {first, adjoint(first)}, {b}, x); });
-    std::vector<Complex> noted(test.x.size());  // a few rows at a time, and what lies between the sweeps elsewhere: the same bits
+    // A few rows at a time, and what lies between the sweeps elsewhere: the same bits.
+    std::vector<Complex> noted(test.x.size());
     run(1, [&](Graph& graph) {
       substitute(graph, "test", {first, adjoint(first)}, {b}, array_of(noted, n, 3), {.saved = true});
     });

@@ -12,9 +12,6 @@ namespace {
 
 using Where = TileState::Where;
 
-// In tasks of trusted order: a next use this far off belongs to a later sweep, not to the one under way.
-constexpr TaskId far_ahead = 16;
-
 constexpr std::size_t most_spare = 64;
 
 }  // namespace
