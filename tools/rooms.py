@@ -24,6 +24,7 @@ class Rooms:
     sees: dict[str, set[str]]
     roots: list[str] = field(default_factory=list)  # files above all rooms
     leaves: list[str] = field(default_factory=list)  # see every room; only unit tests and leaves see them
+    loaded: list[str] = field(default_factory=list)  # opened at run time, and not built everywhere
 
     @property
     def prefix(self) -> str:
@@ -76,7 +77,12 @@ def cpp_rooms(top: Path, table: dict) -> tuple[Rooms, Rooms, list[str]]:
     errors = []
     sees, circles = closure(cpp["rooms"])
     library = Rooms(
-        top / cpp["root"], cpp["rooms"], sees, cpp.get("roots", []), cpp.get("leaves", ["testing"])
+        root=top / cpp["root"],
+        rows=cpp["rooms"],
+        sees=sees,
+        roots=cpp.get("roots", []),
+        leaves=cpp.get("leaves", ["testing"]),
+        loaded=cpp.get("loaded", []),
     )
     names = {
         library.prefix + room: [library.prefix + low for low in row] for room, row in cpp["rooms"].items()
