@@ -33,26 +33,14 @@ def test_a_product_moves_what_its_formula_says(panels, tmp_path, memory, rows, c
         fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
         done = fl.stats()
     m, n, k, s = 2600, 2600, 1024, 8
-    device = done.spaces[1]
     times = -(-3 // cols) + -(-3 // rows)  # that A and B, equally long, come in; tiles that stay save some
-    assert 2 * s * m * k <= device.bytes_in <= times * s * m * k
-    assert device.bytes_out == s * m * n
-    assert device.tasks == 18
-    assert device.peak <= device.budget
-    if (
-        rows * cols == 1
-    ):  # with room for more than its blocks, what stays from one to the next is a matter of moments
-        _agree(plan, done)
-
-
-def _agree(plan, done):
-    """A plan makes the same decisions: bytes and launches of every space are the run's."""
-    for planned, seen in zip(plan.spaces, done.spaces, strict=True):
-        assert (planned.name, planned.tasks) == (seen.name, seen.tasks)
-        assert planned.bytes_out == pytest.approx(seen.bytes_out, rel=0.01)
-        if planned.name != "host":  # give or take one tile
-            assert planned.bytes_in == pytest.approx(seen.bytes_in, abs=5 << 20)
-            assert planned.peak == pytest.approx(seen.peak, rel=0.05)
+    for device in (plan.spaces[1], done.spaces[1]):  # what stays between blocks is a matter of moments
+        assert 2 * s * m * k <= device.bytes_in <= times * s * m * k
+        assert device.bytes_out == s * m * n
+        assert device.tasks == 18
+        assert device.peak <= device.budget
+    assert plan.spaces[0].tasks == done.spaces[0].tasks
+    assert plan.spaces[1].peak == pytest.approx(done.spaces[1].peak, rel=0.05)
 
 
 def test_cholesky_that_fits_moves_each_tile_once(store, tmp_path):

@@ -17,7 +17,9 @@ PROGRAMS = ("device_floors", "device_rates", "device_figures")
 TESTS = "algorithms_kernels_test"
 LIBRARY = "libflagstone_cuda.so"
 # The C library is the machine's; libstdc++ goes along, the machine's may be older.
-LEFT = re.compile(r"^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux.*|linux-vdso|libcu\w*|libnv\w*)\.so")
+LEFT = re.compile(
+    r"^(libc|libm|libmvec|libdl|libpthread|librt|libgcc_s|ld-linux.*|linux-vdso|libcu\w*|libnv\w*)\.so"
+)
 
 
 def needed(file: Path) -> set[Path]:

@@ -230,7 +230,18 @@ class SparseArray(SparseReductions, SparseAlgebra, LazySparse, LinearOperator):
         return self.shape[0]
 
     def operand(self, memory: int | str | None = None) -> _core.CsrOperand:
-        """Return the matrix prepared for streaming (made once), with all elements."""
+        """Return the matrix prepared for streaming (made once), with all elements.
+
+        Parameters
+        ----------
+        memory : int or str, optional
+            Limit of the pass that unfolds a stored triangle into scratch; the Runtime's if None.
+
+        Returns
+        -------
+        operand
+            What the core's routines take.
+        """
         return self._whole("sparse", memory).product_operand()
 
     def product_operand(self) -> _core.CsrOperand:
