@@ -15,7 +15,7 @@ from pathlib import Path
 MOST = 60 << 20
 PROGRAMS = ("device_floors", "device_rates", "device_figures")
 TESTS = "algorithms_kernels_test"
-LIBRARY = "libflagstone_cuda.so"
+LIBRARY = "libflagstone_cuda.so.1"
 # The C library is the machine's; libstdc++ goes along, the machine's may be older.
 LEFT = re.compile(
     r"^(libc|libm|libmvec|libdl|libpthread|librt|libgcc_s|ld-linux.*|linux-vdso|libcu\w*|libnv\w*)\.so"

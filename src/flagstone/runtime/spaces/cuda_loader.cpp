@@ -12,7 +12,7 @@
 namespace flagstone {
 namespace {
 
-constexpr char file_name[] = "libflagstone_cuda.so";
+constexpr char file_name[] = "libflagstone_cuda.so.1";
 
 /// Beside whatever this code was linked into: the package's compiled core, or a program.
 std::filesystem::path library_path() {
