@@ -100,11 +100,12 @@ asan-examples tsan-examples: %-examples: .venv/.test-requirements
 	$(PIP) install -r <($(BIN)/python tools/requirements.py wheel)
 	@touch $@
 
-# From the objects of `make build`, with the libraries that it needs inside but the BLAS wheel's, which it depends on.
+# From the objects of `make build`, with the libraries that it needs inside but the BLAS wheel's, which it depends on, and
+# CUDA's, which whoever has a card has.
 wheel: build .venv/.wheel-requirements
 	@rm -rf build/wheel dist/*.whl
 	$(PIP) wheel --no-deps --no-build-isolation -C build-dir=$(BUILD) -w build/wheel .
-	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libscipy_openblas.so -w dist build/wheel/*.whl 2>build/wheel/repair.log || \
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libscipy_openblas.so --exclude 'libcu*' --exclude 'libnv*' -w dist build/wheel/*.whl 2>build/wheel/repair.log || \
 	  { cat build/wheel/repair.log; exit 1; }
 	$(BIN)/python tools/check_wheel.py dist/*.whl $(WHEEL)
 
