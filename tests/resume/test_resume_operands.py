@@ -50,7 +50,8 @@ def _write_sparse(place: Path, kind: str) -> None:
         (place / "zarr.json").write_text(json.dumps(about))
 
 
-@pytest.mark.parametrize("kind", sorted(OPENERS))  # whoever registers one says here what it opens
+# Whoever registers one says here what it opens; a space opened again: projections in test_resume_spectra.
+@pytest.mark.parametrize("kind", sorted(OPENERS.keys() - {"nuclear space"}))
 def test_operands_are_opened_again_as_they_were(process, tmp_path, rng, kind):
     values = rng.random((1500, 1200), np.float32)
     if kind in ("csr", "csc"):

@@ -106,6 +106,7 @@ class _Counted:
     flops: float
     peak_memory: int
     seconds: float
+    spaces: tuple[()] = ()  # no device copies chunks
 
 
 class _Packing(Streaming[Packed]):
