@@ -142,7 +142,32 @@ def is_frontier(x: Any) -> bool:
     return hasattr(x, "tocoo") and hasattr(x, "nnz")
 
 
-class SemiringProduct(Routine[Any]):
+class OverSemiring(Routine[Any]):
+    """What products over semirings have in common: their shape and their name."""
+
+    a: Any
+    over: Over
+    operand: _core.CsrOperand
+    vector: bool
+    left: bool
+    outer: int
+    width: int
+
+    @property
+    def _seen(self) -> tuple[int, ...]:
+        """The shape of the product as the caller gets it."""
+        if self.vector:
+            return (self.outer,)
+        return (self.width, self.outer) if self.left else (self.outer, self.width)
+
+    @property
+    def what(self) -> str:
+        """What plans and statistics call it."""
+        name = f"{self.call.who} {self.over.semiring} {shape_text(self.a.shape)} sparse"
+        return f"{name}, {self.operand.read_values:,} stored values"
+
+
+class SemiringProduct(OverSemiring):
     """A X or X A over a semiring, of a sparse A on disk and vectors in memory: run it or plan it.
 
     Inside everything is A X: of X A the transposes are taken, of a transposed A the sums over stored rows.
@@ -288,20 +313,7 @@ class SemiringProduct(Routine[Any]):
             return None
         return chosen(self.allowed if self.allowed.ndim == 1 else self.allowed.any(1), 0, extent)
 
-    @property
-    def _seen(self) -> tuple[int, ...]:
-        """The shape of the product as the caller gets it."""
-        if self.vector:
-            return (self.outer,)
-        return (self.width, self.outer) if self.left else (self.outer, self.width)
-
     # The call ---------------------------------------------------------------------------------------------
-
-    @property
-    def what(self) -> str:
-        """What plans and statistics call it."""
-        name = f"{self.call.who} {self.over.semiring} {shape_text(self.a.shape)} sparse"
-        return f"{name}, {self.operand.read_values:,} stored values"
 
     def how(self, job: Any) -> How:
         """Say how it is computed, and which rows are read."""

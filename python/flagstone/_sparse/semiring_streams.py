@@ -19,10 +19,10 @@ from .._output.place import IN_MEMORY, Place
 from .._resume.identity import identity
 from .._runtime.arguments import array_of
 from .._runtime.call import Call
-from .._runtime.routine import At, How, Routine
+from .._runtime.routine import At, How
 from .._scratch.scratch import prepare
 from .index import chosen
-from .semiring import SWAPPED, Over, dtypes_of, is_frontier
+from .semiring import SWAPPED, Over, OverSemiring, dtypes_of, is_frontier
 
 __all__ = ["StreamedSemiring", "streams"]
 
@@ -40,7 +40,7 @@ def _in_memory(x: Any) -> bool:
     return is_frontier(x) or (isinstance(x, Array) and values_of(x) is not None)
 
 
-class StreamedSemiring(Routine[Any]):
+class StreamedSemiring(OverSemiring):
     """A X or X A over a semiring, X or the product on disk: run it or plan it.
 
     Inside everything is A X: of X A the transposes are taken, of a transposed A the sums over stored rows.
@@ -170,20 +170,7 @@ class StreamedSemiring(Routine[Any]):
         self.compact, self.seen = True, left
         return _core.touched_csr(rows._of_rows(picked).operand())
 
-    @property
-    def _seen(self) -> tuple[int, ...]:
-        """The shape of the product as the caller gets it."""
-        if self.vector:
-            return (self.outer,)
-        return (self.width, self.outer) if self.left else (self.outer, self.width)
-
     # The call ---------------------------------------------------------------------------------------------
-
-    @property
-    def what(self) -> str:
-        """What plans and statistics call it."""
-        name = f"{self.call.who} {self.over.semiring} {shape_text(self.a.shape)} sparse"
-        return f"{name}, {self.operand.read_values:,} stored values"
 
     def how(self, job: Any) -> How:
         """Say how it is computed, and which rows are read."""

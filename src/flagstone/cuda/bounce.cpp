@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "flagstone/base/grid.hpp"
 #include "flagstone/base/signals_blocked.hpp"
 #include "flagstone/cuda/status.hpp"
 #include "flagstone/runtime/spaces/strided_rows.hpp"
@@ -98,21 +97,15 @@ Bounce::~Bounce() {
 
 std::vector<Bounce::Block> Bounce::blocks_of(const Tile& from, const Tile& to) {
   std::vector<Block> blocks;
-  if (count(to.shape) == 0) return blocks;
   const StridedRows rows = rows_of(from, to);
   const std::size_t width = std::min(rows.width, buffer_bytes), height = std::max<std::size_t>(1, buffer_bytes / width);
-  Shape extents, at(rows.outer.size(), 0);
-  for (const StridedRows::Outer& d : rows.outer) extents.push_back(d.extent);
-  do {
-    std::byte *source = from.data, *target = to.data;
-    for (std::size_t i = 0; i < at.size(); ++i)
-      source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
+  each_block(rows, from, to, [&](std::byte* source, std::byte* target) {
     for (std::size_t y = 0; y < rows.height; y += height)
       for (std::size_t x = 0; x < rows.width; x += width)
         blocks.push_back({source + y * rows.from_pitch + x, target + y * rows.to_pitch + x,
                           std::min(width, rows.width - x), std::min(height, rows.height - y), rows.from_pitch,
                           rows.to_pitch});
-  } while (!extents.empty() && advance(at, extents));
+  });
   return blocks;
 }
 

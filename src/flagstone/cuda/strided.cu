@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "flagstone/base/grid.hpp"
+#include "flagstone/base/real_types.hpp"
 #include "flagstone/cuda/numbers.cuh"
 
 namespace flagstone::cuda {
@@ -177,8 +178,10 @@ struct Convert {
   using From = S;
   using To = T;
   __device__ void operator()(From from, To* to, Index, Index) const {
-    if constexpr (std::is_same_v<S, __half>)
-      *to = static_cast<T>(__half2float(from));
+    if constexpr (std::is_same_v<S, Half>)
+      *to = static_cast<T>(__half2float(__ushort_as_half(from.bits)));
+    else if constexpr (std::is_same_v<S, Truth>)
+      *to = static_cast<T>(from.byte != 0);
     else
       *to = static_cast<T>(from);
   }
@@ -246,36 +249,6 @@ void with_bytes(std::size_t item, F&& f) {
   }
 }
 
-template <class F>
-void with_real(Dtype dtype, F&& f) {
-  switch (dtype) {
-    case Dtype::boolean:
-      return f(bool{});
-    case Dtype::int8:
-      return f(std::int8_t{});
-    case Dtype::int16:
-      return f(std::int16_t{});
-    case Dtype::int32:
-      return f(std::int32_t{});
-    case Dtype::int64:
-      return f(std::int64_t{});
-    case Dtype::uint8:
-      return f(std::uint8_t{});
-    case Dtype::uint16:
-      return f(std::uint16_t{});
-    case Dtype::uint32:
-      return f(std::uint32_t{});
-    case Dtype::uint64:
-      return f(std::uint64_t{});
-    case Dtype::float16:
-      return f(__half{});
-    case Dtype::float32:
-      return f(float{});
-    default:
-      return f(double{});
-  }
-}
-
 }  // namespace
 
 void fill(cudaStream_t stream, const Tile& to, const void* value) {
@@ -309,7 +282,7 @@ void scale(cudaStream_t stream, std::complex<double> beta, const Tile& c) {
 }
 
 void convert(cudaStream_t stream, const Tile& from, const Tile& to) {
-  with_real(from.dtype, [&]<class S>(S) {
+  visit_real_type(from.dtype, [&]<class S>(S) {
     if (to.dtype == Dtype::float32)
       each(stream, from, to, Convert<S, float>{});
     else

@@ -8,6 +8,7 @@
 #include "flagstone/algorithms/kernels/factor.hpp"
 #include "flagstone/algorithms/kernels/qr.hpp"
 #include "flagstone/base/pivot_error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/testing/device_table.hpp"
 
 namespace flagstone {
@@ -105,6 +106,27 @@ TEST_P(DeviceTable, ElementsAsTheyAre) {
       run(call::convert(dtype_, {other}, {b}), {b});
       expect_near(read(b), wide, wide.norm(), "convert");
     }
+}
+
+/// Of any bytes: booleans that are neither 0 nor 1 are true, as NumPy has it.
+TEST_P(DeviceTable, EveryRealDtypeIsConverted) {
+  if (complex_) GTEST_SKIP() << "of real dtypes";
+  const Index m = 13, n = 29;
+  for (const Dtype dtype : {Dtype::boolean, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::int64, Dtype::uint8,
+                            Dtype::uint16, Dtype::uint32, Dtype::uint64, Dtype::float16}) {
+    tiles_.clear();
+    const std::uint32_t a = place(dtype, m, n, Layout::rows), b = place(dtype_, m, n, Layout::columns);
+    std::vector<std::byte> memory(static_cast<std::size_t>(m * n) * size_of(dtype_));
+    const Tile want{memory.data(), dtype_, {m, n}, c_strides({m, n}, size_of(dtype_)), memory.size()};
+    kernel::convert(here(a), nullptr, want);
+    run(call::convert(dtype_, {a}, {b}), {b});
+    for (Index i = 0; i < m; ++i)
+      for (Index j = 0; j < n; ++j) {
+        const double got = get(here(b), i, j).real(), expected = get(want, i, j).real();
+        EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)))
+            << name_of(dtype) << " at " << i << ", " << j << ": " << got << ", not " << expected;
+      }
+  }
 }
 
 TEST_P(DeviceTable, PartsAreTaken) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <random>
 
-#include "flagstone/base/grid.hpp"
 
 namespace flagstone {
 namespace {
@@ -59,16 +58,10 @@ TEST(StridedRows, CopyWhatCopyCopies) {
     twin.data = want.data();
     copy(from, twin);
     const StridedRows rows = rows_of(from, to);
-    Shape extents, at(rows.outer.size(), 0);
-    for (const auto& d : rows.outer) extents.push_back(d.extent);
-    do {
-      const std::byte* source = from.data;
-      std::byte* target = to.data;
-      for (std::size_t i = 0; i < at.size(); ++i)
-        source += at[i] * rows.outer[i].from, target += at[i] * rows.outer[i].to;
+    each_block(rows, from, to, [&](const std::byte* source, std::byte* target) {
       for (std::size_t y = 0; y < rows.height; ++y)
         std::memcpy(target + y * rows.to_pitch, source + y * rows.from_pitch, rows.width);
-    } while (!extents.empty() && advance(at, extents));
+    });
     ASSERT_EQ(to_memory, want) << to_string(shape);
   }
 }
