@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flagstone as fl
-from tests.support.processes import beside
+from tests.support.processes import beside, peak_memory, reset_peak
 
 
 def _device(memory, **emulation):
@@ -82,3 +82,18 @@ def test_peaks_stay_within_limits(store, memory):
         done = fl.stats()
     assert 0 < done.spaces[1].peak <= done.spaces[1].budget <= fl.Device("emulated", memory=memory).memory
     assert done.peak_memory <= limit
+
+
+def test_the_hosts_least_holds_beside_an_emulated_device(panels, tmp_path):
+    """By the kernel's count: the device's memory lies in the process and is no part of the host's limit."""
+    a, b = fl.open(panels / "a.zarr"), fl.open(panels / "b.zarr")
+    device = _device("64MiB")
+    with fl.Runtime(memory=beside(900), devices=[device]):
+        fl.matmul(a, b, out=str(tmp_path / "first.zarr"))  # once: code is there
+        least = fl.matmul.plan(a, b, out=str(tmp_path / "c.zarr")).least_memory
+    with fl.Runtime(memory=least, devices=[device]):
+        reset_peak()
+        fl.matmul(a, b, out=str(tmp_path / "c.zarr"))
+        held = peak_memory() - device.memory
+        assert held <= least
+        assert abs(held - fl.stats().peak_memory) <= 1 << 20

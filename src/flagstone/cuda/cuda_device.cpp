@@ -131,6 +131,8 @@ CudaDevice::CudaDevice(int ordinal, std::uint64_t memory, Kernels kernels)
       lanes_.push_back(std::make_unique<Lane>(ordinal, words, workspace, health_, kernels == Kernels::tf32));
     }
     if (!computes) return;
+    // Before a run begins, so that they count as what the process holds.
+    bounce_in_ = std::make_unique<Bounce>(in_->stream()), bounce_out_ = std::make_unique<Bounce>(out_->stream());
     check(cusolverDnCreate(&sizes_.solver), "starting cuSOLVER");
     check(cusolverDnCreateParams(&sizes_.params), "starting cuSOLVER");
   } catch (...) {

@@ -11,7 +11,6 @@
 #include "flagstone/base/error.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
-#include "flagstone/runtime/spaces/beside_devices.hpp"
 #include "flagstone/storage/box/thread_pool.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 
@@ -111,8 +110,7 @@ std::string BoxIo::describe() const { return impl_->ring->describe(); }
 
 BoxOptions BoxIo::options_of(const Array& array, const BoxCall& call) {
   // What is resident costs as much to know as a small box to read, and decides nothing where chunks are raw.
-  const std::uint64_t held =
-      codec_bytes(array) > 0 ? sum(beside_devices(resident_bytes(), impl_->options), call.untouched) : 0;
+  const std::uint64_t held = codec_bytes(array) > 0 ? sum(resident_bytes(), call.untouched) : 0;
   const BoxShare share = share_of_limit(impl_->options, array, held, call.staging);
   const auto workers = static_cast<std::size_t>(impl_->options.workers);
   if (share.hands > 1 && !impl_->pool) impl_->pool = std::make_unique<ThreadPool>(workers, workers);
@@ -143,11 +141,11 @@ void BoxIo::lend(const std::function<void(Ring&)>& use) {
 std::uint64_t BoxIo::check_room(const RoomAsked& asked) const {
   const std::uint64_t memory = impl_->options.memory;
   std::uint64_t kept = asked.kept;
-  std::uint64_t least = sum(beside_devices(resident_bytes(), impl_->options), asked.bytes) - kept;
+  std::uint64_t least = sum(resident_bytes(), asked.bytes) - kept;
   if (least > memory) {
     if (asked.give_back) asked.give_back(), kept = 0;
     trim_heap();
-    least = sum(beside_devices(resident_bytes(), impl_->options), asked.bytes) - kept;
+    least = sum(resident_bytes(), asked.bytes) - kept;
   }
   if (least <= memory) return memory - least;
   // What is named works where the process has grown by some MiB since.

@@ -17,7 +17,7 @@
 #include "flagstone/runtime/executor/executor.hpp"
 #include "flagstone/runtime/executor/nesting.hpp"
 #include "flagstone/runtime/simulator.hpp"
-#include "flagstone/runtime/spaces/beside_devices.hpp"
+#include "flagstone/runtime/spaces/device.hpp"
 #include "flagstone/storage/array/memory_array.hpp"
 #include "flagstone/storage/ring/ring.hpp"
 #include "flagstone/storage/scratch/scratch.hpp"
@@ -225,7 +225,9 @@ void Runtime::write(const Array& array, const Box& box, const Tile& from) {
 }
 
 std::uint64_t Runtime::reserve() const {
-  return reserve_once + reserve_per_worker * static_cast<std::uint64_t>(impl_->options.workers) +
+  int workers = impl_->options.workers;
+  for (const auto& device : impl_->options.devices) workers += device->properties().host_workers;
+  return reserve_once + reserve_per_worker * static_cast<std::uint64_t>(workers) +
          (Timeline::active() ? Timeline::memory_bytes : 0);
 }
 
@@ -239,7 +241,7 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
   const InsideRun inside(impl_.get());
   Ring& ring = this->ring();
   impl_->failure.clear();
-  const std::uint64_t entry = beside_devices(resident_bytes(), impl_->options);
+  const std::uint64_t entry = resident_bytes();
   const std::uint64_t held = entry + reserve();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t capacity = memory > held ? memory - held : 0;
@@ -266,8 +268,7 @@ Statistics Runtime::run(const std::function<void(Graph&)>& builder,
     throw;
   }
   stats.resident_at_entry = entry;
-  stats.peak_memory = watched ? beside_devices(peak_resident_bytes(), impl_->options)
-                              : std::max(entry, beside_devices(resident_bytes(), impl_->options));
+  stats.peak_memory = watched ? peak_resident_bytes() : std::max(entry, resident_bytes());
   trim_heap();  // what workers' arenas kept would count against the next call
   return stats;
 }
@@ -297,13 +298,11 @@ void Runtime::throw_too_small(std::uint64_t least) const {
 
 Statistics Runtime::plan(const std::function<void(Graph&)>& builder,
                          const std::function<void(const Statistics&)>& heartbeat) {
-  std::uint64_t entry = beside_devices(resident_bytes(), impl_->options);
+  std::uint64_t entry = resident_bytes();
   const std::uint64_t memory = impl_->options.memory;
   const std::uint64_t least = least_memory(builder, heartbeat);
   if (memory + allowed_drift < least) throw_too_small(least);
-  entry =
-      std::min(entry, beside_devices(resident_bytes(),
-                                     impl_->options));  // the process may have shrunk, and the least counts from there
+  entry = std::min(entry, resident_bytes());  // the process may have shrunk, and the least counts from there
   const std::uint64_t held = entry + reserve();
   const std::uint64_t capacity = memory > held ? memory - held : 0;
   const PlanMemory given_back;
@@ -332,9 +331,7 @@ std::uint64_t Runtime::least_beside(std::optional<std::uint64_t> resident, const
   simulator.keep_idle(kept_by_the_least);
   simulator.run(builder);
   check_devices(options, simulator);
-  return align_up(resident.value_or(beside_devices(resident_bytes(), options)) + reserve() +
-                      simulator.least_capacity() + allowed_drift,
-                  MiB);
+  return align_up(resident.value_or(resident_bytes()) + reserve() + simulator.least_capacity() + allowed_drift, MiB);
 }
 
 }  // namespace flagstone

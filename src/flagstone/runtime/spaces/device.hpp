@@ -20,6 +20,7 @@ struct DeviceProperties {
   std::string description;   // "NVIDIA H200, driver 580.159": for people
   std::uint64_t memory = 0;  // bytes that were taken, once: operands, results and workspaces all lie in them
   int kernel_queues = 4;     // what launches at the same time
+  int host_workers = 0;      // threads of this process that compute for it with the host's kernels
 };
 
 /// One task's share of a launch. Its tiles lie in the device's memory, in the order of the task's accesses; they and

@@ -103,7 +103,7 @@ class EmulatedDevice final : public Device {
       : options_(checked(std::move(options))),
         properties_{"emulated", options_.name,
                     "emulated device, " + format_bytes(options_.memory) + " of this machine's memory", options_.memory,
-                    options_.kernel_queues},
+                    options_.kernel_queues, options_.kernel_queues},
         mapping_(options_.name, options_.memory),
         queues_(first_kernel_queue + options_.kernel_queues, options_.reorder) {}
 
