@@ -101,9 +101,12 @@ class EmulatedDevice final : public Device {
  public:
   explicit EmulatedDevice(EmulatedOptions options)
       : options_(checked(std::move(options))),
-        properties_{"emulated", options_.name,
-                    "emulated device, " + format_bytes(options_.memory) + " of this machine's memory", options_.memory,
-                    options_.kernel_queues, options_.kernel_queues},
+        properties_{"emulated",
+                    options_.name,
+                    "emulated device, " + format_bytes(options_.memory) + " of this machine's memory",
+                    options_.memory,
+                    options_.kernel_queues,
+                    options_.kernel_queues},
         mapping_(options_.name, options_.memory),
         queues_(first_kernel_queue + options_.kernel_queues, options_.reorder) {}
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <random>
 
-
 namespace flagstone {
 namespace {
 
