@@ -7,37 +7,7 @@
 #include "flagstone/cuda/status.hpp"
 #include "flagstone/runtime/spaces/strided_rows.hpp"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace flagstone::cuda {
-namespace {
-
-/// Past the caches: what is written is not read again by this processor, and its lines need not be fetched first.
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t n) {
-#if defined(__SSE2__)
-  const std::size_t head = std::min(n, (16 - reinterpret_cast<std::uintptr_t>(to) % 16) % 16);
-  std::memcpy(to, from, head);
-  to += head, from += head, n -= head;
-  for (; n >= 64; n -= 64, to += 64, from += 64) {
-    const auto load = [&](int i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i); };
-    const __m128i a = load(0), b = load(1), c = load(2), d = load(3);
-    const auto store = [&](int i, __m128i x) { _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, x); };
-    store(0, a), store(1, b), store(2, c), store(3, d);
-  }
-#endif
-  std::memcpy(to, from, n);
-}
-
-/// What was written past the caches is there before what comes next.
-void settle() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
-}  // namespace
 
 Hands::Hands(int more) {
   const SignalsBlocked blocked;
@@ -120,11 +90,10 @@ void Bounce::move(const Block& rows, std::byte* buffer, bool fill) {
       const std::size_t x = one ? first : 0, n = one ? end - first : rows.width;
       std::byte* const packed = buffer + y * rows.width + x;
       if (fill)
-        copy_past_caches(packed, rows.from + y * rows.from_pitch + x, n);
+        std::memcpy(packed, rows.from + y * rows.from_pitch + x, n);
       else
-        copy_past_caches(rows.to + y * rows.to_pitch + x, packed, n);
+        std::memcpy(rows.to + y * rows.to_pitch + x, packed, n);
     }
-    settle();
   };
   if (rows.width * rows.height < std::size_t{1} << 18)  // not worth waking anybody
     for (int hand = 0; hand < hands_.count(); ++hand) part(hand);
