@@ -140,6 +140,29 @@ void gemm64(Libraries& with, std::int64_t n) {
   ok(cudaFree(a), "free"), ok(cudaFree(b), "free"), ok(cudaFree(c), "free");
 }
 
+/// What cuSOLVER asks for beside a matrix.
+struct Workspace {
+  Workspace(std::size_t device, std::size_t host) : on_host(host + 1) {
+    ok(cudaMalloc(&on_device, device + 1), "malloc"),
+        ok(cudaMalloc(reinterpret_cast<void**>(&info), sizeof(int)), "malloc");
+  }
+  ~Workspace() { (void)cudaFree(on_device), (void)cudaFree(info); }
+  Workspace(const Workspace&) = delete;
+
+  void* on_device = nullptr;
+  int* info = nullptr;
+  std::vector<char> on_host;
+};
+
+/// Seconds of a factorization in place of `given`, which is copied to `a` before each time.
+template <class Factor>
+double seconds_of_factor(const Libraries& with, const double* given, double* a, std::int64_t elements, Factor factor) {
+  const auto bytes = static_cast<std::size_t>(elements) * sizeof(double);
+  return seconds(
+      with.stream, [&] { ok(cudaMemcpyAsync(a, given, bytes, cudaMemcpyDeviceToDevice, with.stream), "copy"); },
+      factor);
+}
+
 void potrf(Libraries& with, std::int64_t n) {
   double *given = random_memory<double>(n * n), *a = random_memory<double>(n * n);
   const std::vector<double> diagonal(static_cast<std::size_t>(n), 2.0 * static_cast<double>(n));
@@ -150,28 +173,17 @@ void potrf(Libraries& with, std::int64_t n) {
   ok(cusolverDnXpotrf_bufferSize(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F,
                                  &device, &host),
      "potrf");
-  void* work = nullptr;
-  int* info = nullptr;
-  ok(cudaMalloc(&work, device + 1), "malloc"), ok(cudaMalloc(reinterpret_cast<void**>(&info), sizeof(int)), "malloc");
-  std::vector<char> host_work(host + 1);
-  const double time = seconds(
-      with.stream,
-      [&] {
-        ok(cudaMemcpyAsync(a, given, static_cast<std::size_t>(n * n) * sizeof(double), cudaMemcpyDeviceToDevice,
-                           with.stream),
-           "copy");
-      },
-      [&] {
-        ok(cusolverDnXpotrf(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F, work,
-                            device, host_work.data(), host, info),
-           "potrf");
-      });
+  Workspace work(device, host);
+  const double time = seconds_of_factor(with, given, a, n * n, [&] {
+    ok(cusolverDnXpotrf(with.solver, with.params, CUBLAS_FILL_MODE_LOWER, n, CUDA_R_64F, a, n, CUDA_R_64F,
+                        work.on_device, device, work.on_host.data(), host, work.info),
+       "potrf");
+  });
   int found = -1;
-  ok(cudaMemcpy(&found, info, sizeof found, cudaMemcpyDeviceToHost), "info"), ok(found, "potrf's info");
+  ok(cudaMemcpy(&found, work.info, sizeof found, cudaMemcpyDeviceToHost), "info"), ok(found, "potrf's info");
   std::printf(", \"potrf64\": {\"n\": %lld, \"seconds\": %.5g, \"flops\": %.4g}", static_cast<long long>(n), time,
               static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n) / 3 / time);
-  for (void* memory : {static_cast<void*>(given), static_cast<void*>(a), work, static_cast<void*>(info)})
-    ok(cudaFree(memory), "free");
+  ok(cudaFree(given), "free"), ok(cudaFree(a), "free");
 }
 
 void geqrf(Libraries& with, std::int64_t m, std::int64_t n) {
@@ -180,27 +192,15 @@ void geqrf(Libraries& with, std::int64_t m, std::int64_t n) {
   ok(cusolverDnXgeqrf_bufferSize(with.solver, with.params, m, n, CUDA_R_64F, a, m, CUDA_R_64F, tau, CUDA_R_64F, &device,
                                  &host),
      "geqrf");
-  void* work = nullptr;
-  int* info = nullptr;
-  ok(cudaMalloc(&work, device + 1), "malloc"), ok(cudaMalloc(reinterpret_cast<void**>(&info), sizeof(int)), "malloc");
-  std::vector<char> host_work(host + 1);
-  const double time = seconds(
-      with.stream,
-      [&] {
-        ok(cudaMemcpyAsync(a, given, static_cast<std::size_t>(m * n) * sizeof(double), cudaMemcpyDeviceToDevice,
-                           with.stream),
-           "copy");
-      },
-      [&] {
-        ok(cusolverDnXgeqrf(with.solver, with.params, m, n, CUDA_R_64F, a, m, CUDA_R_64F, tau, CUDA_R_64F, work, device,
-                            host_work.data(), host, info),
-           "geqrf");
-      });
+  Workspace work(device, host);
+  const double time = seconds_of_factor(with, given, a, m * n, [&] {
+    ok(cusolverDnXgeqrf(with.solver, with.params, m, n, CUDA_R_64F, a, m, CUDA_R_64F, tau, CUDA_R_64F, work.on_device,
+                        device, work.on_host.data(), host, work.info),
+       "geqrf");
+  });
   std::printf(", \"geqrf64\": {\"m\": %lld, \"n\": %lld, \"seconds\": %.5g}", static_cast<long long>(m),
               static_cast<long long>(n), time);
-  for (void* memory :
-       {static_cast<void*>(given), static_cast<void*>(a), static_cast<void*>(tau), work, static_cast<void*>(info)})
-    ok(cudaFree(memory), "free");
+  ok(cudaFree(given), "free"), ok(cudaFree(a), "free"), ok(cudaFree(tau), "free");
 }
 
 }  // namespace
