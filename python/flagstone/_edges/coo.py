@@ -28,7 +28,7 @@ from .._sort.records import Records
 from .._sort.stretches import part, stretches
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
-from .._sparse.row_blocks import words_of
+from .._sparse.validation import words_of
 from .spool import check_id, check_ids, columns_of, spooled
 
 __all__ = ["built", "check_duplicates", "from_coo"]

@@ -20,7 +20,7 @@ from .._runtime.call import Call
 from .._sort.stretches import Stretch, length_of, part
 from .._sort.unique import unique_inverse
 from .._sparse.array import SparseArray
-from .._sparse.row_blocks import words_of
+from .._sparse.validation import words_of
 from .._storage.table import Table, arrow, judged
 from .coo import built, check_duplicates
 from .spool import spooled

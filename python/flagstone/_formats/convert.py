@@ -33,8 +33,9 @@ from .._scratch.builds import whole_or_nothing
 from .._scratch.scratch import Result, prepare
 from .._sparse.array import SparseArray
 from .._sparse.builder import CsrBuilder, value_dtype
-from .._sparse.row_blocks import row_blocks, rows_bytes, words_of
+from .._sparse.row_blocks import row_blocks, rows_bytes
 from .._sparse.to_csr import all_elements, csc_to_csr, unfolded
+from .._sparse.validation import words_of
 from .._sparse_algebra.layout import Laid
 from .._storage.copy import copy
 from .._storage.import_cache import Built, conversion

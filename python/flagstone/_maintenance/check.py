@@ -23,7 +23,7 @@ from .._formats.zarr.groups import compressed
 from .._runtime.call import Call
 from .._runtime.metadata_room import ALL_LEVELS, metadata_room
 from .._sparse.array import SparseArray, matrix_of
-from .._sparse.row_blocks import check_columns
+from .._sparse.validation import check_columns
 
 __all__ = ["CheckReport", "Damage", "RepairReport", "check", "repair"]
 

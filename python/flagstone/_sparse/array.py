@@ -26,8 +26,9 @@ from .._runtime.call import Call
 from .algebra import SparseAlgebra
 from .products import Csrmm, GramProduct
 from .reductions import SparseReductions, stored_numbers
-from .row_blocks import check_columns, check_pointers, layout_of, row_blocks, rows_bytes, values_of_rows
+from .row_blocks import row_blocks, rows_bytes, values_of_rows
 from .steps import seen_dtype, streamed
+from .validation import check_columns, check_pointers, layout_of
 from .views import LazySparse
 
 __all__ = ["SparseArray", "matrix_of"]

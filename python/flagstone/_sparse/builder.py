@@ -24,7 +24,7 @@ from .._runtime.runtime import current
 from .._scratch import quota, scratch
 from .._scratch.builds import whole_or_nothing
 from .array import SparseArray
-from .row_blocks import check_extents, words_of
+from .validation import check_extents, words_of
 
 __all__ = ["CsrBuilder", "from_blocks", "value_dtype", "writer_bytes"]
 

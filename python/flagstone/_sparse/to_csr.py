@@ -20,7 +20,8 @@ from .array import SparseArray
 from .builder import CsrBuilder, csr_parts, value_dtype
 from .external_sort import Triplets, Work, build_csr, bytes_held, record_of
 from .index import as_slice
-from .row_blocks import check_columns, row_blocks
+from .row_blocks import row_blocks
+from .validation import check_columns
 
 __all__ = [
     "all_elements", "by_rows", "csc_to_csr", "dense_blocks", "entry_bytes", "held_bytes",

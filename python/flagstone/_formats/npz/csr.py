@@ -29,7 +29,8 @@ from ..._scratch.builds import whole_or_nothing
 from ..._sparse.array import SparseArray, matrix_of
 from ..._sparse.builder import CsrBuilder, value_dtype
 from ..._sparse.external_sort import Triplets, Work, build_csr
-from ..._sparse.row_blocks import check_columns, check_extents, check_pointers, row_blocks
+from ..._sparse.row_blocks import row_blocks
+from ..._sparse.validation import check_columns, check_extents, check_pointers
 from ..._storage.import_cache import cached
 from . import dense
 from .direct_reader import DirectReader
