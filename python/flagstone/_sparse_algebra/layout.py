@@ -31,8 +31,10 @@ class Laid(SparseResult):
         """`layout`: checked words."""
         self.layout = layout
         self.lower = "triangle" in layout and not a.triangle  # what lies above the diagonal goes
-        if self.lower:
-            _check_symmetric(call, a)
+        if self.lower and a.shape[0] != a.shape[1]:
+            raise ShapeError(
+                f"{call.who}: A is {shape_text(a.shape)}; of a square matrix a triangle is stored."
+            )
         matrix = in_rows(call, "A", a, halves=True)
         super().__init__(call, [matrix], matrix.shape, matrix.dtype, matrix.stored_values, out)
 
@@ -42,8 +44,15 @@ class Laid(SparseResult):
         stored = self.operands[0].stored_values
         return f"{self.call.who} {shape_text(self.shape)} sparse as {self.layout}, {stored:,} stored values"
 
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the operand, twice where its triangles are compared first."""
+        return super().read_bytes * (2 if self.lower else 1)
+
     def rows(self, first: int) -> Iterator[Rows]:
-        """Yield the rows."""
+        """Yield the rows, where a triangle tells all of them."""
+        if self.lower and first == 0:  # a dead process that wrote rows had compared them
+            _check_symmetric(self.call, self.operands[0], self.fixed)
         for row, pointers, columns, values in row_blocks(
             self.call, self.operands[0], first, beside=BESIDE, fixed=self.fixed, stored=True
         ):
@@ -59,17 +68,16 @@ class Laid(SparseResult):
         return {"a": identity(self.operands[0]), "layout": self.layout}
 
 
-def _check_symmetric(call: Call, a: SparseArray) -> None:
+def _check_symmetric(call: Call, a: SparseArray, fixed: int) -> None:
     """Refuse a matrix that is not symmetric or Hermitian, to the bit: one read, by rows.
 
     Sums of 64 bits over the elements below the diagonal and over the mirrored ones above it, each mixed from
     row, column and value: they differ for all but 2^-64 of matrices with an element that has no twin.
+    Beside `fixed` bytes of the writer, whose limit was asked for: one refusal names both.
     """
     kind = "Hermitian" if a.dtype.kind == "c" else "symmetric"
-    if a.shape[0] != a.shape[1]:
-        raise ShapeError(f"{call.who}: A is {shape_text(a.shape)}; of a square matrix a triangle is stored.")
     balance, real = 0, True
-    for row, pointers, columns, values in row_blocks(call, a, beside=BESIDE):
+    for row, pointers, columns, values in row_blocks(call, a, beside=BESIDE, fixed=fixed):
         rows = np.repeat(np.arange(row, row + len(pointers) - 1), np.diff(pointers))
         for first in range(0, len(rows), _PART):
             part = slice(first, first + _PART)
