@@ -23,18 +23,16 @@ from .._runtime.arguments import one_of
 from .._runtime.call import Call, Moved
 from .._runtime.plan import Plan
 from .._runtime.routine import Prepared, Streaming, routine
-from .._sparse.builder import writer_bytes
-from .._sparse.external_sort import Triplets, Work, build_csr, bytes_held
-from .._sparse.row_blocks import row_blocks
+from .._sparse.external_sort import Triplets, Work, bytes_held, record_of, sorted_rows
 from .npz.csr import entries_of
 
 __all__ = ["import_labels"]
 
 _CHILDREN = 255  # of one chunk
 _BESIDE = 4  # bytes of a weight's child and, where it stands alone in its row, of the row
-_SORTED = 12  # bytes of a weight in scratch
 _SECONDS = 4e-7  # of a weight: parsed, scattered, sorted and packed by NumPy
-_PLACES = 256  # a column of the sorted matrix: feature · _PLACES + child
+_PLACES = 256  # a column of what is sorted: feature · _PLACES + child
+_KEPT = np.dtype(np.float32)
 #: Power of the hinge, and whether scores are exp(s): of a level's score and those above it.
 _PROCESSORS = {
     "l2-hinge": (2, True), "log-l2-hinge": (2, False), "l3-hinge": (3, True), "log-l3-hinge": (3, False),
@@ -91,19 +89,17 @@ class ImportLabels(Streaming[LabelModel]):
     def plan(self) -> Plan:
         """Count it by the headers of the files: what is written is a bound."""
         call, item = self.call, 1 if self.format == "int8" else 4
-        weights = read = held = 0
+        weights = read = sorted_bytes = held = 0
         for level in self.levels:
             with entries_of(call, level.weights) as given:
                 nodes, nnz = given.cols, given.nnz
             weights += nnz
             read += 2 * os.path.getsize(level.weights)
-            sort = bytes_held(nodes, nnz, np.dtype(np.float32))
-            builder = writer_bytes((self.features + 1) * _PLACES, np.dtype(np.float32), nnz)
-            held = max(held, 96 * 2 * nodes + sort + builder)
+            held = max(held, 96 * 2 * nodes + bytes_held(nodes, nnz, _KEPT))
+            sorted_bytes += nnz * record_of(nodes, _columns(self.features), _KEPT).itemsize
         held += int(_core.LabelModelWriter.bytes)
         rates = call.use_profile().rates
         written = weights * (item + _BESIDE)
-        sorted_bytes = 2 * _SORTED * weights  # through bucket files, then as a matrix: written and read
         seconds = (read + sorted_bytes) / rates["read_bytes_per_second"] + _SECONDS * weights
         seconds += (written + sorted_bytes) / rates["write_bytes_per_second"]
         least = call.rounded(_core.resident_bytes() + held)
@@ -171,10 +167,10 @@ def import_labels(
 
     Notes
     -----
-    Weights are sorted by chunk, feature and child through files in scratch, 16 bytes a weight, whatever
-    their order; each `W.npz` is read twice, and 5 to 8 bytes a weight are written. In memory are 48 bytes a
-    node of one level, and the writer's 150 MB or less. ``import_labels.plan(...)`` reads sizes alone; what it
-    says is written is a bound.
+    Weights are sorted by chunk, feature and child through files in scratch, 12 or 16 bytes a weight,
+    whatever their order; each `W.npz` is read twice, and 5 to 8 bytes a weight are written. In memory are 96
+    bytes a node of one level, and the 150 MB or less of the sort. ``import_labels.plan(...)`` reads sizes
+    alone; what it says is written is a bound.
     """
     return ImportLabels(folder, out, format, memory)
 
@@ -287,19 +283,35 @@ def _write(
                 values[feature == features] *= level.bias
                 yield chunks.row[node], feature * _PLACES + chunks.child[node], values
 
-        columns = (features + 1) * _PLACES
-        entries = Triplets(len(chunks.first), columns, weights.nnz, np.dtype(np.float32), blocks)
-        matrix = build_csr(call, level.weights, entries, aside.path)
-        for first, pointers, places, values in row_blocks(call, matrix):
-            places = places.astype(np.uint64)
+        entries = Triplets(
+            len(chunks.first), _columns(features), weights.nnz, _KEPT, blocks, checked=True
+        )  # fmt: skip
+        rows_of_chunks = stack.enter_context(sorted_rows(call, level.weights, entries, aside.path))
+        for first, pointers, places, values in rows_of_chunks:
             for i in range(len(pointers) - 1):
                 own = slice(int(pointers[i]), int(pointers[i + 1]))
                 at = first + i
-                call.room("the weights of a chunk", 16 * (own.stop - own.start) + features // 4096)
+                call.room("the weights of a chunk", 48 * (own.stop - own.start) + features // 4096)
                 writer.append(
                     depth, int(chunks.parent[at]), int(chunks.first[at]), int(chunks.children[at]),
-                    places[own], values[own], features + 1,
+                    *_canonical(places[own], values[own]), features + 1,
                 )  # fmt: skip
+
+
+def _columns(features: int) -> int:
+    return (features + 1) * _PLACES
+
+
+def _canonical(
+    places: NDArray[Any], values: NDArray[np.float32]
+) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    """Sort the weights of a chunk by place; those of one place are one, their sum."""
+    order = np.argsort(places, kind="stable")
+    places, values = places[order].astype(np.uint64), values[order]
+    begins = np.flatnonzero(np.r_[True, places[1:] != places[:-1]][: len(places)])
+    if len(begins) < len(places):
+        places, values = places[begins], np.add.reduceat(values, begins)
+    return places, values
 
 
 def _within(numbers: NDArray[Any], extent: int) -> bool:

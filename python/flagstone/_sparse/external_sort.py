@@ -26,7 +26,7 @@ from .array import SparseArray
 from .builder import CsrBuilder, value_dtype
 
 __all__ = [
-    "Triplets", "Work", "build_csr", "bytes_held", "check_rows", "record_of", "stretches",
+    "Triplets", "Work", "build_csr", "bytes_held", "check_rows", "record_of", "sorted_rows", "stretches",
 ]  # fmt: skip
 
 
@@ -244,6 +244,23 @@ def bytes_held(rows: int, nnz: int, kept: np.dtype[Any]) -> int:
     bucket = min(nnz, max(2 * _BUCKET, nnz // 400))
     blocks = min(2 * STEP, 2 * nnz)
     return (3 * (16 + kept.itemsize) + 32) * (bucket + blocks) + 16 * min(_ROWS, rows)
+
+
+@contextlib.contextmanager
+def sorted_rows(
+    call: Call, path: str, triplets: Triplets, target: str
+) -> Iterator[Iterator[tuple[int, NDArray[Any], NDArray[Any], NDArray[Any]]]]:
+    """Give (first row, pointers, columns, values) of stretches of rows; columns of a row in any order.
+
+    Entries lie in bucket files beside `target` and nowhere else: for whoever wants rows, not a matrix, of any
+    number of columns. Holds `bytes_held`.
+    """
+    kept = value_dtype(triplets.dtype, f"open: '{path}'")
+    call.room("sorted entries", bytes_held(triplets.rows, triplets.nnz, kept))
+    with beside(target) as folder:
+        buckets = _Buckets(call, path, triplets, kept, Work(folder))
+        with contextlib.closing(buckets):
+            yield ahead(buckets.sorted())
 
 
 @contextlib.contextmanager
