@@ -354,7 +354,7 @@ def routine(name: str) -> Routine:
     if name == "from_blocks":
         return Routine(lambda: fl.from_blocks(row_blocks()), (), bits=of_sparse)
     if name == "from_numpy":
-        return Routine(fl.from_numpy, (np.load("a.npy"),))
+        return Routine(fl.from_numpy, (np.load("a.npy"), "stored.zarr"), {"overwrite": True})
     if name == "transform":
         rows = np.load("tall.npy", mmap_mode="r")[:5000].copy()
         r = fl.pca(rows, 5)
