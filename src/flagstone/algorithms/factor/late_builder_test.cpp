@@ -52,7 +52,7 @@ std::vector<Routine> routines() {
               stack = planned_array({3, m, m}, Dtype::float32, {1, m, m}),
               products = planned_array({3, m, m}, Dtype::float32, {1, m, m});
   const TriangularOperand lower{{l}};
-  const LuColumns columns(n, lu_tile(n), [](const std::string&, const Shape& shape) {
+  const LuColumns columns(n, lu_tile(n), [](const char*, Index, const Shape& shape) {
     return planned_array(shape, Dtype::float32, shape);
   });
   std::vector<Routine> all = {

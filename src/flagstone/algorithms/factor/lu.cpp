@@ -156,7 +156,21 @@ Index together(const Graph& graph, std::uint64_t bytes, Index beside, Index most
   return std::clamp<Index>(fit - beside, 1, std::max<Index>(1, most));
 }
 
+/// Columns of tiles that are in memory together: panels stream past them, the one in use and the next.
+Index slab_width(const Graph& graph, Index rows, Index tile, Index columns, Dtype dtype) {
+  return together(graph, static_cast<std::uint64_t>(rows * tile) * size_of(dtype), 2, columns);
+}
+
 }  // namespace
+
+LuColumns::Make kept_tiles(Graph& graph, Stages& stages, Index rows, Index tile, Index columns, Dtype dtype) {
+  const Index slab = slab_width(graph, rows, tile, columns, dtype),
+              last = std::max<Index>(0, columns - 1) / slab * slab;
+  return [&stages, dtype, last](const char* part, Index j, const Shape& shape) {
+    return stages.temporary(part + std::to_string(j), shape, dtype, shape,
+                            j < last ? Written::always : Written::for_room);
+  };
+}
 
 void LuColumns::cut() {
   for (Index first = 0; first < cols_;) {
@@ -180,9 +194,9 @@ LuColumns::LuColumns(Index n, Index tile, const Make& make) : rows_(n), cols_(n)
   cut();
   for (std::size_t j = 0; j < first_.size(); ++j) {
     const Index first = first_[j], width = std::min(tile, n - first);
-    const auto own = [&](const char* name, Index rows) -> Region {
+    const auto own = [&](const char* part, Index rows) -> Region {
       if (rows == 0) return {Array(), {{0, 0}, {0, width}}};
-      return {make(name + std::to_string(j), {rows, width}), flagstone::whole({rows, width})};
+      return {make(part, static_cast<Index>(j), {rows, width}), flagstone::whole({rows, width})};
     };
     upper_.push_back(own("upper", first));
     lower_.push_back(own("lower", n - first));
@@ -193,7 +207,7 @@ LuColumns LuColumns::apart(const Make& make) const {
   LuColumns made = *this;
   for (std::size_t j = 0; j < lower_.size(); ++j) {
     const Shape& shape = lower_[j].box.shape;
-    made.lower_[j] = {make("lower" + std::to_string(j), shape), flagstone::whole(shape)};
+    made.lower_[j] = {make("lower", static_cast<Index>(j), shape), flagstone::whole(shape)};
   }
   return made;
 }
@@ -217,8 +231,7 @@ Index lu_tile(Index n) {
 void lu_columns(Graph& graph, const char* who, const Operand& a, const LuColumns& f, const Array& pivots,
                 LuProgress& progress) {
   if (!graph.planning()) kernel::set_blas_threads(graph.threads_per_task());
-  const auto bytes = static_cast<std::uint64_t>(f.rows() * f.tile()) * size_of(a.array.dtype());
-  const Index slab = together(graph, bytes, 2, f.count());  // panels stream: the one in use, and the next
+  const Index slab = slab_width(graph, f.rows(), f.tile(), f.count(), a.array.dtype());
   graph.trust_order(true);
   graph.look_ahead(static_cast<std::size_t>(4 * slab + 64));
   for (Index begin = progress.columns(f); begin < f.count(); begin += slab) {
@@ -245,7 +258,8 @@ void lu(Graph& graph, const char* who, const Operand& a, const LuColumns& factor
       exchange_rows(graph, factor, pivots, k + 1, factor.lower(k), factor.first(k));
     return;
   }
-  const LuColumns f = factor.apart(kept_tiles(stages, a.array.dtype()));
+  const LuColumns f =
+      factor.apart(kept_tiles(graph, stages, factor.rows(), factor.tile(), factor.count(), a.array.dtype()));
   progress.note(factor, false);
   progress.note(f, true);
   lu_columns(graph, who, a, f, pivots, progress);
@@ -288,7 +302,8 @@ void solve_general(Graph& graph, const Operand& a, const Operand& b, const Array
   const Index n = a.rows();
   const Array pivots = graph.allocate({n}, Dtype::int64);
   Stages stages(graph, checkpoint);
-  const LuColumns factor(n, lu_tile(n), kept_tiles(stages, a.array.dtype()));
+  const Index tile = lu_tile(n);
+  const LuColumns factor(n, tile, kept_tiles(graph, stages, n, tile, ceil_div(n, tile), a.array.dtype()));
   LuProgress progress(stages, pivots);
   progress.note(factor, true);
   lu_columns(graph, "solve", a, factor, pivots, progress);

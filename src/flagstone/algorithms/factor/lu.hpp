@@ -16,8 +16,8 @@ namespace flagstone::linalg {
 /// m x n matrix the first min(m, n) columns have tiles on the diagonal; what is right of them is all above.
 class LuColumns {
  public:
-  /// Makes the array of one box; `name` tells it from the others of the factor.
-  using Make = std::function<Array(const std::string& name, const Shape& shape)>;
+  /// Makes the array of one box, `part` of column j.
+  using Make = std::function<Array(const char* part, Index j, const Shape& shape)>;
   /// Boxes of one array: L below the diagonal, U on and above it.
   LuColumns(const Array& whole, Index tile) : LuColumns(whole, whole, tile) {}
   /// What lies above the diagonal tiles is in `upper`, the rest in `lower`.

@@ -71,10 +71,4 @@ void SolvedColumns::finish(const std::vector<Region>& columns) {
   finished_.offer();
 }
 
-LuColumns::Make kept_tiles(Stages& stages, Dtype dtype) {
-  return [&stages, dtype](const std::string& name, const Shape& shape) {
-    return stages.temporary(name, shape, dtype, shape);
-  };
-}
-
 }  // namespace flagstone::linalg

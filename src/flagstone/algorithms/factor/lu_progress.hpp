@@ -48,8 +48,10 @@ class SolvedColumns {
   FinishedTiles finished_;
 };
 
-/// Arrays of one tile, in scratch; where progress is saved, in files beside it.
-LuColumns::Make kept_tiles(Stages& stages, Dtype dtype);
+/// Arrays of one tile, in scratch; where progress is saved, in files beside it. Those of the last slab that lu_columns
+/// takes are written where their room is needed; those before it, which leave memory for it, as soon as they are done:
+/// their room is free when the next slab comes.
+LuColumns::Make kept_tiles(Graph& graph, Stages& stages, Index rows, Index tile, Index columns, Dtype dtype);
 
 /// lu() in the row order that L is made in.
 void lu_columns(Graph& graph, const char* who, const Operand& a, const LuColumns& f, const Array& pivots,

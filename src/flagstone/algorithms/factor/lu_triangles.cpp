@@ -41,7 +41,8 @@ void lu_triangles(Graph& graph, const char* who, const Operand& a, const Array& 
   LuProgress progress(stages, pivots);
   const LuColumns whole(l, u, lu_tile(a.rows()));
   const bool apart = options.saved || stages.saving();
-  const LuColumns f = apart ? whole.apart(kept_tiles(stages, l.dtype())) : whole;
+  const LuColumns f =
+      apart ? whole.apart(kept_tiles(graph, stages, whole.rows(), whole.tile(), whole.count(), l.dtype())) : whole;
   if (apart) progress.note(whole, false), progress.note(f, true);
   lu_columns(graph, who, a, f, pivots, progress);
   graph.trust_order(true);
