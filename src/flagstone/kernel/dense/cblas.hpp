@@ -38,6 +38,10 @@ inline constexpr auto* strsm = &FLAGSTONE_SYMBOL(cblas_strsm);
 inline constexpr auto* dtrsm = &FLAGSTONE_SYMBOL(cblas_dtrsm);
 inline constexpr auto* ctrsm = &FLAGSTONE_SYMBOL(cblas_ctrsm);
 inline constexpr auto* ztrsm = &FLAGSTONE_SYMBOL(cblas_ztrsm);
+inline constexpr auto* strmm = &FLAGSTONE_SYMBOL(cblas_strmm);
+inline constexpr auto* dtrmm = &FLAGSTONE_SYMBOL(cblas_dtrmm);
+inline constexpr auto* ctrmm = &FLAGSTONE_SYMBOL(cblas_ctrmm);
+inline constexpr auto* ztrmm = &FLAGSTONE_SYMBOL(cblas_ztrmm);
 inline constexpr auto* dnrm2 = &FLAGSTONE_SYMBOL(cblas_dnrm2);
 
 // The plain ones allocate their workspace; the _work ones take it, so that it can be charged to a limit.
@@ -67,10 +71,6 @@ inline constexpr auto* stpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_stpqrt_work);
 inline constexpr auto* dtpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dtpqrt_work);
 inline constexpr auto* ctpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ctpqrt_work);
 inline constexpr auto* ztpqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ztpqrt_work);
-inline constexpr auto* sgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_sgemqrt_work);
-inline constexpr auto* dgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dgemqrt_work);
-inline constexpr auto* cgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_cgemqrt_work);
-inline constexpr auto* zgemqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_zgemqrt_work);
 inline constexpr auto* stpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_stpmqrt_work);
 inline constexpr auto* dtpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_dtpmqrt_work);
 inline constexpr auto* ctpmqrt_work = &FLAGSTONE_SYMBOL(LAPACKE_ctpmqrt_work);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <complex>
+#include <cstring>
 
 #include "flagstone/base/error.hpp"
+#include "flagstone/kernel/dense/blas3.hpp"
 #include "flagstone/kernel/dense/cblas.hpp"
 
 namespace flagstone::kernel {
@@ -31,34 +33,62 @@ template <>
 struct Lapack<float> {
   static constexpr auto geqrt = blas::sgeqrt_work;
   static constexpr auto tpqrt = blas::stpqrt_work;
-  static constexpr auto gemqrt = blas::sgemqrt_work;
+  static constexpr auto trmm = blas::strmm;
   static constexpr auto tpmqrt = blas::stpmqrt_work;
 };
 template <>
 struct Lapack<double> {
   static constexpr auto geqrt = blas::dgeqrt_work;
   static constexpr auto tpqrt = blas::dtpqrt_work;
-  static constexpr auto gemqrt = blas::dgemqrt_work;
+  static constexpr auto trmm = blas::dtrmm;
   static constexpr auto tpmqrt = blas::dtpmqrt_work;
 };
 template <>
 struct Lapack<std::complex<float>> {
   static constexpr auto geqrt = blas::cgeqrt_work;
   static constexpr auto tpqrt = blas::ctpqrt_work;
-  static constexpr auto gemqrt = blas::cgemqrt_work;
+  static constexpr auto trmm = blas::ctrmm;
   static constexpr auto tpmqrt = blas::ctpmqrt_work;
 };
 template <>
 struct Lapack<std::complex<double>> {
   static constexpr auto geqrt = blas::zgeqrt_work;
   static constexpr auto tpqrt = blas::ztpqrt_work;
-  static constexpr auto gemqrt = blas::zgemqrt_work;
+  static constexpr auto trmm = blas::ztrmm;
   static constexpr auto tpmqrt = blas::ztpmqrt_work;
 };
 
 template <class T>
 constexpr char transposed(bool adjoint) {
   return !adjoint ? 'N' : std::is_floating_point_v<T> ? 'T' : 'C';
+}
+
+/// X := op(A) X with a triangle A, op: none or the adjoint.
+void trmm(CBLAS_UPLO uplo, bool adjoint, CBLAS_DIAG diagonal, const Tile& a, const Tile& x) {
+  visit_blas_type(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T one(1);
+    const auto multiply = [&](auto factor) {
+      Lapack<T>::trmm(CblasColMajor, CblasLeft, uplo, adjoint ? CblasConjTrans : CblasNoTrans, diagonal, rows_of(x),
+                      cols_of(x), factor, a.as<T>(), ld(a), x.as<T>(), ld(x));
+    };
+    if constexpr (std::is_floating_point_v<T>)
+      multiply(one);
+    else
+      multiply(&one);
+  });
+}
+
+/// C -= X.
+void subtract(const Tile& x, const Tile& c) {
+  visit_blas_type(c.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (Index j = 0; j < c.shape[1]; ++j) {
+      const T* const from = reinterpret_cast<const T*>(x.data + j * x.strides[1]);
+      T* const to = reinterpret_cast<T*>(c.data + j * c.strides[1]);
+      for (Index i = 0; i < c.shape[0]; ++i) to[i] -= from[i];
+    }
+  });
 }
 
 }  // namespace
@@ -90,15 +120,24 @@ void tpqrt(Index ib, bool triangle, const Tile& r, const Tile& b, const Tile& t,
 }
 
 void gemqrt(Index ib, bool adjoint, const Tile& v, const Tile& t, const Tile& c, std::byte* work) {
-  const Index k = std::min(v.shape[0], v.shape[1]);
+  const Index m = v.shape[0], k = std::min(m, v.shape[1]), n = c.shape[1];
   if (k == 0 || count(c.shape) == 0) return;
-  visit_blas_type(c.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    check(Lapack<T>::gemqrt(columns, 'L', transposed<T>(adjoint), rows_of(c), cols_of(c), static_cast<int>(k),
-                            block(ib, k), v.as<T>(), ld(v), t.as<T>(), ld(t), c.as<T>(), ld(c),
-                            reinterpret_cast<T*>(work)),
-          "gemqrt");
-  });
+  ib = block(ib, k);
+  const auto item = static_cast<Index>(size_of(c.dtype));
+  for (Index step = 0, blocks = ceil_div(k, ib); step < blocks; ++step) {
+    const Index at = (adjoint ? step : blocks - 1 - step) * ib, below = std::min(k, at + ib), w = below - at;
+    const Tile v1 = subtile(v, {{at, at}, {w, w}}), v2 = subtile(v, {{below, at}, {m - below, w}});
+    const Tile c1 = subtile(c, {{at, 0}, {w, n}}), c2 = subtile(c, {{below, 0}, {m - below, n}});
+    const Tile x{work, c.dtype, {w, n}, {item, w * item}, 0};
+    for (Index j = 0; j < n; ++j)
+      std::memcpy(x.data + j * x.strides[1], c1.data + j * c1.strides[1], static_cast<std::size_t>(w * item));
+    trmm(CblasLower, true, CblasUnit, v1, x);
+    gemm(1.0, v2, {true, true}, c2, {}, 1.0, x, nullptr);
+    trmm(CblasUpper, adjoint, CblasNonUnit, subtile(t, {{0, at}, {w, w}}), x);
+    gemm(-1.0, v2, {}, x, {}, 1.0, c2, nullptr);
+    trmm(CblasLower, false, CblasUnit, v1, x);
+    subtract(x, c1);
+  }
 }
 
 void tpmqrt(Index ib, bool adjoint, bool triangle, const Tile& v, const Tile& t, const Tile& a, const Tile& b,
