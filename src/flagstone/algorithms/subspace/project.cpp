@@ -15,7 +15,6 @@
 namespace flagstone::subspace {
 namespace {
 
-constexpr double bytes_of_nonzero = 1500;  // making one takes as long as copying so many
 constexpr std::size_t tasks_ahead = 128;   // of few panels, so that each streams through handles of its own
 constexpr Index index_rows = 1 << 14;      // of the list of blocks, that one task writes
 
@@ -294,9 +293,9 @@ class Projecting {
     const double share = static_cast<double>(piece.end - piece.begin) / static_cast<double>(run.count) *
                          static_cast<double>(piece.last_group - piece.first_group) /
                          static_cast<double>(z.stripes[stripe + 1] - z.stripes[stripe]);
-    task.cost.flops = 2 * run.multiply_adds * share;
+    task.cost.flops = run.work.flops() * share;
     task.cost.float64 = values_.dtype() == Dtype::float64;
-    task.cost.bytes_touched = bytes_of_nonzero * static_cast<double>(run.nonzeros) * share;
+    task.cost.bytes_touched = run.work.bytes_touched() * share;
     task.body = [job = job_, piece, rows = std::move(rows), cols = std::move(cols), col_access, out, makers = makers_,
                  notes = notes_](std::span<const Tile> tiles) {
       compute(*job, piece, *rows, *cols, col_access, out, *makers, *notes, tiles);
@@ -322,7 +321,8 @@ class Projecting {
     const std::byte* end = tiles[out].data + static_cast<std::size_t>(run.length) * item;
     auto held = makers.take();
     held->maker->load(piece.first_group, tiles.subspan(out + 2));
-    Measured took;
+    Measured took{run.first, {}};
+    std::vector<Measured> blocks;
     Index nonzeros = 0, pairs = 0;
     for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
@@ -344,12 +344,9 @@ class Projecting {
       held->maker->make(i, j, held->block);
       const auto made = Clock::now();
       nonzeros += held->block.nonzeros();
-      bool from_right = true;
-      const Index most = job.h->most_nonzeros(i, j);
-      took.nonzeros += static_cast<double>(most);
-      took.multiply_adds += pair_work(static_cast<double>(most), di, zi, dj, zj, from_right);
+      const PairWork work = pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj);
       const Tile result = matrix(to, zi, zj, dtype);
-      if (from_right) {
+      if (work.right) {
         kernel::multiply(held->block, dtype, right, zj, product);
         kernel::gemm(1, matrix(left, di, zi, dtype), {.transpose = true}, matrix(product, di, zj, dtype), {}, 0, result,
                      nullptr);
@@ -360,8 +357,10 @@ class Projecting {
       }
       if (i == j) mirror_lower(result);
       to += static_cast<std::size_t>(zi * zj) * item;
-      took.making += std::chrono::duration<double>(made - start).count();
-      took.multiplying += std::chrono::duration<double>(Clock::now() - made).count();
+      const Measured block{run.first, work, std::chrono::duration<double>(made - start).count(),
+                           std::chrono::duration<double>(Clock::now() - made).count()};
+      took.making += block.making, took.multiplying += block.multiplying;
+      if (notes.keep) blocks.push_back(block);
     }
     if (piece.last) std::memset(to, 0, static_cast<std::size_t>(end - to));
     makers.give(std::move(held));
@@ -369,7 +368,7 @@ class Projecting {
     notes.making.fetch_add(took.making), notes.multiplying.fetch_add(took.multiplying);
     if (notes.keep) {
       const std::lock_guard lock(notes.mutex);
-      notes.tasks.push_back(took);
+      notes.blocks.insert(notes.blocks.end(), blocks.begin(), blocks.end());
     }
   }
 
