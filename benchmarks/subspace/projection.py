@@ -2,10 +2,10 @@
 
     projection.py counts            table 1 of Aktulga et al. (Euro-Par 2012), without listing states
     projection.py reads             bytes of Z read: order "columns", panels of 10 and 25 %, ÷ formulas
-    projection.py run --nmax 8      one projection: bytes, seconds, peak; --compare: Z in memory too
-    projection.py work              estimated against measured work of stripes
+    projection.py run               one projection: bytes, seconds, peak
+    projection.py main_job --nmax 8 time ÷ Z in memory, ÷ its bounds (H' dropped; the disk's rates); plan ÷ run
+    projection.py work              estimated ÷ measured work of pairs of groups, of stripes
     projection.py making            nonzeros of H a second and core, by pairs of groups ÷ row by row by a hash
-    projection.py dropped           time ÷ its bounds: Z in memory and H' dropped; bytes at the disk's rate
     projection.py stored            a stored H, float64, against SciPy's Z.T @ (H @ Z) in memory
     projection.py basis             making Z with equal blocks once ÷ all
 
@@ -115,19 +115,15 @@ def projected(given: argparse.Namespace, memory: str) -> dict[str, Any]:
 
 
 def run(given: argparse.Namespace) -> dict[str, Any]:
-    """One projection; --compare: medians of three with all of Z in memory beside it, in turn."""
-    if not given.compare:
-        return projected(given, given.memory)
-    limited, free = [], []
-    for turn in range(given.rounds):
-        for kind, memory in ((limited, given.memory), (free, "2GiB"))[:: 1 if turn % 2 == 0 else -1]:
-            kind.append(projected(given, memory))
-    seconds = [statistics.median(one["seconds"] for one in kind) for kind in (limited, free)]
-    return {"limited": limited[-1], "in_memory": free[-1], "ratio": seconds[0] / seconds[1]}
+    """One projection."""
+    return projected(given, given.memory)
 
 
 def work(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a pair of stripes: a nonzero and a multiply-add, fitted, against what was measured."""
+    """Seconds that plans estimate ÷ measured, of pairs of groups and of stripes, after one constant.
+
+    The constant is that of the pair in the middle; `sum`: of all work after it.
+    """
     space = space_of(given)
     with fl.Runtime(memory=given.memory, workers=1):
         Z = nuclear.basis_of_j(space, given.J, dedup=False)
@@ -143,15 +139,22 @@ def work(given: argparse.Namespace) -> dict[str, Any]:
 
         call.job = kept  # type: ignore[method-assign]
         call.run()
-    flops, nonzeros, making, multiplying = np.array(jobs[-1].tasks).T
-    off = {}
-    for name, estimate, measured in (("make", nonzeros, making), ("multiply", flops, multiplying)):
-        constant = measured.sum() / estimate.sum()
-        ratio = np.sort(constant * estimate / np.maximum(measured, 1e-9))
-        off[name] = {"seconds_each": constant, "ratio": np.quantile(ratio, (0.25, 0.5, 0.75)).tolist()}
-    estimate = nonzeros * off["make"]["seconds_each"] + flops * off["multiply"]["seconds_each"]
-    ratio = estimate / np.maximum(making + multiplying, 1e-9)
-    return {"stripes": len(flops), **off, "both": np.quantile(ratio, (0.25, 0.5, 0.75)).tolist()}
+    run, touched, flops, measured = np.array(jobs[-1].blocks()).reshape(-1, 4).T
+    rates = call.call.use_profile().rates
+    estimate = touched / rates["memory_bytes_per_second"] + flops / rates["flops_float32"]
+    _, stripe = np.unique(run, return_inverse=True)
+    constant = 1 / float(np.median(estimate / measured))
+    found: dict[str, Any] = {"constant": constant, "sum": constant * estimate.sum() / measured.sum()}
+    for name, ours, theirs in (
+        ("pairs", estimate, measured),
+        ("stripes", np.bincount(stripe, estimate), np.bincount(stripe, measured)),
+    ):
+        ratio = constant * ours / np.maximum(theirs, 1e-9)
+        found[name] = {
+            "number": len(ours), "ratio": np.quantile(ratio, (0.25, 0.5, 0.75)).tolist(),
+            "median_off": float(np.median(np.abs(ratio - 1))),
+        }  # fmt: skip
+    return found
 
 
 def making(given: argparse.Namespace) -> dict[str, Any]:
@@ -166,32 +169,53 @@ def making(given: argparse.Namespace) -> dict[str, Any]:
     return {**json.loads(done.stdout), "of_a_run": run.nonzeros / run.components["make"]}
 
 
-def dropped(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds with Z in memory and H' dropped bound a run; so do its bytes at the disk's rates."""
+def main_job(given: argparse.Namespace) -> dict[str, Any]:
+    """Every block stored: under the limit, with Z in memory, and with that and H' dropped, in turn."""
     space = space_of(given)
-    limited, free, floors = [], [], []
+    kinds = {"limited": given.memory, "in_memory": "2GiB", "dropped": "2GiB"}
+    seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
+    floors, making, found = [], [], {}
     for turn in range(given.rounds):
-        for drop in (False, True)[:: 1 if turn % 2 == 0 else -1]:
-            with fl.Runtime(memory="2GiB" if drop else given.memory):
+        for kind, memory in list(kinds.items())[:: 1 if turn % 2 == 0 else -1]:
+            with fl.Runtime(memory=memory):
                 Z = nuclear.basis_of_j(space, given.J, dedup=False)
+                basis_seconds = fl.stats().seconds
+                plan = subspace.project.plan(space, Z)
                 call = Project(space, Z, None, "panels", None, None, None, None)
-                if drop:
+                if kind == "dropped":
                     drop_values(call)
                     with contextlib.ExitStack() as stack:
                         call.execute(stack)
                 else:
                     call.run()
                 done = fl.stats()
-            (free if drop else limited).append(done.seconds)
-            if not drop:
+            seconds[kind].append(done.seconds)
+            if kind == "limited":
+                making.append(basis_seconds)
                 moved = done.bytes_read, done.bytes_written
+                found = {
+                    "read_of_z": done.bytes_read / Z.nbytes, "written": done.bytes_written, "note": done.note,
+                    "components": done.components, "peak_of_limit": done.peak_memory / done.memory,
+                    "plan_of_run": {
+                        name: getattr(plan, name) / max(1, getattr(done, name))
+                        for name in ("bytes_read", "bytes_written", "peak_memory", "seconds")
+                    },
+                }  # fmt: skip
+            del call, Z
         read, write = disk_rates()
         floors.append(moved[0] / read + moved[1] / write)
-    seconds = statistics.median(limited)
-    bound = max(statistics.median(free), statistics.median(floors))
-    return {
-        "seconds": seconds, "dropped": statistics.median(free), "bytes_by_rates": statistics.median(floors),
-        "read_and_write_rate": [read, write], "ratio": seconds / bound,
+    median = {kind: statistics.median(each) for kind, each in seconds.items()}
+    bytes_by_rates = statistics.median(floors)
+    once = []
+    for _ in range(given.rounds):
+        nuclear.basis_of_j(space, given.J)
+        once.append(fl.stats().seconds)
+    return found | {
+        "seconds": median, "bytes_by_rates": bytes_by_rates, "read_and_write_rate": [read, write],
+        "of_in_memory": median["limited"] / median["in_memory"],
+        "of_bound": median["limited"] / max(median["dropped"], bytes_by_rates),
+        "basis_once_of_all": statistics.median(once) / statistics.median(making),
+        "basis_of_main_job": statistics.median(once) / median["limited"],
     }  # fmt: skip
 
 
@@ -258,7 +282,7 @@ def basis(given: argparse.Namespace) -> dict[str, Any]:
     return {"once": once, "all": every, "ratio": once / every, "bytes": [sizes[True], sizes[False]]}
 
 
-MODES = {mode.__name__: mode for mode in (counts, reads, run, work, making, dropped, stored, basis)}
+MODES = {mode.__name__: mode for mode in (counts, reads, run, main_job, work, making, stored, basis)}
 
 
 def main() -> None:
@@ -275,7 +299,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--build", default=harness.built(), help="a build folder of the programs in C++")
     parser.add_argument("--dedup", action="store_true")
-    parser.add_argument("--compare", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="a small space, one round")
     given = parser.parse_args()
     if given.smoke:

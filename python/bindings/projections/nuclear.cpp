@@ -12,6 +12,7 @@
 #include "flagstone/algorithms/nuclear/counts.hpp"
 #include "flagstone/algorithms/nuclear/hamiltonian.hpp"
 #include "flagstone/algorithms/nuclear/j_basis.hpp"
+#include "flagstone/algorithms/nuclear/nonzeros.hpp"
 #include "flagstone/algorithms/nuclear/read_int.hpp"
 #include "flagstone/algorithms/subspace/block_basis.hpp"
 #include "flagstone/algorithms/subspace/block_source.hpp"
@@ -108,7 +109,7 @@ Job basis_job(const std::shared_ptr<Basis>& basis, int two_j, const subspace::Bl
 auto counted(const Space& space, int two_j) {
   const Counts c = counts(space, two_j);
   return std::tuple(c.groups, c.groups_used, c.dimension, c.columns, c.tasks, c.z_numbers, c.distinct_numbers,
-                    c.h_prime_numbers);
+                    c.h_prime_numbers, nonzeros(space, two_j));
 }
 
 void bind_hamiltonian(nb::module_& m) {

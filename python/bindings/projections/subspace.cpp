@@ -151,7 +151,7 @@ void bind_projection(nb::module_& m) {
                    [](const Projection& p) {
                      double sum = 0;
                      for (const Run& run : p.runs.runs)
-                       sum += run.multiply_adds + 100.0 * static_cast<double>(run.nonzeros);
+                       sum += run.work.sparse + run.work.dense + 100.0 * run.work.nonzeros;
                      return sum;
                    })
       .def_prop_ro("runs", [](const Projection& p) {
@@ -167,13 +167,14 @@ void bind_projection(nb::module_& m) {
       .def_prop_rw(
           "keep", [](const ProjectJob& job) { return job.notes->keep; },
           [](ProjectJob& job, bool keep) { job.notes->keep = keep; })
-      .def_prop_ro("tasks",
-                   [](const ProjectJob& job) {
-                     std::vector<std::tuple<double, double, double, double>> made;
-                     for (const Measured& t : job.notes->tasks)
-                       made.emplace_back(t.multiply_adds, t.nonzeros, t.making, t.multiplying);
-                     return made;
-                   })
+      .def("blocks",
+           [](const ProjectJob& job) {
+             std::vector<double> made;
+             for (const Measured& b : job.notes->blocks)
+               made.insert(made.end(), {static_cast<double>(b.run), b.work.bytes_touched(), b.work.flops(),
+                                        b.making + b.multiplying});
+             return numpy_of(std::move(made));
+           })
       .def_prop_ro("panels", [](const ProjectJob& job) { return job.notes->panels; });
   m.attr("column_handles") = column_handles;
   m.def("project_job", &project_job, nb::arg("projection"), nb::arg("values"), nb::arg("blocks"),

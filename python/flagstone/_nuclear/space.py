@@ -32,6 +32,7 @@ class Counts(NamedTuple):
     z_bytes: int  #: of Z in float32, every block
     distinct_bytes: int  #: of Z in float32, equal blocks once
     h_prime_bytes: int  #: of the lower triangle of H' in float32, all these pairs
+    nonzeros: int  #: of the lower triangle of H, at most: rows that differ by two nucleons, of one parity
 
 
 class Space:
@@ -90,9 +91,12 @@ class Space:
         return self.protons + self.neutrons
 
     def counts(self, J: Any) -> Counts:
-        """Return sizes for one J (2, "5/2" or 2.5), without listing states; 4 seconds at Nmax 14."""
+        """Return sizes for one J (2, "5/2" or 2.5), without listing states; 5 seconds at Nmax 14.
+
+        ``nonzeros`` is counted of 200,000 rows, evenly chosen, where there are more: a thousandth off.
+        """
         c = self._core.counts(doubled("nuclear.Space.counts", "J", J, self.nucleons))
-        return Counts(*c[:5], 4 * c[5], 4 * c[6], int(4 * c[7]))
+        return Counts(*c[:5], 4 * c[5], 4 * c[6], int(4 * c[7]), int(c[8]))
 
     def basis(self, two_m: int) -> _core.NuclearBasis:
         """Return the rows of one total M: `groups`, `dimension`, `rows` of each. Kept for the last M."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import _core
 from .._array.array import open_core, shape_text
-from .._array.handle import Operand
 from .._errors.classes import ShapeError
 from .._errors.messages import shown
 from .._output.parts import Part, PartsPlace
@@ -183,15 +182,13 @@ class Project(Routine[ProjectedMatrix]):
         call.outputs = len(parts)
 
     def _cores(self) -> list[_core.Array]:
-        """Return the files of Z; for order "columns" each so often that none is shared."""
-        times = _core.column_handles if self.order == "columns" else 1
+        """Return the files of Z, each so often that what reads through one shares no part of it with others."""
+        times = _core.column_handles
         files = self.Z.files if self.layout is self.Z.layout else self.dealt and self.dealt.files
         if not files:
             chunks = [PAGE // self.Z.dtype.itemsize]
             lengths = [n for _ in range(times) for n in self.layout.lengths]
             return [_core.planned_array([n], self.Z.dtype.name, chunks) for n in lengths]
-        if times == 1:
-            return [Operand.of(values).core for values in files]
         return [open_core(str(values.path), "r") for _ in range(times) for values in files]
 
     @property

@@ -40,7 +40,7 @@ BlockLayout known_layout(std::vector<Index> rows, std::vector<Index> columns, st
                          std::size_t item);
 
 struct BlockBasis {
-  std::vector<Array> values;  // one a file, 1-D, float32 or float64; of order `columns` several handles of each
+  std::vector<Array> values;  // one a file, 1-D, float32 or float64; several handles of each
   BlockLayout layout;
 };
 

@@ -9,13 +9,13 @@
 
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/kernel/dense/blas3.hpp"
+#include "flagstone/algorithms/subspace/panels.hpp"
 #include "flagstone/runtime/resume/finished_tiles.hpp"
 
 namespace flagstone::subspace {
 namespace {
 
-constexpr double bytes_of_nonzero = 1500;  // making one takes as long as copying so many
-constexpr std::size_t tasks_ahead = 1024;  // a sweep past a panel of some hundred stripes sees each again
+constexpr std::size_t tasks_ahead = 128;   // of few panels, so that each streams through handles of its own
 constexpr Index index_rows = 1 << 14;      // of the list of blocks, that one task writes
 
 /// Makers that tasks borrow: each keeps lists that the next task may share, never more than there are workers.
@@ -43,56 +43,6 @@ class Makers {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Held>> free_;
 };
-
-/// A stretch of one file of Z.
-struct Part {
-  std::int32_t file = 0;
-  Index begin = 0, end = 0;
-  auto operator<=>(const Part&) const = default;
-};
-
-/// Which parts of Z some groups of a stripe are, and where in them their blocks begin.
-struct StripeAccess {
-  std::vector<Part> parts;
-  std::vector<std::pair<std::int32_t, Index>> of_group;  // part, first element in it; -1: none
-};
-
-Part part_of(const BlockLayout& z, Index group) {
-  const auto g = static_cast<std::size_t>(group), block = static_cast<std::size_t>(z.stored[g]);
-  return {z.file[block], z.offsets[block], z.offsets[block] + z.rows[g] * z.columns[g]};
-}
-
-/// All groups of a stripe: where every block is stored, one stretch of each file.
-StripeAccess access_of(const BlockLayout& z, Index stripe, bool all_stored) {
-  StripeAccess made;
-  const Index first = z.stripes[static_cast<std::size_t>(stripe)],
-              last = z.stripes[static_cast<std::size_t>(stripe) + 1];
-  auto& parts = made.parts;
-  for (Index g = first; g < last; ++g)
-    if (z.stored[static_cast<std::size_t>(g)] >= 0) parts.push_back(part_of(z, g));
-  std::sort(parts.begin(), parts.end());
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  std::size_t kept = 0;
-  for (std::size_t p = 1; p < parts.size(); ++p) {
-    if (all_stored && parts[p].file == parts[kept].file)
-      parts[kept].end = parts[p].end;
-    else
-      parts[++kept] = parts[p];
-  }
-  if (!parts.empty()) parts.resize(kept + 1);
-  for (Index g = first; g < last; ++g) {
-    if (z.stored[static_cast<std::size_t>(g)] < 0) {
-      made.of_group.emplace_back(-1, 0);
-      continue;
-    }
-    const Part block = part_of(z, g);
-    const auto at =
-        std::upper_bound(parts.begin(), parts.end(), Part{block.file, block.begin, std::numeric_limits<Index>::max()}) -
-        1;
-    made.of_group.emplace_back(static_cast<std::int32_t>(at - parts.begin()), block.begin - at->begin);
-  }
-  return made;
-}
 
 /// A block of the diagonal is symmetric to the last bit.
 template <class T>
@@ -133,10 +83,9 @@ class Projecting {
                              static_cast<std::uint64_t>(values.shape()[0] / values.chunks()[0]) * bytes_of_chunk)),
         finished_(stages_.tiles(values, values.chunks())) {
     const BlockLayout& z = job_->z.layout;
-    const auto with_columns = std::count_if(z.stored.begin(), z.stored.end(), [](auto s) { return s >= 0; });
-    const bool all_stored = z.offsets.size() == static_cast<std::size_t>(with_columns);
+    const bool all = all_stored(z);
     for (Index s = 0; s < z.stripe_count(); ++s)
-      stripes_.push_back(std::make_shared<const StripeAccess>(access_of(z, s, all_stored)));
+      stripes_.push_back(std::make_shared<const StripeAccess>(access_of(z, s, all)));
     by_row_.resize(stripes_.size());
     for (const Run& run : job_->runs.runs) by_row_[static_cast<std::size_t>(run.row)].push_back(&run);
   }
@@ -158,26 +107,32 @@ class Projecting {
  private:
   void add_panels() {
     const auto count = static_cast<Index>(stripes_.size());
-    for (Index first = 0; first < count;) {
-      const Index last = panel_end(first);
-      ++notes_->panels;
-      for (Index row = first; row < count; ++row)
+    const auto handles = static_cast<Index>(job_->z.values.size() / job_->z.layout.lengths.size());
+    held_ = std::make_unique<HeldBasis>(graph_, job_->z, stripes_, all_stored(job_->z.layout), room());
+    for (Index first = 0; first < count; first = held_->panel_end(first)) {
+      const Index last = held_->panel_end(first);
+      for (Index row = first; row < count; ++row) {
+        std::vector<const Run*> left;
         for (const Run* run : by_row_[static_cast<std::size_t>(row)])
-          if (run->col >= first && run->col < last) add_run(*run);
-      first = last;
+          if (run->col >= first && run->col < last && !finished_.holds({{run->first}, {run->length}}))
+            left.push_back(run);
+        for (const Run* run : left) add_run(*run, first, last, notes_->panels % handles, run == left.back());
+      }
+      ++notes_->panels;
     }
   }
 
-  void add_run(const Run& run) {
-    const Box box{{run.first}, {run.length}};
-    if (finished_.holds(box)) return;
+  /// `alone`: what is read of a row that streams past the panel [first, last) is not needed behind this run.
+  void add_run(const Run& run, Index first, Index last, Index handle, bool alone) {
     const auto& stripes = job_->z.layout.stripes;
     const auto row = static_cast<std::size_t>(run.row);
+    const auto rows = run.row < last ? held_->held(run.row, first, handle) : stripes_[row];
+    const auto cols = held_->held(run.col, first, handle);
     const std::vector<Index> cuts = job_->h->cuts(stripes[row], stripes[row + 1]);
     for (std::size_t c = 0; c + 1 < cuts.size(); ++c)
-      add_piece({run, 0, run.count, 0, cuts[c], cuts[c + 1], c == 0, c + 2 == cuts.size()}, stripes_[row],
-                stripes_[static_cast<std::size_t>(run.col)], 0, false);
-    finished_.finish(box);
+      add_piece({run, 0, run.count, 0, cuts[c], cuts[c + 1], c == 0, c + 2 == cuts.size()}, rows, cols, handle,
+                alone && c + 2 == cuts.size());
+    finished_.finish({{run.first}, {run.length}});
     finished_.offer();
   }
 
@@ -237,31 +192,41 @@ class Projecting {
 
   std::size_t item() const { return size_of(values_.dtype()); }
 
-  std::uint64_t bytes_of(Index stripe) const {
-    std::uint64_t elements = 0;
-    for (const Part& part : stripes_[static_cast<std::size_t>(stripe)]->parts)
-      elements += align_up(static_cast<std::uint64_t>(part.end - part.begin) * item()) / item();
-    return elements * item();
+  /// Bytes for what stays of Z: beside it a task is to find room at once, with what streams past and some that are
+  /// stored meanwhile.
+  std::uint64_t room() const {
+    std::uint64_t widest = 0, most = 0, all = 0;
+    for (const auto& stripe : stripes_) {
+      std::uint64_t bytes = 0;
+      for (const Part& part : stripe->parts)
+        bytes += align_up(static_cast<std::uint64_t>(part.end - part.begin) * item());
+      widest = std::max(widest, bytes);
+    }
+    for (const Run& run : job_->runs.runs) {
+      const std::uint64_t bytes = align_up(static_cast<std::uint64_t>(run.length) * item()) + align_up(run.scratch);
+      most = std::max(most, bytes), all += bytes;
+    }
+    const auto tasks = std::max<std::uint64_t>(1, job_->runs.runs.size());
+    const auto workers = static_cast<std::uint64_t>(graph_.workers());
+    const std::uint64_t beside = 2 * (most + widest + bytes_of_rows()) + 4 * workers * (all / tasks);
+    const std::uint64_t budget = graph_.budget() / 10 * 9, left = budget > beside ? budget - beside : 0;
+    return job_->panel > 0 ? std::min(left, job_->panel) : left;
   }
 
-  /// Where the panel that begins with this stripe ends.
-  Index panel_end(Index first) {
-    if (room_ == 0) {
-      std::uint64_t widest = 0, run = 0, scratch = 0;
-      for (Index s = 0; s < static_cast<Index>(stripes_.size()); ++s) widest = std::max(widest, bytes_of(s));
-      for (const Run& r : job_->runs.runs)
-        run = std::max(run, static_cast<std::uint64_t>(r.length) * item()),
-        scratch = std::max<std::uint64_t>(scratch, r.scratch);
-      const std::uint64_t beside = static_cast<std::uint64_t>(graph_.workers() + 2) * (2 * run + scratch) + 3 * widest;
-      const std::uint64_t budget = graph_.budget() / 10 * 9;
-      room_ = std::max<std::uint64_t>(1, budget > beside ? budget - beside : 1);
-      if (job_->panel > 0) room_ = std::min(room_, job_->panel);
+  /// Of an H that lies in arrays: the most that one task reads of it.
+  std::uint64_t bytes_of_rows() const {
+    const auto& stripes = job_->z.layout.stripes;
+    std::uint64_t most = 0;
+    for (std::size_t s = 0; s + 1 < stripes.size(); ++s) {
+      const std::vector<Index> cuts = job_->h->cuts(stripes[s], stripes[s + 1]);
+      for (std::size_t c = 0; c + 1 < cuts.size(); ++c) {
+        std::uint64_t bytes = 0;
+        for (const Region& region : job_->h->regions(cuts[c], cuts[c + 1]))
+          bytes += align_up(static_cast<std::uint64_t>(count(region.box.shape)) * size_of(region.array.dtype()));
+        most = std::max(most, bytes);
+      }
     }
-    std::uint64_t bytes = 0;
-    Index last = first;
-    while (last < static_cast<Index>(stripes_.size()) && (last == first || bytes + bytes_of(last) <= room_))
-      bytes += bytes_of(last++);
-    return last;
+    return most;
   }
 
   /// The list of blocks, in the order in which they lie.
@@ -299,6 +264,7 @@ class Projecting {
     const BlockLayout& z = job_->z.layout;
     const auto files = static_cast<Index>(z.lengths.size());
     const auto region = [&](const Part& part) {
+      if (part.file == in_memory) return read({held_->memory(), {{part.begin}, {part.end - part.begin}}});
       return read({job_->z.values[static_cast<std::size_t>(handle * files + part.file)],
                    {{part.begin}, {part.end - part.begin}}});
     };
@@ -314,7 +280,7 @@ class Projecting {
     }
     if (alone)
       for (std::size_t p = 0; p < rows->parts.size(); ++p)
-        if (std::find(col_access.begin(), col_access.end(), p) == col_access.end())
+        if (rows->parts[p].file != in_memory && std::find(col_access.begin(), col_access.end(), p) == col_access.end())
           task.accesses[p] = flagstone::last(std::move(task.accesses[p]));
     const std::size_t out = task.accesses.size();
     const Region values{values_, {{run.first}, {run.length}}};
@@ -327,9 +293,9 @@ class Projecting {
     const double share = static_cast<double>(piece.end - piece.begin) / static_cast<double>(run.count) *
                          static_cast<double>(piece.last_group - piece.first_group) /
                          static_cast<double>(z.stripes[stripe + 1] - z.stripes[stripe]);
-    task.cost.flops = 2 * run.multiply_adds * share;
+    task.cost.flops = run.work.flops() * share;
     task.cost.float64 = values_.dtype() == Dtype::float64;
-    task.cost.bytes_touched = bytes_of_nonzero * static_cast<double>(run.nonzeros) * share;
+    task.cost.bytes_touched = run.work.bytes_touched() * share;
     task.body = [job = job_, piece, rows = std::move(rows), cols = std::move(cols), col_access, out, makers = makers_,
                  notes = notes_](std::span<const Tile> tiles) {
       compute(*job, piece, *rows, *cols, col_access, out, *makers, *notes, tiles);
@@ -355,7 +321,8 @@ class Projecting {
     const std::byte* end = tiles[out].data + static_cast<std::size_t>(run.length) * item;
     auto held = makers.take();
     held->maker->load(piece.first_group, tiles.subspan(out + 2));
-    Measured took;
+    Measured took{run.first, {}};
+    std::vector<Measured> blocks;
     Index nonzeros = 0, pairs = 0;
     for (Index b = piece.begin; b < piece.end; ++b) {
       const BlockPlace& place = job.runs.places[static_cast<std::size_t>(run.blocks + b)];
@@ -377,12 +344,9 @@ class Projecting {
       held->maker->make(i, j, held->block);
       const auto made = Clock::now();
       nonzeros += held->block.nonzeros();
-      bool from_right = true;
-      const Index most = job.h->most_nonzeros(i, j);
-      took.nonzeros += static_cast<double>(most);
-      took.multiply_adds += pair_work(static_cast<double>(most), di, zi, dj, zj, from_right);
+      const PairWork work = pair_work(static_cast<double>(job.h->most_nonzeros(i, j)), di, zi, dj, zj);
       const Tile result = matrix(to, zi, zj, dtype);
-      if (from_right) {
+      if (work.right) {
         kernel::multiply(held->block, dtype, right, zj, product);
         kernel::gemm(1, matrix(left, di, zi, dtype), {.transpose = true}, matrix(product, di, zj, dtype), {}, 0, result,
                      nullptr);
@@ -393,8 +357,10 @@ class Projecting {
       }
       if (i == j) mirror_lower(result);
       to += static_cast<std::size_t>(zi * zj) * item;
-      took.making += std::chrono::duration<double>(made - start).count();
-      took.multiplying += std::chrono::duration<double>(Clock::now() - made).count();
+      const Measured block{run.first, work, std::chrono::duration<double>(made - start).count(),
+                           std::chrono::duration<double>(Clock::now() - made).count()};
+      took.making += block.making, took.multiplying += block.multiplying;
+      if (notes.keep) blocks.push_back(block);
     }
     if (piece.last) std::memset(to, 0, static_cast<std::size_t>(end - to));
     makers.give(std::move(held));
@@ -402,7 +368,7 @@ class Projecting {
     notes.making.fetch_add(took.making), notes.multiplying.fetch_add(took.multiplying);
     if (notes.keep) {
       const std::lock_guard lock(notes.mutex);
-      notes.tasks.push_back(took);
+      notes.blocks.insert(notes.blocks.end(), blocks.begin(), blocks.end());
     }
   }
 
@@ -416,7 +382,7 @@ class Projecting {
   FinishedTiles finished_;
   std::vector<std::shared_ptr<const StripeAccess>> stripes_;
   std::vector<std::vector<const Run*>> by_row_;
-  std::uint64_t room_ = 0;
+  std::unique_ptr<HeldBasis> held_;
 };
 
 }  // namespace

@@ -12,10 +12,11 @@ namespace flagstone::subspace {
 
 enum class Order : std::uint8_t { panels, columns };
 
-/// What one task was thought to take, and took.
+/// What one block of H' was thought to take, and took.
 struct Measured {
-  double multiply_adds = 0, nonzeros = 0;  // estimated
-  double making = 0, multiplying = 0;      // seconds
+  Index run = 0;  // first element of the pair of stripes
+  PairWork work;
+  double making = 0, multiplying = 0;  // seconds
 };
 
 /// What a run did, told as it goes.
@@ -23,9 +24,9 @@ struct Notes {
   std::atomic<Index> pairs{0}, nonzeros{0};
   std::atomic<double> making{0}, multiplying{0};  // seconds of workers
   Index panels = 0;
-  bool keep = false;  // a line for each task in `tasks`
+  bool keep = false;  // a line for each block in `blocks`
   std::mutex mutex;
-  std::vector<Measured> tasks;
+  std::vector<Measured> blocks;
 };
 
 struct Projection {
@@ -36,8 +37,8 @@ struct Projection {
   std::uint64_t panel = 0;  // bytes of Z that stay; 0: what the budget leaves
 };
 
-/// Order::columns: so many handles of each file of Z, so that each column of H reads its blocks itself, and no more
-/// tasks are seen at a time.
+/// So many handles of each file of Z: what reads through one shares no part of it with others. Order::columns: each
+/// column of H has another one, and no more tasks are seen at a time; Order::panels: each panel.
 inline constexpr Index column_handles = 16;
 
 /// values (1-D, runs.length) and blocks (int32, number of blocks x 2: groups i and j) := H'. Reads, of stripes P that

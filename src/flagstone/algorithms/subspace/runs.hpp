@@ -7,13 +7,32 @@
 
 namespace flagstone::subspace {
 
+/// What a block H'_ij = Zᵢᵀ(H_ij Z_j) takes, from the cheaper side: estimated before H_ij is made.
+struct PairWork {
+  double nonzeros = 0;  // a bound of those of H_ij
+  double sparse = 0;    // multiply-adds of H_ij with one side
+  double dense = 0;     // and of the product with the other one
+  double rows = 0;      // of both groups
+  double blocks = 1;
+  bool right = true;  // H_ij Z_j first
+
+  PairWork& operator+=(const PairWork& other) {
+    nonzeros += other.nonzeros, sparse += other.sparse, dense += other.dense;
+    rows += other.rows, blocks += other.blocks;
+    return *this;
+  }
+  /// Bytes that are copied in the time that it takes, beside `flops`.
+  double bytes_touched() const;
+  double flops() const { return 2 * (sparse + dense); }
+};
+PairWork pair_work(double nonzeros, Index rows_i, Index z_i, Index rows_j, Index z_j);
+
 /// One pair of stripes I >= J: its blocks in order of (j, i), each z_i x z_j in C order.
 struct Run {
   std::int32_t row = 0, col = 0;  // I, J
   Index first = 0, length = 0;    // elements of `values`, whole pages
   Index blocks = 0, count = 0;    // of the list of blocks
-  double multiply_adds = 0;       // estimated
-  Index nonzeros = 0;             // a bound of those of H
+  PairWork work{.blocks = 0};     // estimated, of all its blocks
   std::size_t scratch = 0;        // bytes of the product with one side
 };
 
@@ -37,7 +56,5 @@ struct Runs {
 
 /// Which blocks there are and where they lie: a function of Z's shapes and H's pattern.
 Runs runs_of(const BlockSource& h, const BlockLayout& z, std::size_t item);
-/// Multiply-adds of Zᵢᵀ(H_ij Z_j), from the cheaper side; `right`: H_ij Z_j first.
-double pair_work(double nonzeros, Index rows_i, Index z_i, Index rows_j, Index z_j, bool& right);
 
 }  // namespace flagstone::subspace
