@@ -199,12 +199,7 @@ void Spread::copied_out(TileState& tile, int space) {
   --copies.flights, --in_flight_;
   copy.leaving = false;
   tile.where = Where::resident;
-  if (std::exchange(copies.newest, 0) != 0) {
-    if (tile.in_memory_array())
-      --strayed_;
-    else
-      tile.dirty = true;
-  }
+  if (std::exchange(copies.newest, 0) != 0) tile.in_memory_array() ? void(--strayed_) : void(tile.dirty = true);
   if (std::exchange(copy.evicting, false)) {
     residency(space).leaving_bytes -= Arena::charged(copies.bytes);
     if (copy.pins == 0) drop_copy(tile, space);
