@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "flagstone/algorithms/tiled/tile_tasks.hpp"
+#include "flagstone/algorithms/tiled/tiled.hpp"
 #include "flagstone/base/bytes.hpp"
 #include "flagstone/base/memory.hpp"
 #include "flagstone/runtime/runtime.hpp"
@@ -26,23 +28,14 @@ int run(Index n, Index edge) {
   const auto scratch = std::filesystem::temp_directory_path() / "flagstone-batches";
   std::filesystem::create_directories(scratch);
   Runtime runtime({.memory = resident_bytes() + 4 * GiB, .workers = 2, .scratch = scratch, .devices = {device}});
-  const Array left = matrix(a), right = matrix(b), to = matrix(c);
+  const linalg::Cut cut{n, edge, edge};
+  const linalg::Tiled left({matrix(a)}, cut, cut), right({matrix(b)}, cut, cut), to({matrix(c)}, cut, cut);
   const auto build = [&](Graph& graph) {
     graph.trust_order(true);
-    for (Index k = 0; k < n; k += edge)
-      for (Index i = 0; i < n; i += edge)
-        for (Index j = 0; j < n; j += edge) {
-          TaskSpec task;
-          task.name = "gemm";
-          const Region sum{to, {{i, j}, {edge, edge}}};
-          task.accesses = {read({left, {{i, k}, {edge, edge}}}), read({right, {{k, j}, {edge, edge}}}),
-                           k == 0 ? write(sum) : update(sum)};
-          Call call(Kernel::gemm, Dtype::float32, {{0}, {1}, {2}});
-          call.beta = k == 0 ? 0 : 1;
-          call.flops = task.cost.flops = 2.0 * static_cast<double>(edge * edge * edge);
-          task.calls = {call};
-          graph.add(std::move(task));
-        }
+    for (Index k = 0; k < left.cols(); ++k)
+      for (Index i = 0; i < to.rows(); ++i)
+        for (Index j = 0; j < to.cols(); ++j)
+          linalg::gemm(graph, 1, left(i, k), right(k, j), k == 0 ? 0 : 1, linalg::again(to(i, j), k + 1 < left.cols()));
   };
   const Statistics planned = runtime.plan(build), ran = runtime.run(build);
   std::filesystem::remove_all(scratch);

@@ -278,7 +278,7 @@ def two(rows: list, args, base: Path) -> None:
 
 
 def batches(rows: list, args, base: Path) -> None:
-    """A product in 256² tiles, whose tasks are many; a factor, whose dependences permit 29 launches of 156."""
+    """A product in 256² tiles, whose tasks are many; and a factor: 29 launches of 156 at the least."""
     program = ring.build(Path(args.build), "batches")
     command = [program, str(args.small), "256"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=args.timeout)
