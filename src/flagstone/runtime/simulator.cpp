@@ -51,7 +51,10 @@ Simulator::Link Simulator::link_to(const DeviceProperties& properties) const {
     made.profile = rates->second;
   } else if (properties.host_workers > 0) {
     SpaceProfile& as_host = made.profile;
-    as_host.flops_float32 = profile_.flops_float32, as_host.flops_float64 = profile_.flops_float64;
+    int computing = 0;  // threads, of which processors have one each as long as there are no more than workers
+    for (const auto& device : options_.devices) computing += device->properties().host_workers;
+    const double share = std::min(1.0, static_cast<double>(options_.workers) / computing);
+    as_host.flops_float32 = share * profile_.flops_float32, as_host.flops_float64 = share * profile_.flops_float64;
     as_host.kernels_float32 = profile_.kernels_float32, as_host.kernels_float64 = profile_.kernels_float64;
     as_host.memory_bytes_per_second = profile_.memory_bytes_per_second;
     as_host.bytes_in_per_second = profile_.memory_bytes_per_second / 2;
